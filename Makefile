@@ -42,7 +42,7 @@ page: ## build the page for sites that install nothing, into the package (needs 
 	$(PYTHON) scripts/build_page.py
 
 deployment: $(VENV)/.dev ## run on Flower with TLS and node keys: four sites on this machine, with sums and noise too (about ten minutes)
-	$(BIN)/python scripts/deployment.py
+	PYTHONPATH=. $(BIN)/python scripts/deployment.py
 
 quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once the caches are warm
 	$(BIN)/ruff check

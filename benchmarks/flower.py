@@ -24,10 +24,10 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
+from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
 from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.engines.flower.client import summary_reply
 from fedconformal.engines.flower.records import fingerprint
-from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
 
 CLIENTS, ROUNDS = 10, 20
 Shapes = tuple[tuple[int, ...], ...]

@@ -21,9 +21,9 @@ from common import HERE, RESULTS, save, table
 
 from fedconformal._base.files import write_bytes
 from fedconformal.engines.flower.app import App
-from fedconformal.engines.flower.engines import deploy, exit_on_signals, simulate
 from fedconformal.engines.flower.in_process import run_in_process
 from scripts.deployment import LocalDeployment
+from scripts.superlink import deploy, exit_on_signals, simulate
 
 NODES = 3
 ROUNDS = {"in process": 50, "simulation": 20, "deployment": 5}
@@ -75,7 +75,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp import ServerApp
 
-from fedconformal.flower import CheckedFedAvg, Federation
+from fedconformal.engines.flower import CheckedFedAvg, Federation
 
 app = ServerApp()
 

@@ -120,9 +120,9 @@ def on_flower(sites: int, rows: int) -> dict[str, Any]:
     from flwr.app import Array, ArrayRecord, Context, Message
     from flwr.clientapp import ClientApp
 
+    from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
     from fedconformal.engines.flower.client import summary_reply
     from fedconformal.engines.flower.records import fingerprint
-    from fedconformal.flower import Federation, InProcessGrid, calibrate
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
     weights = ArrayRecord({"w": Array(np.zeros(1, np.float32))})

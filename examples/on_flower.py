@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
+from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
 
 app = ClientApp()
 

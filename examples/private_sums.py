@@ -25,7 +25,7 @@ def main() -> None:
     score = fc.LAC()
     scores = {f"clinic-{k}": score.evaluate(*rows_of(k, 200)) for k in range(4)}
 
-    # Here all sites are in this process; `fedconformal.flower` does it over a network.
+    # Here all sites are in this process; `fedconformal.engines.flower` does it over a network.
     # With epsilon=1 (and the extra dp, and more scores) the sum itself is differentially private.
     found = calibrate_by_sums(scores, alpha=0.1, origin=Origin(score=score))
     print(f"{found.rounds} rounds, {found.bytes_up} bytes from a site")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,13 +21,18 @@ from typing import Any
 from flwr.app import Context, RecordDict
 
 from fedconformal._base.files import write_bytes
-from fedconformal.cli.app import run
+from fedconformal.calibration.document import load
 from fedconformal.cli.console import tell
-from fedconformal.engines.flower.app import make_app
-from fedconformal.engines.flower.certs import make_certs
-from fedconformal.engines.flower.engines import (
+from fedconformal.engines.flower.app import App, make_app
+from fedconformal.engines.flower.rows import PARTS
+from fedconformal.engines.flower.template.task import load_rows
+from fedconformal.errors import InputError
+from fedconformal.training.logits import npz
+from scripts.certs import make_certs
+from scripts.superlink import (
     LOOPBACK,
     NO_INSTALLING,
+    deploy,
     environment,
     exit_on_signals,
     free_port,
@@ -37,10 +41,6 @@ from fedconformal.engines.flower.engines import (
     wait_for_port,
     write_connection,
 )
-from fedconformal.engines.flower.rows import PARTS
-from fedconformal.engines.flower.template.task import load_rows
-from fedconformal.errors import InputError
-from fedconformal.training.logits import npz
 
 
 class LocalDeployment:
@@ -177,7 +177,7 @@ class LocalDeployment:
         return stack.enter_context(running(command, home, self.log(name)))
 
 
-def main() -> int:
+def main() -> None:
     """Run it all in a temporary directory, except for what comes out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sites", type=int, default=4)
@@ -190,24 +190,23 @@ def main() -> int:
         make_app(app)
         tell(f"starting a SuperLink and {options.sites} SuperNodes ...")
         with LocalDeployment(Path(folder), options.sites) as deployment:
-            there = ["--engine", "deployment", "--superlink", deployment.address, "--root-certificates", deployment.ca]
 
-            def calibrated(name: str, *more: object) -> int:
+            def calibrate(name: str, **settings: Any) -> None:
                 tell(f"{name} ...")
-                given = ["flower", "run", app, *there, "-o", options.output / name, *more]
-                return run(list(map(str, given)))
+                output = (options.output / name).resolve()
+                overrides = {key.replace("_", "-"): value for key, value in settings.items()}
+                deploy(App.read(app, {**overrides, "output": str(output)}), deployment.address, deployment.ca)
+                tell(load(output / "predictor.json").certificate.sentence())
 
-            saved = ["--from-stage", "calibrate", "--model", options.output / "plain" / "model.npz"]
-            sums = [*saved, "--privacy", "sums", "--set"]
-            if calibrated("plain", "--set", f"rounds={options.rounds}", "--set", f"min-sites={options.sites}"):
-                return 1
-            if calibrated("sums", *sums, f"min-sites={options.sites}"):
-                return 1
+            saved = str((options.output / "plain" / "model.npz").resolve())
+            sums: dict[str, Any] = {"from_stage": "calibrate", "saved_model": saved, "privacy": "sums"}
+            calibrate("plain", rounds=options.rounds, min_sites=options.sites)
+            calibrate("sums", min_sites=options.sites, **sums)
             lost = options.sites - 1
             threading.Thread(target=deployment.stop_after_reply, args=(lost, "query.calibrate"), daemon=True).start()
             tell(f"site-{lost} is killed as soon as it has joined")
-            return calibrated("noise", *sums, f"min-sites={lost}", "--set", f"epsilon={options.epsilon}")
+            calibrate("noise", min_sites=lost, epsilon=options.epsilon, **sums)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

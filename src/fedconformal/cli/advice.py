@@ -54,7 +54,6 @@ ADVICE = {
         r"name the column with --id if it is an id, or save both without row numbers if the rows are in one order"
     ),
     r"give the columns their names": r"write the names of the classes above, or say --classes",
-    r"or the simulation engine": r"or --engine simulation",
     r"give the path of the CA's certificate": r"give the CA's certificate with --root-certificates",
     r"give the site's own summary, or state a limit by hand": (
         r"give the site's own summary with --summary, or state a limit by hand with --limit"

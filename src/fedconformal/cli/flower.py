@@ -1,10 +1,9 @@
-"""fedconformal flower: make a Flower app, and run one in this process, in simulation or on a deployment."""
+"""fedconformal flower: make a Flower app, and run one in this process."""
 
 from __future__ import annotations
 
 import json as json_module
 import logging
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,17 +23,7 @@ from fedconformal.evaluation import full_words
 from fedconformal.privacy.signatures import new_key, public_key
 from fedconformal.privacy.sums.communication import bound_in_words
 
-flower = typer.Typer(
-    name="flower", help="Run on Flower: in this process, in simulation, or on a deployment.", no_args_is_help=True
-)
-
-
-class Engine(StrEnum):
-    """Where the apps run."""
-
-    in_process = "in-process"
-    simulation = "simulation"
-    deployment = "deployment"
+flower = typer.Typer(name="flower", help="Make a Flower app, and run one in this process.", no_args_is_help=True)
 
 
 @flower.command()
@@ -49,22 +38,6 @@ def init(
 
     made = [str(path) for path in make_app(folder, task.value)]
     print_result({"files": made}, *made, "Next:", f"$ cd {folder}", "$ fedconformal flower run", json=json)
-
-
-@flower.command()
-def certs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put them; not there yet.")],
-    nodes: Annotated[int, typer.Option(help="How many node keys.", min=1)] = 3,
-    host: Annotated[
-        list[str] | None, typer.Option(help="A name or address of the SuperLink.", show_default="loopback")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Make an authority, a server certificate and node keys, for trying a deployment."""
-    from fedconformal.engines.flower.certs import make_certs
-
-    made = [str(path) for path in make_certs(folder, nodes, host or ("127.0.0.1", "localhost"))]
-    print_result({"files": made}, *made, json=json)
 
 
 @flower.command()
@@ -89,17 +62,12 @@ def key(
 @flower.command()
 def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory.")] = Path(),
-    engine: Annotated[Engine, typer.Option(help="Where the apps run.")] = Engine.in_process,
-    nodes: Annotated[int, typer.Option(help="in-process, simulation: how many sites.", min=1)] = 5,
+    nodes: Annotated[int, typer.Option(help="How many sites.", min=1)] = 5,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to put what comes out.", show_default="the app's")
     ] = None,
     from_stage: Annotated[
         str | None, typer.Option(help="Begin at linear, temperature, calibrate, evaluate or broadcast.")
-    ] = None,
-    superlink: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="deployment: where it is.")] = None,
-    root_certificates: Annotated[
-        Path | None, typer.Option(help="deployment: the CA's certificate; without it nothing is encrypted.")
     ] = None,
     privacy: Annotated[
         str | None, typer.Option(help="sums: the server sees only sums over the sites when it calibrates.")
@@ -110,10 +78,9 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run an app: train, calibrate, evaluate; and say what is promised, who took part, and what crossed the wire."""
+    """Run an app in this process; `flwr run` runs it in simulation or on a deployment."""
     with needing("flower"):
         from fedconformal.engines.flower.app import App
-        from fedconformal.engines.flower.engines import deploy, forget_result, simulate
         from fedconformal.engines.flower.in_process import run_in_process
 
     overrides: dict[str, Any] = dict(map(setting, more or ()))
@@ -125,21 +92,18 @@ def run(
         overrides["saved-model"] = str(model.resolve())
     where = output or folder / str(App.read(folder, overrides).config.get("output", "fedconformal-run"))
     app = App.read(folder, {**overrides, "output": str(where.resolve())})
-    if (engine is Engine.deployment) != (superlink is not None):
-        raise InputError("--engine deployment and --superlink HOST:PORT go together; give both or neither")
     least = app.config.get("min-sites")  # any app may have it, and only a run of ours reads it strictly
-    if superlink is None and isinstance(least, int) and nodes < least:
+    if isinstance(least, int) and nodes < least:
         raise InputError(f"--nodes is {nodes}, and the app's min-sites {least}; change one of them")
-    forget_result(where)
+    result = where / "result.json"
+    try:
+        result.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{result}: cannot be replaced ({error.strerror}); choose another output") from None
     with tracking("running") as progress:
-        if superlink is not None:
-            deploy(app, superlink, root_certificates, progress)
-        elif engine is Engine.simulation:
-            simulate(app, nodes, progress)
-        else:
-            logging.getLogger("flwr").setLevel(logging.ERROR)
-            client, server = app.load()
-            run_in_process(server, client, nodes, run_config=app.config, progress=progress)
+        logging.getLogger("flwr").setLevel(logging.ERROR)
+        client, server = app.load()
+        run_in_process(server, client, nodes, run_config=app.config, progress=progress)
     found = _result(where)
     if json:
         print_json(found)

@@ -2,7 +2,7 @@
 
 The coordinator says which model, score, temperature and kind of summary it wants; every site answers with a summary of
 its scores, which stay with it; the coordinator reads the answers strictly and finds the threshold. An engine only puts
-these into messages: `fedconformal.flower`, `fedconformal.nvflare`.
+these into messages: `fedconformal.engines.flower`, `fedconformal.engines.nvflare`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -79,7 +79,7 @@ class Config:
                 raise InputError(_unknown(key, allowed, f"{method.name} and {partition.name}"))
         if "dataset" not in given:
             raise InputError("no dataset is named; add it to the settings")
-        return cls(settings=_made(Settings, given), trainer=_made(method, given), partition=_made(partition, given))
+        return cls(settings=make(Settings, given), trainer=make(method, given), partition=make(partition, given))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the flat table, with every default spelled out."""
@@ -129,7 +129,8 @@ def suited_model(dataset: Dataset) -> str:
     return "resnet14" if min(dataset.shape[1:]) <= 64 else "efficientnet-b1"
 
 
-def _made(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
+def make(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
+    """Create a dataclass from those of the settings that are its fields; refuse values of another type."""
     try:
         made: T = msgspec.convert({key: given[key] for key in _keys(cls) if key in given}, type=cls)
     except msgspec.ValidationError as error:
@@ -139,11 +140,17 @@ def _made(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
         key = where.strip("`")
         if not key and "missing required field" in what:
             key = what.split("`")[1]
-            raise InputError(f"{key} is needed here; add it to the settings") from None
-        allowed = get_args(get_type_hints(cls)[key]) if key in _keys(cls) else ()
-        choice = f"; there are {', '.join(map(str, allowed))}" if "enum value" in what else ""
-        raise InputError(f"{key or cls.__name__.lower()}: {what[0].lower()}{what[1:]}{choice}") from None
+            raise InputError(f"{key} is needed here; add it to the settings", param=key) from None
+        choices = get_args(next((one for one in _choices(cls, key) if get_origin(one) is Literal), None))
+        there = f"; there are {', '.join(map(str, choices))}" if choices else ""
+        name = key.replace("_", "-") or cls.__name__.lower()
+        raise InputError(f"{name}: {what[0].lower()}{what[1:]}{there}", param=key or None) from None
     return made
+
+
+def _choices(cls: Any, key: str) -> tuple[Any, ...]:
+    hint = get_type_hints(cls).get(key)
+    return (hint, *get_args(hint))
 
 
 def _keys(cls: Any) -> list[str]:

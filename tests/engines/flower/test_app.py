@@ -18,6 +18,7 @@ from flwr.app import Context, Message, RecordDict  # noqa: E402
 
 import fedconformal as fc  # noqa: E402
 from fedconformal.calibration.temperature import fit_temperature  # noqa: E402
+from fedconformal.engines.flower import InProcessGrid  # noqa: E402
 from fedconformal.engines.flower.app import App, make_app  # noqa: E402
 from fedconformal.engines.flower.learning import arrays_of, load_model  # noqa: E402
 from fedconformal.engines.flower.stages import read_model, run_stages  # noqa: E402
@@ -25,7 +26,6 @@ from fedconformal.engines.flower.template.client_app import app as client_app  #
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated.temperature import STARTS  # noqa: E402
-from fedconformal.flower import InProcessGrid  # noqa: E402
 from fedconformal.summaries.rows import summarize_rows  # noqa: E402
 from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
 from tests.engines.flower.tools import Backwards, Faulty, changed  # noqa: E402
@@ -172,11 +172,11 @@ def test_the_second_stage_by_itself(whole: Whole, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"from-stage": "tea"}, "from-stage is 'tea'; there are train"),
+        ({"from-stage": "tea"}, "from-stage: invalid enum value 'tea'; there are train"),
         ({"from-stage": "calibrate"}, "from-stage calibrate needs a model"),
         ({"method": "central"}, "method is central, which needs all rows in one place"),
         ({"rounds": 0}, "rounds is 0"),
-        ({"privacy": "dp"}, "privacy is 'dp'; on Flower there are none and sums"),
+        ({"privacy": "dp"}, "privacy: invalid enum value 'dp'; there are none, sums"),
         ({"privacy": "sums", "guarantee": "every-site"}, "every-site needs every site's own counts"),
         ({"min-sites": 5, "wait": 0.1}, "4 nodes are connected after 0.1 s, at least 5 are needed"),
     ],
@@ -296,7 +296,7 @@ def test_a_new_app_is_read_and_runs(tmp_path: Path) -> None:
     project = tomllib.loads((tmp_path / "My App" / "pyproject.toml").read_text())["project"]
     assert project["dependencies"] == []  # what it needs is installed already; an index may not have it
     app = App.read(tmp_path / "My App", {"rounds": 1})
-    assert (app.client, app.server) == ("my_app.client_app:app", "my_app.server_app:app")
+    assert (app.client, app.server) == ("conformal_app.client_app:app", "conformal_app.server_app:app")
     assert app.config["rounds"] == 1
     client, server = app.load()
     grid = InProcessGrid(client, 3)
@@ -307,5 +307,3 @@ def test_a_new_app_is_read_and_runs(tmp_path: Path) -> None:
         make_app(tmp_path / "My App")
     with pytest.raises(InputError, match=r"rouns is not in \[tool.flwr.app.config\]"):
         App.read(tmp_path / "My App", {"rouns": 1})
-    with pytest.raises(InputError, match="begins with a letter"):
-        make_app(tmp_path / "7")

@@ -10,9 +10,9 @@ from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, gather, pooled_reply
 from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate, gather, pooled_reply
 from fedconformal.summaries.rows import summarize_rows
 from tests.engines.flower.tools import MODEL, Backwards, calibrating_app, grid, site_logits
 

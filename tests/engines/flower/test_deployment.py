@@ -14,12 +14,12 @@ pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 
 import fedconformal as fc
+from fedconformal.engines.flower import run_in_process
 from fedconformal.engines.flower.app import App, make_app
-from fedconformal.engines.flower.certs import make_certs
-from fedconformal.engines.flower.engines import deploy
 from fedconformal.errors import InputError
-from fedconformal.flower import run_in_process
+from scripts.certs import make_certs
 from scripts.deployment import LocalDeployment
+from scripts.superlink import deploy
 from tests.engines.flower.test_engines import PATIENCE, left_running, use_tct, wait_until
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDeploy
     folder = tmp_path_factory.mktemp("deployment")
     make_app(folder / "app")
     use_tct(folder / "app")
-    make_slow(folder / "app" / "app")
+    make_slow(folder / "app" / "conformal_app")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FEDCONFORMAL_TEST", str(folder))
         with LocalDeployment(folder, SITES) as running:

@@ -12,10 +12,10 @@ pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 pytest.importorskip("opendp", reason="noise needs OpenDP")
 
+from fedconformal.engines.flower import run_in_process
 from fedconformal.engines.flower.app import App, make_app
-from fedconformal.engines.flower.engines import deploy
-from fedconformal.flower import run_in_process
 from scripts.deployment import LocalDeployment
+from scripts.superlink import deploy
 from tests.engines.flower.test_deployment import result_of
 from tests.engines.flower.test_engines import PATIENCE, left_running
 

@@ -9,14 +9,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 
 from fedconformal.engines.flower.app import App, make_app
-from fedconformal.engines.flower.engines import end, free_port, program, running, wait_for_port
 from fedconformal.errors import InputError
+from scripts.certs import make_certs
+from scripts.superlink import end, free_port, program, running, simulate, wait_for_port
 from tests.cli.command import Command
 
 PATIENCE = 300
@@ -65,12 +67,19 @@ def use_tct(app: Path) -> None:
     path.write_text(path.read_text().replace('method = "fedavg"', settings))
 
 
-def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command: Command, tmp_path: Path) -> None:
+def simulated(app: Path, output: Path, **settings: object) -> dict[str, Any]:
+    """Run on Flower's simulation engine, and return the result."""
     pytest.importorskip("ray", reason="the simulation engine needs Ray")
+    simulate(App.read(app, {"output": str(output), **settings}), nodes=3)
+    found: dict[str, Any] = json.loads((output / "result.json").read_text())
+    return found
+
+
+def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command: Command, tmp_path: Path) -> None:
     use_tct(app)
     options = ("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "--set", "epochs=1", "--json")
     here = command.ok(*options, "-o", tmp_path / "here").json
-    there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation").json
+    there = simulated(app, tmp_path / "there", rounds=1, epochs=1)
     assert there["certificate"] == here["certificate"]
     assert there["temperature"] == here["temperature"]
     assert there["participants"] == here["participants"]
@@ -88,7 +97,6 @@ def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="the simulation engine needs Ray")
     once = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run").out
     assert "The paper quotes O(K/e) bits in all" in once
     model = tmp_path / "run" / "model.npz"
@@ -96,7 +104,8 @@ def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path
     here = command.ok(*options, "-o", tmp_path / "here")
     assert "from sums only, in " in here.out
     assert "shares of the rows, by their own claim: " in here.out
-    there = command.ok(*options, "-o", tmp_path / "there", "--engine", "simulation", "--json").json
+    saved = {"from-stage": "calibrate", "saved-model": str(model), "privacy": "sums"}
+    there = simulated(app, tmp_path / "there", **saved)
     assert there["threshold"] == json.loads((tmp_path / "here" / "result.json").read_text())["threshold"]
     assert there["certificate"]["privacy"]["dropped"] == []
     assert left_running(str(tmp_path)) == []
@@ -123,20 +132,20 @@ def test_a_new_app_runs_with_flower_alone(app: Path, tmp_path: Path) -> None:
     assert left_running(str(tmp_path)) == []
 
 
-def test_a_new_app_and_keys_by_command(command: Command, tmp_path: Path) -> None:
+def test_a_new_app_by_command(command: Command, tmp_path: Path) -> None:
     done = command.ok("flower", "init", tmp_path / "my-app")
     assert done.out.endswith("$ fedconformal flower run\n")
-    assert (tmp_path / "my-app" / "my_app" / "client_app.py").is_file()
-    own = [line for path in (tmp_path / "my-app" / "my_app").glob("*.py") for line in path.read_text().splitlines()]
-    assert sum(bool(line.strip()) for line in own) <= 60
-    command.ok("flower", "certs", tmp_path / "keys", "--nodes", "2", "--host", "link.example")
+    assert (tmp_path / "my-app" / "conformal_app" / "client_app.py").is_file()
+    again = command("flower", "init", tmp_path / "my-app")
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "is there already" in again.err
+
+
+def test_keys_of_a_trial_deployment(tmp_path: Path) -> None:
+    make_certs(tmp_path / "keys", 2, ["link.example"])
     names = {"ca.crt", "server.pem", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub"}
     assert {path.name for path in (tmp_path / "keys").iterdir()} == names
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "keys").iterdir())
-    assert len(command.ok("flower", "certs", tmp_path / "more", "--nodes", "1", "--json").json["files"]) > 3
-    again = command("flower", "certs", tmp_path / "keys")
-    assert (again.code, again.err.count("\n")) == (2, 1)
-    assert "is there already" in again.err
 
 
 def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) -> None:
@@ -147,7 +156,7 @@ def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) 
 
 
 def test_no_result_of_an_earlier_run_is_shown(command: Command, tmp_path: Path) -> None:
-    app = tmp_path / "says-nothing"  # a name that no other test has imported
+    app = tmp_path / "says-nothing"
     make_app(app)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "result.json").write_text('{"threshold": 0.5}')
@@ -160,11 +169,9 @@ def test_no_result_of_an_earlier_run_is_shown(command: Command, tmp_path: Path) 
 
 def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:
     for options, message in (
-        (("--engine", "deployment"), "--engine deployment and --superlink HOST:PORT go together"),
         (("--set", "rouns=1"), "rouns is not in [tool.flwr.app.config]"),
-        (("--set", "min-sites=few"), "min-sites is few, expected something like 2"),
+        (("--set", "min-sites=few"), "min-sites: expected `int`, got `str`"),
         (("--from-stage", "calibrate"), "from-stage calibrate needs a model"),
-        (("--engine", "deployment", "--superlink", "127.0.0.1:1", "--root-certificates", "x.crt"), "x.crt: is no file"),
     ):
         done = command("flower", "run", app, *options)
         assert done.code == 2
@@ -209,7 +216,7 @@ def test_ending_a_program_ends_what_it_started(
 TOLD_TO_END = """
 import sys, time
 from pathlib import Path
-from fedconformal.engines.flower.engines import exit_on_signals, running
+from scripts.superlink import exit_on_signals, running
 home = Path(sys.argv[1])
 with exit_on_signals(), running([sys.executable, "-c", sys.argv[2]], home, home / "log"):
     time.sleep(600)

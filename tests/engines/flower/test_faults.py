@@ -15,9 +15,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
+from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
-from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
 from fedconformal.summaries import wire
 from fedconformal.summaries.exact import ExactMessage, ExactSummary
 from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid

@@ -15,12 +15,12 @@ from flwr.app import Message  # noqa: E402
 
 import fedconformal as fc  # noqa: E402
 from fedconformal.cli.flower import _show  # noqa: E402
+from fedconformal.engines.flower import InProcessGrid  # noqa: E402
 from fedconformal.engines.flower.learning import load_model  # noqa: E402
 from fedconformal.engines.flower.stages import read_model  # noqa: E402
 from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
 from fedconformal.evaluation import full_sets  # noqa: E402
-from fedconformal.flower import InProcessGrid  # noqa: E402
 from tests.engines.flower.test_app import SITES, config_of, context, lost_at, run  # noqa: E402
 from tests.engines.flower.tools import Faulty, changed  # noqa: E402
 

@@ -17,9 +17,8 @@ from flwr.supercore.run import Run
 from flwr.supercore.superexec import run_superexec
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedconformal.engines.flower import internals
+from fedconformal.engines.flower import InProcessGrid, internals
 from fedconformal.errors import InputError
-from fedconformal.flower import InProcessGrid
 from tests.engines.flower.tools import calibrating_app
 
 PUBLIC = {"flwr", "flwr.app", "flwr.clientapp", "flwr.serverapp", "flwr.serverapp.strategy"}
@@ -60,7 +59,7 @@ def test_messages_have_a_run_and_replies_name_their_message() -> None:
 
 def test_a_flower_that_has_changed_inside_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(TaskIdentity, "_run_id")
-    with pytest.raises(InputError, match=f"has changed inside .*; take {internals.VERSIONS}, or the simulation"):
+    with pytest.raises(InputError, match=f"has changed inside .*; take {internals.VERSIONS}, or run the app"):
         InProcessGrid(calibrating_app(), 2)
 
 

@@ -14,9 +14,9 @@ from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums, calibrate_reply
 from fedconformal.engines.flower.records import site_of
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums, calibrate_reply
 from fedconformal.privacy.ledger import Ledger, read_ledger, rows_of, write_ledger
 from tests.engines.flower.tools import MODEL, site_logits
 

@@ -13,10 +13,10 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message
 
 import fedconformal as fc
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
 from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
 from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.privacy.sums.coordinator import invite

@@ -17,10 +17,10 @@ import torch
 from flwr.app import Context, Message, RecordDict
 
 import fedconformal as fc
+from fedconformal.engines.flower import InProcessGrid
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.stages import read_model, run_stages
 from fedconformal.engines.flower.template.task_regression import build_model, load_rows
-from fedconformal.flower import InProcessGrid
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.training import FedAvg
 from fedconformal.training.models import Regressor, build
@@ -108,7 +108,7 @@ def test_the_server_sees_sums_only(app: App, tmp_path: Path) -> None:
 
 def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = app.load()[0]  # whose task.py says how many outputs there are
-    monkeypatch.setattr(sys.modules["diabetes_app.task"], "OUTPUTS", 1)
+    monkeypatch.setattr(sys.modules["conformal_app.task"], "OUTPUTS", 1)
     model = Regressor(build("mlp", shape=(10,), classes=1), centre=150.0, scale=75.0)
     found = run(app, tmp_path, model, client, loss="squared", score="signed")
     assert found["certificate"]["score"]["name"] == "signed"
@@ -134,7 +134,7 @@ def test_faulty_counts_are_left_out(values: dict[str, Any], app: App, tmp_path: 
             "score cqr does not go with fedavg and its loss; take fedavg with the loss squared",
         ),
         ({"quantiles": "0.9,0.1"}, "quantiles are 0.9, 0.1, expected a lower"),
-        ({"quantiles": "low"}, "quantiles is 'low', expected numbers such as 0.1,0.5"),
+        ({"quantiles": "low"}, "quantiles is 'low', expected numbers such as 0.05,0.95"),
         ({"reach": 9.0}, "reach is 9, which goes with privacy sums"),
         ({"privacy": "sums", "reach": -1.0}, "reach is -1.0, expected a positive number"),
         ({"privacy": "sums", "score": "signed"}, "the run has scores of signed, whose intervals need a threshold at"),

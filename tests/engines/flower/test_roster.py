@@ -13,9 +13,9 @@ from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp.strategy import FedAvg
 
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
 from fedconformal.engines.flower.roster import Roster
 from fedconformal.errors import InputError
-from fedconformal.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
 from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid, site_logits
 
 

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
 
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate_by_sums
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate_by_sums
 from fedconformal.privacy.signatures import new_key, public_key
 from tests.cli.command import Command
 from tests.engines.flower.tools import MODEL, calibrating_app

@@ -11,10 +11,17 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
+from fedconformal.engines.flower import (
+    Federation,
+    InProcessGrid,
+    calibrate,
+    calibrate_reply,
+    calibrate_risk,
+    evaluate_reply,
+)
 from fedconformal.engines.flower.client import summary_reply
 from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_reply, calibrate_risk, evaluate_reply
 from fedconformal.summaries.rows import summarize_rows
 from tests.engines.flower.tools import MODEL, site_logits
 

@@ -16,13 +16,13 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
+from fedconformal.engines.flower import calibrate_by_sums as in_steps
 from fedconformal.engines.flower.records import ASK, fingerprint, site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration
 from fedconformal.federated.calibration import Question
-from fedconformal.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
-from fedconformal.flower import calibrate_by_sums as in_steps
 from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT

@@ -15,12 +15,11 @@ import tempfile
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 import fedconformal as fc
-from fedconformal.engines.flower import sums_site
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate_by_sums, sums_site
 from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.engines.flower.records import ASK, SUMS
 from fedconformal.engines.flower.sums import TYPE
 from fedconformal.errors import InputError
-from fedconformal.flower import Federation, InProcessGrid, calibrate_by_sums
 from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.coordinator import invite, step
 from fedconformal.privacy.sums.messages import Closed, Question, pack

@@ -22,12 +22,12 @@ from flwr.clientapp import ClientApp
 import fedconformal as fc
 from fedconformal._base.arrays import softmax
 from fedconformal._base.float_bits import keys_of
+from fedconformal.engines.flower import InProcessGrid, calibrate_reply, sums_reply
 from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, site_of
 from fedconformal.engines.flower.sums import TYPE
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import Question
-from fedconformal.flower import InProcessGrid, calibrate_reply, sums_reply
 from fedconformal.privacy import new_key, public_key
 from fedconformal.privacy.sums import coordinator
 from fedconformal.privacy.sums.messages import Roster, letter_of, pack, unpack

@@ -11,10 +11,10 @@ from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from msgspec.structs import replace
 
+from fedconformal.engines.flower import Federation, InProcessGrid, watch, watch_reply
 from fedconformal.engines.flower.records import ASK, site_of
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
-from fedconformal.flower import Federation, InProcessGrid, watch, watch_reply
 from fedconformal.monitoring.period import Period, read_periods, write_periods
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.report import watch_page

@@ -8,8 +8,8 @@ from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedconformal._base.arrays import Floats, Integers
+from fedconformal.engines.flower import InProcessGrid, calibrate_reply
 from fedconformal.engines.flower.records import site_of
-from fedconformal.flower import InProcessGrid, calibrate_reply
 
 CLASSES = 4
 MODEL = ArrayRecord({"weights": Array(np.eye(CLASSES, dtype=np.float32))})

@@ -17,7 +17,7 @@ from typing import Any
 from nvflare.collab import CollabRecipe
 from nvflare.fuel.flare_api.flare_api import Session, new_secure_session
 
-from fedconformal.engines.flower.engines import free_port, program, running, wait_for_port
+from scripts.superlink import free_port, program, running, wait_for_port
 
 ADMIN = "admin@nvidia.com"
 SERVER = "localhost"

@@ -19,14 +19,13 @@ from flwr.app import Array, ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
-from fedconformal.engines.flower import records
-from fedconformal.engines.flower.engines import running
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_reply, records
 from fedconformal.engines.flower.records import site_of
 from fedconformal.engines.nvflare import fingerprint
 from fedconformal.federated.calibration import Calibrated
-from fedconformal.flower import Federation, InProcessGrid, calibrate, calibrate_reply
 from fedconformal.monitoring.combine import Refused
 from fedconformal.report import watch_page
+from scripts.superlink import running
 from tests.engines.nvflare.faulty_job import BAD, FAULTS, SITES, WATCH_FAULTS, WEIGHTS, site_logits, site_periods
 
 ROOT = Path(__file__).parents[3]

@@ -9,8 +9,8 @@ pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
 import numpy as np
 
 import fedconformal as fc
-from fedconformal import nvflare
 from fedconformal.calibration.certificate import LeftOut
+from fedconformal.engines import nvflare
 from fedconformal.engines.nvflare import SitesOnNVFlare
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import SiteSummary

@@ -16,8 +16,8 @@ pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.engines.flower.engines import program, running
 from fedconformal.engines.nvflare import fingerprint
+from scripts.superlink import program, running
 from tests.engines.nvflare.poc import SITES
 
 ROOT = Path(__file__).parents[3]

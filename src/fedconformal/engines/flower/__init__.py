@@ -1,1 +1,49 @@
-"""Flower carries the questions: in one process, in simulation, in a deployment."""
+"""Calibration on Flower: the same client and server app in one process, in simulation and in a deployment.
+
+Beutel et al., "Flower: a friendly federated learning framework", 2020. A site gets one more kind of message, answers
+with a summary of its scores, and the server turns the summaries into a predictor and its certificate.
+"""
+
+from __future__ import annotations
+
+from fedconformal._base.extras import needing
+
+with needing("flower"):
+    from fedconformal.engines.flower.calibration import calibrate, calibrate_risk, gather
+    from fedconformal.engines.flower.client import (
+        calibrate_reply,
+        evaluate_reply,
+        keep_predictor,
+        pooled_reply,
+        temperature_reply,
+    )
+    from fedconformal.engines.flower.federation import Federation
+    from fedconformal.engines.flower.in_process import InProcessGrid, run_in_process
+    from fedconformal.engines.flower.strategy import CheckedFedAvg
+    from fedconformal.engines.flower.sums import calibrate_by_sums
+    from fedconformal.engines.flower.sums_site import later_step, sums_reply
+    from fedconformal.engines.flower.watching import watch, watch_reply
+    from fedconformal.federated.calibration import Calibrated
+    from fedconformal.federated.watching import Watched
+
+__all__ = [
+    "Calibrated",
+    "CheckedFedAvg",
+    "Federation",
+    "InProcessGrid",
+    "Watched",
+    "calibrate",
+    "calibrate_by_sums",
+    "calibrate_reply",
+    "calibrate_risk",
+    "evaluate_reply",
+    "gather",
+    "keep_predictor",
+    "later_step",
+    "pooled_reply",
+    "run_in_process",
+    "sums_reply",
+    "temperature_reply",
+    "watch",
+    "watch_reply",
+]

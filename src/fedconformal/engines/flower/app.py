@@ -1,63 +1,53 @@
-"""A Flower app in a directory: made from the template, and read as `flwr run` reads it."""
+"""Flower apps in a directory: copied from the template, and read as `flwr run` reads them."""
 
 from __future__ import annotations
 
 import importlib
-import re
 import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from importlib.machinery import PathFinder
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal.errors import InputError
 
-MODULES = ("__init__.py", "client_app.py", "server_app.py", "task.py")
-
-
-TASKS = {
-    "classification": {"task": "task.py", "model": "classifier", "answers": "sets", "truth": "label"},
-    "regression": {"task": "task_regression.py", "model": "regressor", "answers": "intervals", "truth": "value"},
+PACKAGE = "conformal_app"
+FILES = {
+    "README.md": "README.md",
+    f"{PACKAGE}/__init__.py": "__init__.py",
+    f"{PACKAGE}/client_app.py": "client_app.py",
+    f"{PACKAGE}/server_app.py": "server_app.py",
 }
-"""What the template is to say for each task."""
+"""Files of every app, and where they are in the template."""
+TASKS = {
+    "classification": {"pyproject.toml": "classification.toml", f"{PACKAGE}/task.py": "task.py"},
+    "regression": {"pyproject.toml": "regression.toml", f"{PACKAGE}/task.py": "task_regression.py"},
+}
 
 
 def make_app(folder: Path, task: str = "classification") -> list[Path]:
-    """Write a new app into a directory that is not there yet, or empty; return its files."""
+    """Copy the template of a task into a new or empty directory, and return the files."""
     if task not in TASKS:
-        raise InputError(f"task is {task!r}; there are {' and '.join(TASKS)}")
-    name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
-    if not name or not name[0].isalpha():
-        raise InputError(f"{folder}: an app's name begins with a letter; choose another directory")
+        raise InputError(f"task is {task!r}; there are {' and '.join(TASKS)}", param="task")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is there already; choose another directory")
-    package = name.replace("-", "_")
-    if package in sys.stdlib_module_names or PathFinder.find_spec(package) is not None:
-        raise InputError(f"{folder}: there is a module called {package} already; choose another directory")
-    template = resources.files("fedconformal.engines.flower") / "template"
-    words = TASKS[task] | {"settings": (template / f"{task}.template").read_text("utf-8")}
-    sources = {module: words["task"] if module == "task.py" else module for module in MODULES}
-    files = {folder / package / module: (template / source).read_bytes() for module, source in sources.items()}
-    for target, source in (("pyproject.toml", "pyproject.template"), ("README.md", "README.template")):
-        text = Template((template / source).read_text("utf-8")).substitute(words, name=name, package=package)
-        files[folder / target] = text.encode()
     try:
-        (folder / package).mkdir(parents=True)
+        (folder / PACKAGE).mkdir(parents=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror}); choose another directory") from None
-    for path, content in files.items():
-        write_bytes(path, content)
+    template = resources.files("fedconformal.engines.flower") / "template"
+    files = {folder / target: template / source for target, source in (FILES | TASKS[task]).items()}
+    for path, source in files.items():
+        write_bytes(path, source.read_bytes())
     return sorted(files)
 
 
 @dataclass(frozen=True, kw_only=True)
 class App:
-    """What the pyproject.toml of an app says: where its two apps are, and the config of a run."""
+    """The [tool.flwr.app] table of an app's pyproject.toml: its two components and the run config."""
 
     folder: Path
     client: str
@@ -67,8 +57,8 @@ class App:
 
     @classmethod
     def read(cls, folder: Path, overrides: Mapping[str, Any] | None = None) -> App:
-        """Read an app; overrides have to be keys that its config has."""
-        path = folder / "pyproject.toml"
+        """Read an app; overrides have to be keys of its run config."""
+        path, changes = folder / "pyproject.toml", dict(overrides or {})
         if not path.exists():
             raise InputError(f"{folder}: holds no pyproject.toml; go to the app's directory, or make one with make_app")
         try:
@@ -80,19 +70,23 @@ class App:
         except (KeyError, TypeError, AttributeError):
             missing = "has no [tool.flwr.app.components] with clientapp and serverapp"
             raise InputError(f"{path}: {missing}; make one with make_app") from None
-        for key in overrides or {}:
+        for key in changes:
             if key not in config:
                 raise InputError(f"{key} is not in [tool.flwr.app.config] of {path}; there are {', '.join(config)}")
-        changes = dict(overrides or {})
         return cls(folder=folder, client=client, server=server, config=config | changes, overrides=changes)
 
     def load(self) -> tuple[Any, Any]:
         """Import the client app and the server app."""
-        sys.path.insert(0, str(self.folder.resolve()))
+        folder = str(self.folder.resolve())
+        for name in {reference.partition(".")[0].partition(":")[0] for reference in (self.client, self.server)}:
+            for module in [one for one in sys.modules if one == name or one.startswith(f"{name}.")]:
+                if not str(getattr(sys.modules[module], "__file__", "")).startswith(folder):
+                    del sys.modules[module]  # the package of another app, under the same name
+        sys.path.insert(0, folder)
         try:
             found = _load(self.client), _load(self.server)
         finally:
-            sys.path.remove(str(self.folder.resolve()))
+            sys.path.remove(folder)
         for reference, one in zip((self.client, self.server), found, strict=True):
             if not callable(one):
                 raise InputError(f"{reference}: is {type(one).__name__}, expected a ClientApp and a ServerApp")

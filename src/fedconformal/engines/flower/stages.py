@@ -42,7 +42,7 @@ from fedconformal.privacy.sums.communication import quoted_bound
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.logits import npz
 from fedconformal.training.tct import TCT, LinearisedModel
-from fedconformal.training.trainer import RoundState, TrainingMonitor
+from fedconformal.training.trainer import RoundState, Trainer, TrainingMonitor
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")
@@ -59,12 +59,13 @@ def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[s
         config: the run's.
         model: a network that gives logits, or a `models.Regressor`; its weights are where training starts.
     """
-    return _Run(grid, RunConfig.of(config), model).go()
+    return _Run(grid, *RunConfig.of(config), model).go()
 
 
 class _Run:
-    def __init__(self, grid: Any, config: RunConfig, model: nn.Module) -> None:
+    def __init__(self, grid: Any, config: RunConfig, trainer: Trainer, model: nn.Module) -> None:
         self.config = config
+        self.trainer = trainer
         self.model = model
         self.federation = Federation(grid, min_sites=config.min_sites, timeout=config.timeout)
         self.output = Path(config.output).resolve()
@@ -92,9 +93,9 @@ class _Run:
         return found
 
     def _train(self) -> None:
-        if not self.config.trainer.rounds:  # TCT from weights that are there
+        if not self.trainer.rounds:  # TCT from weights that are there
             return
-        trainer, start = FedAvg.like(self.config.trainer), self.arrays
+        trainer, start = FedAvg.like(self.trainer), self.arrays
 
         def keep(state: RoundState) -> None:
             self.arrays = with_weights(start, state.tensors)
@@ -104,7 +105,7 @@ class _Run:
         trainer.average(ask_rounds(self.federation, start, trainer), weights_in(start), TrainingMonitor(on_round=keep))
 
     def _linear(self) -> None:
-        settings = self.config.trainer
+        settings = self.trainer
         if isinstance(settings, TCT):
             network = load_model(self.model, self.arrays)
             model = LinearisedModel.of(
@@ -125,8 +126,8 @@ class _Run:
         config = self.config
         asked: dict[str, Any] = {
             "alpha": config.alpha,
-            "score": config.scored,
-            "guarantee": config.promised,
+            "score": config.score,
+            "guarantee": config.guarantee,
             "temperature": self.temperature,
             "min_scores": config.min_scores,
         }

@@ -3,9 +3,8 @@
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
-from fedconformal.flower import calibrate_reply
-from fedconformal.flower.handlers import add_handlers
-from fedconformal.flower.learning import outputs, train_reply
+from fedconformal.engines.flower import calibrate_reply
+from fedconformal.engines.flower.learning import add_handlers, outputs, train_reply
 
 from .task import build_model, load_rows
 

@@ -3,7 +3,7 @@
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedconformal.flower.stages import run_stages
+from fedconformal.engines.flower.stages import run_stages
 
 from .task import build_model
 
