@@ -86,7 +86,7 @@ def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     pytest.importorskip("torch", reason="the stages train with torch")
     from fedconformal.engines.flower.run_config import RunConfig
 
-    return registry.find(RunConfig.of({}).score, Score)()
+    return registry.find(RunConfig.of({})[0].score, Score)()
 
 
 def by_the_flower_template(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
