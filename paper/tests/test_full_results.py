@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fedconformal_paper import numbers
 from fedconformal_paper.full_results import full_results, measure
 from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.relative_inefficiency import relative_inefficiency
@@ -66,11 +67,12 @@ def test_a_run_tells_its_rounds_and_uses_all_held_out_rows(logits: Path) -> None
     for part in ("val", "temp", "test"):
         arrays[f"{part}_clients"] = arrays[f"{part}_labels"] % 2
     np.savez(run / "logits.npz", names=np.array(["south", "north"]), **arrays)
-    (run / "config.json").write_text(json.dumps({"config": {"rounds": 20, "seed": 0}, "versions": {}}))
+    settings = {**numbers.settings("dermamnist", "fedavg"), "rounds": 20, "augment": "none"}
+    (run / "config.json").write_text(json.dumps({"config": settings, "versions": {}}))
     answers = LogitsFolder(directory=logits).read("dermamnist", "fedprox")
     assert answers
     assert answers.differs == (
-        f"own run, 750 rows, accuracy {answers.accuracy:.2f}, rounds 20 (paper 200), epochs None (paper 5)"
+        f"own run, 750 rows, accuracy {answers.accuracy:.2f}, rounds 20 (paper 200), augment none (paper flip-crop)"
     )
     assert set(answers.clients) == {0, 1}
     assert answers.sites == ("north", "south")

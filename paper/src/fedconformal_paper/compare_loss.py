@@ -11,7 +11,7 @@ import numpy as np
 
 from fedconformal_paper.full_results import NOTES
 from fedconformal_paper.numbers import COMPARE_LOSS
-from fedconformal_paper.score_functions import PRINTED, RANDOMISED, SCORES, sets_of
+from fedconformal_paper.score_functions import RANDOMISED, SCORES, sets_of
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Measured, Part, Table
 from fedconformal_paper.trials import trials
@@ -35,7 +35,7 @@ def compare_loss(setup: Setup) -> Table:
             sets = sets_of(trial, SCORES[name], ALPHA, setup.kind)
             sizes.append(np.count_nonzero(sets) / len(sets))
             coverage.append(float(trial.covered(sets).mean()))
-        printed = COMPARE_LOSS[loss][1 + PRINTED.index(name)] if name in PRINTED else None
+        printed = COMPARE_LOSS[loss][1 + list(SCORES).index(name)]
         accuracies = COMPARE_LOSS[loss][0], round(answers.accuracy, 3)
         row = (loss, *accuracies, name, printed, Measured.of(sizes), Measured.of(coverage))
         part = parts.setdefault(loss, Part(name=title, see=answers.differs))

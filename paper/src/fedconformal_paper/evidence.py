@@ -54,7 +54,7 @@ class Evidence:
         if run is None or (tabled and tabled.cut == OTHERS):
             return tabled
         way = f", {run.way}" if run.way else ""
-        return Found(run.size, run.coverage, f"{run.cut}{way}")
+        return Found(run.size, run.coverage, f"{run.short}{way}")
 
     def _tabled(self, dataset: str, method: str) -> Found | None:
         for row in self.rows("full-results"):

@@ -44,7 +44,7 @@ def full_results(setup: Setup) -> Table:
                 kind = f" (run {label})" if label else ""
                 rows = _measured(answers, f"{METHODS[method]}{kind}", printed, setup)
                 see = answers.differs if printed else f"{answers.differs}; not in the paper"
-                parts.append(Part(name=f"{name}{kind}", rows=rows, see=see))
+                parts.append(Part(name=f"{name}{kind}", rows=rows, see=see, network=answers.network))
     return Table(
         name="full-results",
         title="Coverage and size of prediction sets",

@@ -23,15 +23,10 @@ from fedconformal._base.arrays import Integers, as_labels, as_matrix, as_sites, 
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal.errors import InputError
 from fedconformal_paper.clients import GROUPS, Partition, client_of_each
+from fedconformal_paper.numbers import deviations, network
 
 PARTS = ("val", "temp", "test")
 """Rows of a run that fitted its temperature are held out too: here the temperature is fitted anew in every trial."""
-
-SETTINGS = {"rounds": 200, "epochs": 5}
-AUTHORS = {"solver": "scaffold", "intercept": False}
-"""TCT's second stage as the authors do it; runs of earlier versions know no other."""
-TCT_SETTINGS = {"rounds": 100, "epochs": 5, "linear_rounds": 100, "coordinates": 100_000, "steps": 500, **AUTHORS}
-"""What a run of our own is compared with: the paper's settings."""
 
 RUN, OWN = "logits.npz", "of our own"
 """The file of a run, and how a run is called where others' logits have its name."""
@@ -53,6 +48,8 @@ class Answers:
     differs: str
     sites: tuple[str, ...]
     """What the clients are called; a number where they have no name."""
+    network: str = ""
+    """The network of an own run; empty for others' logits."""
     central: bool = False
     """A model trained in one place, whose temperature is fitted on all calibration rows together."""
 
@@ -90,39 +87,7 @@ class LogitsFolder:
         path = self.path(dataset, method, variant=variant, label=label)
         if path is None:
             return None
-        arrays = read_npz(path)
-        parts = [part for part in PARTS if f"{part}_logits" in arrays]
-        absent = [f"{part}_labels" for part in parts if f"{part}_labels" not in arrays]
-        if not parts or absent:
-            raise InputError(f"{path}: has no {', '.join(absent) or 'val_logits, test_logits'}")
-        logits = _joined(path, [arrays[f"{part}_logits"] for part in parts])
-        labels = np.concatenate([arrays[f"{part}_labels"].reshape(-1) for part in parts])
-        labels = as_labels(labels, rows=len(logits), classes=logits.shape[1], name=f"{path}: labels")
-        own = [arrays[f"{part}_clients"] for part in parts if f"{part}_clients" in arrays]
-        if self.partition is None and len(own) == len(parts):
-            owners = as_sites(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
-            with naming(path):
-                sites, clients = np.unique(named_sites(owners, arrays.get("names")), return_inverse=True)
-        else:
-            if dataset in GROUPS and sum(map(len, GROUPS[dataset])) != logits.shape[1]:
-                raise InputError(f"{path}: has {logits.shape[1]} classes, not those of {dataset}")
-            if variant not in ("", "iid"):
-                raise InputError(
-                    f"{path}: has no val_clients, test_clients; its name does not say which client has which rows"
-                )
-            with naming(path):
-                clients = client_of_each(labels, dataset, self.partition or ("iid" if variant == "iid" else "classes"))
-            sites = np.arange(clients.max() + 1)
-        return Answers(
-            name=_name(dataset, method, variant=variant),
-            dataset=dataset,
-            logits=logits,
-            labels=labels,
-            clients=clients,
-            differs=_differs(path, len(logits), float(np.mean(logits.argmax(axis=1) == labels))),
-            sites=tuple(map(str, sites)),
-            central=method == "central",
-        )
+        return read_logits(path, dataset, method, variant=variant, partition=self.partition)
 
     def command(self, dataset: str, method: str, *, variant: str = "") -> Command:
         """Say how to train what is absent."""
@@ -142,6 +107,46 @@ class LogitsFolder:
         elif dataset in COLUMNS:
             words += ["--partition", "column", "--set", f"column={COLUMNS[dataset]}"]
         return Command(output, [*words, "-o", str(output)])
+
+
+def read_logits(
+    path: Path, dataset: str, method: str, *, variant: str = "", partition: Partition | None = None
+) -> Answers:
+    """Read and pool the held-out rows of one file."""
+    arrays = read_npz(path)
+    parts = [part for part in PARTS if f"{part}_logits" in arrays]
+    absent = [f"{part}_labels" for part in parts if f"{part}_labels" not in arrays]
+    if not parts or absent:
+        raise InputError(f"{path}: has no {', '.join(absent) or 'val_logits, test_logits'}")
+    logits = _joined(path, [arrays[f"{part}_logits"] for part in parts])
+    labels = np.concatenate([arrays[f"{part}_labels"].reshape(-1) for part in parts])
+    labels = as_labels(labels, rows=len(logits), classes=logits.shape[1], name=f"{path}: labels")
+    own = [arrays[f"{part}_clients"] for part in parts if f"{part}_clients" in arrays]
+    if partition is None and len(own) == len(parts):
+        owners = as_sites(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
+        with naming(path):
+            sites, clients = np.unique(named_sites(owners, arrays.get("names")), return_inverse=True)
+    else:
+        if dataset in GROUPS and sum(map(len, GROUPS[dataset])) != logits.shape[1]:
+            raise InputError(f"{path}: has {logits.shape[1]} classes, not those of {dataset}")
+        if variant not in ("", "iid"):
+            raise InputError(
+                f"{path}: has no val_clients, test_clients; its name does not say which client has which rows"
+            )
+        with naming(path):
+            clients = client_of_each(labels, dataset, partition or ("iid" if variant == "iid" else "classes"))
+        sites = np.arange(clients.max() + 1)
+    return Answers(
+        name=_name(dataset, method, variant=variant),
+        dataset=dataset,
+        logits=logits,
+        labels=labels,
+        clients=clients,
+        differs=_differs(path, len(logits), float(np.mean(logits.argmax(axis=1) == labels)), dataset),
+        network=_network(path, dataset),
+        sites=tuple(map(str, sites)),
+        central=method == "central",
+    )
 
 
 ABSENT = "absent; make it with: "
@@ -177,22 +182,27 @@ def _joined(path: Path, parts: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
     return logits
 
 
-def _differs(path: Path, rows: int, accuracy: float) -> str:
+def _settings(path: Path) -> dict[str, Any] | None:
+    """Read the settings of an own run; None for others' logits."""
     config = path.parent / "config.json"
     if path.name != RUN or not config.exists():
-        return f"others' logits, {rows} rows"
+        return None
     try:
-        settings = {**AUTHORS, **json.loads(read_bytes(config))["config"]}
+        return {"method": "fedavg", **json.loads(read_bytes(config))["config"]}
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{config}: is not the config.json of a run") from None
-    wanted = TCT_SETTINGS if settings.get("method") == "tct" else SETTINGS
-    parts = [f"own run, {rows} rows, accuracy {accuracy:.2f}"]
-    parts += [
-        f"{key.replace('_', ' ')} {settings.get(key)} (paper {value})"
-        for key, value in wanted.items()
-        if settings.get(key) != value
-    ]
-    parts += [f"{key} {settings[key]}" for key in ("model", "seed") if settings.get(key) not in (None, 0)]
+
+
+def _network(path: Path, dataset: str) -> str:
+    settings = _settings(path)
+    return "" if settings is None else str(settings.get("model") or network(dataset))
+
+
+def _differs(path: Path, rows: int, accuracy: float, dataset: str) -> str:
+    settings = _settings(path)
+    if settings is None:
+        return f"others' logits, {rows} rows"
+    parts = [f"own run, {rows} rows, accuracy {accuracy:.2f}", *deviations(settings, dataset)]
     if settings.get("weights"):
         parts.append(f"started from {Path(str(settings['weights'])).name}")
     return ", ".join(parts)

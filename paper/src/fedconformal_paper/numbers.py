@@ -6,7 +6,8 @@ Lu, Yu, Karimireddy, Jordan and Raskar, "Federated conformal predictors for dist
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 COVERAGES = (0.9, 0.8, 0.7)
 METHODS = {"fedavg": "FedAvg", "fedprox": "FedProx", "tct": "TCT", "central": "central"}
@@ -20,7 +21,53 @@ TITLES = {
     "fitz17k-disease": "Fitzpatrick17k by disease",
     "fitz17k-skin": "Fitzpatrick17k by skin type",
 }
-SCORES = ("lac", "aps", "raps")
+NETWORKS = {"lenet": "LeNet", "resnet14": "ResNet-14", "efficientnet-b1": "EfficientNet-B1", "mlp": "MLP"}
+FITZPATRICK = ("fitz17k-disease", "fitz17k-skin", "fitzpatrick17k")
+
+
+def network(dataset: str) -> str:
+    """Return the network that the paper trains on a data set."""
+    if dataset in FITZPATRICK:
+        return "efficientnet-b1"
+    return "lenet" if dataset == "fashionmnist" else "resnet14"
+
+
+def settings(dataset: str, method: str) -> dict[str, Any]:
+    """Return the paper's training settings (App. F); a test compares them with the preset of `fedconformal train`."""
+    found: dict[str, Any] = {"model": network(dataset), "rounds": 200, "epochs": 5, "augment": "flip-crop"}
+    found |= {"weighting": "uniform", "temperature": "mean", "rate": 0.01, "momentum": 0.9, "batch": 64}
+    if dataset in FITZPATRICK:
+        found |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}
+    if method == "central":
+        found["epochs"] = 1
+    if method == "fedprox":
+        found["mu"] = 0.1
+    if method == "tct":
+        found |= {"rounds": 100, "linear_rounds": 100, "coordinates": 100_000, "solver": "scaffold", "intercept": False}
+        found |= {"steps": 500, "step": 10.0}
+    return found
+
+
+def deviations(given: Mapping[str, Any], dataset: str) -> list[str]:
+    """List where the settings of a run differ from the paper's.
+
+    >>> deviations({**settings("cifar10", "fedavg"), "method": "fedavg", "augment": "none"}, "cifar10")
+    ['augment none (paper flip-crop)']
+    """
+    wanted = settings(dataset, str(given["method"]))
+    if given["method"] == "central":
+        del wanted["weighting"]
+    if given.get("solver") == "lbfgs":  # which has no local steps
+        del wanted["steps"], wanted["step"]
+    found = {"solver": "scaffold", "intercept": False} | {
+        key: value for key, value in given.items() if value is not None
+    }
+    differ = [
+        f"{key.replace('_', ' ')} {found.get(key, 'not stated')} (paper {value})"
+        for key, value in wanted.items()
+        if found.get(key, value if key == "model" else None) != value
+    ]
+    return differ + ([f"ridge {found['ridge']} (paper none)"] if found.get("solver") == "lbfgs" else [])
 
 
 class Cell(NamedTuple):
@@ -124,3 +171,6 @@ COMPARE_LOSS: dict[str, tuple[float, float, float, float]] = {
     "squared": (0.58, 12.1, 78.8, 22.5),
 }
 """tab:tct-compare-loss: accuracy, and mean sizes with LAC, APS and RAPS."""
+
+SWEEP_FEDAVG = (3.8, 2.3, 1.4, 1.0)
+"""fig:fedavg at coverage .90, with 2, 3, 4 and 10 classes a client, read off the plot of data-hetero.ipynb."""

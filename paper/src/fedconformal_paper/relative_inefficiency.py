@@ -8,12 +8,13 @@ Ours follow from the sizes in our own table, so that the two always agree.
 from __future__ import annotations
 
 from fedconformal_paper.full_results import NOTES, full_results
-from fedconformal_paper.numbers import FULL_RESULTS, METHODS, RELATIVE_INEFFICIENCY
+from fedconformal_paper.numbers import FULL_RESULTS, METHODS, NETWORKS, RELATIVE_INEFFICIENCY
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Part, Table
 
 LEVELS = (0.9, 0.8)
 SLIP = "Where the first two numbers differ, the paper's ratio does not follow from its own sizes."
+SAME = "Only models of the same network are divided: others' by others', own by own."
 COLUMNS = ("dataset", "method", "level", "paper's\nratio", "of the paper's\nsizes", "ours", "see")
 
 
@@ -26,18 +27,25 @@ def ratios(sizes: Table) -> Table:
     """Divide mean sizes by those of the central model: as printed, from the paper's own sizes, and ours."""
     there = {part.name: part for part in sizes.parts}
     parts: list[Part] = []
+    alone: list[str] = []
     for dataset in dict.fromkeys(name.split()[0] for name in there):
-        central = there.get(f"{dataset} {METHODS['central']}")
+        base = f"{dataset} {METHODS['central']}"
+        central = [part for name, part in there.items() if name == base or name.startswith(f"{base} (")]
         for method in ("fedavg", "fedprox", "tct"):
             part = there.get(f"{dataset} {METHODS[method]}")
-            if part is not None and central is not None:
-                parts.append(_divided(part, central, dataset, method))
+            if part is not None and central:
+                same = [one for one in central if not part.rows or one.command or one.network == part.network]
+                if same:
+                    parts.append(_divided(part, same[-1], dataset, method))
+                else:
+                    alone.append(f"{part.name} ({NETWORKS.get(part.network, 'others')})")
+    without = [f"Not divided, as no central model has the same network: {', '.join(alone)}."] if alone else []
     return Table(
         name="relative-inefficiency",
         title="Size of the sets over that of a central model's",
         columns=COLUMNS,
         parts=parts,
-        notes=[SLIP, "Score LAC.", *NOTES[:3]],
+        notes=[SLIP, SAME, *without, "Score LAC.", *NOTES[:3]],
     )
 
 

@@ -11,11 +11,10 @@ from typing import Any
 from fedconformal._base.files import read_bytes
 from fedconformal.errors import InputError
 from fedconformal_paper.logits import COLUMNS
+from fedconformal_paper.numbers import NETWORKS, deviations, network
 
-AUTHORS, OURS = "authors' way", "our second stage"
-"""TCT's second stage: SCAFFOLD as its authors do it, or L-BFGS."""
-GREY = ("fashionmnist", "tissuemnist")
-NETWORKS = {"lenet": "LeNet", "resnet14": "ResNet-14", "efficientnet-b1": "EfficientNet-B1"}
+AUTHORS, OURS, ABLATION = "the authors' way", "our way", "ablation"
+"""TCT's second stage: SCAFFOLD; L-BFGS with sites weighted by rows and an intercept; L-BFGS without one of these."""
 PAPERS_CLASSES, ALL_CLASSES = 2, 10
 """How many classes a client of CIFAR-10 has in the paper's tables, and how many there are."""
 
@@ -47,13 +46,18 @@ def _dataset_and_variant(settings: Mapping[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A trained model: how it was trained, its accuracy, and size and coverage of its sets by level."""
+    """A trained model: its settings, accuracy, and size and coverage of its sets by level.
+
+    `halves` are means over ten random halves of the held-out rows, as in the paper; `sets` are calibrated on validation
+    rows and tested on test rows, once. The first stand for a run wherever its logits were at hand to measure them.
+    """
 
     name: str
     settings: Mapping[str, Any]
     linear: int
     accuracy: float
     sets: Mapping[str, Mapping[str, float]]
+    halves: Mapping[str, Mapping[str, float]] | None = None
 
     @classmethod
     def read(cls, path: Path) -> Run:
@@ -61,16 +65,20 @@ class Run:
         try:
             found = json.loads(read_bytes(path))
             settings = {**found["defaults"], **found["settings"]}
-            linear = len(found.get("linear_losses", ())) or settings.get("linear_rounds", 0)
             return cls(
-                name=found["name"], settings=settings, linear=linear, accuracy=found["accuracy"], sets=found["sets"]
+                name=found["name"],
+                settings=settings,
+                linear=len(found.get("linear_losses", ())) or settings.get("linear_rounds", 0),
+                accuracy=found["accuracy"],
+                sets=found["sets"],
+                halves=found.get("halves"),
             )
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{path}: is not what scripts/results.py writes of a run") from None
 
     @property
     def logits(self) -> str:
-        """What its logits are called."""
+        """The name of its logits."""
         return logits_name(self.settings)
 
     @property
@@ -80,25 +88,36 @@ class Run:
 
     @property
     def model(self) -> str:
-        """The network; the one that suits the data set if none was chosen."""
-        return str(self.settings.get("model") or ("lenet" if self.dataset in GREY else "resnet14"))
+        """The network; the paper's if none was chosen."""
+        return str(self.settings.get("model") or network(self.dataset))
 
     @property
     def way(self) -> str:
-        """How TCT's second stage was done; empty for other methods."""
+        """The second stage of TCT; empty for other methods."""
         if self.settings["method"] != "tct":
             return ""
-        return OURS if self.settings.get("solver", "scaffold") == "lbfgs" else AUTHORS
+        if self.settings.get("solver", "scaffold") != "lbfgs":
+            return AUTHORS
+        ours = self.settings.get("intercept", True) and self.settings.get("weighting", "examples") == "examples"
+        return OURS if ours else ABLATION
+
+    @property
+    def differs(self) -> list[str]:
+        """Every deviation from the paper's settings."""
+        start = self.settings.get("weights")
+        return deviations({**self.settings, "model": self.model}, self.dataset) + (
+            ["from others' weights"] if start else []
+        )
 
     @property
     def size(self) -> float:
         """The mean size of the sets at 0.9."""
-        return float(self.sets["0.9"]["size"])
+        return float((self.halves or self.sets)["0.9"]["size"])
 
     @property
     def coverage(self) -> float:
         """The coverage at 0.9."""
-        return float(self.sets["0.9"]["coverage"])
+        return float((self.halves or self.sets)["0.9"]["coverage"])
 
     @property
     def order(self) -> tuple[bool, int]:
@@ -107,15 +126,21 @@ class Run:
         return self.model != "lenet", passes
 
     @property
-    def cut(self) -> str:
-        """Say in few words how it was trained."""
-        rounds = str(self.settings["rounds"])
-        if self.way:
-            rounds += f" + {self.linear}"
+    def short(self) -> str:
+        """The network and the rounds."""
+        rounds = str(self.settings["rounds"]) + (f" + {self.linear}" if self.way else "")
         epochs = int(self.settings.get("epochs", 1))
         passes = f" of {epochs} epochs" if epochs > 1 else ""
         start = " from others' weights" if self.settings.get("weights") else ""
         return f"{NETWORKS.get(self.model, self.model)}, {rounds} rounds{passes}{start}"
+
+    @property
+    def cut(self) -> str:
+        """The network, the rounds, and augmentation and weighting where they are not the paper's."""
+        augmented = self.settings.get("augment", "none") != "none"
+        by_rows = self.settings.get("weighting", "examples") == "examples" and self.settings["method"] != "central"
+        parts = [self.short, "" if augmented else "not augmented", "sites by rows" if by_rows else ""]
+        return ", ".join(filter(None, parts))
 
 
 def read_runs(directory: Path | None) -> list[Run]:
@@ -128,6 +153,6 @@ def largest(runs: list[Run], logits: str, *, way: str = "", model: str = "") -> 
     some = [
         run
         for run in runs
-        if run.logits == logits and (not way or run.way == way) and (not model or run.model == model)
+        if run.logits == logits and (run.way == way if way else run.way != ABLATION) and model in ("", run.model)
     ]
     return max(some, key=lambda run: run.order, default=None)

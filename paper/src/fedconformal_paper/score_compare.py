@@ -11,7 +11,7 @@ from fedconformal.errors import InputError
 from fedconformal_paper.full_results import NOTES
 from fedconformal_paper.logits import Answers
 from fedconformal_paper.numbers import METHODS, SCORE_COMPARE
-from fedconformal_paper.score_functions import PRINTED, RANDOMISED, SCORES, sets_of
+from fedconformal_paper.score_functions import RANDOMISED, SCORES, sets_of
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Measured, Part, Table
 from fedconformal_paper.trials import trials
@@ -32,7 +32,7 @@ def score_compare(setup: Setup) -> Table:
             kept = right[trial.test.index]
             sizes.append(int(np.count_nonzero(sets[kept])) / max(1, int(np.count_nonzero(kept))))
             coverage.append(float(trial.covered(sets)[kept].mean()))
-        printed = SCORE_COMPARE[method][PRINTED.index(name)] if name in PRINTED else None
+        printed = SCORE_COMPARE[method][list(SCORES).index(name)]
         parts[method].append((METHODS[method], name, printed, Measured.of(sizes), Measured.of(coverage)))
     share = f"{right.mean():.1%} of the rows are right with all three models; the paper does not say its share."
     return Table(

@@ -32,13 +32,13 @@ def size_conditional(setup: Setup) -> Table:
             parts[dataset] = Part(name=f"{dataset} TCT", command=str(setup.logits.command(dataset, "tct")))
             continue
         found = quarters(setup, dataset, name)
-        printed = SIZE_CONDITIONAL[dataset].get(name.lower())
+        printed = SIZE_CONDITIONAL[dataset][name.lower()]
         part = parts.setdefault(dataset, Part(name=f"{dataset} TCT", see=answers.differs))
         rows = []
         for i, quarter in enumerate(QUARTERS):
-            cell = printed[i] if printed else None
+            cell = printed[i]
             ours = Measured.of(found[:, i, 0]), Measured.of(found[:, i, 1])
-            rows.append((dataset, name, quarter, cell and cell.coverage, ours[0], cell and cell.size, ours[1]))
+            rows.append((dataset, name, quarter, cell.coverage, ours[0], cell.size, ours[1]))
         parts[dataset] = replace(part, rows=[*part.rows, *rows])
     return Table(
         name="size-conditional-coverage",

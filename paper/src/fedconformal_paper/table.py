@@ -44,6 +44,8 @@ class Part:
     """Text, numbers, measurements, or None where the paper gives no number."""
     see: str = ""
     """What differs from the paper's experiment."""
+    network: str = ""
+    """The network of an own run; empty for others' logits."""
     command: str = ""
     """Empty unless the part is absent."""
 
@@ -51,13 +53,15 @@ class Part:
         """Describe for JSON."""
         if self.command:
             return {"name": self.name, "command": self.command}
-        return {"name": self.name, "see": self.see, "rows": [list(map(_plain, row)) for row in self.rows]}
+        rows = [list(map(_plain, row)) for row in self.rows]
+        return {"name": self.name, "see": self.see, "network": self.network, "rows": rows}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Part:
         """Read what `to_dict` wrote."""
         rows = [tuple(map(_value, row)) for row in found.get("rows", ())]
-        return cls(name=found["name"], rows=rows, see=found.get("see", ""), command=found.get("command", ""))
+        rest = {key: found[key] for key in ("see", "network", "command") if key in found}
+        return cls(name=found["name"], rows=rows, **rest)
 
 
 @dataclass(frozen=True, kw_only=True)

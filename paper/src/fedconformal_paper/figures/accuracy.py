@@ -70,7 +70,7 @@ def selective(setup: Setup) -> str:
         answers = setup.read(dataset, "tct")
         if answers is None:
             continue
-        score = scores_for(dataset)["RAPS*"]
+        score = scores_for(dataset)["RAPS"]
         grid = np.linspace(0.05, 1, 39)
         found, first = [], 0.0
         for trial in setup.trials(answers):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fedconformal.errors import InputError
 from fedconformal_paper.figures.levels import LEVELS, coverage_and_size
 from fedconformal_paper.figures.plot import figure
 from fedconformal_paper.full_results import measure
@@ -16,13 +17,15 @@ VARIANTS = {PRINTED: "", "3 classes": "overlap3", "4 classes": "overlap4", "all 
 
 def heterogeneity(setup: Setup, method: str) -> str:
     """Draw coverage and size against the coverage asked for, a line for each number of classes a client."""
-    found = {
-        name: measure(answers, LEVELS, count=setup.count)
-        for name, variant in setup.track(list(VARIANTS.items()))
-        if (answers := setup.read(DATASET, method, variant=variant))
-    }
-    if not found:
+    models = {name: setup.read(DATASET, method, variant=variant) for name, variant in VARIANTS.items()}
+    there = {name: answers for name, answers in models.items() if answers}
+    if not there:
         setup.need(DATASET, method)
+    if len({answers.network for answers in there.values()}) > 1:
+        raise InputError(
+            f"{setup.logits.directory}: the runs of {DATASET} {method} have different networks; train all alike"
+        )
+    found = {name: measure(there[name], LEVELS, count=setup.count) for name in setup.track(list(there))}
     titles = f"{METHODS[method]} on CIFAR-10 by classes a client: coverage", "Labels a set"
     coverage, size = coverage_and_size(found, titles, lowest=0.6, largest=4.0)
     printed = zip((0.9, 0.8, 0.7), FULL_RESULTS[DATASET][method], strict=True)

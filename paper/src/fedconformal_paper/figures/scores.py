@@ -8,7 +8,7 @@ from fedconformal.report.plot import percent
 from fedconformal_paper.figures.levels import LEVELS, coverage_and_size
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import COMPARE_LOSS, SIZE_CONDITIONAL
-from fedconformal_paper.score_functions import PRINTED, SCORED, SCORES, scores_for
+from fedconformal_paper.score_functions import SCORED, SCORES, scores_for
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.size_conditional import QUARTERS, quarters
 
@@ -32,8 +32,8 @@ def by_size(setup: Setup) -> str:
         plot.target(0.9, "asked for")
         found = quarters(setup, DATASET, name)[:, :, 0]
         plot.line(list(enumerate(found.mean(axis=0).tolist())), "ours", markers=True)
-        printed = SIZE_CONDITIONAL[DATASET].get(name.lower().removesuffix("*"))
-        plot.rings([(i, cell.coverage) for i, cell in enumerate(printed or ())], "paper", like="ours")
+        printed = SIZE_CONDITIONAL[DATASET][name.lower()]
+        plot.rings([(i, cell.coverage) for i, cell in enumerate(printed)], "paper", like="ours")
         plots.append(plot)
     return figure(*plots, name="Coverage by set size, CIFAR-100 with TCT")
 
@@ -61,6 +61,6 @@ def _by_level(setup: Setup, dataset: str) -> list[Plot]:
     measured = {name: (values[..., 0], values[..., 1]) for name, values in found.items()}
     coverage, size = coverage_and_size(measured, titles, lowest=0.65)
     if dataset == DATASET:  # the paper prints sizes at 0.9 only, in tab:tct-compare-loss
-        for name, printed in zip(PRINTED, COMPARE_LOSS["cross-entropy"][1:], strict=True):
+        for name, printed in zip(SCORES, COMPARE_LOSS["cross-entropy"][1:], strict=True):
             size.rings([(0.9, printed)], f"{name}, paper", like=name)
     return [coverage, size]
