@@ -26,7 +26,6 @@ autodoc_preserve_defaults = True
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_typehints_format = "short"
 napoleon_custom_sections = [("Attributes", "params_style")]  # the fields of a dataclass are its parameters
-napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 python_maximum_signature_line_length = 100
 python_use_unqualified_type_names = True

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 from fedconformal._base import registry
 from fedconformal._base.lazy import imported_late
-from fedconformal.guarantees.by_class import ByClass
-from fedconformal.guarantees.by_group import ByGroup
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.fcp import FCP
 from fedconformal.guarantees.guarantee import Guarantee
@@ -18,6 +16,7 @@ from fedconformal.guarantees.pac import PAC
 from fedconformal.guarantees.prevalence import Prevalence
 from fedconformal.guarantees.quantile_of_quantiles import QuantileOfQuantiles
 from fedconformal.guarantees.robust import Robust
+from fedconformal.guarantees.stratified import ByClass, ByGroup
 from fedconformal.guarantees.worst_case import WorstCase
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Binomial tails, rounded outward so that no float costs coverage.
+"""Binomial tails and the coverage of a rank, rounded outward so that no float costs coverage.
 
 The number of scores below a point is a sum of independent indicators with unequal chances. Its upper tail is no heavier
 than the binomial one from the mean plus one on: Hoeffding, "On the distribution of the number of successes in
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import decimal
 import math
+from collections.abc import Sequence
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 
-from fedconformal._base.arrays import ALPHA_UNIT
+import numpy as np
+
+from fedconformal._base.arrays import ALPHA_UNIT, Floats
 
 EXACT_SCORES = 5_000
 """Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""
@@ -28,6 +32,19 @@ NEGLIGIBLE = Decimal("1e-33")
 
 MARGIN = 1e-6
 """Above EXACT_SCORES, a share of `failure` that is given away for the rounding errors of scipy."""
+
+COARSE = 10**6
+"""Above EXACT_SCORES, coverage is rounded down to a multiple of this many units."""
+
+
+def coverage_units(ranks: Sequence[int], size: int, failure: float) -> list[int]:
+    """Return the coverage of each rank of `size` scores except with probability `failure`, in units of 1e-15.
+
+    It is rounded down.
+    """
+    if size <= EXACT_SCORES:
+        return [_exact_units(min(rank, size), size, failure) for rank in ranks]
+    return _safe_units([min(rank, size) for rank in ranks], size, failure)
 
 
 def hoeffding_cap(rank: int, size: int) -> int:
@@ -55,3 +72,72 @@ def binomial_tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
 @lru_cache(maxsize=2**13)
 def _binomial(size: int, rank: int) -> int:
     return math.comb(size, rank)
+
+
+@lru_cache(maxsize=2**16)
+def _exact_units(rank: int, size: int, failure: float) -> int:
+    """Return the largest coverage c, in units, with P(Bin(size, c) >= rank) <= failure and c below the cap."""
+    cap, allowed = hoeffding_cap(rank, size), Decimal(repr(failure))
+    if not cap or _holds(rank, size, cap, allowed):
+        return cap
+    start = _all_below(size, allowed) if rank == size else _root(rank, size, cap, failure)
+    low, high, step = 0, cap, 1  # it holds at the one, not at the other
+    while high - low > 1:  # from the start by ever longer steps, then by halves: the answer needs no good start
+        middle = start if low < start < high else (low + high) // 2
+        low, high = (middle, high) if _holds(rank, size, middle, allowed) else (low, middle)
+        start, step = middle + (step if middle == low else -step), 2 * step
+    return low
+
+
+def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
+    """Whether P(Bin(size, c) >= rank) <= allowed; in whole numbers where decimals are too close to tell."""
+    tail = binomial_tail(rank, size, units)[0]
+    if abs(tail - allowed) > 4 * ROUNDING * allowed:
+        return tail <= allowed
+    others = ALPHA_UNIT - units
+    whole = sum(math.comb(size, j) * units**j * others ** (size - j) for j in range(rank, size + 1))
+    return bool(whole <= Fraction(allowed) * ALPHA_UNIT**size)
+
+
+def _root(rank: int, size: int, cap: int, failure: float) -> int:
+    """Solve P(Bin(size, c) >= rank) = failure: scipy is right to about 1e-13, and one Newton step does the rest."""
+    units = max(1, min(cap, math.floor(float(_inverse_tail([rank], size, failure)[0]) * ALPHA_UNIT)))
+    tail, slope = binomial_tail(rank, size, units)
+    with decimal.localcontext(DIGITS):
+        return units + math.floor((Decimal(repr(failure)) - tail) / slope)
+
+
+def _all_below(size: int, allowed: Decimal) -> int:
+    """Solve c ** size <= allowed, in units, rounded down."""
+    with decimal.localcontext(decimal.Context(prec=60)):
+        return math.floor((allowed.ln() / size).exp() * (1 - ROUNDING) * ALPHA_UNIT)
+
+
+def _safe_units(ranks: Sequence[int], size: int, failure: float) -> list[int]:
+    """Return coverages in units, rounded outward: a little of `failure` and of the coverage is given away."""
+    from scipy.special import betainc
+
+    inner = [rank for rank in ranks if 0 < rank < size]
+    r = np.array(inner, dtype=np.float64)
+    grid = ALPHA_UNIT // COARSE
+    # P(Bin(n, c) >= r) <= exp(-2n(r/n - c)^2), should scipy be further off than the margin.
+    coarse = np.maximum(0, np.floor((r / size - math.sqrt(-math.log(failure) / (2 * size)) - MARGIN) * grid))
+    if size <= FLOAT_SCORES:
+        fine = np.floor(_inverse_tail(inner, size, failure * (1 - MARGIN)) * grid)
+        checked = betainc(r, size - r + 1, fine / grid) <= failure * (1 - MARGIN / 10)
+        coarse = np.where(checked, fine, coarse)
+    found = dict(zip(inner, coarse.astype(np.int64).tolist(), strict=True))
+    units = {rank: min(hoeffding_cap(rank, size), coarse * COARSE) for rank, coarse in found.items()}
+    units[0] = 0
+    if size in ranks:
+        units[size] = min(hoeffding_cap(size, size), _all_below(size, Decimal(repr(failure))))
+    return [units[rank] for rank in ranks]
+
+
+def _inverse_tail(ranks: Sequence[int], size: int, failure: float) -> Floats:
+    # P(Bin(n, c) >= r) is the incomplete beta function I_c(r, n - r + 1).
+    from scipy.special import betaincinv
+
+    r = np.array(ranks, dtype=np.float64)
+    found: Floats = np.nan_to_num(np.asarray(betaincinv(r, size - r + 1, failure), dtype=np.float64))
+    return found

@@ -13,52 +13,70 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.guarantee import Counts, Guarantee, ceil_rank
-from fedconformal.guarantees.luck import MissLimit, rank_limit
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    MissRateBound,
+    Promise,
+    Stratum,
+    ceil_rank,
+)
+from fedconformal.guarantees.miss_rate_bounds import rank_bound
 
 
 @dataclass(frozen=True, kw_only=True)
 class EverySite(Guarantee):
-    """Cover a test row of any of the sites, whichever it is.
+    """Coverage for each of the sites by itself.
 
+    Rows are assumed exchangeable within each site. Every site takes 1 / alpha - 1 scores.
+
+    Examples
+    --------
     >>> EverySite().promised(counts=[9, 4], sizes=[10, 5])
     Fraction(2, 3)
+
+    References
+    ----------
+    Papadopoulos et al., "Inductive confidence machines for regression", 2002.
     """
 
     name = "every-site"
-    assumption = (
-        "within each site, the calibration rows and the test row are exchangeable; "
-        "the test row comes from one of these sites; the model was not fitted to the calibration rows"
-    )
+    assumption = "within each site, the calibration rows and the test row are exchangeable"
     caveat = "Given one calibration set, a site's coverage still varies around the promise."
     fractional = True
-
-    @property
-    def by_site(self) -> bool:
-        return True
+    by_site = True
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return min(Fraction(m, n + 1) for m, n in zip(counts, sizes, strict=True))
 
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
         """Compare in floats first, and exactly only the sites that are too close to the least to tell."""
-        shares = counts / (np.asarray(sizes)[:, None] + 1)
-        close = shares <= shares.min(axis=0) + 1e-9
-        return [
-            min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in np.flatnonzero(close[:, i]).tolist())
-            for i in range(counts.shape[1])
-        ]
 
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        return max(Fraction(gap, n + 1) for gap, n in zip(gaps, sizes, strict=True))
+        def promise(counts: Integers) -> list[Fraction]:
+            shares = counts / (np.asarray(sizes)[:, None] + 1)
+            close = shares <= shares.min(axis=0) + 1e-9 * (unit or 1)
+            return [
+                min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in np.flatnonzero(close[:, i]).tolist())
+                / (unit or 1)
+                for i in range(counts.shape[1])
+            ]
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+        return np.arange(len(sizes)), promise
+
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        slack = max(Fraction(gap, n + 1) for gap, n in zip(gaps or [0] * len(sizes), sizes, strict=True))
+        return Band(1 - alpha, Fraction(1), slack)
+
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         """Bound every site by its own scores: the threshold is no less than the one it would have by itself."""
         each = failure / len(sizes)
-        return [MissLimit(rank_limit(ceil_rank(alpha, n + 1), n, each), site=k) for k, n in enumerate(sizes)]
+        return [MissRateBound(rank_bound(ceil_rank(alpha, n + 1), n, each), site=k) for k, n in enumerate(sizes)]
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        return "new cases of each single site"
-
-    def promise(self, sites: Sequence[str]) -> str:
-        return "for a test row of any one of the sites, each site by itself, on average over calibration draws"
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        return Audience(
+            population="of any one of the sites, each site by itself",
+            sampling="the test row comes from one of these sites",
+            lay_population="new cases of each single site",
+        )

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, Terms, WeightedSum, ceil_rank
-from fedconformal.guarantees.luck import MissLimit, rank_limit
-
-ONE_THRESHOLD = "fcp is the paper's theorem, which has no thresholds for classes or groups; use mixture"
+from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank
+from fedconformal.guarantees.miss_rate_bounds import rank_bound
+from fedconformal.guarantees.mixture import EACH_SITE, WITHIN_SITES
+from fedconformal.guarantees.weighted_sum import Terms, WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,20 +26,23 @@ class FCP(WeightedSum):
     It holds also where calibration patients are at several sites and the test patient is new. Everywhere else
     `Mixture` promises the same from fewer rows.
 
+    Examples
+    --------
     >>> FCP().promised(counts=[9, 4], sizes=[10, 5])  # 13 of N + K = 17
     Fraction(13, 17)
+
+    References
+    ----------
+    Lu et al., "Federated conformal predictors for distributed uncertainty quantification", ICML 2023, Theorem 1.
     """
 
     name = "fcp"
     assumption = (
-        "within each site, given the rows of the others, the calibration rows and the test row are exchangeable; or "
-        "patients, some of them at several sites, and a test patient who is new everywhere are exchangeable; the test "
-        "row's site is drawn in proportion to n_k + 1; the model was not fitted to the calibration rows"
+        f"{WITHIN_SITES}; or patients, some of them at several sites, and a test patient who is new everywhere are "
+        "exchangeable"
     )
-    caveat = (
-        "This is not a promise to a single site, class or set size: one that falls below is not a violation "
-        "(the guarantee every-site promises it to each site)."
-    )
+    excluded = ("site", "class", "set size")
+    caveat = EACH_SITE
     patients = "no patient, or other source of rows, has more than one calibration row at one site"
     why_not_fractional = "it is the paper's theorem, which is for one threshold of scores"
 
@@ -50,21 +54,22 @@ class FCP(WeightedSum):
         """Return N + K as the whole: one stand-in at +inf for each site."""
         return Terms(None, sum(sizes) + len(sizes))
 
-    def in_class(self, sizes: Counts) -> Guarantee:
-        raise InputError(ONE_THRESHOLD)
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
+        if stratum in (None, "end"):
+            return self
+        raise InputError("fcp is the paper's theorem, which has no thresholds for classes or groups; use mixture")
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         total = sum(sizes)
-        rate = rank_limit(ceil_rank(alpha, total + len(sizes)), total, failure)
-        return [MissLimit(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
+        rate = rank_bound(ceil_rank(alpha, total + len(sizes)), total, failure)
+        return [MissRateBound(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        return (
-            "new cases of all sites together, where a site counts by how many calibration cases it has; "
-            "a single site can be below"
-        )
-
-    def promise(self, sites: Sequence[str]) -> str:
-        return (
-            "for a test row from the mixture of the sites, in proportion to n_k + 1, on average over calibration draws"
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        return Audience(
+            population="from the mixture of the sites, in proportion to n_k + 1",
+            sampling="the test row's site is drawn in proportion to n_k + 1",
+            lay_population=(
+                "new cases of all sites together, where a site counts by how many calibration cases it has; "
+                "a single site can be below"
+            ),
         )

@@ -1,24 +1,19 @@
-"""What every guarantee has in common.
+"""The interface of guarantees: counts and sizes of the sites in, coverage out, in exact fractions.
 
-A guarantee has one job: from the counts of scores at or below q, site by site, to the coverage that q
-promises. The threshold is then the smallest q that promises enough, and +inf when no finite q does. All
-arithmetic is exact: integers and fractions, never floats.
-
-Most promise a weighted sum of counts: (sum w_k m_k - price) / whole, all of them whole numbers. What differs is the
-weight of a score, the whole and the price. Where all scores weigh alike the promise is a rank of all scores together,
-summaries may come pooled, and it does not matter which site has more scores.
+A guarantee maps the counts of scores at or below q, site by site, to the coverage that q promises. The threshold is the
+smallest q that promises enough, and +inf if no finite q does. A guarantee returns data only; `certificates/text.py`
+renders all sentences about it.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,76 +21,153 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
 
-if TYPE_CHECKING:
-    from fedconformal.guarantees.luck import MissLimit
-
 Counts = Sequence[int]
 Promise = Callable[[Integers], list[Fraction]]
 """From counts, a column for each q, to the coverage that each q promises."""
 
-Weights = Sequence[int] | None
-"""What one score of each site weighs; None if every score weighs one."""
+Stratum = Literal["class", "group", "end"]
+"""What a threshold belongs to, where it is not for all rows: a class, a group, or an end of an interval."""
 
 MOST_SCORES = 2**60
 SAFE = 2**62
-"""Whole numbers up to this fit in int64, with room to spare; larger ones are left to Python."""
+"""Largest bound up to which int64 is used; larger integers are left to Python."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audience:
+    """The test rows that are promised coverage, as noun phrases that a sentence is composed of.
+
+    Parameters
+    ----------
+    population
+        Follows "for a test row ", such as "of site 'a'" or "from the mixture of the sites".
+    sampling
+        How the site of the test row is assumed to be drawn; empty if the population says it all.
+    averaged_over
+        What the promise is an average over.
+    failure
+        The share of calibration draws that may fail, if the promise holds for all others and is no average.
+    lay_population
+        The population in words for a board, to follow "in at least 90% of ".
+    strata
+        What each promise is given, the outermost first: "group", "class".
+    """
+
+    population: str
+    sampling: str = ""
+    averaged_over: str = "calibration draws"
+    failure: float | None = None
+    lay_population: str = "the cases that the fine print names"
+    strata: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shortfall:
+    """What is missing for a finite threshold; empty if nothing is, or if no number of scores is enough.
+
+    Parameters
+    ----------
+    scores
+        Further scores by the position of the site.
+    anywhere
+        Further scores, at any of the sites.
+    sites
+        Further sites of the same population.
+    unseen
+        Whether no site holds a row of the stratum, so that the number of further sites is unknown.
+    parameter
+        A parameter fixed beforehand that is too small: its name, its value, and the least value that is enough.
+    tolerated
+        The number of sites whose huge scores leave the threshold finite.
+    """
+
+    scores: Mapping[int, int] = field(default_factory=dict)
+    anywhere: int = 0
+    sites: int = 0
+    unseen: bool = False
+    parameter: tuple[str, int, int] | None = None
+    tolerated: int | None = None
+
+
+class Band(NamedTuple):
+    """The coverage at the wanted level."""
+
+    least: Fraction
+    """What the target promises."""
+    most: Fraction
+    """Upper bound for distinct scores and sets that may be empty."""
+    slack: Fraction
+    """Upper bound on the coverage that inexact summaries may cost on top."""
+    rank: int | None = None
+    """The wanted rank, where the target is a rank of all scores together."""
+    out_of: int | None = None
+
+
+class MissRateBound(NamedTuple):
+    """An upper bound on the miss rate of one calibration for a mixture of the sites."""
+
+    rate: float
+    shares: tuple[Fraction, ...] | None = None
+    """The weight of every site; None if it is one site, or if all rows are alike."""
+    site: int | None = None
+    """The position of the only site."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee(ABC):
-    """A promise of coverage, as a function of counts.
+    """Base class of guarantees.
 
-    `counts` has one entry a summary, `sizes` one a site. The two are equally long unless a summary was
-    pooled from several sites, which only guarantees with `sites_apart = False` accept.
+    `counts` has one entry per summary, `sizes` one per site. They are equally long unless a summary was pooled from
+    several sites, which only guarantees with `sites_apart = False` accept.
     """
 
     name: ClassVar[str]
     assumption: ClassVar[str]
-    caveat: ClassVar[str]
-    """What the promise is easily mistaken for."""
+    """What is assumed about the calibration rows and the test row, apart from `Audience.sampling` and the model."""
+    excluded: ClassVar[tuple[str, ...]] = ()
+    """Parts of the rows that are not promised coverage by themselves: "site", "class", "set size"."""
+    caveat: ClassVar[str] = ""
+    """Further limits of the promise, in whole sentences."""
     patients: ClassVar[str] = "no patient, or other source of rows, has more than one calibration row, at any site"
-    """What the promise needs of them besides (tests/validity/test_patients.py)."""
-    why_no_limit: ClassVar[str] = "it is not known how much luck one calibration may have under this guarantee"
-    """Why `miss_limits` gives none, where it gives none."""
+    """What is assumed about repeated sources of rows (tests/validity/test_patients.py)."""
+    why_no_bound: ClassVar[str | None] = None
+    """Why `miss_rate_bounds` is empty, where it is."""
     fractional: ClassVar[bool] = False
-    """Whether the same promise holds for losses: for rows that count in part, in proportion to the parts."""
-    untrained: ClassVar[bool] = False
-    """Whether it needs a model that was trained on none of the sites."""
+    """Whether the promise holds for losses: for rows that count in part."""
     why_not_fractional: ClassVar[str] = "nobody has shown that its promise holds for rows that count in part"
+    untrained: ClassVar[bool] = False
+    """Whether the model must not be trained on any of the sites."""
+    certified: ClassVar[bool] = True
+    """Whether the promise rests on nothing that is only estimated."""
+    by_class: ClassVar[bool] = False
+    """Whether summaries by class are needed."""
+    by_group: ClassVar[bool] = False
+    """Whether summaries by group are needed."""
+    by_site: ClassVar[bool] = False
+    """Whether every site has a threshold of its own."""
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return some to check, for three sites that are called a, b and c."""
+        """Return examples for contract tests, for three sites called a, b and c."""
         return (cls(),)
+
+    @property
+    def inner(self) -> Guarantee:
+        """The guarantee for one stratum; the guarantee itself if it is not stratified."""
+        return self
 
     @property
     def sites_apart(self) -> bool:
         """Whether each site's own summary is needed, so that pooled ones are refused."""
         return True
 
-    @property
-    def by_class(self) -> bool:
-        """Whether it counts the scores of every class by themselves, so that summaries by class are needed."""
-        return False
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+        """Check that the guarantee fits these sites, and return its form for all rows or for one stratum.
 
-    @property
-    def certified(self) -> bool:
-        """Whether the promise rests on nothing that is only estimated."""
-        return True
-
-    @property
-    def by_group(self) -> bool:
-        """Whether it counts the scores of every group by themselves, so that summaries by group are needed."""
-        return False
-
-    @property
-    def by_site(self) -> bool:
-        """Whether every site has a threshold of its own, where the site of a row is known."""
-        return False
-
-    @property
-    def kept(self) -> Guarantee:
-        """The guarantee itself, or the one that it keeps for every class or group."""
+        The form for a class or a group takes the counts and sizes of that stratum alone, where `sizes` given here are
+        those of all rows: a site without the stratum has the size 0, and still counts. Two forms for an end together
+        promise what the guarantee promises.
+        """
         return self
 
     @abstractmethod
@@ -103,199 +175,124 @@ class Guarantee(ABC):
         """Return the coverage promised by a q with (at least) these counts at or below it."""
 
     @abstractmethod
-    def promise(self, sites: Sequence[str]) -> str:
-        """Say in words to whom coverage is promised, to follow "... with probability at least 0.9 "."""
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        """Return who is promised coverage, for all rows or given the stratum of the test row."""
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        """Say to whom in a board's words, to follow "... holds the right answer in at least 90% of ".
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
+        """Return which sites may be counted together, and the promise as a function of the counts of these groups.
 
-        By default this points to the exact words, so that a new guarantee is never promised to more than it names.
+        The groups are one number per site, from 0 in order of appearance; None if all sites are one group. With a
+        `unit`, counts are of parts of rows, of which `unit` make one row.
         """
-        return "the cases that the fine print names"
+        check_unit(self, unit)
+        return np.arange(len(sizes)), lambda counts: [
+            self.promised(column.tolist(), sizes) / (unit or 1) for column in counts.T
+        ]
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Bound the coverage from above, for distinct scores and sets that may be empty; by default it may be one.
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        """Bound the coverage at 1 - alpha; `gaps` bounds the error of the count of each summary, by default none."""
+        return Band(1 - alpha, Fraction(1), self.promised(gaps or [0] * len(sizes), sizes))
 
-        `gaps` bounds what each summary can be off by.
-        """
-        return Fraction(1)
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        """Return what makes a threshold at alpha finite."""
+        return missing_scores(self, alpha, sizes, range(len(sizes)))
 
-    def at_least(self, alpha: Fraction, sizes: Counts) -> Fraction:
-        """Return the coverage that the target promises."""
-        rank = self.rank(alpha, sizes)
-        return 1 - alpha if rank is None else Fraction(*rank)
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
+        """Bound the miss rate of one calibration, all bounds together except with probability `failure`.
 
-    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
-        """Return the wanted rank and out of how many, where the target is a rank of all scores together."""
-        return None
-
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        """Check that the guarantee fits these sites and fill in what depends on them."""
-        return self
-
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
-        """Bound how often sets of one calibration miss, all bounds together but with probability `failure`.
-
-        There is one for each mixture of the sites that is promised coverage by itself. It takes independent calibration
-        rows. By default there is none, and `why_no_limit` says why.
+        There is one bound for each mixture that is promised coverage by itself, for independent calibration rows; none
+        if no bound is known (`why_no_bound`).
         """
         return []
 
-    def of_one_end(self) -> Guarantee:
-        """Return what each end of an interval is to promise, so that both together promise this."""
-        return self
+    def fixed_sequence(self, risks: Sequence[int]) -> list[int]:
+        """Return the risk promised at each threshold of a grid, given the risk at each: the largest from the end on.
 
-    def in_class(self, sizes: Counts) -> Guarantee:
-        """Return what promises coverage given the class, from the counts and sizes of that class alone.
-
-        `sizes` are those of all rows. A site without the class has the size 0, and still counts.
-        """
-        return self
-
-    def promise_in_class(self, sites: Sequence[str]) -> str:
-        """Say to whom coverage is promised, given the class."""
-        return self.promise(sites)
-
-    @property
-    def assumption_in_class(self) -> str:
-        """What the promise rests on, given the class."""
-        return self.assumption
-
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        """Return what is promised for every column of (summaries, M) counts."""
-        return [self.promised(column.tolist(), sizes) for column in counts.T]
-
-    def grouped(self, sizes: Counts) -> tuple[Integers | None, Promise]:
-        """Say which sites may be counted together, and what the counts of the groups promise.
-
-        One number a site, from 0 in the order in which groups come; None if all sites are one group. By default each
-        site is a group by itself. A search counts groups instead of sites: much less work where sites are many.
-        """
-        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes)
-
-    def grouped_parts(self, sizes: Counts, unit: int) -> tuple[Integers | None, Promise]:
-        """Do as `grouped`, for counts of which `unit` make one row."""
-        if not self.fractional:
-            raise InputError(f"{self.name} is no promise on losses: {self.why_not_fractional}; use another guarantee")
-        group, _ = self.grouped(sizes)
-        return group, partial(self.promised_parts, sizes=sizes, unit=unit)
-
-    def promised_parts(self, sums: Integers, sizes: Counts, unit: int) -> list[Fraction]:
-        """Return what counts of parts of rows promise, by the groups of `grouped`; by default in proportion."""
-        return [found / unit for found in self.grouped(sizes)[1](sums)]
-
-    def tested(self, risks: Sequence[int]) -> list[int]:
-        """Return what each threshold of a grid promises, given the risk of each by itself: the largest from the end on.
-
-        The last threshold is the safest. Going down from it, one whose risk is too large ends the walk.
+        The last threshold is the safest; the first one from there whose risk is too large ends the sequence of tests.
 
         >>> from fedconformal import PAC
-        >>> PAC().tested([3, 1, 2])
+        >>> PAC().fixed_sequence([3, 1, 2])
         [3, 2, 2]
         """
         return list(accumulate(reversed(risks), max))[::-1]
 
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the coverage that the summaries may cost on top; right for any weighted sum of counts."""
-        return self.promised(gaps, sizes)
-
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {"name": self.name, **asdict(self)}
+        """Return the name and the parameters for JSON; parameters that are None are left out."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {"name": self.name, **{key: _plain(value) for key, value in given.items() if value is not None}}
 
 
-class Terms(NamedTuple):
-    """The whole numbers of a weighted sum of counts."""
-
-    weights: Weights
-    whole: int
-    price: int = 0
-
-    def share(self, total: int, unit: int = 1) -> Fraction:
-        """Return what a sum promises, where `unit` counts make one row.
-
-        >>> Terms(None, 10, 1).share(10), Terms(None, 10, 1).share(0)
-        (Fraction(9, 10), Fraction(0, 1))
-        """
-        return Fraction(max(0, total - self.price * unit), max(1, self.whole) * unit)
-
-    def by_group(self) -> Terms:
-        """Return the terms for counts of groups of sites, whose scores weigh the same."""
-        return self if self.weights is None else self._replace(weights=list(dict.fromkeys(self.weights)))
-
-    def shares(self, sums: Integers, unit: int = 1) -> list[Fraction]:
-        """Return what each column of counts promises."""
-        if self.weights is None:
-            return [self.share(int(total), unit) for total in sums[0].tolist()]
-        totals = np.array(self.weights, dtype=object) @ sums.astype(object)
-        return [self.share(total, unit) for total in totals.tolist()]
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.to_dict() if isinstance(value, Guarantee) else value
 
 
-@dataclass(frozen=True, kw_only=True)
-class WeightedSum(Guarantee):
-    """Promise (sum w_k m_k - price) / whole."""
-
-    @abstractmethod
-    def terms(self, sizes: Counts) -> Terms:
-        """Return the weight of a score of each site, the whole and the price."""
-
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        terms = self.terms(sizes)
-        return terms.share(weighed(terms.weights, counts))
-
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        group, promise = self.grouped(sizes)
-        return promise(summed(counts, group, sum(sizes)))
-
-    def grouped(self, sizes: Counts) -> tuple[Integers | None, Promise]:
-        """Count sites together whose scores weigh the same."""
-        terms = self.terms(sizes)
-        promise = terms.by_group().shares  # which keeps neither the sizes nor a weight for every site
-        if terms.weights is None:
-            return None, promise
-        number = {weight: i for i, weight in enumerate(dict.fromkeys(terms.weights))}
-        return np.fromiter(map(number.__getitem__, terms.weights), dtype=np.int64, count=len(terms.weights)), promise
-
-    def promised_parts(self, sums: Integers, sizes: Counts, unit: int) -> list[Fraction]:
-        return self.terms(sizes).by_group().shares(sums, unit)
-
-    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
-        """Return the smallest rank that promises enough, and the whole."""
-        if self.sites_apart:
-            return None
-        _, whole, price = self.terms(sizes)
-        return ceil_rank(alpha, whole) + price, whole
-
-    def at_least(self, alpha: Fraction, sizes: Counts) -> Fraction:
-        rank = self.rank(alpha, sizes)
-        return 1 - alpha if rank is None else self.terms(sizes).share(rank[0])
-
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Return the rank's share if all stand-ins at +inf but one are below it, plus what the summaries may cost."""
-        rank = self.rank(alpha, sizes)
-        if rank is None:
-            return Fraction(1)
-        stand_ins = max(1, rank[1] - sum(sizes))
-        return min(Fraction(1), Fraction(rank[0] + stand_ins - 1 + sum(gaps), max(1, rank[1])))
-
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        terms = self.terms(sizes)
-        return Fraction(weighed(terms.weights, gaps), max(1, terms.whole))
+def check_unit(guarantee: Guarantee, unit: int | None = 1) -> None:
+    """Refuse parts of rows for a guarantee that is not proved for losses."""
+    if unit is not None and not guarantee.fractional:
+        raise InputError(
+            f"{guarantee.name} is no promise on losses: {guarantee.why_not_fractional}; use another guarantee"
+        )
 
 
-def weighed(weights: Weights, counts: Counts) -> int:
-    """Add up the counts, each times what it weighs.
+def feasible(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> bool:
+    """Return whether some finite threshold promises 1 - alpha: at the largest score every count is full.
 
-    >>> weighed(None, [3, 4]), weighed([2, 1], [3, 4])
-    (7, 10)
+    >>> from fedconformal import Mixture
+    >>> [feasible(Mixture(), Fraction(1, 10), sizes) for sizes in ([5, 4], [5, 5])]
+    [False, True]
     """
-    return sum(counts) if weights is None else sum(w * m for w, m in zip(weights, counts, strict=True))
+    return guarantee.promised(sizes, sizes) >= 1 - alpha
+
+
+def missing_scores(guarantee: Guarantee, alpha: Fraction, sizes: Counts, places: Sequence[int]) -> Shortfall:
+    """Return how many further scores make the promise feasible; empty if it is, or if no number of scores is enough.
+
+    Where all scores weigh alike they may be at any site. Else each of the `places` is brought up to the same number.
+
+    >>> from fedconformal import EverySite, Mixture
+    >>> Mixture().missing(Fraction(1, 10), [1, 2, 4]).anywhere
+    3
+    >>> EverySite().missing(Fraction(1, 10), [9, 2, 4]).scores
+    {1: 7, 2: 5}
+    """
+    if feasible(guarantee, alpha, sizes):
+        return Shortfall()
+    if not guarantee.sites_apart:
+        extra = least_enough(lambda more: feasible(guarantee, alpha, [sizes[0] + more, *sizes[1:]]), most=2**100)
+        return Shortfall(anywhere=extra)
+    inside = set(places)
+
+    def raised(number: int) -> list[int]:
+        return [max(n, number) if k in inside else n for k, n in enumerate(sizes)]
+
+    high = least_enough(lambda number: feasible(guarantee, alpha, raised(number)))
+    return Shortfall(scores={k: high - sizes[k] for k in places if sizes[k] < high})
+
+
+def least_enough(enough: Callable[[int], bool], most: int = MOST_SCORES) -> int:
+    """Return the smallest number from 1 that is enough, if larger ones are too; 0 if none up to about `most` is.
+
+    >>> least_enough(lambda number: number >= 37)
+    37
+    """
+    high = 1
+    while not enough(high):
+        high *= 2
+        if high > most:
+            return 0
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
 
 
 def whole_type(most: int) -> Any:
-    """Return int64 if no number on the way, sums and products included, exceeds `most` and that fits; else object.
+    """Return int64 if no intermediate result, sums and products included, exceeds `most` and that fits; else object.
 
-    What sites claim enters these numbers, so a bound that forgets one of them lets a liar make it wrap round.
+    Numbers that sites claim enter these results, so a bound that omits one of them lets a liar cause an overflow.
 
     >>> whole_type(2**62), whole_type(2**62 + 1)
     (<class 'numpy.int64'>, <class 'object'>)
@@ -305,8 +302,6 @@ def whole_type(most: int) -> Any:
 
 def summed(counts: Integers, group: Integers | None, most: int) -> NDArray[Any]:
     """Add up the rows of every group exactly, where no sum exceeds `most`; all rows if there is one group.
-
-    Python's own whole numbers stay such.
 
     >>> counts = np.array([[1, 2], [3, 4], [5, 6]])
     >>> summed(counts, None, 21), summed(counts, np.array([0, 1, 0]), 21)

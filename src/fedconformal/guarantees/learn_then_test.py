@@ -22,14 +22,23 @@ MOST_WALKS = 2**14
 
 @dataclass(frozen=True, kw_only=True)
 class LearnThenTest(PAC):
-    """Keep the risk at most at its limit, except with probability `failure`; losses may rise along the grid.
+    """A limit on the risk, except with probability `failure`; losses may rise along the grid.
 
-    Attributes:
-        failure: how often the calibration draw may be a bad one.
-        walks: into how many parts the grid is cut; each is tested from its safest threshold down.
+    Parameters
+    ----------
+    failure
+        The share of calibration draws whose risk may be above the limit.
+    walks
+        The number of parts of the grid; each is tested from its safest threshold down.
 
+    Examples
+    --------
     >>> LearnThenTest(walks=10).spent == 0.05 / 10
     True
+
+    References
+    ----------
+    Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021.
     """
 
     name = "learn-then-test"
@@ -43,14 +52,14 @@ class LearnThenTest(PAC):
 
     @property
     def spent(self) -> float:
-        """How often one walk may fail, rounded down."""
+        """The failure probability of one walk, rounded down."""
         part = self.failure / self.walks
         return part if part * self.walks <= self.failure else math.nextafter(part, 0)
 
-    def tested(self, risks: Sequence[int]) -> list[int]:
-        """Do so within each walk.
+    def fixed_sequence(self, risks: Sequence[int]) -> list[int]:
+        """Test a fixed sequence within each walk.
 
-        >>> LearnThenTest(walks=2).tested([3, 1, 2, 4, 9, 5])  # two walks, each from right to left
+        >>> LearnThenTest(walks=2).fixed_sequence([3, 1, 2, 4, 9, 5])  # two walks, each from right to left
         [3, 2, 2, 9, 9, 5]
         """
         found = list(risks)

@@ -24,11 +24,12 @@ import numpy as np
 
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.class_share import ClassShare
-from fedconformal.guarantees.guarantee import Counts, Guarantee, Terms, WeightedSum, as_decimal, weighed
-from fedconformal.guarantees.luck import MissLimit, rank_limit, shares_limit
-from fedconformal.guarantees.planning import counting
+from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Stratum, as_decimal
+from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
+from fedconformal.guarantees.weighted_sum import StratumShare, Terms, WeightedSum, weighed
 
+WITHIN_SITES = "within each site, given the rows of the others, the calibration rows and the test row are exchangeable"
+EACH_SITE = "The guarantee every-site promises it to each site."
 WEIGHT_TOLERANCE = 1e-6
 
 
@@ -39,32 +40,33 @@ class Mixture(WeightedSum):
     The test row belongs to site k with probability n_k / N unless weights are given. Rows are assumed exchangeable
     within each site, given the rows of the other sites; nothing else is assumed about how sites differ.
 
-    Attributes:
-        weights: "rows" (n_k / N), "uniform", or one weight per site, in the order of the summaries.
-        most_scores: a site that claims more scores weighs as one that has this many. Fixed beforehand, it bounds the
-            influence of a site that claims a million scores.
+    Parameters
+    ----------
+    weights
+        Site weights: "rows" (n_k / N), "uniform", or one weight per site, in the order of the summaries.
+    most_scores
+        A site that claims more scores weighs as one that has this many. Fixed beforehand, it bounds the influence of a
+        site that claims a million scores.
 
+    Examples
+    --------
     >>> Mixture().promised(counts=[9, 4], sizes=[10, 5])
     Fraction(4, 5)
-    >>> Mixture().promised(counts=[9], sizes=[9])
-    Fraction(9, 10)
     >>> Mixture(weights="uniform").promised(counts=[10, 4], sizes=[10, 5])
     Fraction(4, 5)
     >>> Mixture(most_scores=5).promised(counts=[10, 4], sizes=[10, 5])
     Fraction(4, 5)
+
+    References
+    ----------
+    Lu et al., "Federated conformal predictors for distributed uncertainty quantification", ICML 2023.
+    Bhattacharyya and Barber, "Group-weighted conformal prediction", 2024.
     """
 
     name = "mixture"
-    assumption = (
-        "within each site, given the rows of the others, the calibration rows and the test row are exchangeable; "
-        "the test row's site is drawn with the stated weights; "
-        "the model was not fitted to the calibration rows"
-    )
-    caveat = (
-        "This is not a promise to a single site, class or set size: one that falls below is not a violation "
-        "(the guarantee every-site promises it to each site)."
-    )
-
+    assumption = WITHIN_SITES
+    excluded = ("site", "class", "set size")
+    caveat = EACH_SITE
     fractional = True
 
     weights: str | Sequence[float] = "rows"
@@ -98,23 +100,22 @@ class Mixture(WeightedSum):
         """Only weights by rows without a cap weigh all scores alike."""
         return self.weights != "rows" or self.most_scores is not None
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+        """Weigh a stratum as all rows; its price is the largest weight at any site, whether it holds rows of it or not.
+
+        All rows of a site that sent none may be of the stratum.
+        """
         if not isinstance(self.weights, str) and len(self.weights) != len(sizes):
             raise InputError(f"weights: {len(self.weights)} were given for {len(sizes)} sites")
-        return self
-
-    def in_class(self, sizes: Counts) -> Guarantee:
-        """Weigh as for all rows; the price is the largest weight at any site, whether it holds the class or not.
-
-        All rows of a site that sent none may be of the class.
-        """
+        if stratum in (None, "end"):
+            return self
         weights, _, price = self.terms(sizes)
         if weights is None:
-            return ClassShare(price=price, more=1 - price)
+            return StratumShare(price=price, more=1 - price)
         common = math.gcd(*weights) or 1
         parts = tuple(weight // common for weight in weights)
         unseen = [part for part, n in zip(parts, sizes, strict=True) if not (price and n)]
-        return ClassShare(weights=parts, price=price // common, more=sum(unseen))
+        return StratumShare(weights=parts, price=price // common, more=sum(unseen))
 
     def terms(self, sizes: Counts) -> Terms:
         """Return weights lambda_k / n_k with the largest as price, or lambda_k / (n_k + 1) without one."""
@@ -145,49 +146,33 @@ class Mixture(WeightedSum):
         whole = max(1, sum(parts))
         return tuple(Fraction(part, whole) for part in parts)
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Return the upper end for distinct scores, plus what the summaries may cost.
-
-        Rows of a site that sent none may all be covered.
-        """
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        """Return the upper bound for distinct scores, plus the slack; rows of a site that sent none may be covered."""
+        found = super().band(alpha, sizes, gaps)
         if not self.sites_apart:
-            return super().at_most(alpha, sizes, gaps)
+            return found
         terms = self.terms(sizes)
         above = 2 * terms.price + weighed(terms.weights, [int(not (terms.price and n)) for n in sizes])
-        return min(Fraction(1), 1 - alpha + Fraction(above, max(1, terms.whole)) + self.slack(gaps, sizes))
+        most = 1 - alpha + Fraction(above, max(1, terms.whole)) + found.slack
+        return found._replace(most=min(Fraction(1), most))
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         shares, rank = self.shares(sizes), self.rank(alpha, sizes)
         if rank is None:
-            return [MissLimit(shares_limit(alpha, sizes, shares, failure), shares)]
-        return [MissLimit(rank_limit(rank[0], sum(sizes), failure), shares)]
+            return [MissRateBound(shares_bound(alpha, sizes, shares, failure), shares)]
+        return [MissRateBound(rank_bound(rank[0], sum(sizes), failure), shares)]
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        if not isinstance(self.weights, str):
-            counts = "each site counts as much as was agreed"
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        weights, lay = f"with weights {list(self.weights)}", "each site counts as much as was agreed"
+        if self.weights == "rows":
+            weights, lay = in_proportion(self.most_scores), "a site counts by how many calibration cases it has"
         elif self.weights == "uniform":
-            counts = "each site counts the same"
-        else:
-            counts = "a site counts by how many calibration cases it has"
-        return f"new cases of all sites together, where {counts}; a single site can be below"
-
-    def promise(self, sites: Sequence[str]) -> str:
-        words = {
-            "rows": f"in proportion to {capped_words(self.most_scores)}",
-            "uniform": "each site equally likely",
-        }
-        weights = words[self.weights] if isinstance(self.weights, str) else f"with weights {list(self.weights)}"
-        return f"for a test row from the mixture of the sites, {weights}, on average over calibration draws"
-
-    def to_dict(self) -> dict[str, Any]:
-        weights = self.weights if isinstance(self.weights, str) else list(self.weights)
-        cap = {} if self.most_scores is None else {"most_scores": self.most_scores}
-        return {"name": self.name, "weights": weights, **cap}
-
-
-@counting.register
-def _(guarantee: Mixture, sizes: Counts) -> Sequence[int]:
-    return [k for k, part in enumerate(guarantee.parts(sizes)) if part]
+            weights, lay = "each site equally likely", "each site counts the same"
+        return Audience(
+            population=f"from the mixture of the sites, {weights}",
+            sampling="the test row's site is drawn with the stated weights",
+            lay_population=f"new cases of all sites together, where {lay}; a single site can be below",
+        )
 
 
 def is_whole(value: Any) -> bool:
@@ -201,13 +186,13 @@ def as_number_of_scores(value: Any, name: str) -> None:
         raise InputError(f"{name} is {shown(value)}, expected a whole number, at least 1")
 
 
-def capped_words(most_scores: int | None) -> str:
-    """Say what a site weighs in proportion.
+def in_proportion(most_scores: int | None) -> str:
+    """Return the weights by rows as a phrase.
 
-    >>> capped_words(500)
-    'n_k (counted up to 500)'
+    >>> in_proportion(500)
+    'in proportion to n_k (counted up to 500)'
     """
-    return "n_k" if most_scores is None else f"n_k (counted up to {most_scores})"
+    return f"in proportion to n_k{'' if most_scores is None else f' (counted up to {most_scores})'}"
 
 
 def _swap_is_cheaper(parts: Counts, sizes: Counts) -> bool:

@@ -12,42 +12,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.class_share import ClassShare
-from fedconformal.guarantees.guarantee import Counts, Guarantee, Terms, WeightedSum, weighed
-from fedconformal.guarantees.luck import MissLimit
-from fedconformal.guarantees.planning import missing_sites, shortfall, what_is_missing
+from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Shortfall, Stratum
+from fedconformal.guarantees.weighted_sum import StratumShare, Terms, WeightedSum, weighed
 
-NO_LIMIT = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
+NO_BOUND = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NewSite(WeightedSum):
-    """Cover a row of a fresh site with probability 1 - alpha; that takes 1/alpha - 1 sites, of any sizes.
+    """Coverage for a test row of a fresh site from the same population of sites.
 
+    It takes 1 / alpha - 1 sites, of any sizes, and a model that was trained on none of them.
+
+    Examples
+    --------
     >>> NewSite().promised(counts=[3, 2, 3], sizes=[3, 3, 3])
     Fraction(2, 3)
-    >>> missing_sites(NewSite(), Fraction(1, 10), [50] * 4)
+    >>> NewSite().missing(Fraction(1, 10), [50] * 4).sites
     5
+
+    References
+    ----------
+    Lee, Barber and Willett, "Distribution-free inference with hierarchical data", 2023.
+    Dunn, Wasserman and Ramdas, "Distribution-free prediction sets for two-layer hierarchical models", 2022.
     """
 
     name = "new-site"
     assumption = (
         "the sites and the next one, with their numbers of rows, are exchangeable draws from one population, and rows "
-        "are exchangeable within each; whether a site takes part has nothing to do with its scores; "
-        "one model, not trained on any of these sites, made all scores"
+        "are exchangeable within each; whether a site takes part has nothing to do with its scores"
     )
     caveat = (
         "This is an average over fresh sites and calibration draws, not a promise to each fresh site; "
         "a model that was trained on the calibration sites voids it (leave_one_site_out is the usual way round)."
     )
-    why_no_limit = NO_LIMIT
+    why_no_bound = NO_BOUND
     fractional = True
     untrained = True
 
-    def in_class(self, sizes: Counts) -> Guarantee:
-        """Weigh a row by its site's number of rows; the rows of the fresh site may all be of the class."""
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+        """Weigh a row of a stratum by its site's number of rows; all rows of the fresh site may be of the stratum."""
+        if stratum in (None, "end"):
+            return self
         whole = math.lcm(*sizes)
-        return FreshClassShare(weights=tuple(whole // n for n in sizes), more=whole)
+        return FreshStratumShare(weights=tuple(whole // n for n in sizes), more=whole)
 
     def terms(self, sizes: Counts) -> Terms:
         """Take the mean share of scores; the fresh site stands in for one of K + 1, with its scores at +inf."""
@@ -55,52 +63,44 @@ class NewSite(WeightedSum):
         of_one = {n: whole // n for n in set(sizes)}
         return Terms([of_one[n] for n in sizes], whole * (len(sizes) + 1))
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
-        """Return 1 - alpha + 2/(K + 1): one fresh site and one score of it, plus what the summaries may cost."""
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        """Return at most 1 - alpha + 2/(K + 1): one fresh site and one score of it, plus the slack."""
         # The scores of the fresh site would raise the mean share by at most 1/(K + 1), and the score at which
         # the target is reached by at most as much again. Where n_k is part of the draw the two overlap, and 1/(K + 1)
         # is the end (docs/guarantees.md); certificates keep the wider one.
-        return min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + self.slack(gaps, sizes))
+        found = super().band(alpha, sizes, gaps)
+        return found._replace(most=min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + found.slack))
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        return (
-            "new cases of a further site of the same kind, on average over such sites; a single new site can be below"
-        )
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        return Shortfall(sites=max(0, math.ceil(1 / alpha - 1) - len(sizes)))
 
-    def promise(self, sites: Sequence[str]) -> str:
-        return (
-            "for a test row of a fresh site from the same population, on average over such sites and calibration draws"
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        return Audience(
+            population="of a fresh site from the same population",
+            averaged_over="such sites and calibration draws",
+            lay_population=(
+                "new cases of a further site of the same kind, on average over such sites; "
+                "a single new site can be below"
+            ),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class FreshClassShare(ClassShare):
-    """What counts of one class promise to a fresh site; only more sites make it more.
+class FreshStratumShare(StratumShare):
+    """The form of `NewSite` for one class or group; only more sites make it more.
 
-    >>> missing_sites(FreshClassShare(weights=(1, 1), more=10), Fraction(1, 2), [1, 1])  # a tenth of either
+    >>> FreshStratumShare(weights=(1, 1), more=10).missing(Fraction(1, 2), [1, 1]).sites  # a tenth of either
     8
     """
 
-    why_no_limit = NO_LIMIT
+    why_no_bound = NO_BOUND
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         return []
 
-
-@missing_sites.register
-def _(guarantee: NewSite, alpha: Fraction, sizes: Counts) -> int:
-    return max(0, math.ceil(1 / alpha - 1) - len(sizes))
-
-
-@missing_sites.register
-def _(guarantee: FreshClassShare, alpha: Fraction, sizes: Counts) -> int:
-    # If the next sites hold as much of the class as these do.
-    held = Fraction(weighed(guarantee.weights, sizes), guarantee.more)
-    return math.ceil((1 - alpha) / alpha * len(sizes) / held) - len(sizes) if held else 0
-
-
-@shortfall.register
-def _(guarantee: FreshClassShare, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-    if not any(sizes):
-        return "sites needed: some that hold the class"
-    return what_is_missing(guarantee, alpha, sizes, sites)
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        """Return the sites missing if the next ones hold as much of the stratum as these do."""
+        held = Fraction(weighed(self.weights, sizes), self.more)
+        if not held:
+            return Shortfall(unseen=True)
+        return Shortfall(sites=max(0, math.ceil((1 - alpha) / alpha * len(sizes) / held) - len(sizes)))

@@ -14,29 +14,33 @@ import numpy as np
 
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Terms, WeightedSum, ceil_rank
-from fedconformal.guarantees.luck import MissLimit, rank_limit
-from fedconformal.guarantees.planning import counting
+from fedconformal.guarantees.guarantee import Audience, Band, Counts, MissRateBound, Stratum, ceil_rank
+from fedconformal.guarantees.miss_rate_bounds import rank_bound
+from fedconformal.guarantees.weighted_sum import Terms, WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneSite(WeightedSum):
-    """Cover a test row of one site, given by name or by position.
+    """Coverage for a test row of one site, from its own scores alone.
 
-    Attributes:
-        site: its name.
+    Parameters
+    ----------
+    site
+        The name of the site, or its position.
 
+    Examples
+    --------
     >>> OneSite(site=1).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(2, 3)
+
+    References
+    ----------
+    Papadopoulos et al., "Inductive confidence machines for regression", 2002.
     """
 
     name = "one-site"
-    assumption = (
-        "the calibration rows of the named site and the test row are exchangeable; "
-        "the model was not fitted to the calibration rows"
-    )
+    assumption = "the calibration rows of the named site and the test row are exchangeable"
     caveat = "It says nothing of the other sites; and given one calibration set, coverage varies around the promise."
-
     fractional = True
 
     site: str | int
@@ -51,7 +55,7 @@ class OneSite(WeightedSum):
         if not isinstance(self.site, str):
             object.__setattr__(self, "site", int(self.site))
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> OneSite:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         if not isinstance(self.site, str):
             if not 0 <= self.site < len(sizes):
                 most = len(sizes) - 1
@@ -69,7 +73,7 @@ class OneSite(WeightedSum):
 
     @property
     def position(self) -> int:
-        """Where the site is."""
+        """The position of the site."""
         if isinstance(self.site, str):
             raise InputError(f"the site {self.site!r} is known by name only; calibrate looks it up")
         return self.site
@@ -78,24 +82,17 @@ class OneSite(WeightedSum):
         total = sizes[self.position] + 1
         return ceil_rank(alpha, total), total
 
-    def at_most(self, alpha: Fraction, sizes: Counts, gaps: Counts) -> Fraction:
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return the rank's own share: with distinct scores coverage is exact."""
         rank, total = self.rank(alpha, sizes)
-        return min(Fraction(1), Fraction(rank + gaps[self.position], total))
+        most = Fraction(rank + (gaps[self.position] if gaps else 0), total)
+        return super().band(alpha, sizes, gaps)._replace(most=min(Fraction(1), most))
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         rank, total = self.rank(alpha, sizes)
-        return [MissLimit(rank_limit(rank, total - 1, failure), site=self.position)]
+        return [MissRateBound(rank_bound(rank, total - 1, failure), site=self.position)]
 
-    def plainly(self, sites: Sequence[str]) -> str:
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         name = self.site if isinstance(self.site, str) else sites[self.site]
-        return f"new cases of {name}; nothing is promised to the other sites"
-
-    def promise(self, sites: Sequence[str]) -> str:
-        name = self.site if isinstance(self.site, str) else sites[self.site]
-        return f"for a test row of site {name!r}, on average over calibration draws"
-
-
-@counting.register
-def _(guarantee: OneSite, sizes: Counts) -> Sequence[int]:
-    return [guarantee.position]
+        lay = f"new cases of {name}; nothing is promised to the other sites"
+        return Audience(population=f"of site {name!r}", lay_population=lay)

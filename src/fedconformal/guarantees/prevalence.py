@@ -18,13 +18,21 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from fedconformal._base.names import shown
+from fedconformal._base.arrays import Integers
+from fedconformal._base.names import listed, name_key, shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees import label_shift
-from fedconformal.guarantees.by_class import class_key, class_place
 from fedconformal.guarantees.every_site import EverySite
-from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
-from fedconformal.guarantees.lessened import Lessened
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    Promise,
+    Shortfall,
+    Stratum,
+    as_decimal,
+)
 from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
 from fedconformal.guarantees.pac import PAC
 from fedconformal.guarantees.worst_case import WorstCase, checked_share
@@ -36,43 +44,51 @@ Shares = Mapping[Any, Share] | Sequence[tuple[str, Share]]
 
 @dataclass(frozen=True)
 class Prevalence(Guarantee):
-    """Cover a test row from a place where the classes have these shares, if a class looks the same everywhere.
+    """Coverage at a place where the classes have these shares, if a class looks the same everywhere.
 
-    Shares are by the name of the class, or by its number. Classes that are not named have none, if all others have a
-    share; beside bounds they may have any. Summaries by class are needed, and there is one threshold.
+    Classes that are not named have no share, if all others have one; beside bounds they may have any. Summaries by
+    class are needed, and there is one threshold.
 
-    Attributes:
-        shares: the share of every class, or its bounds (low, high); nothing if any shares are possible.
-        failure: how often all bounds on the shares together may fail, if they come from unlabelled rows.
-        estimated: the shares are estimates without a bound on their error; then nothing is certified.
+    Parameters
+    ----------
+    shares
+        The share of every class by its name or number, or its bounds (low, high); None if any shares are possible.
+    failure
+        The probability that some bound on the shares fails, if they come from unlabelled rows.
+    estimated
+        Whether the shares are estimates without a bound on their error; then nothing is certified.
 
+    Examples
+    --------
     >>> Prevalence({"benign": 0.9, "malignant": 0.1}).shares
     (('benign', 0.9), ('malignant', 0.1))
     >>> Prevalence({0: 0.3, 1: 0.7}).promised(counts=[4, 7], sizes=[4, 9])  # 0.3 * 4/4 + 0.7 * 7/9 - 0.7/9
     Fraction(23, 30)
     >>> Prevalence({0: (0.2, 0.5)}).promised(counts=[4, 7], sizes=[4, 9])  # the second has the other 0.8 at the most
     Fraction(251, 360)
-    >>> Prevalence().promised(counts=[4, 7], sizes=[4, 9])
-    Fraction(7, 10)
+
+    References
+    ----------
+    Podkopaev and Ramdas, "Distribution-free uncertainty quantification for classification under label shift", 2021.
     """
 
     name = "prevalence"
+    by_class = True
     why_not_fractional = "a loss need not have a class"
     assumption = (
         "given its class, a test row is exchangeable with the calibration rows of that class at all sites: a class "
         "looks the same at every site and at the new place (X given Y), and rows were sampled by their class only; the "
         "shares of the classes at the new place are as stated, and were fixed beforehand, or come from rows of that "
-        "place that are independent of each other, as are the rows of a class; the model was not fitted to the "
-        "calibration rows"
+        "place that are independent of each other, as are the rows of a class"
     )
+    excluded = ("site", "set size")
     caveat = (
         "If a class looks different at one site than at another, or at the new place, this promise does not hold, and "
         "nobody can see that from the summaries. The guarantee by-class does not need that assumption, but its promise "
-        "is for the sites as they were calibrated. This is not a promise to a single site or set size, and to a single "
-        "class only if nothing is known of the shares. The summaries show how many calibration rows of each class a "
-        "site has."
+        "is for the sites as they were calibrated. A single class is promised coverage only if nothing is known of the "
+        "shares. The summaries show how many calibration rows of each class a site has."
     )
-    why_no_limit = (
+    why_no_bound = (
         "the shares that the calibration rows have are outside the bounds, or the bounds came from rows, and no other "
         "ones are named"
     )
@@ -125,7 +141,8 @@ class Prevalence(Guarantee):
             raise InputError("estimated goes with a share for each class; bounds hold, but with probability failure")
 
     @property
-    def certified(self) -> bool:
+    def certified(self) -> bool:  # type: ignore[override]
+        """Whether the shares are no estimates."""
         return not self.estimated
 
     @property
@@ -133,15 +150,11 @@ class Prevalence(Guarantee):
         return cast("tuple[tuple[str, Share], ...]", self.shares or ())
 
     @property
-    def by_class(self) -> bool:
-        return True
-
-    @property
     def sites_apart(self) -> bool:
         """Whose scores they are does not matter, only of which class."""
         return False
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
         """Return what promises coverage to these shares, where the sites are the classes, in order.
 
         Without names the classes are numbered from 0.
@@ -160,20 +173,21 @@ class Prevalence(Guarantee):
         if (most := sum(map(as_decimal, upper))) < 1:
             raise InputError(f"shares: the upper bounds add up to {float(most):g}, less than 1; raise one of them")
         box = WorstCase(box=(lower, upper))
-        return box if self.failure is None else Lessened(of=box, failure=as_decimal(self.failure))
+        return box if self.failure is None else WithFailureProbability(of=box, failure=as_decimal(self.failure))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return what is promised from the counts and sizes of classes that have no names."""
         return self.bind((), sizes).promised(counts, sizes)
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        return f"new cases {self._where}, if the cases of a right answer look the same everywhere"
-
-    def promise(self, sites: Sequence[str]) -> str:
-        draws = "calibration draws" if self.failure is None else "calibration draws and unlabelled rows"
-        return (
-            f"for a test row from a place {self._where}, provided that a class looks the same at all sites and at that "
-            f"place (X given Y), on average over {draws}"
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        more = "" if self.failure is None else " and unlabelled rows"
+        return Audience(
+            population=(
+                f"from a place {self._where}, provided that a class looks the same at all sites and at that place "
+                "(X given Y)"
+            ),
+            averaged_over=f"calibration draws{more}",
+            lay_population=f"new cases {self._where}, if the cases of a right answer look the same everywhere",
         )
 
     @property
@@ -188,10 +202,60 @@ class Prevalence(Guarantee):
             )
         return f"where the shares of the classes are {'estimated as ' if self.estimated else ''}{', '.join(words)}"
 
-    def to_dict(self) -> dict[str, Any]:
-        pairs = None if self.shares is None else [[name, _listed(share)] for name, share in self._pairs]
-        failure = {} if self.failure is None else {"failure": self.failure}
-        return {"name": self.name, "shares": pairs, **failure, **({"estimated": True} if self.estimated else {})}
+
+@dataclass(frozen=True, kw_only=True)
+class WithFailureProbability(Guarantee):
+    """Another guarantee, less the probability that what it rests on is wrong (union bound).
+
+    >>> WithFailureProbability(of=EverySite(), failure=Fraction(1, 10)).promised([4, 7], [4, 9])  # 7/10 - 1/10
+    Fraction(3, 5)
+    """
+
+    of: Guarantee
+    failure: Fraction
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        return max(Fraction(0), self.of.promised(counts, sizes) - self.failure)
+
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
+        group, promise = self.of.grouped(sizes, unit)
+        return group, lambda sums: [max(Fraction(0), found - self.failure) for found in promise(sums)]
+
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        return self.of.band(alpha, sizes, gaps)
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        return Shortfall() if alpha <= self.failure else self.of.missing(alpha - self.failure, sizes)
+
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        return self.of.audience(sites)
+
+
+def class_key(given: Any, field: str) -> str:
+    """Return the name or the number of a class as it is compared.
+
+    >>> class_key(1, "shares"), class_key(" benign", "shares")
+    ('1', 'benign')
+    """
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
+        return str(int(given))
+    if not isinstance(given, str) or not name_key(given):
+        raise InputError(f"{field}: {shown(repr(given))} is not the name of a class, nor its number from 0")
+    return name_key(given)
+
+
+def class_place(name: str, classes: Sequence[str], count: int, field: str) -> int:
+    """Find a class by its name; or by its number, if no class has a number for a name.
+
+    >>> class_place("1", ["benign", "malignant"], 2, "shares"), class_place("1", ["2", "1"], 2, "shares")
+    (1, 1)
+    """
+    names = list(map(name_key, classes)) or list(map(str, range(count)))
+    if name in names:
+        return names.index(name)
+    if name.isdecimal() and int(name) < count and not any(known.isdecimal() for known in names):
+        return int(name)
+    raise InputError(f"{field}: no class is called {shown(repr(name))}; there are {listed(names)}")
 
 
 def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
@@ -237,7 +301,3 @@ def _ends(share: Share) -> tuple[float, float]:
 
 def _words(share: Share) -> str:
     return f"from {share[0]:g} to {share[1]:g}" if isinstance(share, tuple) else f"= {share:g}"
-
-
-def _listed(share: Share) -> Any:
-    return list(share) if isinstance(share, tuple) else share

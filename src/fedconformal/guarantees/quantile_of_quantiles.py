@@ -22,8 +22,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, Self
+from functools import lru_cache, partial
+from typing import Self
 
 import numpy as np
 
@@ -31,11 +31,24 @@ from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_site import EverySite
-from fedconformal.guarantees.guarantee import MOST_SCORES, Counts, Guarantee, whole_type
-from fedconformal.guarantees.luck import MissLimit, rounded_up
+from fedconformal.guarantees.guarantee import (
+    MOST_SCORES,
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    MissRateBound,
+    Promise,
+    Shortfall,
+    Stratum,
+    check_unit,
+    feasible,
+    least_enough,
+    whole_type,
+)
+from fedconformal.guarantees.miss_rate_bounds import rounded_up
 from fedconformal.guarantees.mixture import as_number_of_scores
-from fedconformal.guarantees.planning import feasible, least_enough, missing, shortfall, what_is_missing
-from fedconformal.guarantees.robust import as_liars, bind_liars
+from fedconformal.guarantees.robust import as_liars, check_liars
 
 PANELS = 512
 """The coverage is integrated on this many pieces, with two points in each; on a quarter if there are many sizes."""
@@ -50,40 +63,45 @@ Ranks = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileOfQuantiles(Guarantee):
-    """Cover a test row like those of the honest sites, which are alike; at most `liars` of the sites are not honest.
+    """Coverage for a test row like those of the honest sites, which are alike; at most `liars` sites are not honest.
 
-    `least_scores` is how many scores a site should have at least. If there may be liars it has to be given, and fixed
-    before calibration: otherwise what liars claim would choose the ranks. A site with fewer scores counts as one whose
-    scores are all huge; one with more takes the rank with the same share of n_k + 1. Without liars it is by default the
-    size of the smallest site.
+    A site with fewer than `least_scores` scores counts as one whose scores are all huge; one with more takes the rank
+    with the same share of n_k + 1.
 
-    Attributes:
-        liars: the promise holds whatever at most this many of the sites send.
-        least_scores: the fewest scores that a site should have, fixed before calibration.
+    Parameters
+    ----------
+    liars
+        The largest number of sites that may send anything.
+    least_scores
+        The fewest scores that a site should have, fixed before calibration. It is required if there may be liars: else
+        the sizes that they claim would choose the ranks. By default the size of the smallest site.
 
+    Examples
+    --------
     >>> QuantileOfQuantiles(liars=0).pair(Fraction(1, 10), sizes=[20] * 10)
     (19, 5)
     >>> round(float(QuantileOfQuantiles(liars=0).promised(counts=[19] * 5 + [0] * 5, sizes=[20] * 10)), 5)
     0.90791
     >>> QuantileOfQuantiles(liars=1, least_scores=20).withstands(Fraction(1, 10), sizes=[20] * 30)
     10
-    >>> QuantileOfQuantiles(liars=1, least_scores=10).withstands(Fraction(1, 20), sizes=[10] * 30)
-    8
+
+    References
+    ----------
+    Humbert, Le Bars, Bellet and Arlot, "One-shot federated conformal prediction", 2023.
     """
 
     name = "quantile-of-quantiles"
     why_not_fractional = "a site's own rank is a count of whole rows"
     assumption = (
         "at most the stated number of sites lie; all calibration rows of the others and the test row are independent "
-        "draws of one law, so these sites are alike; least_scores, where it is stated, was fixed beforehand; "
-        "the model was not fitted to the calibration rows"
+        "draws of one law, so these sites are alike; least_scores, where it is stated, was fixed beforehand"
     )
     caveat = (
         "If the honest sites are not alike, this promises nothing (the guarantee robust does not need it). "
         "The ranks are as fine as least_scores allows, or else the smallest site; a site with fewer scores counts as "
         "one whose scores are all huge."
     )
-    why_no_limit = "liars may choose the ranks by the sizes that they claim, and nobody knows which rows are honest"
+    why_no_bound = "liars may choose the ranks by the sizes that they claim, and nobody knows which rows are honest"
 
     liars: int
     least_scores: int | None = None
@@ -98,15 +116,21 @@ class QuantileOfQuantiles(Guarantee):
         if self.least_scores is not None and self.least_scores > MOST_SCORES:
             raise InputError(f"least_scores is {shown(self.least_scores)}, more scores than any site has")
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         self._least(sizes)
-        return bind_liars(self, self.liars, len(sizes))
+        check_liars(self, self.liars, len(sizes))
+        return self
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return what the largest pair (l, k) promises that these counts reach."""
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
 
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
+        check_unit(self, unit)
+        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes)
+
     def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+        """Return what the largest pair promises that each column of counts reaches."""
         least, middle = self._least(sizes), self._middle(len(sizes))
         kind = whole_type(max(sizes) * (least + 1))
         # The largest l with ceil(l (n_k + 1)/(n + 1)) <= m_k, site by site; none where n_k is below n.
@@ -172,10 +196,10 @@ class QuantileOfQuantiles(Guarantee):
         honest = len(sizes) - self.liars
         return Fraction(_units(ranks, min(among, honest), honest), ALPHA_UNIT)
 
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        return EverySite().slack(gaps, sizes)
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        return EverySite().band(alpha, sizes, gaps)
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         """Find the coverage t with P(B <= t) = failure, every site's chance of a name below t being the largest.
 
         Then k of the m names are below t with probability I_p(k, m - k + 1), p the largest I_t(l_j, n_j - l_j + 1).
@@ -189,45 +213,31 @@ class QuantileOfQuantiles(Guarantee):
         share = float(betaincinv(found[1], len(sizes) - found[1] + 1, failure * (1 - MARGIN)))
         ranks = {(-(-found[0] * (n + 1) // (least + 1)), n) for n in sizes if n >= least}
         covered = min(float(betaincinv(rank, n - rank + 1, share)) for rank, n in ranks)
-        return [MissLimit(rounded_up(1 - covered * (1 - MARGIN)))]
+        return [MissRateBound(rounded_up(1 - covered * (1 - MARGIN)))]
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        return (
-            "new cases like those of the honest sites, if the cases of all honest sites are alike, "
-            f"whatever at most {self.liars} of the sites sent"
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        """Bring the sites with too few scores up to `least_scores`, if that is enough; else raise `least_scores`."""
+        stated = self.least_scores
+        if stated is None:
+            return super().missing(alpha, sizes)
+
+        def enough(least: int) -> bool:
+            return feasible(replace(self, least_scores=least), alpha, [max(n, least) for n in sizes])
+
+        if feasible(self, alpha, sizes):
+            return Shortfall()
+        if enough(stated):
+            return Shortfall(scores={k: stated - n for k, n in enumerate(sizes) if n < stated})
+        return Shortfall(parameter=("least_scores", stated, least_enough(enough)))
+
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        sent = f"whatever at most {self.liars} of the sites sent"
+        return Audience(
+            population=f"like those of the honest sites, if these are alike, whichever they are and {sent}",
+            lay_population=(
+                f"new cases like those of the honest sites, if the cases of all honest sites are alike, {sent}"
+            ),
         )
-
-    def promise(self, sites: Sequence[str]) -> str:
-        return (
-            "for a test row like those of the honest sites, if these are alike, whichever they are and whatever at "
-            f"most {self.liars} of the sites sent, on average over calibration draws"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {key: value for key, value in super().to_dict().items() if value is not None}
-
-
-@missing.register
-def _(guarantee: QuantileOfQuantiles, alpha: Fraction, sizes: Counts) -> dict[int, int]:
-    # Bring the sites with too few scores up to `least_scores`, if that is enough.
-    least = guarantee.least_scores
-    if least is None:
-        return missing.dispatch(Guarantee)(guarantee, alpha, sizes)
-    if feasible(guarantee, alpha, sizes) or not feasible(guarantee, alpha, [max(n, least) for n in sizes]):
-        return {}
-    return {k: least - n for k, n in enumerate(sizes) if n < least}
-
-
-@shortfall.register
-def _(guarantee: QuantileOfQuantiles, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-    stated = guarantee.least_scores
-    if stated is None or missing(guarantee, alpha, sizes):
-        return what_is_missing(guarantee, alpha, sizes, sites)
-
-    def enough(least: int) -> bool:
-        return feasible(replace(guarantee, least_scores=least), alpha, [max(n, least) for n in sizes])
-
-    return f"least_scores is {stated}, needed: {least_enough(enough)} or more, and as many scores at every site"
 
 
 @lru_cache(maxsize=2**14)

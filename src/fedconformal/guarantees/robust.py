@@ -15,6 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -23,23 +24,36 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Counts, Guarantee, whole_type
-from fedconformal.guarantees.luck import MissLimit
-from fedconformal.guarantees.mixture import Mixture, as_number_of_scores, capped_words, is_whole
-from fedconformal.guarantees.planning import shortfall, what_is_missing
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    MissRateBound,
+    Promise,
+    Shortfall,
+    Stratum,
+    whole_type,
+)
+from fedconformal.guarantees.mixture import Mixture, as_number_of_scores, in_proportion, is_whole
 
 
 @dataclass(frozen=True, kw_only=True)
 class Robust(Guarantee):
-    """Cover a test row from the mixture of the honest sites, if at most `liars` of all sites are not.
+    """Coverage for the mixture of the honest sites, whatever at most `liars` of the sites send.
 
-    A liar that claims 2^32 scores and sends huge ones outweighs everybody else and puts every label into every set.
+    A liar that claims 2^32 scores and sends huge ones outweighs everybody else and makes the threshold infinite.
     `most_scores`, fixed beforehand, bounds that.
 
-    Attributes:
-        liars: the promise holds whatever at most this many of the sites send.
-        most_scores: a site that claims more scores weighs as one that has this many.
+    Parameters
+    ----------
+    liars
+        The largest number of sites that may send anything.
+    most_scores
+        A site that claims more scores weighs as one that has this many.
 
+    Examples
+    --------
     >>> Robust(liars=1).promised(counts=[9, 4, 7], sizes=[10, 5, 10])  # without the first: 10 of 15
     Fraction(2, 3)
     >>> Robust(liars=1).withstands(Fraction(1, 10), sizes=[100] * 30)  # not three: 30 * 0.1 / 1.1 = 2.7
@@ -49,18 +63,16 @@ class Robust(Guarantee):
     name = "robust"
     assumption = (
         "at most the stated number of sites lie; at each of the others, given the rows of the other honest sites, the "
-        "calibration rows and the test row are exchangeable; the "
-        "test row's site is drawn from the honest ones; "
-        "the model was not fitted to the calibration rows"
+        "calibration rows and the test row are exchangeable"
     )
+    excluded = ("site", "class", "set size")
     caveat = (
-        "Liars can make the sets larger, never too small: huge scores of more than about K alpha / (1 + alpha) of the "
-        "K sites put every label into every set. This is not a promise to a single site, class or set size."
+        "Liars can raise the threshold, never lower it too far: huge scores of more than about K alpha / (1 + alpha) "
+        "of the K sites make it infinite."
     )
-    why_no_limit = (
+    why_no_bound = (
         "the promise is for the mixture of the honest sites, and nobody knows which rows are of an honest site"
     )
-
     fractional = True
 
     liars: int
@@ -74,23 +86,25 @@ class Robust(Guarantee):
         as_liars(self.liars)
         as_number_of_scores(self.most_scores, "most_scores")
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
-        return bind_liars(self, self.liars, len(sizes))
-
-    def in_class(self, sizes: Counts) -> Guarantee:
-        """Take the least share of the class over the same sets of sites."""
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+        """Take the least share of a stratum over the same sets of sites."""
+        check_liars(self, self.liars, len(sizes))
+        if stratum in (None, "end"):
+            return self
         if self.most_scores is not None and max(sizes) > self.most_scores:
-            raise InputError(f"robust: a site has more than most_scores={self.most_scores}, which does not go by class")
+            raise InputError(
+                f"robust: a site has more than most_scores={self.most_scores}, which does not go by {stratum}"
+            )
         return replace(self, most_scores=None)
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return the least share over all sets of sites that may be the honest ones."""
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
 
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        return self.promised_parts(counts, sizes, 1)
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
+        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes, unit=unit or 1)
 
-    def promised_parts(self, sums: Integers, sizes: Counts, unit: int) -> list[Fraction]:
+    def promised_many(self, sums: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Go from a set of sites to a worse one until there is none (Dinkelbach's method), all columns at once."""
         held, weights = self._capped(sums, sizes)
         honest = len(weights) - self.liars
@@ -137,38 +151,39 @@ class Robust(Guarantee):
             most = liars
         return most
 
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the largest share over the sites, which no set of them exceeds."""
-        return max(Fraction(gap, max(1, n)) for gap, n in zip(gaps, sizes, strict=True))
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        """Return as slack the largest share over the sites, which no set of them exceeds."""
+        return Band(1 - alpha, Fraction(1), largest_share(gaps, sizes))
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        least = math.ceil(1 / (alpha * (len(sizes) - self.liars)))
+        if self.most_scores is not None and self.most_scores < least:
+            return Shortfall(parameter=("most_scores", self.most_scores, least))
+        found = super().missing(alpha, sizes)
+        return replace(found, tolerated=self.withstands(alpha, sizes)) if found.scores else found
+
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         """If nobody lies the promise is that of the mixture, from counts that are rounded down."""
-        return [] if self.liars else Mixture(most_scores=self.most_scores).miss_limits(alpha, sizes, failure)
+        return [] if self.liars else Mixture(most_scores=self.most_scores).miss_rate_bounds(alpha, sizes, failure)
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        return (
-            "new cases of the honest sites together, where a site counts by how many calibration cases it has, "
-            f"whatever at most {self.liars} of the sites sent; a single site can be below"
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        sent = f"whatever at most {self.liars} of the sites sent"
+        return Audience(
+            population=(
+                f"from the mixture of the honest sites, {in_proportion(self.most_scores)}, "
+                f"whichever they are and {sent}"
+            ),
+            sampling="the test row's site is drawn from the honest ones",
+            lay_population=(
+                "new cases of the honest sites together, where a site counts by how many calibration cases it has, "
+                f"{sent}; a single site can be below"
+            ),
         )
 
-    def promise(self, sites: Sequence[str]) -> str:
-        weights = capped_words(self.most_scores)
-        return (
-            f"for a test row from the mixture of the honest sites, in proportion to {weights}, whichever they are and "
-            f"whatever at most {self.liars} of the sites sent, on average over calibration draws"
-        )
 
-
-@shortfall.register
-def _(guarantee: Robust, alpha: Fraction, sizes: Counts, sites: Sequence[str]) -> str:
-    least = math.ceil(1 / (alpha * (len(sizes) - guarantee.liars)))
-    if guarantee.most_scores is not None and guarantee.most_scores < least:
-        return f"most_scores is {guarantee.most_scores}, needed: {least} or more"
-    most = guarantee.withstands(alpha, sizes)
-    return (
-        f"{what_is_missing(guarantee, alpha, sizes, sites)} (and should more than {most} of these {len(sizes)} sites "
-        "send huge scores, the threshold is +inf again)"
-    )
+def largest_share(gaps: Counts | None, sizes: Counts) -> Fraction:
+    """Return the largest gap as a share of the scores of its site, which no mixture of the sites exceeds."""
+    return max(Fraction(gap, max(1, n)) for gap, n in zip(gaps or [0] * len(sizes), sizes, strict=True))
 
 
 def as_liars(liars: Any) -> None:
@@ -177,8 +192,7 @@ def as_liars(liars: Any) -> None:
         raise InputError(f"liars is {shown(liars)}, expected a whole number of sites, 0 or more")
 
 
-def bind_liars(guarantee: Guarantee, liars: int, sites: int) -> Guarantee:
-    """Check that not everybody may lie."""
+def check_liars(guarantee: Guarantee, liars: int, sites: int) -> None:
+    """Check that some site is honest."""
     if liars >= sites:
         raise InputError(f"{guarantee.name}: {liars} liars among {sites} sites leave nobody honest; allow for fewer")
-    return guarantee

@@ -15,7 +15,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,11 +24,22 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_site import EverySite
-from fedconformal.guarantees.guarantee import Counts, Guarantee, as_decimal
-from fedconformal.guarantees.luck import MissLimit, shares_limit
-from fedconformal.guarantees.mixture import Mixture
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    MissRateBound,
+    Promise,
+    Shortfall,
+    Stratum,
+    as_decimal,
+    missing_scores,
+)
+from fedconformal.guarantees.miss_rate_bounds import shares_bound
+from fedconformal.guarantees.mixture import WITHIN_SITES, Mixture
 from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet, Polytope
-from fedconformal.guarantees.planning import counting
+from fedconformal.guarantees.robust import largest_share
 
 Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]
@@ -37,35 +48,41 @@ Inequalities = tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase(Guarantee):
-    """Cover a test row from any mixture of the sites in a set; give one of these, or none for all mixtures.
+    """Coverage for a test row from any mixture of the sites in a set; give one of these, or none for all mixtures.
 
-    Attributes:
-        contamination: the share of test rows that may come from any of the sites; the others follow the sites in
-            proportion to n_k.
-        total_variation: the share of weight that may be elsewhere than in proportion to n_k.
-        box: the least and the largest weight of every site; one number for all sites, or one for each.
-        polytope: a matrix A and a vector b: all weights w with A w <= b.
+    Parameters
+    ----------
+    contamination
+        The share of test rows that may come from any of the sites; the others follow the sites in proportion to n_k.
+    total_variation
+        The share of weight that may be elsewhere than in proportion to n_k.
+    box
+        The least and the largest weight of every site; one number for all sites, or one for each.
+    polytope
+        A matrix A and a vector b: all weights w with A w <= b.
 
+    Examples
+    --------
     >>> WorstCase(contamination=0.1).promised(counts=[9, 4], sizes=[10, 5])  # 0.9 * 13/15 + 0.1 * 4/5 - 2/25
     Fraction(39, 50)
     >>> WorstCase(box=(0.2, 0.8)).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(23, 33)
     >>> WorstCase(polytope=([[1, 0]], [0.5])).promised(counts=[9, 4], sizes=[10, 5])  # the first at most a half
     Fraction(2, 3)
+
+    References
+    ----------
+    Lu et al., "Federated conformal predictors for distributed uncertainty quantification", ICML 2023.
     """
 
     name = "worst-case"
-    assumption = (
-        "within each site, given the rows of the others, the calibration rows and the test row are exchangeable; "
-        "the test row's site is drawn with weights from the stated set; "
-        "the model was not fitted to the calibration rows"
-    )
+    assumption = WITHIN_SITES
+    excluded = ("class", "set size")
     caveat = (
-        "This is not a promise to a single class or set size, and to a single site only if the set holds the mixture "
-        "of that site alone (the guarantee every-site promises it to each site)."
+        "To a single site it is a promise only if the set holds the mixture of that site alone (the guarantee "
+        "every-site promises it to each site)."
     )
-    why_no_limit = "the mixture in proportion to n_k is not in the stated set, and no other single one is named"
-
+    why_no_bound = "the mixture in proportion to n_k is not in the stated set, and no other single one is named"
     fractional = True
 
     contamination: float | None = None
@@ -90,23 +107,21 @@ class WorstCase(Guarantee):
         for field, value in given.items():
             object.__setattr__(self, field, _CHECKS[field](value, field))
 
-    def bind(self, sites: Sequence[str], sizes: Counts) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
         _set(self, tuple(sizes))
-        return self
+        return self if stratum in (None, "end") else WorstStratumShare(of=self, totals=tuple(sizes))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
 
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
-        return self.promised_parts(counts, sizes, 1)
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
+        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes, unit=unit or 1)
 
-    def promised_parts(self, sums: Integers, sizes: Counts, unit: int) -> list[Fraction]:
+    def promised_many(self, sums: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
+        """Return the least over the set for every column of counts, of which `unit` make one row."""
         form = _form(self, tuple(sizes))
         found = [self.least(column, sizes, form.rows) / unit - form.price for column in sums.T.tolist()]
         return [max(Fraction(0), least) for least in found]
-
-    def in_class(self, sizes: Counts) -> Guarantee:
-        return WorstClassShare(of=self, totals=tuple(sizes))
 
     def least(self, values: Sequence[int], sizes: Counts, rows: Counts) -> Fraction:
         """Return the least weighted sum over the set of these whole values, each divided by the rows of its site."""
@@ -125,26 +140,36 @@ class WorstCase(Guarantee):
         return mixtures.least([v * (whole // n) for v, n in zip(values, rows, strict=True)]) / whole
 
     def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
+        """Return the largest weighted sum of gaps over the set."""
         return -self.least([-gap for gap in gaps], sizes, _form(self, tuple(sizes)).rows)
+
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        return Band(1 - alpha, Fraction(1), self.slack(gaps or [0] * len(sizes), sizes))
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        """Return the scores missing at the sites that carry weight in some mixture of the set."""
+        places = range(len(sizes))
+        weighty = [k for k in places if self.slack([int(j == k) for j in places], sizes)]
+        return missing_scores(self, alpha, sizes, weighty)
 
     @property
     def _contamination(self) -> Fraction:
         return Fraction(1) if self.contamination is None else as_decimal(self.contamination)
 
-    def miss_limits(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissLimit]:
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         """Bound every site if all mixtures are in the set; else the proportional mixture, if it is.
 
         What the set is promised is the least over its members, so the threshold is no less than the one that each of
         them would have by itself, and the bound of each member that was fixed beforehand holds.
         """
         if all(value is None for value in vars(self).values()):
-            return EverySite().miss_limits(alpha, sizes, failure)
+            return EverySite().miss_rate_bounds(alpha, sizes, failure)
         shares = Mixture().shares(sizes)
         if not self._holds(shares):
             return []
         if _form(self, tuple(sizes)).price:
-            return Mixture().miss_limits(alpha, sizes, failure)
-        return [MissLimit(shares_limit(alpha, sizes, shares, failure), shares)]
+            return Mixture().miss_rate_bounds(alpha, sizes, failure)
+        return [MissRateBound(shares_bound(alpha, sizes, shares, failure), shares)]
 
     def _holds(self, shares: Sequence[Fraction]) -> bool:
         """Whether a mixture is in the set; the proportional one is always in those around it."""
@@ -158,10 +183,7 @@ class WorstCase(Guarantee):
             )
         return True
 
-    def plainly(self, sites: Sequence[str]) -> str:
-        return "new cases of all sites together, whichever share of them each site has, within the agreed limits"
-
-    def promise(self, sites: Sequence[str]) -> str:
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         if self.contamination is not None:
             which = f"whose weights are at least {float(1 - self._contamination):g} of those in proportion to n_k"
         elif self.total_variation is not None:
@@ -172,15 +194,18 @@ class WorstCase(Guarantee):
             which = f"whose weights fulfil the {len(self.polytope[1])} stated inequalities"
         else:
             which = "whatever the weights"
-        return f"for a test row from any mixture of the sites {which}, on average over calibration draws"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, **{field: _lists(value) for field, value in vars(self).items()}}
+        return Audience(
+            population=f"from any mixture of the sites {which}",
+            sampling="the test row's site is drawn with weights from the stated set",
+            lay_population=(
+                "new cases of all sites together, whichever share of them each site has, within the agreed limits"
+            ),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorstClassShare(Guarantee):
-    """What counts of one class promise to every mixture in a set.
+class WorstStratumShare(Guarantee):
+    """The form of `WorstCase` for one class or group.
 
     The largest t, rounded down to 1e-15, for which no mixture in the set makes sum w_k (m_kc - t n_kc) less than the
     price; where the set has none, sum w_k (m_kc - t (n_kc + 1)) negative.
@@ -192,7 +217,7 @@ class WorstClassShare(Guarantee):
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Narrow t down between two numbers; what is left over is a line, so its root is soon found.
 
-        All rows of a site that sent none may be of the class.
+        All rows of a site that sent none may be of the stratum.
         """
         form = _form(self.of, self.totals)
         held = [n + (not (form.price and total)) for n, total in zip(sizes, self.totals, strict=True)]
@@ -216,19 +241,11 @@ class WorstClassShare(Guarantee):
                         high, at_high = units, found
         return Fraction(low, ALPHA_UNIT)
 
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the largest share over the sites, which no mixture exceeds."""
-        return max(Fraction(gap, max(1, n)) for gap, n in zip(gaps, sizes, strict=True))
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        return Band(1 - alpha, Fraction(1), largest_share(gaps, sizes))
 
-    def promise(self, sites: Sequence[str]) -> str:
-        return "for a test row of one class"
-
-
-@counting.register
-def _(guarantee: WorstCase, sizes: Counts) -> Sequence[int]:
-    # Those that carry weight in some mixture of the set.
-    places = range(len(sizes))
-    return [k for k in places if guarantee.slack([int(j == k) for j in places], sizes)]
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        return Audience(population="of one stratum")
 
 
 def paper_rank(alpha: Fraction, contamination: Fraction, sizes: Counts) -> int:
@@ -358,7 +375,3 @@ _CHECKS: dict[str, Any] = {
 
 def _words(bound: Any) -> str:
     return f"{list(bound)}" if isinstance(bound, tuple) else f"{bound:g}"
-
-
-def _lists(value: Any) -> Any:
-    return [_lists(part) for part in value] if isinstance(value, tuple) else value

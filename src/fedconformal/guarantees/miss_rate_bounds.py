@@ -1,7 +1,7 @@
-"""How much luck one calibration may have: how often its sets miss at the most, but with a small probability b.
+"""High-probability bounds on the miss rate of one calibration.
 
 A promise on average over calibration draws does not say that *this* draw misses at most alpha: half of the draws miss
-more often. Who tests "the miss rate is at most alpha" on new rows raises false alarms for that reason alone. What can
+more often. A test of "the miss rate is at most alpha" on new rows raises false alarms for that reason alone. What can
 be tested is a_b, which a draw exceeds with probability b at most. It takes independent calibration rows.
 
 - Scores that weigh alike, rank r of N: the number of scores below the point of coverage c is a sum of N independent
@@ -12,7 +12,7 @@ be tested is a_b, which a draw exceeds with probability b at most. It takes inde
   sum of counts has a mean of at most 1 - a - t, and it must reach 1 - a. Hoeffding, "Probability inequalities for sums
   of bounded random variables", 1963: t = sqrt(ln(1/b) sum n_k v_k^2 / 2).
 
-A threshold that is higher than it need be, because summaries leave something open, only misses less.
+A threshold that is higher than it need be, because summaries are inexact, only misses less.
 """
 
 from __future__ import annotations
@@ -20,43 +20,33 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
+from fedconformal._base.arrays import ALPHA_UNIT
+from fedconformal.guarantees.binomial import coverage_units
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.guarantees.pac import PAC
 
 ROUNDING = 1e-12
-"""More than floats are off by; bounds are rounded up by it."""
+"""More than the errors of floats; bounds are rounded up by it."""
 
 
-class MissLimit(NamedTuple):
-    """A mixture of the sites, and how often its rows are missed at the most."""
-
-    rate: float
-    shares: tuple[Fraction, ...] | None = None
-    """The weight of every site; None if it is one site, or if all rows are alike."""
-    site: int | None = None
-    """The position of the one site that this is about."""
-
-
-def rank_limit(rank: int, size: int, failure: float) -> float:
+def rank_bound(rank: int, size: int, failure: float) -> float:
     """Bound the miss rate at the r-th smallest of N independent scores, sites in proportion to n_k, rounded up.
 
-    >>> round(rank_limit(901, 1000, 0.05), 10)
+    >>> round(rank_bound(901, 1000, 0.05), 10)
     0.1159245114
-    >>> rank_limit(1001, 1000, 0.05)  # +inf: nothing is known of a finite threshold
+    >>> rank_bound(1001, 1000, 0.05)  # +inf: nothing is known of a finite threshold
     1.0
     """
     if rank > size:
         return 1.0
-    return rounded_up(1 - PAC(failure=failure).promised([rank], [size]))
+    return rounded_up(1 - Fraction(coverage_units([rank], size, failure)[0], ALPHA_UNIT))
 
 
-def shares_limit(alpha: Fraction, sizes: Counts, shares: Sequence[Fraction], failure: float) -> float:
+def shares_bound(alpha: Fraction, sizes: Counts, shares: Sequence[Fraction], failure: float) -> float:
     """Bound the miss rate of a mixture with any shares, rounded up.
 
     >>> shares = [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]
-    >>> round(shares_limit(Fraction(1, 10), [50, 100, 30], shares, 0.1), 10)
+    >>> round(shares_bound(Fraction(1, 10), [50, 100, 30], shares, 0.1), 10)
     0.207476983
     """
     if any(share and not n for share, n in zip(shares, sizes, strict=True)):

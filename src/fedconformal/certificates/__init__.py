@@ -1,0 +1,1 @@
+"""What was promised, as data, and every sentence about it."""

@@ -1,0 +1,299 @@
+"""Every sentence about a promise, rendered from data: certificates, needs, caveats, warnings and advice.
+
+Names of sites, classes and groups are inserted into sentences, and a sentence is never edited afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+from fedconformal._base.names import shown
+from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall
+
+ClassNames = Sequence[str] | int | None
+"""The names of the classes, their number, or neither."""
+
+FIXED = "The promise is for {} fixed beforehand. It says nothing of sites that sent no summary or were left out."
+MODEL = "the model was not fitted to the calibration rows"
+UNTRAINED_MODEL = "one model, not trained on any of these sites, made all scores"
+GROUPS_FIXED = (
+    "the groups of a row are read in the same way everywhere, at calibration and later; which groups there are, and "
+    "their borders, was fixed before calibration rows were seen"
+)
+LOSS_CAVEAT = (
+    "This is a promise on the mean loss of the rows named above, at this threshold: a single row may lose more, and so "
+    "may a class, another group of rows, or a site that is not named by itself."
+)
+SAFE_ACTION = "which never loses more than that nor than the last one"
+MOST_NAMED = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The words for what a predictor answers with."""
+
+    plural: str
+    truth: str = ""
+    counted: str = "scores"
+    """What a calibration needs more of."""
+    uninformative: str = ""
+    """What an infinite threshold means."""
+    conditions: str
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """The words for parts of the rows that are called otherwise."""
+
+
+SETS = Answers(
+    plural="sets",
+    truth="label",
+    uninformative="every label is in every set",
+    conditions=FIXED.format("an alpha") + " The upper end holds for distinct scores and sets that may be empty; "
+    "forcing the top label in keeps the lower end only.",
+)
+INTERVALS = Answers(
+    plural="intervals",
+    truth="value",
+    uninformative="every interval is the whole line",
+    conditions=FIXED.format("an alpha")
+    + " The largest coverage stated holds for distinct scores, but for the rounding of ends outward.",
+    parts={"class": "group", "set size": "width"},
+)
+LOSSES = Answers(
+    plural="losses",
+    counted="rows",
+    conditions=FIXED.format("a limit, a bound and a grid of thresholds that were"),
+)
+EVERY_LEVEL = " The predictive distribution holds for each level fixed beforehand, not for all at once."
+
+
+def promise(guarantee: Guarantee, sites: Sequence[str]) -> str:
+    """Return who is promised coverage, to follow "... with probability at least 0.9 ".
+
+    >>> from fedconformal import ByGroup, OneSite
+    >>> promise(ByGroup(OneSite(site="classic-clinic")), ["classic-clinic"])
+    "given any group that the row is in, for a test row of site 'classic-clinic', on average over calibration draws"
+    """
+    found = guarantee.audience(sites)
+    given = {"class": "given the true label, whichever it is, ", "group": "given any group that the row is in, "}
+    return "".join(given[stratum] for stratum in found.strata) + f"for a test row {found.population}, {_draws(found)}"
+
+
+def _draws(audience: Audience) -> str:
+    if audience.failure is None:
+        return f"on average over {audience.averaged_over}"
+    apart = f", each {audience.strata[-1]} apart" if audience.strata else ""
+    return f"for each calibration draw but for a share of {audience.failure:g} of the draws{apart}"
+
+
+def lay_description(guarantee: Guarantee, sites: Sequence[str]) -> str:
+    """Return who is promised coverage in words for a board, to follow "... in at least 90% of "."""
+    found = guarantee.audience(sites)
+    of = {"class": "each right answer", "group": "each group"}
+    return "".join(f"the cases of {of[stratum]} by itself: " for stratum in found.strata) + found.lay_population
+
+
+def assumption(guarantee: Guarantee, sites: Sequence[str]) -> str:
+    """Return what a promise rests on, to follow "Provided that "."""
+    inner, found = guarantee.inner, guarantee.audience(sites)
+    model = UNTRAINED_MODEL if inner.untrained else MODEL
+    groups = GROUPS_FIXED if "group" in found.strata else ""
+    return "; ".join(filter(None, (inner.assumption, found.sampling, model, groups, inner.patients)))
+
+
+def caveat(guarantee: Guarantee, answers: Answers = SETS) -> str:
+    """Return what a promise is easily mistaken for."""
+    if answers is LOSSES:
+        return LOSS_CAVEAT
+    if guarantee.by_group or guarantee.inner is not guarantee:
+        return _stratified_caveat("group" if guarantee.by_group else "class")
+    parts = [answers.parts.get(part, part) for part in guarantee.excluded]
+    single = " or ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    not_to = f"This is not a promise to a single {single}: one that falls below is not a violation." if parts else ""
+    return " ".join(filter(None, (not_to, guarantee.caveat)))
+
+
+def _stratified_caveat(stratum: str) -> str:
+    absent = "Nothing is promised to a group that no calibration row is in. " if stratum == "group" else ""
+    return (
+        f"Each {stratum} is promised by itself, on average over calibration draws: one that falls below on some test "
+        f"rows is not a violation. {absent}It is not a promise to a set size, nor to a single site's rows of a "
+        f"{stratum} unless that is stated. The summaries show how many calibration rows of each {stratum} a site has."
+    )
+
+
+def sentence(promised: str, alpha: float, answers: Answers, *, certified: bool) -> str:
+    """Return the promise on coverage in one sentence."""
+    verb = "hold" if certified else "are estimated to hold"
+    return f"The {answers.plural} {verb} the true {answers.truth} with probability at least {1 - alpha:.10g} {promised}."
+
+
+def loss_sentence(promised: str, limit: float, means: str, safe: str | None, *, finite: bool, certified: bool) -> str:
+    """Return the promise on a mean loss in one sentence; `means` says of which loss."""
+    if finite:
+        return f"{means} {'is' if certified else 'is estimated to be'} at most {limit:.10g} {promised}."
+    then = f"so take the safe action: {safe}" if safe else "so nothing is promised without a safe action"
+    return f"No threshold of the grid keeps the expected loss at or below {limit:.10g} {promised}, {then}."
+
+
+def no_threshold(limit: Fraction, reason: str, safe: str | None) -> str:
+    """Return the warning that no threshold of a grid keeps a limit on losses."""
+    then = f"take the safe action: {safe}" if safe else f"without a safe action, {SAFE_ACTION}, nothing is promised"
+    return f"risk={float(limit):g} cannot be promised at any threshold of the grid ({reason}); {then}"
+
+
+def too_few(alpha: Fraction, needed: str, so: str | None = SETS.uninformative) -> str:
+    """Return the warning that no finite threshold promises enough."""
+    return f"alpha={float(alpha):g} cannot be promised from these scores, so {so}; {needed}"
+
+
+def shortfall(
+    bound: Guarantee,
+    alpha: Fraction,
+    sizes: Counts,
+    names: Sequence[str],
+    *,
+    stratum: str | None = None,
+    owner: Literal["site", "class"] = "site",
+    answers: Answers = SETS,
+) -> str:
+    """Return what is missing for a finite threshold.
+
+    Parameters
+    ----------
+    stratum
+        The noun of the stratum that the sizes are of, if they are not of all rows.
+    owner
+        What each size belongs to: a site, or a class where classes take the place of sites.
+    answers
+        What the predictor answers with.
+
+    Examples
+    --------
+    >>> from fedconformal import EverySite, Mixture
+    >>> shortfall(EverySite(), Fraction(1, 10), [9, 2, 4], ["a", "b", "c"])
+    "calibration scores needed: 7 more at site 'b', 5 more at site 'c'"
+    >>> bound = Mixture().bind((), [20, 20], "group")
+    >>> shortfall(bound, Fraction(1, 10), [5, 2], ["a", "b"], stratum="group")
+    'calibration scores needed: 3 more in all, at any site (10 of each group)'
+    """
+    found = bound.missing(alpha, sizes)
+    if found.unseen:
+        return f"sites needed: some that hold the {stratum}"
+    if found.sites:
+        return f"sites needed: {found.sites} more, from the same population"
+    if found.parameter:
+        name, value, least = found.parameter
+        return f"{name} is {value}, needed: {least} or more"
+    if found.anywhere:
+        total = f" ({sum(sizes) + found.anywhere} of each {stratum})" if stratum else ""
+        return f"calibration {answers.counted} needed: {found.anywhere} more in all, at any site{total}"
+    if not found.scores:
+        return (
+            f"no number of calibration {answers.counted} is enough, as failure is not below alpha; take a smaller one"
+        )
+    again = ""
+    if found.tolerated is not None:
+        many = f"more than {found.tolerated} of these {len(sizes)} sites"
+        again = f" (and should {many} send huge scores, the threshold is +inf again)"
+    return f"calibration {answers.counted} needed: {_scores_by_site(found, names, owner)}{again}"
+
+
+def _scores_by_site(found: Shortfall, names: Sequence[str], owner: str) -> str:
+    place, plural = ("at site", "at {} more sites") if owner == "site" else ("of class", "of {} more classes")
+    called = {k: repr(names[k]) if names else f"number {k + 1}" for k in found.scores}
+    parts = [f"{extra} more {place} {called[k]}" for k, extra in list(found.scores.items())[:MOST_NAMED]]
+    if len(found.scores) > len(parts):
+        parts.append(f"and likewise {plural.format(len(found.scores) - len(parts))}")
+    return ", ".join(parts)
+
+
+def class_shortfalls(
+    bound: Guarantee,
+    alpha: Fraction,
+    labels: Sequence[int],
+    sizes_of: Callable[[int], Counts],
+    sites: Sequence[str],
+    names: ClassNames = None,
+) -> str:
+    """Return what each of these classes is missing, given the sizes that it has at the sites; the first five.
+
+    >>> from fedconformal import Mixture
+    >>> sizes = {1: [5, 2], 3: [0, 1]}
+    >>> bound = Mixture().bind((), [20, 20], "class")
+    >>> words = class_shortfalls(bound, Fraction(1, 10), [1, 3], sizes.__getitem__, ["a", "b"])
+    >>> print(*words.split("; "), sep=chr(10))
+    class 1: calibration scores needed: 3 more in all, at any site (10 of each class)
+    class 3: calibration scores needed: 9 more in all, at any site (10 of each class)
+    """
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for label in labels[:MOST_NAMED]:
+        alike.setdefault(tuple(sizes_of(label)), []).append(label)
+    parts = [
+        f"{the_classes(some, names, article='')}: {shortfall(bound, alpha, held, sites, stratum='class')}"
+        for held, some in alike.items()
+    ]
+    more = [f"and {len(labels) - MOST_NAMED} more classes"] if len(labels) > MOST_NAMED else []
+    return "; ".join([*parts, *more])
+
+
+def why_no_bound(bound: Guarantee, stratum: str | None = None) -> str:
+    """Return why there is no bound on the miss rate of one calibration."""
+    if bound.why_no_bound is not None:
+        return bound.why_no_bound
+    if stratum is not None:
+        return f"the certificate does not keep how many calibration rows of each {stratum} a site has"
+    return "no bound on the miss rate of one calibration is known under this guarantee"
+
+
+def class_called(label: int, names: ClassNames = None) -> str:
+    """Return the name of a class, or its number.
+
+    >>> class_called(1, ["benign", "malignant"]), class_called(1, 2)
+    ('malignant', '1')
+    """
+    known = names if isinstance(names, Sequence) and label < len(names) else None
+    return str(label) if known is None else shown(known[label])
+
+
+def the_classes(labels: Sequence[int], names: ClassNames = None, article: str = "the ") -> str:
+    """Return the names of classes, the first ten by label.
+
+    >>> the_classes([3, 5]), the_classes([1], ["benign", "malignant"])
+    ('the classes 3, 5', 'class malignant')
+    """
+    called = [class_called(label, names) for label in labels[:10]]
+    if len(labels) == 1:
+        return f"class {called[0]}"
+    return f"{article}classes {', '.join(called)}" + (f" and {len(labels) - 10} more" if len(labels) > 10 else "")
+
+
+def in_every_set(labels: Sequence[int], names: ClassNames = None) -> str:
+    """Return which classes nothing is promised to, as they are in every set.
+
+    >>> in_every_set([3, 5]), in_every_set([1], ["benign", "malignant"])
+    ('to the classes 3, 5, which are in every set', 'to class malignant, which is in every set')
+    """
+    return f"to {the_classes(labels, names)}, which {'is' if len(labels) == 1 else 'are'} in every set"
+
+
+def guarantee_name(parameters: Mapping[str, Any]) -> str:
+    """Return the name of a described guarantee, the innermost first.
+
+    >>> from fedconformal import ByClass
+    >>> guarantee_name(ByClass().to_dict())
+    'mixture by class'
+    """
+    name = str(parameters["name"])
+    inner = [value for value in parameters.values() if isinstance(value, Mapping)]
+    return f"{guarantee_name(inner[0])} {' '.join(name.split('-'))}" if inner else name
+
+
+def heavy_site(site: str, share: float) -> str:
+    """Return the warning that a site outweighs the others."""
+    return (
+        f"site {site!r} has {share:.0%} of all scores, by its own claim, so the promise is mostly to "
+        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
+    )

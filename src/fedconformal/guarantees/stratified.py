@@ -1,0 +1,136 @@
+"""A guarantee for every class or every group by itself, so that a rare one is not paid for by the others.
+
+Vovk, "Conditional validity of inductive conformal predictors", 2012, for the classes of one site; Barber, Candes,
+Ramdas and Tibshirani, "The limits of distribution-free conditional predictive inference", 2021, for groups. Across
+sites the proof of `Mixture` serves the rows of a stratum: with sites in proportion to n_k, rank
+ceil((1 - alpha) N_c) + 1 of the N_c scores of the stratum, wherever they are. So a stratum takes 1/alpha scores in all.
+With other weights lambda_k the price is the largest lambda_k / n_k of all sites, n_k all rows of the site; the largest
+over the sites that happen to hold the stratum would be too small (.783 at .9).
+
+Groups may overlap. A row gets the largest threshold of its groups, so that every group is covered. All rows are a
+group, else their coverage together would not be promised; and so are the rows that are in no other group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Stratum
+from fedconformal.guarantees.mixture import Mixture
+
+
+@dataclass(frozen=True)
+class Stratified(Guarantee):
+    """Base class of guarantees that keep another one for every stratum: one threshold each, +inf where rows are few."""
+
+    stratum: ClassVar[Stratum]
+
+    guarantee: Guarantee = field(default_factory=Mixture)
+
+    @property
+    def inner(self) -> Guarantee:
+        return self.guarantee.inner
+
+    @property
+    def sites_apart(self) -> bool:
+        return self.guarantee.sites_apart
+
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+        """Return what promises coverage to a stratum, from the counts and sizes of that stratum alone."""
+        return self.guarantee.bind(sites, sizes, self.stratum)
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        """Return what is promised to a stratum that all rows are in."""
+        return self.bind((), sizes).promised(counts, sizes)
+
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        inner = self.guarantee.audience(sites, self.stratum)
+        return replace(inner, strata=(self.stratum, *inner.strata))
+
+    def _check(self, *allowed: type[Guarantee]) -> None:
+        given: Any = self.guarantee
+        stratified = isinstance(given, Guarantee) and (given.by_class or given.by_group)
+        if not isinstance(given, Guarantee) or (stratified and not isinstance(given, allowed)):
+            raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
+
+
+@dataclass(frozen=True)
+class ByClass(Stratified):
+    """Coverage given the true label: one threshold for each class, +inf where too few rows were seen.
+
+    Every class takes as many scores as the guarantee takes in all: 1 / alpha for `Mixture()`.
+
+    Parameters
+    ----------
+    guarantee
+        The guarantee for each class.
+
+    Examples
+    --------
+    >>> ByClass(Mixture()).to_dict()
+    {'name': 'by-class', 'guarantee': {'name': 'mixture', 'weights': 'rows'}}
+
+    References
+    ----------
+    Vovk, "Conditional validity of inductive conformal predictors", 2012.
+    """
+
+    name = "by-class"
+    stratum = "class"
+    by_class = True
+    why_not_fractional = "a loss need not have a class"
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2)))
+
+    def __post_init__(self) -> None:
+        if isinstance(self.guarantee, ByGroup):
+            raise InputError("by-class: by group and by class is ByGroup(ByClass(...)), the groups outside")
+        self._check()
+
+
+@dataclass(frozen=True)
+class ByGroup(Stratified):
+    """Coverage given any group that a row is in, where groups may overlap and are known at prediction time.
+
+    Every group takes as many scores as the guarantee takes in all: 1 / alpha for `Mixture()`.
+
+    Parameters
+    ----------
+    guarantee
+        The guarantee for each group; with ByClass(...), for each class in each group.
+
+    Examples
+    --------
+    >>> ByGroup(Mixture()).to_dict()
+    {'name': 'by-group', 'guarantee': {'name': 'mixture', 'weights': 'rows'}}
+
+    References
+    ----------
+    Barber et al., "The limits of distribution-free conditional predictive inference", 2021.
+    """
+
+    name = "by-group"
+    stratum = "group"
+    by_group = True
+    why_not_fractional = "loss curves do not say which group a row is in"
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2))), cls(ByClass())
+
+    def __post_init__(self) -> None:
+        if isinstance(self.guarantee, ByGroup):
+            raise InputError(f"{self.name}: give all columns to one ByGroup(...); it is not put into another one")
+        self._check(ByClass)
+
+    # Not a class variable as in the others: it follows from the inner guarantee.
+    @property
+    def by_class(self) -> bool:  # type: ignore[override]
+        """Whether each class in each group has a threshold."""
+        return self.guarantee.by_class
