@@ -34,7 +34,7 @@ def counted(alpha: str, size: int) -> dict[str, Any]:
     if rank > size:
         return found
     rate = 1 - rng.beta(rank, size + 1 - rank, STREAMS)
-    (limit,) = fc.Mixture().miss_limits(whole, [size], FAILURE)
+    (limit,) = fc.Mixture().miss_rate_bounds(whole, [size], FAILURE)
     kept, naive = (int(alarms(rate, one, ROWS, LEVEL, rng).sum()) for one in (limit.rate, float(whole)))
     return {**found, "limit": limit.rate, "alarms": kept, "with alpha": naive}
 

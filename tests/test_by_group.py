@@ -60,7 +60,7 @@ def test_the_numbers_on_two_sites() -> None:
     }
     uniform = fc.Mixture(weights="uniform")
     assert limits(fc.calibrate(sites, alpha=0.35, guarantee=fc.ByGroup(uniform), exact=True))["A=yes"] == 0.8
-    in_group = uniform.in_class([6, 4])  # of A there are 4 and 3; w = 1/2 over 6 and 4, and the price is the second
+    in_group = uniform.bind((), [6, 4], "group")  # of A there are 4 and 3; the price is the weight of the second
     (first, second) = Fraction(1, 12), Fraction(1, 8)
     assert in_group.promised([4, 2], [4, 3]) == (4 * first + (2 - 1) * second) / (4 * first + 3 * second)
     assert in_group.promised([4, 2], [4, 3]) == in_class([[Fraction(1, 2)] * 2], [4, 2], [4, 3], [6, 4])

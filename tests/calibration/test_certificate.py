@@ -14,6 +14,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.certificates import text
 from fedconformal.summaries.exact import ExactSummary
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
@@ -59,7 +60,7 @@ def test_everything_is_stated() -> None:
         ],
         "versions": {"fedconformal": fc.__version__, "numpy": np.__version__, "python": platform.python_version()},
     }
-    assert stated["assumption"] == f"{fc.Mixture.assumption}; {fc.Mixture.patients}"
+    assert stated["assumption"] == text.assumption(fc.Mixture(), [])
     assert "alpha fixed beforehand" in stated["conditions"]
 
 

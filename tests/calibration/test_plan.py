@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.guarantees.planning import feasible
+from fedconformal.guarantees.guarantee import feasible
 from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused
 
 GUARANTEES: dict[str, fc.Guarantee] = {
@@ -166,6 +166,6 @@ def test_bad_alphas(alpha: Any) -> None:
 def test_what_every_class_takes(alpha: float, enough: int, sites: int) -> None:
     """As `ByClass` finds it: with as many scores of a class there is a threshold, with one less over several none."""
     assert f"takes {enough} scores in all" in fc.plan(alpha=alpha, sizes=[50] * sites).by_class
-    bound = fc.Mixture().in_class([50] * sites)
+    bound = fc.Mixture().bind((), [50] * sites, "class")
     held = [[some, *[0] * (sites - 1)] for some in (enough, enough - 1)]
     assert [feasible(bound, Fraction(str(alpha)), sizes) for sizes in held] == [True, sites == 1]

@@ -9,7 +9,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.plan import usual_guarantees
 from fedconformal.calibration.plan_renewal import FAILURE, Step, plan_renewal
-from fedconformal.guarantees.planning import feasible
+from fedconformal.guarantees.guarantee import feasible
 from fedconformal.monitoring.monitor import Monitor
 from tests.calibration.test_recalibrate import losses, numbers
 

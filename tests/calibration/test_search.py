@@ -16,7 +16,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration import search as searching
 from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, in_units
-from tests.contracts.tools import KINDS, checks, vectors
+from tests.contracts.tools import KINDS, checks, promised_many, vectors
 
 pytestmark = pytest.mark.long
 
@@ -46,7 +46,7 @@ def tried_one_by_one(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -
     sizes = [n for summary in summaries for n in summary.sizes]
     points = np.unique(np.concatenate([summary.points for summary in summaries]))
     counts = np.array([counted(summary, points) for summary in summaries])
-    return dict(zip(points.tolist(), guarantee.promised_many(counts, sizes), strict=True))
+    return dict(zip(points.tolist(), promised_many(guarantee, counts, sizes), strict=True))
 
 
 def check(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -> None:

@@ -16,7 +16,7 @@ from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.losses import UNIT
 from fedconformal.summaries.origin import Origin, as_grid
-from tests.contracts.tools import SITES, checks, guarantee_examples, maybe_infeasible, refused
+from tests.contracts.tools import SITES, checks, guarantee_examples, maybe_infeasible, promised_many, refused
 from tests.guarantees.plain_fractions import of_mixtures
 
 EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
@@ -45,7 +45,7 @@ def test_there_are_both() -> None:
 
 def promised_parts(bound: fc.Guarantee, parts: Integers, sizes: list[int]) -> list[Fraction]:
     """Add up the parts of every group, and ask what they promise."""
-    group, promise = bound.grouped_parts(sizes, UNIT)
+    group, promise = bound.grouped(sizes, UNIT)
     place = np.zeros(len(sizes), dtype=np.int64) if group is None else group
     sums = np.zeros((place.max() + 1, parts.shape[1]), dtype=np.int64)
     np.add.at(sums, place, parts)
@@ -91,7 +91,7 @@ def test_whole_rows_count_as_scores_do(guarantee: fc.Guarantee, sizes: list[int]
         exact = clopper_pearson(kept, np.full(3, sum(sizes)), confidence=1 - 2 * guarantee.failure)[0]
         assert all(0 <= part <= share + 1e-8 for part, share in zip(promised, exact.tolist(), strict=True))
     else:
-        assert promised == bound.promised_many(counts, sizes)
+        assert promised == promised_many(bound, counts, sizes)
 
 
 @taking
@@ -175,7 +175,7 @@ def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
 def test_robust_takes_the_worst_honest_sites(claimed: list[tuple[int, float]], liars: int) -> None:
     sizes = [n for n, _ in claimed]
     kept = [int(n * UNIT * share) for n, share in claimed]
-    promise = fc.Robust(liars=liars).grouped_parts(sizes, UNIT)[1]
+    promise = fc.Robust(liars=liars).grouped(sizes, UNIT)[1]
     least = min(
         Fraction(max(0, sum(kept[k] for k in some) - UNIT), UNIT * sum(sizes[k] for k in some))
         for some in combinations(range(len(sizes)), len(sizes) - liars)

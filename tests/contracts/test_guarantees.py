@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
@@ -18,7 +17,8 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal.calibration.plan import expected_coverage
-from fedconformal.guarantees.planning import feasible, missing, missing_sites, shortfall
+from fedconformal.certificates import text
+from fedconformal.guarantees.guarantee import Shortfall, feasible
 from tests.contracts.tools import (
     GUARANTEES,
     PUBLIC,
@@ -27,6 +27,7 @@ from tests.contracts.tools import (
     checks,
     guarantee_examples,
     maybe_infeasible,
+    promised_many,
     refused,
     true_counts,
     vectors,
@@ -84,7 +85,6 @@ def test_a_guarantee_survives_json(guarantee: fc.Guarantee) -> None:
         {"name": "mixture", "weights": "rows", "least_scores": 5},
         {"name": "mixture", "most_scores": 5},
         {"name": "robust", "most_scores": None},
-        {"name": "robust", "liars": 1},
         {"name": "quantile-of-quantiles", "least_scores": 5},
         {"name": "quantile-of-quantiles", "liars": 1, "least_scores": None},
         {"name": "pac"},
@@ -107,19 +107,19 @@ def test_scores_are_described_in_full() -> None:
 @every_guarantee
 def test_a_description_without_one_of_its_parts_is_refused(guarantee: fc.Guarantee) -> None:
     described = guarantee.to_dict()
-    optional = {"name", "most_scores", "least_scores", "estimated"}
-    shares = "shares" in described  # where the rest may not fit without one
-    for absent in set(described) - optional - ({"failure"} if shares else set()):
-        with refused(*([] if shares else ["has the parameters"])):
+    optional = {"name", *(one.name for one in dataclasses.fields(guarantee) if one.default is None)}
+    for absent in set(described) - optional:
+        with refused("has the parameters"):
             registry.build({key: value for key, value in described.items() if key != absent}, fc.Guarantee)
 
 
 @every_guarantee
 def test_it_says_what_it_promises_and_assumes(guarantee: fc.Guarantee) -> None:
-    for text in (guarantee.assumption, guarantee.promise(SITES)):
-        assert text.strip() == text
-        assert len(text.splitlines()) == 1
-        assert len(text) > 20
+    rendered = [render(guarantee, SITES) for render in (text.assumption, text.promise, text.lay_description)]
+    for words in (*rendered, text.caveat(guarantee), text.caveat(guarantee, text.INTERVALS)):
+        assert words.strip() == words
+        assert len(words.splitlines()) == 1
+        assert len(words) > 20
 
 
 @every_guarantee
@@ -144,7 +144,7 @@ def test_many_at_once_are_the_same(guarantee: fc.Guarantee, sizes: list[int], se
     bound = guarantee.bind(SITES, sizes)
     counts = np.random.default_rng(seed).integers(0, np.array(sizes)[:, None] + 1, size=(len(sizes), 7))
     counts = np.concatenate([counts, np.zeros((len(sizes), 1), dtype=np.int64), np.array(sizes)[:, None]], axis=1)
-    assert bound.promised_many(counts, sizes) == [bound.promised(column.tolist(), sizes) for column in counts.T]
+    assert promised_many(bound, counts, sizes) == [bound.promised(column.tolist(), sizes) for column in counts.T]
 
 
 @every_guarantee
@@ -153,19 +153,20 @@ def test_many_at_once_are_the_same(guarantee: fc.Guarantee, sizes: list[int], se
 def test_the_band_is_in_order(guarantee: fc.Guarantee, sizes: list[int], alpha: Fraction, data: st.DataObject) -> None:
     bound = guarantee.bind(SITES, sizes)
     gaps = [data.draw(st.integers(0, n - 1)) for n in sizes]
-    least = bound.at_least(alpha, sizes)
-    exact, rough = bound.at_most(alpha, sizes, [0] * len(sizes)), bound.at_most(alpha, sizes, gaps)
+    exact, rough = bound.band(alpha, sizes), bound.band(alpha, sizes, gaps)
+    least = exact.least
+    assert exact == bound.band(alpha, sizes, [0] * len(sizes))
+    assert rough == exact._replace(most=rough.most, slack=rough.slack)
     assert 1 - alpha <= least <= 1
-    assert least <= exact <= rough <= 1
-    assert 0 == bound.slack([0] * len(sizes), sizes) <= bound.slack(gaps, sizes) <= 1
-    rank = bound.rank(alpha, sizes)
-    if rank is not None:
-        assert Fraction(rank[0], rank[1]) >= least
-        assert promised_by(bound, rank[0] - 1, sizes) < 1 - alpha  # no smaller rank is enough
-        assert not feasible(bound, alpha, sizes) or promised_by(bound, rank[0], sizes) >= least
+    assert least <= exact.most <= rough.most <= 1
+    assert 0 == exact.slack <= rough.slack <= 1
+    if exact.rank is not None and exact.out_of is not None:
+        assert Fraction(exact.rank, exact.out_of) >= least
+        assert promised_by(bound, exact.rank - 1, sizes) < 1 - alpha  # no smaller rank is enough
+        assert not feasible(bound, alpha, sizes) or promised_by(bound, exact.rank, sizes) >= least
     expected = expected_coverage(bound, alpha, sizes)
     if expected is not None and feasible(bound, alpha, sizes):
-        assert least <= expected <= exact
+        assert least <= expected <= exact.most
 
 
 @one_threshold
@@ -193,33 +194,33 @@ def test_the_threshold_is_the_smallest_that_promises_enough(
 @checks(50)
 def test_what_is_missing_is_just_enough(guarantee: fc.Guarantee, sizes: list[int], alpha: Fraction) -> None:
     bound = guarantee.bind(SITES, sizes)
-    more_scores = missing(bound, alpha, sizes)
+    found = bound.missing(alpha, sizes)
     if feasible(bound, alpha, sizes):
-        assert more_scores == {}
+        assert found == Shortfall()
         return
-    if more := missing_sites(bound, alpha, sizes):
-        if more < 10**4:
-            assert feasible(bound, alpha, sizes + [1] * more)
-            assert not feasible(bound, alpha, sizes + [10**6] * (more - 1))
-        assert f"sites needed: {more} more" in shortfall(bound, alpha, sizes, SITES)
-        assert more_scores == {}
-        return
-    words = shortfall(bound, alpha, sizes, SITES)
-    if not more_scores and "failure is not below alpha" in words:
-        assert getattr(bound, "failure", 0) >= alpha
-        return
-    if not more_scores:  # a number that was fixed beforehand is in the way
-        stated = re.match(r"(\w+) is \d+, needed: (\d+) or more", words)
-        assert stated
-        needed = int(stated[2])
-        enough, short = (dataclasses.replace(bound, **{stated[1]: number}) for number in (needed, needed - 1))
+    words = text.shortfall(bound, alpha, sizes, SITES, stratum="class")
+    if found.sites:
+        if found.sites < 10**4:
+            assert feasible(bound, alpha, sizes + [1] * found.sites)
+            assert not feasible(bound, alpha, sizes + [10**6] * (found.sites - 1))
+        assert f"sites needed: {found.sites} more" in words
+        assert found == Shortfall(sites=found.sites)
+    elif found.parameter:  # a number that was fixed beforehand is in the way
+        name, stated, needed = found.parameter
+        assert getattr(bound, name) == stated < needed
+        enough, short = (dataclasses.replace(bound, **{name: number}) for number in (needed, needed - 1))
         assert feasible(enough, alpha, [max(n, needed) for n in sizes])
         assert not feasible(short, alpha, [max(n, needed - 1) for n in sizes])
-        return
-    assert all(extra > 0 for extra in more_scores.values())
-    assert feasible(bound, alpha, [n + more_scores.get(k, 0) for k, n in enumerate(sizes)])
-    assert not feasible(bound, alpha, [n + max(0, more_scores.get(k, 0) - 1) for k, n in enumerate(sizes)])
-    assert str(next(iter(more_scores.values()))) in words
+        assert words == f"{name} is {stated}, needed: {needed} or more"
+    elif found == Shortfall():
+        assert getattr(bound, "failure", 0) >= alpha
+        assert "failure is not below alpha" in words
+    else:
+        more = {0: found.anywhere} if found.anywhere else found.scores
+        assert all(extra > 0 for extra in more.values())
+        assert feasible(bound, alpha, [n + more.get(k, 0) for k, n in enumerate(sizes)])
+        assert not feasible(bound, alpha, [n + max(0, more.get(k, 0) - 1) for k, n in enumerate(sizes)])
+        assert f" {next(iter(more.values()))} more" in words
 
 
 @one_threshold

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from fedconformal._base import registry
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, as_alpha
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha
 from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.guarantees.guarantee import summed
 
 FEW_MEGABYTES = 4 * 2**20
 
@@ -87,6 +88,12 @@ def guarantee_examples(*, by_class: bool = False) -> list[fc.Guarantee]:
     """Return the examples of every guarantee that counts sites, or of those that count each class or group."""
     found = [one for cls in GUARANTEES.values() for one in cls.examples()]
     return [one for one in found if (one.by_class or one.by_group) == by_class]
+
+
+def promised_many(bound: fc.Guarantee, counts: Integers, sizes: Sequence[int]) -> list[Fraction]:
+    """Return what every column of counts promises."""
+    group, promise = bound.grouped(sizes)
+    return promise(summed(counts, group, sum(sizes)))
 
 
 def strata_examples() -> list[fc.Guarantee]:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import as_alpha
-from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import ceil_rank
-from fedconformal.guarantees.planning import missing
+from fedconformal.guarantees.weighted_sum import StratumShare
 from tests.contracts.tools import checks
 
 DECIMALS = ["0.1", "0.2", "0.3", "0.05", "0.01", "0.15", "0.7", "0.9", "0.001", "0.025", "0.123456789012345", "0.45"]
@@ -64,7 +63,7 @@ def test_a_rank_is_the_least_that_is_enough(units: int, total: int) -> None:
 @checks(300)
 def test_what_is_missing_in_all_is_the_least_that_is_enough(units: int, total: int, more: int, price: int) -> None:
     alpha, more = Fraction(units, 10**15), more or 1 - price
-    extra = missing(ClassShare(weights=(1,), more=more, price=price), alpha, [total]).get(0, 0)
+    extra = StratumShare(weights=(1,), more=more, price=price).missing(alpha, [total]).scores.get(0, 0)
     assert ceil_rank(alpha, total + extra + more) + price <= total + extra
     if extra:
         assert ceil_rank(alpha, total + extra - 1 + more) + price > total + extra - 1

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.guarantees.planning import feasible
+from fedconformal.guarantees.guarantee import feasible
 from fedconformal.privacy.sums.wanted import weighted_sum
-from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
+from tests.contracts.tools import alphas, checks, maybe_infeasible, promised_many, refused, vectors
 from tests.guarantees.plain_fractions import form, in_class, of_mixture, total
 
 sites_of_scores = st.lists(vectors(20), min_size=1, max_size=5)
@@ -80,9 +80,9 @@ def test_ranks_at_one_tenth(sizes: list[int], paper: int, rank: int) -> None:
 
 def test_the_paper_has_no_classes_and_no_losses() -> None:
     with refused("no thresholds for classes or groups; use mixture"):
-        fc.FCP().in_class([20, 20])
+        fc.FCP().bind((), [20, 20], "class")
     with refused("fcp is no promise on losses"):
-        fc.FCP().grouped_parts([20, 20], 10)
+        fc.FCP().grouped([20, 20], 10)
 
 
 @given(sites_of_scores, alphas, st.data())
@@ -150,13 +150,13 @@ def test_any_mixture_against_plain_fractions(sites: list[tuple[int, int, int]], 
     }[how]
     counts = [n - less for n, less in zip(sizes, lacking, strict=True)]
     assert mixture.promised(counts, sizes) == of_mixture(shares, counts, sizes)
-    assert mixture.promised_many(np.array([counts, sizes]).T, sizes)[1] == of_mixture(shares, sizes, sizes)
+    assert promised_many(mixture, np.array([counts, sizes]).T, sizes)[1] == of_mixture(shares, sizes, sizes)
     rows, price = form([shares], sizes)
     unseen = total([w / n for w, n, size in zip(shares, rows, sizes, strict=True) if not (price and size)])
     if mixture.sites_apart:
-        assert mixture.at_most(alpha, sizes, [0] * len(sizes)) == min(Fraction(1), 1 - alpha + 2 * price + unseen)
+        assert mixture.band(alpha, sizes).most == min(Fraction(1), 1 - alpha + 2 * price + unseen)
     of_class = [m // 2 for m in counts], [n // 2 for n in sizes]
-    assert mixture.in_class(sizes).promised(*of_class) == in_class([shares], *of_class, sizes)
+    assert mixture.bind((), sizes, "class").promised(*of_class) == in_class([shares], *of_class, sizes)
 
 
 def test_neither_price_is_always_the_smaller() -> None:
@@ -171,7 +171,7 @@ def test_neither_price_is_always_the_smaller() -> None:
 def test_a_share_on_a_site_without_rows_may_be_covered_or_not() -> None:
     sizes, mixture = [0, 100, 100], fc.Mixture(weights=(0.05, 0.475, 0.475))
     assert mixture.promised(sizes, sizes) == Fraction(95, 100) - Fraction(475, 100_000)
-    assert mixture.at_most(Fraction(1, 10), sizes, [0] * 3) == Fraction(95, 100) + 2 * Fraction(475, 100_000)
+    assert mixture.band(Fraction(1, 10), sizes).most == Fraction(95, 100) + 2 * Fraction(475, 100_000)
 
 
 @given(sites_of_scores, alphas)

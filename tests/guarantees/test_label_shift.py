@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.certificates import text
 from fedconformal.guarantees import label_shift
 from tests.contracts.tools import checks, refused
 
@@ -99,12 +100,12 @@ def test_shares_of_a_place_as_a_guarantee() -> None:
     guess = fc.Prevalence.from_unlabelled([TABLE, TABLE], PLACE, classes=names)
     assert guess.estimated
     assert not guess.certified
-    assert "estimated as benign = 0.5" in guess.promise([])
+    assert "estimated as benign = 0.5" in text.promise(guess, [])
     sure = fc.Prevalence.from_unlabelled([TABLE, TABLE], PLACE, classes=names, failure=0.02)
     assert sure.certified
     assert sure.failure == 0.02
-    assert "fail with probability 0.02 at most, which is taken off" in sure.promise([])
-    assert "provided that a class looks the same at all sites and at that place (X given Y)" in sure.promise([])
+    assert "fail with probability 0.02 at most, which is taken off" in text.promise(sure, [])
+    assert "provided that a class looks the same at all sites and at that place (X given Y)" in text.promise(sure, [])
     narrow = fc.Prevalence.from_unlabelled(TABLE * 100, np.repeat(PLACE, 100, axis=0), failure=0.02)
     tight, loose = (np.array([share for _, share in found.to_dict()["shares"]]) for found in (narrow, sure))
     assert (np.ptp(tight, axis=1) < np.ptp(loose, axis=1)).all()

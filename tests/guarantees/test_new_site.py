@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.guarantees.planning import feasible, missing_sites
+from fedconformal.guarantees.guarantee import feasible
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
 
 
@@ -38,8 +38,8 @@ def test_it_takes_sites_and_not_scores(alpha: str, needed: int) -> None:
     exact = Fraction(alpha)
     assert feasible(fc.NewSite(), exact, [1] * needed)
     assert not feasible(fc.NewSite(), exact, [10**6] * (needed - 1)) or needed == 1
-    assert missing_sites(fc.NewSite(), exact, [1] * needed) == 0
-    assert missing_sites(fc.NewSite(), exact, [1] * (needed - 1)) == 1
+    assert fc.NewSite().missing(exact, [1] * needed).sites == 0
+    assert fc.NewSite().missing(exact, [1] * (needed - 1)).sites == 1
 
 
 def test_the_warning_counts_sites() -> None:

@@ -15,10 +15,10 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal.guarantees import pac
-from fedconformal.guarantees.binomial import DIGITS, EXACT_SCORES
-from fedconformal.guarantees.pac import _exact_units, _safe_units
-from fedconformal.guarantees.planning import feasible, missing, shortfall
+from fedconformal.certificates.text import shortfall
+from fedconformal.guarantees import binomial
+from fedconformal.guarantees.binomial import DIGITS, EXACT_SCORES, _exact_units, _safe_units
+from fedconformal.guarantees.guarantee import feasible
 from tests.contracts.tools import alphas, checks, refused
 
 
@@ -74,10 +74,10 @@ def test_a_poor_start_costs_few_steps_and_changes_nothing(monkeypatch: pytest.Mo
         assert asked <= 61 * 150  # unit by unit it would be 1e14
         return holds(rank, size, units, allowed)
 
-    holds = pac._holds
-    monkeypatch.setattr(pac, "_holds", counted)
-    monkeypatch.setattr(pac, "_root", lambda *_: start)
-    monkeypatch.setattr(pac, "_all_below", lambda *_: start)
+    holds = binomial._holds
+    monkeypatch.setattr(binomial, "_holds", counted)
+    monkeypatch.setattr(binomial, "_root", lambda *_: start)
+    monkeypatch.setattr(binomial, "_all_below", lambda *_: start)
     assert [_exact_units.__wrapped__(rank, 60, 0.05) for rank in range(61)] == right
 
 
@@ -93,8 +93,8 @@ def test_rounding_outward_gives_away_little() -> None:
 
 @pytest.mark.parametrize("off", [1.5, 100])
 def test_should_scipy_be_off_the_promise_still_holds(monkeypatch: pytest.MonkeyPatch, off: float) -> None:
-    inverse = pac._inverse_tail
-    monkeypatch.setattr(pac, "_inverse_tail", lambda ranks, size, failure: inverse(ranks, size, off * failure))
+    inverse = binomial._inverse_tail
+    monkeypatch.setattr(binomial, "_inverse_tail", lambda ranks, size, failure: inverse(ranks, size, off * failure))
     size, ranks = 10**5, [10, 50_000, 90_000, 99_990]
     promised = np.array(_safe_units(ranks, size, 0.005)) / ALPHA_UNIT
     assert (stats.binom.sf(np.array(ranks) - 1, size, promised) <= 0.005).all()
@@ -115,7 +115,7 @@ def test_the_known_least_number_of_scores() -> None:
     twentieth = Fraction(1, 20)
     assert feasible(fc.PAC(failure=0.05), twentieth, [30, 29])
     assert not feasible(fc.PAC(failure=0.05), twentieth, [30, 28])
-    assert missing(fc.PAC(failure=0.05), twentieth, [20, 20]) == {0: 19}
+    assert fc.PAC(failure=0.05).missing(twentieth, [20, 20]).anywhere == 19
     assert shortfall(fc.PAC(failure=0.05), twentieth, [20, 20], ()).endswith("19 more in all, at any site")
 
 
@@ -129,8 +129,8 @@ def test_a_tail_that_is_exactly_the_failure_rate_is_enough(failure: float, rank:
 def test_a_tail_that_is_hardly_above_the_failure_rate_is_too_much() -> None:
     """Too close for 40 places to tell, so whole numbers decide."""
     tenth, exact = ALPHA_UNIT // 10, Decimal("0.028")
-    assert pac._holds(2, 3, tenth, exact)
-    assert not pac._holds(2, 3, tenth, DIGITS.subtract(exact, Decimal("1e-33")))
+    assert binomial._holds(2, 3, tenth, exact)
+    assert not binomial._holds(2, 3, tenth, DIGITS.subtract(exact, Decimal("1e-33")))
 
 
 def test_hoeffdings_condition_is_kept() -> None:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.certificates.text import shortfall
+from fedconformal.guarantees.guarantee import feasible
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)
@@ -49,7 +50,7 @@ def test_parts_of_rows_pay_one_row(case: tuple[list[int], list[int], int], unit:
         tops = [Fraction(max(0, sum(held[k] for k in honest) - unit), unit) for honest in sets]
         shares = [top / (sum(weights[k] for k in honest) or 1) for top, honest in zip(tops, sets, strict=True)]
         robust = fc.Robust(liars=liars, most_scores=cap)
-        assert robust.promised_parts(np.array(parts)[:, None], sizes, unit) == [min(shares)]
+        assert robust.promised_many(np.array(parts)[:, None], sizes, unit) == [min(shares)]
 
 
 @given(counted(), alphas)
@@ -138,7 +139,7 @@ def test_somebody_must_be_honest() -> None:
     with refused("most_scores is 0"):
         fc.Robust(liars=1, most_scores=0)
     with refused("a site has more than most_scores=9, which does not go by class"):
-        fc.Robust(liars=1, most_scores=9).in_class([1, 10])
+        fc.Robust(liars=1, most_scores=9).bind((), [1, 10], "class")
 
 
 def test_more_liars_cost_more() -> None:

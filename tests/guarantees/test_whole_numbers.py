@@ -24,7 +24,7 @@ from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.guarantees.guarantee import whole_type
 from fedconformal.guarantees.quantile_of_quantiles import mean_miss
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
-from tests.contracts.tools import SITES, checks, guarantee_examples
+from tests.contracts.tools import SITES, checks, guarantee_examples, promised_many
 from tests.guarantees.plain_fractions import in_class, of_mixture, of_mixtures, total
 
 UNIT = Fraction(1, ALPHA_UNIT)
@@ -230,10 +230,10 @@ def test_promises_are_exact_where_totals_do_not_fit(guarantee: fc.Guarantee, cas
 def check_promises(guarantee: fc.Guarantee, sizes: list[int], counts: Integers) -> None:
     bound = guarantee.bind(SITES, sizes)
     expected = [FORMULAS[guarantee.name](bound, column, sizes) for column in counts.T.tolist()]
-    assert bound.promised_many(counts, sizes) == expected
+    assert promised_many(bound, counts, sizes) == expected
     assert [bound.promised(column, sizes) for column in counts.T.tolist()] == expected
     if not bound.sites_apart and sum(sizes) < 2**63:  # the search adds them up before it asks
-        assert bound.promised_many(counts.sum(axis=0, keepdims=True), sizes) == expected
+        assert promised_many(bound, counts.sum(axis=0, keepdims=True), sizes) == expected
 
 
 @every_guarantee
@@ -261,14 +261,14 @@ def check_class(guarantee: fc.Guarantee, sizes: list[int], counts: Integers, tot
     if isinstance(guarantee, fc.Robust) and max(totals) > (guarantee.most_scores or max(totals)):
         return  # refused, see test_robust.py
     bound = guarantee.bind(SITES, totals)
-    of_class = bound.in_class(totals)
+    of_class = bound.bind((), totals, "class")
     expected = [
         IN_CLASS[guarantee.name](bound, column, sizes, totals)
         if guarantee.name in IN_CLASS
         else FORMULAS[guarantee.name](bound, column, sizes)
         for column in counts.T.tolist()
     ]
-    assert of_class.promised_many(counts, sizes) == expected
+    assert promised_many(of_class, counts, sizes) == expected
     assert [of_class.promised(column, sizes) for column in counts.T.tolist()] == expected
 
 
@@ -316,7 +316,7 @@ def test_pac_promises_no_more_than_its_tail_allows(case: tuple[list[int], Intege
     """The largest c with P(Bin(N, c) >= m) <= failure and m >= N c + 1, rounded down: to 1e-9 from 5,000 scores on."""
     sizes, counts = case
     size, guarantee = sum(sizes), fc.PAC(failure=failure)
-    found = guarantee.promised_many(counts, sizes)
+    found = promised_many(guarantee, counts, sizes)
     assert found == [guarantee.promised(column, sizes) for column in counts.T.tolist()]
     for promised, column in zip(found, counts.T.tolist(), strict=True):
         rank = sum(column)
@@ -340,4 +340,4 @@ def test_shares_of_many_sites_are_compared_exactly(data: st.DataObject, sites: i
     counts = np.array(
         [[n * part // 100 for n, part in zip(sizes, column, strict=True)] for column in columns], dtype=np.int64
     ).T
-    assert guarantee.promised_many(counts, sizes) == [robust(guarantee, column, sizes) for column in counts.T.tolist()]
+    assert promised_many(guarantee, counts, sizes) == [robust(guarantee, column, sizes) for column in counts.T.tolist()]

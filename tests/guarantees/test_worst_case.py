@@ -14,7 +14,6 @@ from scipy import optimize
 
 import fedconformal as fc
 from fedconformal.guarantees.mixture_sets import Polytope
-from fedconformal.guarantees.planning import missing
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 from tests.contracts.tools import checks, refused
 from tests.guarantees.plain_fractions import of_mixtures
@@ -193,7 +192,7 @@ def test_sets_that_do_not_fit_the_sites(guarantee: fc.Guarantee, words: str) -> 
 
 def test_a_site_that_cannot_carry_weight_needs_no_scores() -> None:
     guarantee = fc.WorstCase(box=((0, 0.2, 0.2), (0, 1, 1)))
-    assert missing(guarantee, TENTH, [1, 4, 2]) == {1: 4, 2: 6}  # 0.8/8 at the most
+    assert guarantee.missing(TENTH, [1, 4, 2]).scores == {1: 4, 2: 6}  # 0.8/8 at the most
 
 
 def test_decimals_are_read_as_decimals() -> None:

@@ -10,7 +10,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.errors import InputError
-from fedconformal.guarantees.luck import rank_limit, shares_limit
+from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
 from fedconformal.monitoring.limits import limits_of, summary_limit
 from fedconformal.summaries.rows import summarize_rows
 from tests.monitoring.watches import predictor, rows_of, summaries
@@ -18,7 +18,7 @@ from tests.monitoring.watches import predictor, rows_of, summaries
 
 def test_the_mixture_gets_its_own_limit_and_a_site_never_does() -> None:
     rule = predictor()
-    assert limits_of(rule).rate == pytest.approx(rank_limit(math.ceil(0.9 * 502), 500, 0.025), abs=0.01)
+    assert limits_of(rule).rate == pytest.approx(rank_bound(math.ceil(0.9 * 502), 500, 0.025), abs=0.01)
     for site in ("a", "b"):
         with pytest.raises(InputError, match=f"site {site} by itself is not; give the site's own summary, or state"):
             limits_of(rule, site=site)
@@ -100,7 +100,7 @@ def test_two_ends_are_bounded_by_the_sum_of_their_limits() -> None:
     sent = [fc.summarize(rng.normal(size=n), site=site, score=score) for site, n in (("a", 300), ("b", 100))]
     rule = fc.calibrate(sent, alpha=0.1)
     parts = (Fraction(1, 40), Fraction(3, 40))
-    each = [fc.Mixture().miss_limits(part, [300, 100], 0.0125)[0].rate for part in parts]
+    each = [fc.Mixture().miss_rate_bounds(part, [300, 100], 0.0125)[0].rate for part in parts]
     assert limits_of(rule).rate == sum(each)
     pac = fc.calibrate(sent, alpha=0.1, guarantee=fc.PAC(failure=0.025))
     assert limits_of(pac).rate == pytest.approx(0.1)
@@ -109,17 +109,17 @@ def test_two_ends_are_bounded_by_the_sum_of_their_limits() -> None:
     lower, upper = open_ended.certificate.lower, open_ended.certificate.threshold
     assert lower is not None
     assert (lower.threshold, upper == "inf") == ("-inf", False)
-    upper_limit = fc.Mixture().miss_limits(Fraction(3, 500), [300, 100], 0.0125)[0].rate
+    upper_limit = fc.Mixture().miss_rate_bounds(Fraction(3, 500), [300, 100], 0.0125)[0].rate
     assert limits_of(open_ended).rate == upper_limit
 
 
 def test_sites_that_are_promised_coverage_need_no_summary() -> None:
     rule = predictor(fc.EverySite())
-    each = {"a": rank_limit(math.ceil(0.9 * 301), 300, 0.0125), "b": rank_limit(math.ceil(0.9 * 201), 200, 0.0125)}
+    each = {"a": rank_bound(math.ceil(0.9 * 301), 300, 0.0125), "b": rank_bound(math.ceil(0.9 * 201), 200, 0.0125)}
     assert {site: limits_of(rule, site=site).rate for site in "ab"} == each
     found = limits_of(rule)
     assert (found.sites, found.rate) == (each, max(each.values()))
-    assert limits_of(predictor(fc.OneSite(site="b")), site="b").rate == rank_limit(math.ceil(0.9 * 201), 200, 0.025)
+    assert limits_of(predictor(fc.OneSite(site="b")), site="b").rate == rank_bound(math.ceil(0.9 * 201), 200, 0.025)
     with pytest.raises(InputError, match="site a by itself is not"):
         limits_of(predictor(fc.OneSite(site="b")), site="a")
     with pytest.raises(InputError, match="only site b is promised coverage"):
@@ -136,16 +136,16 @@ def test_groups_and_classes_share_the_failure() -> None:
     by_group = summarize_rows(probs, truth, groups={"sex": sex}, **said)
     rule = fc.calibrate([by_group], alpha=0.1, guarantee=fc.ByGroup())
     found = limits_of(rule, failure=0.03)
-    assert found.rate == pytest.approx(rank_limit(math.ceil(0.9 * 601), 600, 0.01), abs=1e-11)
+    assert found.rate == pytest.approx(rank_bound(math.ceil(0.9 * 601), 600, 0.01), abs=1e-11)
     assert found.groups == {
-        "sex=F": rank_limit(math.ceil(0.9 * 401), 400, 0.01),
-        "sex=M": rank_limit(math.ceil(0.9 * 201), 200, 0.01),
+        "sex=F": rank_bound(math.ceil(0.9 * 401), 400, 0.01),
+        "sex=M": rank_bound(math.ceil(0.9 * 201), 200, 0.01),
     }
     by_class = summarize_rows(probs, truth, by_class=True, **said)
     rule = fc.calibrate([by_class], alpha=0.1, guarantee=fc.ByClass())
     sizes = np.bincount(labels)
     found = limits_of(rule, failure=0.03)
-    assert found.classes == {c: rank_limit(math.ceil(0.9 * (n + 1)), n, 0.01) for c, n in enumerate(sizes.tolist())}
+    assert found.classes == {c: rank_bound(math.ceil(0.9 * (n + 1)), n, 0.01) for c, n in enumerate(sizes.tolist())}
     assert found.rate == max(found.classes.values())
 
 
@@ -169,7 +169,7 @@ def test_all_rows_by_group_have_the_limit_of_the_promised_mixture() -> None:
     rate = limits_of(rule, failure=0.025).rate
     unlucky = stats.binom.sf(1, 20, max(0.0, 1 - rate * 1041 / 40))
     assert unlucky <= 0.025
-    plain = fc.Mixture().miss_limits(Fraction(375, 10_000), [1000, *[1] * 20], 0.025 / 2)[0].rate  # two groups
+    plain = fc.Mixture().miss_rate_bounds(Fraction(375, 10_000), [1000, *[1] * 20], 0.025 / 2)[0].rate  # two groups
     assert rate == plain
 
 
@@ -181,9 +181,9 @@ def test_losses_are_bounded_without_ranks() -> None:
     sent = [fc.summarize_losses(losses(n), thresholds=range(5), site=site) for n, site in ((400, "a"), (100, "b"))]
     rule = fc.calibrate(sent, risk=0.2)
     shares = [Fraction(4, 5), Fraction(1, 5)]
-    assert limits_of(rule).rate == shares_limit(Fraction(1, 5), [400, 100], shares, 0.025)
+    assert limits_of(rule).rate == shares_bound(Fraction(1, 5), [400, 100], shares, 0.025)
     every = fc.calibrate(sent, risk=0.2, guarantee=fc.EverySite())
-    assert limits_of(every, site="b").rate == shares_limit(Fraction(1, 5), [100], [Fraction(1)], 0.0125)
+    assert limits_of(every, site="b").rate == shares_bound(Fraction(1, 5), [100], [Fraction(1)], 0.0125)
     pac = fc.calibrate(sent, risk=0.2, guarantee=fc.PAC(failure=0.05))
     assert limits_of(pac, failure=0.05).rate == 0.2
     with pytest.raises(InputError, match=r"fails for a share of 0.05 of calibrations.*take 0.05 or more"):

@@ -9,7 +9,7 @@ from scipy import special, stats
 
 import fedconformal as fc
 from fedconformal.errors import InputError
-from fedconformal.guarantees.luck import rank_limit
+from fedconformal.guarantees.miss_rate_bounds import rank_bound
 from fedconformal.monitoring.beta import log_e
 from fedconformal.monitoring.monitor import Monitor
 
@@ -102,7 +102,7 @@ def predictor(guarantee: fc.Guarantee, sizes: tuple[int, ...] = (300, 200)) -> f
 def test_a_predictor_gives_the_limit() -> None:
     assert Monitor.of(predictor(fc.PAC(failure=0.025))).limit == pytest.approx(0.1, abs=1e-6)
     watch = Monitor.of(predictor(fc.Mixture()))
-    assert watch.limit == rank_limit(451, 500, 0.025)
+    assert watch.limit == rank_bound(451, 500, 0.025)
     with pytest.raises(InputError, match="several by themselves"):
         Monitor.of(predictor(fc.EverySite()))
     with pytest.raises(InputError, match="no limit to watch"):

@@ -22,7 +22,7 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search
 from fedconformal.privacy.sums.scale import edges
-from fedconformal.privacy.sums.wanted import WeightedSum, weighted_sum
+from fedconformal.privacy.sums.wanted import SumTarget, weighted_sum
 from tests.contracts.tools import checks, refused
 from tests.privacy.attack import Seen, alone, decided, of_digits, watching
 from tests.privacy.sums_play import SCORES, SHORT
@@ -69,7 +69,7 @@ def test_hardly_a_row_is_seen_alone(seen: Seen) -> None:
         assert fewest <= alone(seen) <= most
 
 
-def searched(scores: list[Floats], wanted: WeightedSum) -> Search:
+def searched(scores: list[Floats], wanted: SumTarget) -> Search:
     """Play without masks, in small steps."""
     widths, least = IN_STEPS
     rounds, search, keys = Rounds(widths, wanted, least), Search(), [keys_of(part) for part in scores]
@@ -86,7 +86,7 @@ def searched(scores: list[Floats], wanted: WeightedSum) -> Search:
 def test_never_below_the_plain_threshold(scores: list[Floats], target: int, weight: int) -> None:
     weights = tuple(weight if k else 1 for k in range(len(scores)))
     most = sum(w * len(s) for w, s in zip(weights, scores, strict=True))
-    wanted = WeightedSum(weights=weights, target=target, most=most)
+    wanted = SumTarget(weights=weights, target=target, most=most)
     found, exact = searched(scores, wanted), plain(scores, wanted)
     assert found.answer is not None
     assert found.answer >= exact
@@ -102,7 +102,7 @@ def test_never_below_the_plain_threshold(scores: list[Floats], target: int, weig
 def test_a_cell_of_few_rows_is_split_in_fewer_parts(rows: int, parts: int, weight: int) -> None:
     """The target is in a cell of this many rows; others are far above, and weigh less."""
     inside = np.linspace(0.04, 0.45, rows)
-    wanted = WeightedSum(weights=(weight, 1), target=weight * rows // 2, most=(weight + 1) * rows)
+    wanted = SumTarget(weights=(weight, 1), target=weight * rows // 2, most=(weight + 1) * rows)
     with watching() as seen:
         found = searched([inside, np.full(rows, 0.99)], wanted)
     assert len(seen) == (1 if parts == 1 else 2)
@@ -198,7 +198,7 @@ def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch
 
 
 def test_cells_that_are_too_small_are_refused() -> None:
-    wanted = WeightedSum(weights=(1,), target=1, most=1)
+    wanted = SumTarget(weights=(1,), target=1, most=1)
     with refused("cells of 39 rows are to be split, expected 40 at least"):
         Rounds((3,), wanted, 39)
     Rounds((3,), wanted, 40)
@@ -208,7 +208,7 @@ def test_cells_that_are_too_small_are_refused() -> None:
 
 
 def test_a_question_extends_the_last_one() -> None:
-    rounds = Rounds((3, 3, 3), WeightedSum(weights=(1,), target=1, most=1), 50)
+    rounds = Rounds((3, 3, 3), SumTarget(weights=(1,), target=1, most=1), 50)
     assert rounds.extends(None, Search())
     assert rounds.extends(Search(1, 5), Search(2, 5 * 8 + 7))
     assert rounds.extends(Search(1, 5), Search(2, 2 << JOINED | 5 * 8 + 7))

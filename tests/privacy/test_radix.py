@@ -17,7 +17,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of, score_of
 from fedconformal.privacy.sums.radix import EXACT, Rounds, Search
-from fedconformal.privacy.sums.wanted import MOST, WeightedSum, weighted_sum
+from fedconformal.privacy.sums.wanted import MOST, SumTarget, weighted_sum
 from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
 from tests.privacy.sums_play import SHORT
 
@@ -30,7 +30,7 @@ GUARANTEES = (
 )
 
 
-def threshold(scores: Sequence[Floats], wanted: WeightedSum, widths: tuple[int, ...]) -> float:
+def threshold(scores: Sequence[Floats], wanted: SumTarget, widths: tuple[int, ...]) -> float:
     """Play coordinator and sites, without masks."""
     rounds, search = Rounds(widths, wanted), Search()
     keys = [keys_of(part) for part in scores]
@@ -42,7 +42,7 @@ def threshold(scores: Sequence[Floats], wanted: WeightedSum, widths: tuple[int, 
     return search.answer
 
 
-def plain(scores: Sequence[Floats], wanted: WeightedSum) -> float:
+def plain(scores: Sequence[Floats], wanted: SumTarget) -> float:
     """Try every score."""
     for q in np.unique(np.concatenate(scores)).tolist():
         if sum(w * int((s <= q).sum()) for w, s in zip(wanted.weights, scores, strict=True)) >= wanted.target:
@@ -108,7 +108,7 @@ def check_exact(data: bytes, target: int, weights: int) -> None:
     scores = read(data)
     used = tuple(weights >> 2 * k & 3 for k in range(len(scores)))
     most = sum(w * len(s) for w, s in zip(used, scores, strict=True))
-    wanted = WeightedSum(weights=used, target=target, most=most)
+    wanted = SumTarget(weights=used, target=target, most=most)
     found, expected = threshold(scores, wanted, EXACT), plain(scores, wanted)
     assert found == expected
     assert math.copysign(1, found) == math.copysign(1, expected + 0.0)  # -0.0 is 0.0
@@ -129,7 +129,7 @@ def test_those_bytes_hold_every_kind_of_score() -> None:
 @given(pieces, st.integers(1, 12))
 @checks(500)
 def test_two_rounds_round_up_a_little(scores: list[Floats], target: int) -> None:
-    wanted = WeightedSum(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
+    wanted = SumTarget(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
     exact, short = plain(scores, wanted), threshold(scores, wanted, SHORT)
     assert short >= exact
     if math.isfinite(exact):
@@ -187,7 +187,7 @@ def test_weights_too_large_are_rounded_to_the_safe_side() -> None:
 @given(pieces, st.integers(1, 20), st.data())
 @checks(300)
 def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], target: int, data: st.DataObject) -> None:
-    wanted = WeightedSum(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
+    wanted = SumTarget(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
     rounds, search = Rounds(EXACT, wanted), Search()
     keys = [keys_of(part) for part in scores]
     drops_at = [data.draw(st.integers(0, 16)) for _ in scores]
@@ -203,7 +203,7 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
 @pytest.mark.parametrize("scores", [[0.0, 1e300], [1.7e308, 1.7e308], [-1.7e308, 1.7976931348623157e308]])
 def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     """All is counted in the first round and nothing after it: the end of a cell with the largest floats."""
-    rounds = Rounds((4, 4), WeightedSum(weights=(1,), target=2, most=2))
+    rounds = Rounds((4, 4), SumTarget(weights=(1,), target=2, most=2))
     search = rounds.advance(Search(), rounds.histogram(Search(), keys_of(np.array(scores)), 0), frozenset([0]))
     found = rounds.advance(search, np.zeros(16, dtype=rounds.dtype), frozenset())
     assert found.answer == np.finfo(np.float64).max
@@ -239,13 +239,13 @@ def test_a_roster_of_many_sizes_takes_no_minutes(guarantee: Any, monkeypatch: py
 
 @pytest.mark.parametrize(("most", "word"), [(2**32 - 1, "<u4"), (2**32, "<u8")])
 def test_no_sum_wraps_around(most: int, word: str) -> None:
-    rounds = Rounds((1, 1), WeightedSum(weights=(most,), target=most, most=most))
+    rounds = Rounds((1, 1), SumTarget(weights=(most,), target=most, most=most))
     assert rounds.dtype == np.dtype(word)
     assert rounds.histogram(Search(), keys_of(np.array([0.5])), index=0).tolist() == [0, most]
 
 
 def test_bad_sums_are_refused() -> None:
-    rounds = Rounds((4,), WeightedSum(weights=(1,), target=1, most=1))
+    rounds = Rounds((4,), SumTarget(weights=(1,), target=1, most=1))
     with refused("the sum has 3 counts, expected 16"):
         rounds.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))
     with refused("there are no more rounds"):

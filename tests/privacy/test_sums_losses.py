@@ -113,7 +113,7 @@ def test_never_below_the_plain_threshold(rows: list[list[list[float]]], risk: Fr
 def test_the_target_is_the_least_that_is_enough() -> None:
     for guarantee in GUARANTEES:
         target = kept_needed(guarantee, [20, 30, 50], Fraction(1, 5))
-        _, promise = guarantee.grouped_parts([20, 30, 50], UNIT)
+        _, promise = guarantee.grouped([20, 30, 50], UNIT)
         enough, less = promise(np.array([[target, target - 1]]))
         assert enough >= Fraction(4, 5) > less
     assert kept_needed(fc.Mixture(), [20, 30, 50], Fraction(1, 5)) == (80 + 1) * UNIT

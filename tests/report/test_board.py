@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.certificates import text
 from fedconformal.report import report_page
 from fedconformal.report.html import columns
 from tests.contracts.tools import GUARANTEES, guarantee_examples
@@ -115,7 +116,7 @@ def test_every_guarantee_says_to_whom_in_common_words() -> None:
     examples = guarantee_examples() + guarantee_examples(by_class=True)
     assert {one.name for one in examples} == set(GUARANTEES)
     for guarantee in examples:
-        words = guarantee.plainly(["a", "b", "c"])
+        words = text.lay_description(guarantee, ["a", "b", "c"])
         assert "fine print" not in words
         assert re.findall(NOT_FOR_A_BOARD, words) == []
 

@@ -8,7 +8,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.guarantee import Promise
+from fedconformal.guarantees.guarantee import Promise, summed
 
 NEARLY_ONE = Fraction(999, 1000)
 """Certainty is never promised, and a curve that promises it would be refused."""
@@ -19,11 +19,14 @@ Change = Callable[[Integers, list[int]], Integers]
 
 def miscount(monkeypatch: pytest.MonkeyPatch, kind: type[fc.Guarantee], change: Change) -> None:
     """Let a guarantee promise what the changed counts of the sites promise; each site is counted by itself."""
+    right = kind.grouped
 
-    def grouped(self: fc.Guarantee, sizes: list[int]) -> tuple[Integers, Promise]:
+    def grouped(self: fc.Guarantee, sizes: list[int], unit: int | None = None) -> tuple[Integers, Promise]:
+        group, promised = right(self, sizes, unit)
+
         def promise(counts: Integers) -> list[Fraction]:
-            promised = fc.Guarantee.promised_many(self, change(counts, sizes), sizes)
-            return [min(coverage, NEARLY_ONE) for coverage in promised]
+            found = promised(summed(change(counts, sizes), group, sum(sizes)))
+            return [min(coverage, NEARLY_ONE) for coverage in found]
 
         return np.arange(len(sizes)), promise
 

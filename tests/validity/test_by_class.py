@@ -19,8 +19,9 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.class_share import ClassShare
-from fedconformal.guarantees.worst_case import WorstClassShare
+from fedconformal.guarantees.weighted_sum import StratumShare
+from fedconformal.guarantees.worst_case import WorstStratumShare
+from tests.contracts.tools import promised_many
 from tests.validity.lies import miscount
 from tests.validity.simulation import Floats, Law, mean, uniform
 
@@ -139,7 +140,7 @@ def test_small_summaries_lose_nothing() -> None:
 @pytest.mark.parametrize("name", ["by rows", "uniform", "given", "capped", "contamination"])
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     guarantee, mixtures = KEPT[name]
-    kind: Any = WorstClassShare if isinstance(guarantee, fc.WorstCase) else ClassShare
+    kind: Any = WorstStratumShare if isinstance(guarantee, fc.WorstCase) else StratumShare
 
     def two_more(counts: Integers, sizes: list[int]) -> Integers:
         held: Integers = np.minimum(counts + 2 * (np.array(sizes)[:, None] > 0), np.array(sizes)[:, None])
@@ -168,10 +169,10 @@ def class_zero(rows: Sequence[tuple[Floats, Any]]) -> list[Floats]:
 def priced(rows: Sequence[tuple[Floats, Any]], price: Callable[[list[int]], int]) -> float:
     """Take the smallest score with (m_1 + 100 m_2 - price) / (n_1 + 100 n_2) at least 0.9, n_k those of the class."""
     held = class_zero(rows)
-    share = ClassShare(weights=(1, 100), price=price(list(map(len, held))))
+    share = StratumShare(weights=(1, 100), price=price(list(map(len, held))))
     scores = np.unique(np.concatenate(held))
     counts = np.stack([np.count_nonzero(part[:, None] <= scores, axis=0) for part in held])
-    enough = np.array(share.promised_many(counts, list(map(len, held)))) >= Fraction(9, 10)
+    enough = np.array(promised_many(share, counts, list(map(len, held)))) >= Fraction(9, 10)
     return float(scores[np.argmax(enough)]) if enough.any() else np.inf
 
 
@@ -217,13 +218,13 @@ def test_a_site_without_rows_counts_against_the_class() -> None:
     """A tenth of the test rows is of a site that sent none; it may hold nothing but the class, which it finds hard."""
     sites = (Site(60, (0.5, 0.5), (EASY, EASY)), Site(40, (0.5, 0.5), (EASY, EASY)), Site(0, (1.0, 0.0), (HARD, EASY)))
     weights = (0.5, 0.4, 0.1)
-    bound = fc.Mixture(weights=weights).in_class([60, 40, 0])
+    bound = fc.Mixture(weights=weights).bind((), [60, 40, 0], "class")
     found = []
     for rows in drawn(sites, seed=12, repetitions=600):
         held = class_zero(rows)
         scores, own = np.unique(np.concatenate(held)), list(map(len, held))
         counts = np.stack([np.count_nonzero(part[:, None] <= scores, axis=0) for part in held])
-        enough = np.array(bound.promised_many(counts, own)) >= Fraction(7, 10)
+        enough = np.array(promised_many(bound, counts, own)) >= Fraction(7, 10)
         found.append([scores[np.argmax(enough)] if enough.any() else np.inf])
     average, tolerance = mean(covered(sites, np.array(weights), np.array(found), 0))
     assert np.isfinite(found).all()

@@ -17,7 +17,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.groups import ALL, NONE
-from fedconformal.guarantees.class_share import ClassShare
+from fedconformal.guarantees.weighted_sum import StratumShare
 from tests.validity.lies import miscount
 from tests.validity.simulation import Floats, Law, calibrator, mean, uniform
 
@@ -118,7 +118,7 @@ def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> N
     def more(counts: Any, sizes: list[int]) -> Any:
         return np.minimum(counts + 3 * (np.array(sizes)[:, None] > 0), np.array(sizes)[:, None])
 
-    miscount(monkeypatch, ClassShare, more)
+    miscount(monkeypatch, StratumShare, more)
     with pytest.raises(AssertionError, match="is below"):
         check_kept(*KEPT[name])
 

@@ -11,9 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import fedconformal as fc
+from fedconformal._base.arrays import Integers
+from tests.contracts.tools import promised_many
+from tests.validity.lies import miscount
 from tests.validity.simulation import Floats, Mean, mean
 from tests.validity.test_checks_can_fail import MISSED
 
@@ -34,7 +36,7 @@ def thresholds(guarantee: fc.Guarantee, alpha: str, honest: Sequence[Floats], li
         middle = (first + last) // 2
         q = np.take_along_axis(points, middle[:, None], axis=1)
         counts = np.concatenate([[np.count_nonzero(part <= q, axis=1) for part in honest], sent])
-        enough = np.array([promised >= 1 - Fraction(alpha) for promised in bound.promised_many(counts, sizes)])
+        enough = np.array([promised >= 1 - Fraction(alpha) for promised in promised_many(bound, counts, sizes)])
         last = np.where(enough, middle, last)
         first = np.where(enough, first, np.minimum(middle + 1, last))
     return np.take_along_axis(points, last[:, None], axis=1)[:, 0]
@@ -57,14 +59,14 @@ def check_kept(coverage: Mean, target: float, one_rank: float) -> None:
 
 def count_one_more(monkeypatch: pytest.MonkeyPatch, kind: type[fc.Guarantee], sites: int) -> None:
     """Count one score more at the first sites: each takes a rank that is one too low."""
-    promised_many = kind.promised_many
 
-    def one_more(self: fc.Guarantee, counts: NDArray[np.int64], sizes: list[int]) -> list[Fraction]:
+    def one_more(counts: Integers, sizes: list[int]) -> Integers:
         more = counts.copy()
         more[:sites] += 1
-        return promised_many(self, np.minimum(more, np.array(sizes)[:, None]), sizes)
+        least: Integers = np.minimum(more, np.array(sizes)[:, None])
+        return least
 
-    monkeypatch.setattr(kind, "promised_many", one_more)
+    miscount(monkeypatch, kind, one_more)
 
 
 LIARS, SIZE = 10, 20
@@ -133,16 +135,15 @@ def test_a_rank_too_low_is_seen(
 
 def test_a_name_too_few_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the top of the chain a site more that has named its score is what a rank is elsewhere."""
-    promised_many = fc.QuantileOfQuantiles.promised_many
 
-    def one_more(self: fc.QuantileOfQuantiles, counts: NDArray[np.int64], sizes: list[int]) -> list[Fraction]:
+    def one_more(counts: Integers, sizes: list[int]) -> Integers:
         more = counts.copy()
         columns = np.arange(counts.shape[1])
         first = np.argmax(counts[:10] < SIZE, axis=0)  # the first honest site that has not
         more[first, columns] = SIZE
-        return promised_many(self, more, sizes)
+        return more
 
-    monkeypatch.setattr(fc.QuantileOfQuantiles, "promised_many", one_more)
+    miscount(monkeypatch, fc.QuantileOfQuantiles, one_more)
     with pytest.raises(AssertionError, match=MISSED):
         check_the_top_of_the_chain()
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees import label_shift, lessened
+from fedconformal.guarantees import label_shift
+from fedconformal.guarantees.guarantee import Promise
+from fedconformal.guarantees.prevalence import WithFailureProbability
 from tests.validity.simulation import Floats, Site, coverage_by_site, draws, mean, uniform
 from tests.validity.test_prevalence import summaries
 
@@ -79,10 +79,10 @@ def test_what_bounds_fail_by_is_taken_off() -> None:
 
 
 def test_if_it_is_not_taken_off_coverage_falls_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_of_it(self: lessened.Lessened, counts: Integers, sizes: list[int]) -> list[Fraction]:
-        return self.of.promised_many(counts, sizes)
+    def all_of_it(self: WithFailureProbability, sizes: list[int]) -> tuple[Integers | None, Promise]:
+        return self.of.grouped(sizes)
 
-    monkeypatch.setattr(lessened.Lessened, "promised_many", all_of_it)
+    monkeypatch.setattr(WithFailureProbability, "grouped", all_of_it)
     average, tolerance = coverage_where_bounds_fail()
     assert average < 1 - ALPHA - tolerance
 

@@ -37,7 +37,7 @@ def critical(limit: float, spent: float) -> float:
 def chosen(totals: Floats, limit: float, guarantee: fc.LearnThenTest) -> int:
     """Return the place of the smallest threshold that is promised; the length of the grid if there is none."""
     above = (totals > critical(limit, guarantee.spent)).astype(int).tolist()
-    return [*guarantee.tested(above), 0].index(0)
+    return [*guarantee.fixed_sequence(above), 0].index(0)
 
 
 def of_coins(rng: np.random.Generator, chances: Floats) -> Floats:

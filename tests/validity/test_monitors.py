@@ -23,7 +23,7 @@ STREAMS = 10_000
 
 
 def limit_of(guarantee: fc.Guarantee, alpha: float, sizes: list[int]) -> float:
-    (limit,) = guarantee.miss_limits(Fraction(str(alpha)), sizes, FAILURE)
+    (limit,) = guarantee.miss_rate_bounds(Fraction(str(alpha)), sizes, FAILURE)
     return limit.rate
 
 
@@ -108,7 +108,7 @@ def test_mixtures_of_unlike_sites(alpha: float) -> None:
     """Rows come from site k with probability n_k / N, under the default guarantee and under PAC."""
     rng, total = np.random.default_rng(5), sum(SIZES)
     for guarantee in (fc.Mixture(), fc.PAC(failure=FAILURE)):
-        (limit,) = guarantee.miss_limits(Fraction(str(alpha)), SIZES, FAILURE)
+        (limit,) = guarantee.miss_rate_bounds(Fraction(str(alpha)), SIZES, FAILURE)
         ranks = range(1, total + 1)
         wanted = 1 - Fraction(str(alpha))
         rank = next(r for r in ranks if guarantee.promised([r, 0, 0, 0], SIZES) >= wanted)

@@ -19,6 +19,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal.evaluation.tails import Sample
 from fedconformal.evaluation.verdict import LEVEL, LUCK
+from tests.contracts.tools import promised_many
 
 DRAWS = 1500
 ALPHA = Fraction(1, 10)
@@ -43,7 +44,7 @@ def thresholds(guarantee: fc.Guarantee, rng: np.random.Generator) -> NDArray[np.
     found = np.empty(DRAWS)
     for i, scores in enumerate(everything):
         counts = np.stack([np.searchsorted(np.sort(part[i]), scores, side="right") for part in drawn])
-        enough = [promised >= 1 - ALPHA for promised in bound.promised_many(counts, SIZES)]
+        enough = [promised >= 1 - ALPHA for promised in promised_many(bound, counts, SIZES)]
         found[i] = scores[enough.index(True)] if any(enough) else np.inf
     return found
 
@@ -53,7 +54,7 @@ def accused(name: str, *, luck: bool = True) -> int:
     """Count the draws whose test rows, in the certified mixture, are missed too often."""
     guarantee, parts = GUARANTEES[name]
     rng = np.random.default_rng(7)
-    (limit,) = guarantee.bind(["a", "b", "c"], SIZES).miss_limits(ALPHA, SIZES, LUCK)
+    (limit,) = guarantee.bind(["a", "b", "c"], SIZES).miss_rate_bounds(ALPHA, SIZES, LUCK)
     rate = max(limit.rate, float(ALPHA)) if luck else float(ALPHA)
     shares = np.array(parts) / sum(parts)
     q = thresholds(guarantee, rng)

@@ -18,8 +18,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 import fedconformal as fc
-from fedconformal.guarantees.class_share import ClassShare
 from fedconformal.guarantees.guarantee import summed
+from fedconformal.guarantees.weighted_sum import StratumShare
 
 Parts = Sequence[Sequence[Any]]
 """The calibration rows of every site."""
@@ -155,7 +155,7 @@ ROWS = [(True, 0), (True, 1), (True, 2), (False, 0)]
 def test_no_class_is_covered_less(guarantee: fc.Mixture, sizes: tuple[int, int]) -> None:
     """P(covered, class) >= (1 - alpha) P(class), also if a site without rows holds nothing but the class."""
     for alpha in ALPHAS:
-        gain = of_class(guarantee.in_class(sizes), alpha)
+        gain = of_class(guarantee.bind((), sizes, "class"), alpha)
         assert least_mean(sizes, ROWS, guarantee.shares(sizes), gain) >= -1e-9
 
 
@@ -166,9 +166,9 @@ def test_the_price_over_the_holders_alone_is_found_out() -> None:
 
     def over_holders(held: Parts) -> fc.Guarantee:
         price = max((w for w, part in zip(weights, held, strict=True) if part), default=0)
-        return ClassShare(weights=weights, price=price)
+        return StratumShare(weights=weights, price=price)
 
-    assert least_mean(sizes, rows, shares, of_class(ClassShare(weights=weights, price=4), alpha)) >= -1e-9
+    assert least_mean(sizes, rows, shares, of_class(StratumShare(weights=weights, price=4), alpha)) >= -1e-9
     assert least_mean(sizes, rows, shares, of_class(None, alpha, over_holders)) == pytest.approx(-1 / 16)
 
 
@@ -179,7 +179,7 @@ CURVES = [(2, 2, 0), (2, 1, 0), (1, 1, 1), (0, 0, 0)]
 @pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (0, 2)])
 @pytest.mark.parametrize("guarantee", MIXTURES, ids=str)
 def test_no_law_loses_more(guarantee: fc.Mixture, sizes: tuple[int, int]) -> None:
-    group, promise = guarantee.grouped_parts(sizes, 2)
+    group, promise = guarantee.grouped(sizes, 2)
 
     def losing(limit: Fraction) -> Gain:
         def gain(parts: Parts) -> Callable[[Any], float]:
@@ -220,7 +220,7 @@ def test_no_mixture_of_a_set_is_covered_less(sizes: tuple[int, ...]) -> None:
         for alpha in (Fraction(1, 3), half, Fraction(2, 3)):
             for shares in corners:
                 assert least_mean(sizes, range(3), shares, covering(guarantee, alpha)) >= 1 - alpha - 1e-9
-                gain = of_class(guarantee.in_class(sizes), alpha)
+                gain = of_class(guarantee.bind((), sizes, "class"), alpha)
                 assert sum(sizes) > 3 or least_mean(sizes, ROWS[:1] + ROWS[2:], shares, gain) >= -1e-9
 
 

@@ -59,11 +59,11 @@ class RandomHalves:
         summaries = self.summaries(score, kind, wanted[0])
         sizes = [summary.n for summary in summaries]
         bound = (guarantee or FCP()).bind([site for s in summaries for site in s.sites], sizes)
-        ranks = [bound.rank(alpha, sizes) for alpha in wanted]
+        ranks = [bound.band(alpha, sizes).rank for alpha in wanted]
         if kind == "tdigest" and all(ranks):  # the paper's server merges the digests and reads the merged one
             merged = pool(summaries)
             points = merged.points
-            found = np.searchsorted(merged.bounds(points)[0], [rank[0] for rank in ranks if rank])
+            found = np.searchsorted(merged.bounds(points)[0], [rank for rank in ranks if rank])
             return [float(point) for point in np.append(points, np.inf)[found]]
         search = Search(summaries, bound, sizes)
         return [search.smallest(alpha) for alpha in wanted]

@@ -13,12 +13,11 @@ import numpy as np
 
 from fedconformal.calibration.certificate import ClassRecord
 from fedconformal.calibration.curve import ClassCurves
-from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of, warn_of_too_few
+from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of
 from fedconformal.calibration.search import Search
+from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.guarantees.by_class import shortfalls, to_classes
-from fedconformal.guarantees.planning import what_is_missing
 from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.origin import all_joined, number_of
@@ -42,8 +41,8 @@ def by_class(
     if lacking := [record.label for record in records if record.threshold == "inf"]:
         stated = all_joined(site.origin for site in sites).classes
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised {to_classes(lacking, stated)} in every set; "
-            + shortfalls(
+            f"alpha={float(alpha):g} cannot be promised {text.in_every_set(lacking, stated)}; "
+            + text.class_shortfalls(
                 bound,
                 alpha,
                 lacking,
@@ -118,7 +117,8 @@ def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
     search = Search(held, bound, sizes, strata)
     threshold = search.smallest(alpha)
     if threshold == math.inf:
-        warn_of_too_few(alpha, what_is_missing(bound, alpha, sizes, names, classes=True), stacklevel=6)
+        needed = text.shortfall(bound, alpha, sizes, names, owner="class")
+        warnings.warn(text.too_few(alpha, needed), InfeasibleWarning, stacklevel=5)
     band = band_of(bound, alpha, threshold, sizes, gaps, sure=are_sure(sites) and guarantee.certified)
     certificate = certificate_of(summaries, alpha, guarantee, target=str(1 - alpha), class_scores=sizes, **band)
     return Calibration(certificate, partial(search.curve, alpha))

@@ -18,9 +18,9 @@ from fedconformal.calibration.certificate import GroupRecord
 from fedconformal.calibration.curve import ClassCurves, GroupCurves, PromiseCurve
 from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of
 from fedconformal.calibration.search import Search
+from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee
-from fedconformal.guarantees.by_group import group_shortfall
 from fedconformal.summaries import ClassSummary, GroupSummary
 from fedconformal.summaries.by_group import MAX_GROUPS, check_columns
 from fedconformal.summaries.exact import ExactSummary
@@ -56,7 +56,10 @@ def by_group(
     found = [of_group(group) for group in _groups(sites)]
     if lacking := [one for group in found for one in group.lacking]:
         every = "which are in every set there" if guarantee.by_class else "where every label is in every set"
-        needed = [f"{name}: {group_shortfall(own, alpha, sizes(), names)}" for name, own, sizes in lacking[:MOST_SAID]]
+        needed = [
+            f"{name}: {text.shortfall(own, alpha, sizes(), names, stratum='group')}"
+            for name, own, sizes in lacking[:MOST_SAID]
+        ]
         words = f"cannot be promised to {listed([name for name, _, _ in lacking])}, {every}; {'; '.join(needed)}"
         warnings.warn(f"alpha={float(alpha):g} {words}", InfeasibleWarning, stacklevel=5)
     records = [one.record for one in found]

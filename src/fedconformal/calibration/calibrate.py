@@ -18,10 +18,11 @@ from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.public_grid import published
 from fedconformal.calibration.replaced import without_promise
-from fedconformal.calibration.result import EVERY_LABEL, Calibration, are_sure, band_of, certificate_of
+from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of
 from fedconformal.calibration.risk import by_risk, check_curves
 from fedconformal.calibration.search import Search
 from fedconformal.calibration.two_ends import two_ends
+from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import why_full
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, OneSite
@@ -110,23 +111,23 @@ def _calibrated(
 def _found(stack: Stack, wanted: Fraction, guarantee: Guarantee, *, risk: Any, safe: str | None) -> Calibration:
     """Find the threshold, or one for each class, group or end, by what the guarantee is."""
     score = stack.origins[0].score
-    if guarantee.by_class and guarantee.kept is guarantee:
+    if guarantee.by_class and guarantee.inner is guarantee:
         return over_classes(stack, wanted, guarantee)
     names, sizes = stack.names, [n for some in stack.sizes for n in some]
-    bound = guarantee.kept.bind(names, sizes)
+    bound = guarantee.inner.bind(names, sizes)
     if bound.sites_apart and len(stack) != len(sizes):
         pooled = next(summary for summary in stack if len(summary.sizes) > 1)
         raise InputError(
-            f"{pooled.label} came pooled, and {guarantee.kept.name} needs every site's own summary; "
+            f"{pooled.label} came pooled, and {guarantee.inner.name} needs every site's own summary; "
             "use one that weighs all scores alike (mixture with weights by rows, fcp, pac), "
             "or send the sites apart"
         )
     if risk is not None:
         return by_risk(stack, risk, guarantee, bound, safe)
     if isinstance(guarantee, ByGroup):
-        return by_group(stack, wanted, guarantee, bound.in_class(sizes), names)
+        return by_group(stack, wanted, guarantee, guarantee.bind(names, sizes), names)
     if isinstance(guarantee, ByClass):
-        return by_class(stack, wanted, guarantee, bound.in_class(sizes), names)
+        return by_class(stack, wanted, guarantee, guarantee.bind(names, sizes), names)
     search = one_end if score is None or score.lower_share is None else partial(two_ends, share=score.lower_share)
     found, curve = search(stack, wanted, bound)
     each = [search([summary], wanted, OneSite(site=0)) for summary in stack] if guarantee.by_site else []
@@ -148,14 +149,14 @@ def one_end(
     sizes = [n for some in stack.sizes for n in some]
     search = Search(stack, bound, sizes)
     band = band_of(bound, alpha, search.smallest(alpha), sizes, stack.gaps, sure=are_sure(stack))
-    return {"target": str(bound.at_least(alpha, sizes)), **band}, partial(search.curve, alpha)
+    return {"target": str(bound.band(alpha, sizes).least), **band}, partial(search.curve, alpha)
 
 
 def _warn_of_ends(certificate: Certificate) -> None:
     """Warn if no finite threshold promises enough: of sets that hold every label, of intervals without an end."""
     lower = certificate.lower
     if certificate.threshold == "inf" or (lower is not None and lower.threshold == "-inf"):
-        warnings.warn(why_full(certificate) or EVERY_LABEL, InfeasibleWarning, stacklevel=5)
+        warnings.warn(why_full(certificate) or text.SETS.uninformative, InfeasibleWarning, stacklevel=5)
 
 
 def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> Stack:

@@ -18,16 +18,10 @@ from fedconformal._base.groups import column_of
 from fedconformal._version import __version__
 from fedconformal.calibration.replaced import Replaced
 from fedconformal.calibration.sentence import promise_sentence, why_estimated
-from fedconformal.calibration.wording import (
-    CONDITIONS,
-    DISTRIBUTION_CONDITIONS,
-    INTERVAL_CONDITIONS,
-    of_intervals,
-)
+from fedconformal.certificates import text
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import class_called
-from fedconformal.guarantees.luck import MissLimit
+from fedconformal.guarantees.guarantee import MissRateBound
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Origin, Summary
 from fedconformal.summaries.stack import names_of
@@ -153,7 +147,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     promise: str
     assumption: str
     caveat: str
-    conditions: str = CONDITIONS
+    conditions: str = text.SETS.conditions
     alpha: float
     guarantee: dict[str, Any]
     threshold: Threshold | list[Threshold | list[Threshold]]
@@ -237,7 +231,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             return {record.site: record.limit for record in self.by_site}
         if self.groups is not None:
             return dict(zip((record.group for record in self.groups), np.asarray(self.limit), strict=True))
-        return {class_called(record.label, self.labels): float(record.threshold) for record in self.classes or ()}
+        return {text.class_called(record.label, self.labels): float(record.threshold) for record in self.classes or ()}
 
     @property
     def limit_text(self) -> str:
@@ -281,30 +275,32 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return what promises coverage, and by name and number of scores whom it counts: the sites, or the classes."""
         guarantee, names, sizes = self.terms()
-        over_classes = guarantee.by_class and guarantee.kept is guarantee
+        over_classes = guarantee.by_class and guarantee.inner is guarantee
         if over_classes == (self.class_scores is None):
             raise InputError("the certificate is malformed: the scores of each class do not fit its guarantee")
         if self.class_scores is not None:
             sizes = self.class_scores
             names = self.labels if isinstance(self.labels, list) else [str(label) for label in range(len(sizes))]
-        return guarantee.kept.bind(names, sizes), names, sizes
+        return guarantee.inner.bind(names, sizes), names, sizes
 
-    def miss_limits(self, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float) -> list[MissLimit]:
+    def miss_rate_bounds(
+        self, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float
+    ) -> list[MissRateBound]:
         """Bound how often rows are missed, all bounds together but with probability `failure`.
 
         A value that misses an interval with two thresholds misses one of its ends. So the limits of both ends are
         added up, each end with its share of alpha and half of the failure; an end at infinity misses nothing.
         """
         if self.lower is None:
-            return bound.miss_limits(alpha, sizes, failure)
+            return bound.miss_rate_bounds(alpha, sizes, failure)
         share = registry.build(self.score or {}, RegressionScore).lower_share
         if share is None:
             raise InputError("the certificate is malformed: it has a lower end, and its score has none")
-        each, infinite = bound.of_one_end(), float(alpha) == self.alpha
+        each, infinite = bound.bind((), sizes, "end"), float(alpha) == self.alpha
         ends = [
             [limit._replace(rate=0.0) if infinite and at in ("-inf", "inf") else limit for limit in limits]
             for at, part in zip((self.lower.threshold, self.threshold), shares_of(alpha, share), strict=True)
-            for limits in [each.miss_limits(part, sizes, failure / 2)]
+            for limits in [each.miss_rate_bounds(part, sizes, failure / 2)]
         ]
         return [low._replace(rate=min(1.0, low.rate + high.rate)) for low, high in zip(*ends, strict=True)]
 
@@ -346,10 +342,12 @@ def made_certificate(
 ) -> Certificate:
     """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
     score, sizes, sites = origin.score, [n for record in summaries for n in record.sizes], site_names(summaries)
+    answers = text.answers_to(score)
     fields = {
-        "promise": guarantee.promise(sites),
-        "assumption": f"{guarantee.assumption}; {guarantee.kept.patients}",
-        "caveat": guarantee.caveat,
+        "promise": text.promise(guarantee, sites),
+        "assumption": text.assumption(guarantee, sites),
+        "caveat": text.caveat(guarantee, answers),
+        "conditions": answers.conditions,
         "guarantee": guarantee.to_dict(),
         "score": None if score is None else score.to_dict(),
         "seed": getattr(score, "random_state", None) if getattr(score, "randomized", False) else None,
@@ -359,7 +357,7 @@ def made_certificate(
         "precision": origin.precision,
         "calibration": origin.calibration,
         "expires": origin.expires,
-        "trained": True if origin.trained and guarantee.kept.untrained else None,
+        "trained": True if origin.trained and guarantee.inner.untrained else None,
         "sites": len(sizes),
         "scores": sum(sizes),
         "summaries": list(summaries),
@@ -367,9 +365,8 @@ def made_certificate(
         "heavy_sites": heavy_sites(guarantee, sites, sizes) or None,
         **found,
     }
-    if isinstance(score, RegressionScore):
-        fields["caveat"] = of_intervals(guarantee.caveat)
-        fields["conditions"] = INTERVAL_CONDITIONS + (DISTRIBUTION_CONDITIONS if score.lower_share else "")
+    if isinstance(score, RegressionScore) and score.lower_share:
+        fields["conditions"] += text.EVERY_LEVEL
     fields["format"] = 1 if all(fields.get(name) is None for name in FORMAT_2) else 2
     return Certificate(**fields)
 
@@ -425,10 +422,7 @@ def remarks(certificate: Certificate) -> list[UserWarning]:
 
 def heavy_warning(heavy: HeavySite) -> HeavySiteWarning:
     """Say what it means that a site outweighs the others."""
-    return HeavySiteWarning(
-        f"site {heavy.site!r} has {heavy.share:.0%} of all scores, by its own claim, so the promise is mostly to "
-        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
-    )
+    return HeavySiteWarning(text.heavy_site(heavy.site, heavy.share))
 
 
 def threshold_json(threshold: float | Floats) -> Any:

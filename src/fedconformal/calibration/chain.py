@@ -13,7 +13,7 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.document import Document
 from fedconformal.calibration.replaced import Rows
-from fedconformal.guarantees.by_class import name_of
+from fedconformal.certificates.text import guarantee_name
 
 OTHER = {"classes": "other", "sites": "other"}
 SHORT = 12
@@ -104,7 +104,7 @@ def _facts(about: Certificate) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         more = [f"{key}={one}" for key, one in value.items() if key != "name" and one is not None]
-        plain = name_of(value) if "guarantee" in value else str(value["name"])
+        plain = guarantee_name(value) if "guarantee" in value else str(value["name"])
         return f"{plain} ({', '.join(more)})" if more and plain == value["name"] else plain
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "unnamed"

@@ -29,9 +29,9 @@ from fedconformal.calibration.curve import (
 )
 from fedconformal.calibration.document import Document, check_score
 from fedconformal.calibration.membership import SiteCurves, check_sites, own_sites, read_sites, site_members
+from fedconformal.certificates.text import guarantee_name
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
-from fedconformal.guarantees.by_class import name_of
 from fedconformal.scores import RegressionScore
 from fedconformal.scores.regression_score import as_numbers
 
@@ -186,13 +186,13 @@ class IntervalPredictor(Document):
         if lower is None or self.certificate.status != "certified":
             return np.tile([0.0, 1.0], (len(levels), 1))
         guarantee, names, sizes = self.certificate.terms()
-        bound, none = guarantee.bind(names, sizes).of_one_end(), [0] * len(self.certificate.summaries)
+        bound = guarantee.bind(names, sizes).bind(names, sizes, "end")
         found = []
         for level in as_levels(levels):
             finite = math.isfinite(upper.threshold(1 - level))
             exact = next((one for one in EXACT_LEVELS if one >= level and self.certificate.exact), None)
-            most = 1.0 if exact is None else float(bound.at_most(1 - exact, sizes, none)) + lower.slack
-            least = float(bound.at_least(1 - level, sizes)) if finite else 1.0
+            most = 1.0 if exact is None else float(bound.band(1 - exact, sizes).most) + lower.slack
+            least = float(bound.band(1 - level, sizes).least) if finite else 1.0
             found.append((least, min(1.0, most) if finite else 1.0))
         return np.array(found)
 
@@ -257,7 +257,7 @@ class IntervalPredictor(Document):
         sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
         return (
             f"IntervalPredictor({self.score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
-            f"{about.status}: {name_of(about.guarantee)} of {sites})"
+            f"{about.status}: {guarantee_name(about.guarantee)} of {sites})"
         )
 
 

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import as_alpha, as_sizes
 from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates import text
 from fedconformal.errors import InputError
 from fedconformal.evaluation.full import HALF
 from fedconformal.guarantees import (
@@ -26,10 +27,7 @@ from fedconformal.guarantees import (
     OneSite,
     WorstCase,
 )
-from fedconformal.guarantees.by_class import name_of
-from fedconformal.guarantees.by_group import of_groups
-from fedconformal.guarantees.guarantee import Counts, as_decimal
-from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.guarantees.guarantee import Counts, as_decimal, feasible
 from fedconformal.guarantees.worst_case import paper_bound, paper_rank
 from fedconformal.scores import Score
 from fedconformal.scores.advice import smaller_sets
@@ -108,7 +106,7 @@ def plan(
     counts = as_sizes(sizes)
     if (pilot is None) != (probs is None):
         raise InputError("a pilot predictor and probabilities go together; give both or neither")
-    if unfit := next((one for one in others if one.by_class and one.kept is one), None):
+    if unfit := next((one for one in others if one.by_class and one.inner is one), None):
         raise InputError(f"{unfit.name}: a plan knows the sizes of sites, not of classes; leave it out")
     names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
     if len(names) != len(counts):
@@ -176,7 +174,7 @@ def label_of(guarantee: Guarantee) -> str:
     """Name a guarantee with its parameters."""
     about = guarantee.to_dict()
     own = [key for key, value in about.items() if key != "name" and value is not None and not isinstance(value, dict)]
-    return " ".join([name_of(about), *(f"{key}={about[key]}" for key in own)])
+    return " ".join([text.guarantee_name(about), *(f"{key}={about[key]}" for key in own)])
 
 
 def _set_name(worst_case: WorstCase) -> str:
@@ -188,31 +186,30 @@ def _set_name(worst_case: WorstCase) -> str:
 
 
 def _option(label: str, guarantee: Guarantee, alpha: Fraction, sizes: list[int], names: list[str]) -> Option:
-    words = of_groups if guarantee.by_group else str
+    stratum = "group" if guarantee.by_group else "class" if guarantee.by_class else None
     guarantee = guarantee.bind(names, sizes)
     can_be = feasible(guarantee, alpha, sizes)
-    rank, out_of = guarantee.rank(alpha, sizes) or (None, None)
+    band = guarantee.band(alpha, sizes)
     expected = expected_coverage(guarantee, alpha, sizes) if can_be else None
-    exact = [0] * len(sizes)
     return Option(
         guarantee=label,
         feasible=can_be,
-        coverage_at_least=float(guarantee.at_least(alpha, sizes)) if can_be else 1.0,
-        coverage_at_most=float(guarantee.at_most(alpha, sizes, exact)) if can_be else 1.0,
+        coverage_at_least=float(band.least) if can_be else 1.0,
+        coverage_at_most=float(band.most) if can_be else 1.0,
         expected_coverage=None if expected is None else float(expected),
-        rank=rank,
-        rank_out_of=out_of,
+        rank=band.rank,
+        rank_out_of=band.out_of,
         smallest_alpha=float(1 - guarantee.promised(sizes, sizes)),
-        missing="" if can_be else words(shortfall(guarantee, alpha, sizes, names)),
+        missing="" if can_be else text.shortfall(guarantee, alpha, sizes, names, stratum=stratum),
     )
 
 
 def expected_coverage(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Fraction | None:
     """Return the mean coverage if the sites are alike and scores distinct, where the target is a rank: r of N + 1."""
-    rank = guarantee.rank(alpha, sizes)
-    if rank is None:
+    band = guarantee.band(alpha, sizes)
+    if band.rank is None or band.out_of is None:
         return None
-    return Fraction(*rank) if guarantee.sites_apart else Fraction(rank[0], sum(sizes) + 1)
+    return Fraction(band.rank, band.out_of if guarantee.sites_apart else sum(sizes) + 1)
 
 
 def _beside(worst_case: WorstCase, alpha: Fraction, sizes: list[int]) -> list[str]:

@@ -23,9 +23,10 @@ from fedconformal.calibration.plan import each_class, label_of, usual_guarantees
 from fedconformal.calibration.plan_risk import least_risk, mean_loss, usual_for_losses
 from fedconformal.calibration.risk import as_limit
 from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.certificates import text
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.planning import counting, feasible, least_enough, missing_sites
+from fedconformal.guarantees.guarantee import feasible, least_enough
 from fedconformal.scores import AnyScore
 
 FAILURE = 0.025
@@ -128,8 +129,8 @@ class _Planned(msgspec.Struct, frozen=True):
 
     def option(self, label: str, guarantee: Guarantee, *, as_before: bool) -> Renewal:
         bound = guarantee.bind(self.names, self.last)
-        if more := missing_sites(bound, self.alpha, self.last):
-            words = f"sites needed: {more} more, from the same population"
+        if bound.missing(self.alpha, self.last).sites:
+            words = text.shortfall(bound, self.alpha, self.last, self.names)
             return Renewal(guarantee=label, as_before=as_before, fewest=None, last_time=None, missing=words)
         sized = self._sized(bound)
         least = least_enough(lambda number: self._enough(guarantee, sized(number)), most=MOST_WEEKS)
@@ -148,7 +149,9 @@ class _Planned(msgspec.Struct, frozen=True):
         if rates is not None:
             return lambda weeks: [math.floor(rate * weeks) for rate in rates]
         if bound.sites_apart:
-            inside = set(counting(bound, self.last))
+            bounds = bound.miss_rate_bounds(self.alpha, self.last, FAILURE)
+            weighty = {k for one in bounds for k, share in enumerate(one.shares or ()) if share}
+            inside = weighty | {one.site for one in bounds if one.site is not None} or set(range(len(self.last)))
             return lambda number: [number if k in inside else 1 for k in range(len(self.last))]
         before = [sum(self.last[:k]) for k in range(len(self.last) + 1)]
         return lambda number: [
@@ -164,7 +167,7 @@ class _Planned(msgspec.Struct, frozen=True):
         return feasible(bound, self.alpha, sizes)
 
     def _step(self, guarantee: Guarantee, sizes: list[int]) -> Step:
-        bound, none = guarantee.bind(self.names, sizes), [0] * len(sizes)
+        bound = guarantee.bind(self.names, sizes)
         weeks = None
         if self.rates is not None and all(self.rates):
             weeks = max(math.ceil(n / rate) for n, rate in zip(sizes, self.rates, strict=True))
@@ -172,12 +175,12 @@ class _Planned(msgspec.Struct, frozen=True):
             most = self.losses.about.bound
             lost = mean_loss(bound, self.alpha, sizes, most)
             return Step(rows=sizes, weeks=weeks, coverage_at_most=None, mean_loss=lost, watch_limit=None)
-        each, count = bound if len(self.ends) == 1 else bound.of_one_end(), len(self.ends)
-        limits = [each.miss_limits(end, sizes, FAILURE / count) for end in self.ends]
+        each, count = bound if len(self.ends) == 1 else bound.bind(self.names, sizes, "end"), len(self.ends)
+        limits = [each.miss_rate_bounds(end, sizes, FAILURE / count) for end in self.ends]
         return Step(
             rows=sizes,
             weeks=weeks,
-            coverage_at_most=float(bound.at_most(self.alpha, sizes, none)),
+            coverage_at_most=float(bound.band(self.alpha, sizes).most),
             mean_loss=None,
             watch_limit=min(1.0, sum(max(one.rate for one in end) for end in limits)) if all(limits) else None,
         )

@@ -81,7 +81,7 @@ def mean_loss(bound: Guarantee, limit: Fraction, sizes: Sequence[int], most: flo
 
 
 def _risk(bound: Guarantee, sizes: Sequence[int]) -> Callable[[int], Fraction]:
-    group, promise = bound.grouped_parts(sizes, STEPS)
+    group, promise = bound.grouped(sizes, STEPS)
 
     def risk(lost: int) -> Fraction:
         """Return what is promised if every row loses this many steps."""

@@ -39,8 +39,8 @@ from fedconformal.calibration.membership import (
     read_sites,
     site_members,
 )
+from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.guarantees.by_class import name_of, to_classes
 from fedconformal.scores import Score
 
 
@@ -141,7 +141,7 @@ class Predictor(Document):
             words = f"to {listed(full)}, where labels are in every set; too few scores were seen there"
         else:
             lacking = np.flatnonzero(np.isinf(threshold)).tolist()
-            words = f"{to_classes(lacking, self.certificate.labels)} in every set; too few scores of them were seen"
+            words = f"{text.in_every_set(lacking, self.certificate.labels)}; too few scores of them were seen"
         warnings.warn(f"{start} {words}", InfeasibleWarning, stacklevel=3)
 
     def predict_set(
@@ -281,5 +281,5 @@ class Predictor(Document):
         sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
         return (
             f"Predictor({score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
-            f"{about.status}: {name_of(about.guarantee)} of {sites})"
+            f"{about.status}: {text.guarantee_name(about.guarantee)} of {sites})"
         )

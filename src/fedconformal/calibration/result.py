@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +16,6 @@ from fedconformal.calibration.certificate import (
     made_certificate,
     threshold_json,
 )
-from fedconformal.errors import InfeasibleWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.origin import all_joined
 from fedconformal.summaries.stack import Stack
@@ -51,15 +49,6 @@ class Calibration:
         return f"Calibration(threshold={self.certificate.limit_text}, {self.certificate.sentence()!r})"
 
 
-EVERY_LABEL = "every label is in every set"
-
-
-def warn_of_too_few(alpha: Fraction, lacking: str, *, so: str | None = EVERY_LABEL, stacklevel: int = 4) -> None:
-    """Warn that no finite threshold promises enough, and say what is lacking."""
-    cannot = f"alpha={float(alpha):g} cannot be promised from these scores"
-    warnings.warn(f"{cannot}, so {so}; {lacking}", InfeasibleWarning, stacklevel=stacklevel)
-
-
 def band_of(
     bound: Guarantee,
     alpha: Fraction,
@@ -71,12 +60,12 @@ def band_of(
 ) -> dict[str, Any]:
     """Say what a threshold promises: the target and the theorem's band, never the count that came out."""
     lowest, highest = coverage_of(bound, alpha, threshold, sizes, gaps, sure=sure)
-    rank, out_of = bound.rank(alpha, sizes) or (None, None)
+    band = bound.band(alpha, sizes, gaps)
     return {
         "threshold": threshold_json(threshold),
-        "rank": rank,
-        "rank_out_of": out_of,
-        "slack": float(bound.slack(gaps, sizes)),
+        "rank": band.rank,
+        "rank_out_of": band.out_of,
+        "slack": float(band.slack),
         "coverage_at_least": float(lowest),
         "coverage_at_most": float(highest),
     }
@@ -90,7 +79,7 @@ def coverage_of(
         return Fraction(0), Fraction(1)
     if threshold == math.inf:
         return Fraction(1), Fraction(1)
-    return bound.at_least(alpha, sizes), bound.at_most(alpha, sizes, gaps)
+    return bound.band(alpha, sizes, gaps)[:2]
 
 
 def certificate_of(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee, **found: Any) -> Certificate:

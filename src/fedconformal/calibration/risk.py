@@ -27,24 +27,15 @@ from fedconformal._base.names import as_line, shown
 from fedconformal.calibration.certificate import RiskRecord, site_names, threshold_json
 from fedconformal.calibration.result import Calibration, are_sure, certificate_of
 from fedconformal.calibration.risk_curve import RiskCurve
+from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import PAC, Guarantee
-from fedconformal.guarantees.guarantee import whole_type
-from fedconformal.guarantees.planning import feasible, shortfall
+from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
 from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
 from fedconformal.summaries.origin import Origin, as_bound
 from fedconformal.summaries.summary import Summary
 
-CONDITIONS = (
-    "The promise is for a limit, a bound and a grid of thresholds that were fixed beforehand. It says nothing of sites "
-    "that sent no summary or were left out."
-)
-CAVEAT = (
-    "This is a promise on the mean loss of the rows named above, at this threshold: a single row may lose more, and so "
-    "may a class, another group of rows, or a site that is not named by itself."
-)
-SAFE = "which never loses more than that nor than the last one"
 MOST_SAFE = 200
 CHUNK = 2**12
 
@@ -54,8 +45,7 @@ def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
     for summary in summaries:
         if not isinstance(summary, LossSummary):
             raise InputError(f"{summary.label} sent scores, not losses; pass alpha=, or use summarize_losses there")
-    if not guarantee.fractional:
-        guarantee.grouped_parts([], 1)
+    check_unit(guarantee)
     if may_rise(summaries[0].origin) and not isinstance(guarantee, PAC):
         raise InputError(
             f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
@@ -77,9 +67,9 @@ def by_risk(
     limit = as_limit(risk, curves[0].bound)
     safe = safe_action(origin, limit, safe)
     sizes = [n for summary in curves for n in summary.sizes]
-    group, promise = bound.grouped_parts(sizes, UNIT)
+    group, promise = bound.grouped(sizes, UNIT)
     promised = promise(_kept(curves, group, sizes))
-    risks = bound.tested([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised])
+    risks = bound.fixed_sequence([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised])
     curve = RiskCurve(curves[0].grid, tuple(risks))
     threshold = curve.threshold(limit)
     alpha = limit / most
@@ -91,13 +81,13 @@ def by_risk(
         curves,
         alpha,
         guarantee,
-        caveat=CAVEAT,
-        conditions=CONDITIONS,
+        caveat=text.LOSS_CAVEAT,
+        conditions=text.LOSSES.conditions,
         threshold=threshold_json(threshold),
         target=str(limit),
         rank=None,
         rank_out_of=None,
-        slack=float(bound.slack([curve.gap for curve in curves], sizes) / UNIT),
+        slack=float(bound.band(alpha, sizes, [curve.gap for curve in curves]).slack / UNIT),
         coverage_at_least=float(1 - alpha) if sure else 0.0,
         coverage_at_most=1.0,
         risk=risk_record(origin, limit, safe),
@@ -187,7 +177,5 @@ def warn_of_no_threshold(
 ) -> None:
     """Warn, and say why: too few rows, so that no loss at all would not be enough, or losses that are too large."""
     if not isinstance(bound, PAC) and not feasible(bound, alpha, sizes):
-        best = shortfall(bound, alpha, sizes, names).replace("scores", "rows")
-    then = f"take the safe action: {safe}" if safe else f"without a safe action, {SAFE}, nothing is promised"
-    text = f"risk={float(limit):g} cannot be promised at any threshold of the grid ({best}); {then}"
-    warnings.warn(text, InfeasibleWarning, stacklevel=stacklevel)
+        best = text.shortfall(bound, alpha, sizes, names, answers=text.LOSSES)
+    warnings.warn(text.no_threshold(limit, best, safe), InfeasibleWarning, stacklevel=stacklevel)

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import as_array
 from fedconformal.calibration.certificate import Certificate, RiskRecord, threshold_text
 from fedconformal.calibration.document import Document
-from fedconformal.calibration.risk import SAFE, as_limit, check_limit
+from fedconformal.calibration.risk import as_limit, check_limit
 from fedconformal.calibration.risk_curve import RiskCurve
+from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.losses import LossEvaluation, evaluate_losses
 from fedconformal.evaluation.mixture import shares_by_site
-from fedconformal.guarantees.by_class import name_of
 from fedconformal.losses.loss import Loss, described_loss
 
 
@@ -84,7 +84,7 @@ class RiskPredictor(Document):
         if threshold == math.inf:
             warnings.warn(
                 f"risk={float(limit):g} cannot be promised at any threshold of the grid; the best one promises "
-                f"{float(self.curve.least):.6g}; take a safe action, {SAFE}",
+                f"{float(self.curve.least):.6g}; take a safe action, {text.SAFE_ACTION}",
                 InfeasibleWarning,
                 stacklevel=2,
             )
@@ -142,5 +142,5 @@ class RiskPredictor(Document):
         sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
         return (
             f"RiskPredictor(risk={self.about.limit:g}, threshold={threshold_text(about.limit)}, "
-            f"{about.status}: {name_of(about.guarantee)} of {sites})"
+            f"{about.status}: {text.guarantee_name(about.guarantee)} of {sites})"
         )

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fedconformal.certificates import text
 from fedconformal.losses.loss import described_loss
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate, RiskRecord
+    from fedconformal.calibration.certificate import Certificate
 
 
 def promise_sentence(about: Certificate) -> str:
     """Say what is promised, or estimated, to whom."""
-    if about.risk is not None:
-        return _of_losses(about.risk, about)
-    verb = "hold" if about.status == "certified" else "are estimated to hold"
-    answers, truth = ("intervals", "value") if about.intervals else ("sets", "label")
-    return f"The {answers} {verb} the true {truth} with probability at least {1 - about.alpha:.10g} {about.promise}."
+    certified = about.status == "certified"
+    if about.risk is None:
+        answers = text.INTERVALS if about.intervals else text.SETS
+        return text.sentence(about.promise, about.alpha, answers, certified=certified)
+    risk, loss = about.risk, described_loss(about.risk.loss)
+    means = loss.means if loss else "The expected loss"
+    finite = about.threshold != "inf"
+    return text.loss_sentence(about.promise, risk.limit, means, risk.safe, finite=finite, certified=certified)
 
 
 def why_estimated(about: Certificate) -> str:
@@ -26,12 +30,3 @@ def why_estimated(about: Certificate) -> str:
     if about.trained:
         return "the model was trained on the sites that calibrated it, and a new site is not like them"
     return "a summary without bounds, such as tdigest, or an estimate can be off either way"
-
-
-def _of_losses(risk: RiskRecord, about: Certificate) -> str:
-    verb = "is" if about.status == "certified" else "is estimated to be"
-    if about.threshold != "inf":
-        loss = described_loss(risk.loss)
-        return f"{loss.means if loss else 'The expected loss'} {verb} at most {risk.limit:.10g} {about.promise}."
-    then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
-    return f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {about.promise}, {then}."

@@ -27,7 +27,7 @@ def two_ends(
 ) -> tuple[dict[str, Any], Callable[[], EndCurves]]:
     """Search for both ends, for the certificate and for the promise curve; `share` of alpha is the lower one's."""
     sizes, gaps = [n for summary in summaries for n in summary.sizes], [summary.gap for summary in summaries]
-    missed, each, sure = shares_of(alpha, share), bound.of_one_end(), are_sure(summaries)
+    missed, each, sure = shares_of(alpha, share), bound.bind((), sizes, "end"), are_sure(summaries)
     searches = [Search([summary.mirrored() for summary in summaries], each, sizes), Search(summaries, each, sizes)]
     found = [search.smallest(part) for search, part in zip(searches, missed, strict=True)]
     lower, upper = [
@@ -41,7 +41,7 @@ def two_ends(
         "coverage_at_least": float(least),
         "coverage_at_most": float(most),
     }
-    upper["target"] = str(each.at_least(missed[0], sizes) + each.at_least(missed[1], sizes) - 1)
+    upper["target"] = str(each.band(missed[0], sizes).least + each.band(missed[1], sizes).least - 1)
     upper["lower"] = LowerEnd(alpha=float(missed[0]), **lower)
 
     def curves() -> EndCurves:

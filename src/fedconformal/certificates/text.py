@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from fedconformal._base.names import shown
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall
+from fedconformal.scores import AnyScore, RegressionScore
 
 ClassNames = Sequence[str] | int | None
 """The names of the classes, their number, or neither."""
@@ -67,6 +68,11 @@ LOSSES = Answers(
     conditions=FIXED.format("a limit, a bound and a grid of thresholds that were"),
 )
 EVERY_LEVEL = " The predictive distribution holds for each level fixed beforehand, not for all at once."
+
+
+def answers_to(score: AnyScore | None) -> Answers:
+    """Return the words for the answers of a predictor with this score."""
+    return INTERVALS if isinstance(score, RegressionScore) else SETS
 
 
 def promise(guarantee: Guarantee, sites: Sequence[str]) -> str:
@@ -127,7 +133,9 @@ def _stratified_caveat(stratum: str) -> str:
 def sentence(promised: str, alpha: float, answers: Answers, *, certified: bool) -> str:
     """Return the promise on coverage in one sentence."""
     verb = "hold" if certified else "are estimated to hold"
-    return f"The {answers.plural} {verb} the true {answers.truth} with probability at least {1 - alpha:.10g} {promised}."
+    return (
+        f"The {answers.plural} {verb} the true {answers.truth} with probability at least {1 - alpha:.10g} {promised}."
+    )
 
 
 def loss_sentence(promised: str, limit: float, means: str, safe: str | None, *, finite: bool, certified: bool) -> str:

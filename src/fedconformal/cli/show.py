@@ -14,13 +14,13 @@ from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.calibration.document import read_document
 from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.certificates.text import guarantee_name
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy, precise
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.risk import describe_curves, describe_rule, shows_curves
 from fedconformal.cli.show_watch import SQLITE, describe_periods, describe_watch, is_periods
 from fedconformal.errors import InputError
-from fedconformal.guarantees.by_class import name_of
 from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
@@ -182,7 +182,7 @@ def _predictor(predictor: Any) -> Shown:
         "assumption": about.assumption,
         "caveat": about.caveat,
         "status": about.status,
-        "guarantee": name_of(about.guarantee),
+        "guarantee": guarantee_name(about.guarantee),
         "alpha": None if own else about.alpha,
         "threshold": about.limit_text,
         "threshold of each group": {one.group: one.threshold for one in about.groups or ()} or None,

@@ -12,17 +12,13 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.groups import ALL, NONE
 from fedconformal._base.names import name_key
+from fedconformal.certificates import text
 from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.by_class import class_called
-from fedconformal.guarantees.by_group import of_groups
-from fedconformal.guarantees.guarantee import MOST_SCORES
-from fedconformal.guarantees.luck import MissLimit
+from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
-
-NOT_KEPT = "the certificate does not keep how many calibration rows of each class a site has"
 
 
 class Rows(NamedTuple):
@@ -77,14 +73,14 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
     if not all(1 <= n <= MOST_SCORES for n in sizes):
         return Claims([], why_none="the certificate has sites with no scores, or with more than there can be")
     if certificate.class_scores is not None:
-        return _over_classes(certificate, alpha, rows, failure, why_none=guarantee.why_no_limit)
+        return _over_classes(certificate, alpha, rows, failure, why_none=text.why_no_bound(guarantee))
     bound = guarantee.bind(names, sizes)
-    if guarantee.kept is not guarantee:
+    if guarantee.inner is not guarantee:
         by = _by_class if certificate.groups is None else _by_group
         return by(certificate, bound, alpha, rows, failure, sites=len(sizes))
-    limits = certificate.miss_limits(bound, alpha, sizes, failure)
+    limits = certificate.miss_rate_bounds(bound, alpha, sizes, failure)
     if not limits:
-        return Claims([], why_none=bound.why_no_limit)
+        return Claims([], why_none=text.why_no_bound(bound))
     everything = limits[0].shares is None and limits[0].site is None
     if everything or rows.sites is None or len(set(names)) != len(sizes):
         # If each site is within its limit, any mixture is within the largest.
@@ -97,7 +93,7 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
 def _over_classes(certificate: Certificate, alpha: Fraction, rows: Rows, failure: float, *, why_none: str) -> Claims:
     """Weigh the rows by their classes; where a class looks the same everywhere, their sites do not matter."""
     bound, names, sizes = certificate.parties()
-    limits = bound.miss_limits(alpha, sizes, failure)
+    limits = bound.miss_rate_bounds(alpha, sizes, failure)
     if not limits:
         return Claims([], why_none=why_none)
     found = _by_site(limits, alpha, rows, classes_of(rows.labels, names), names, noun="class")
@@ -115,7 +111,7 @@ def classes_of(labels: Integers, names: Sequence[str]) -> NDArray[np.str_]:
 
 
 def _by_site(
-    limits: list[MissLimit],
+    limits: list[MissRateBound],
     alpha: Fraction,
     rows: Rows,
     owners: NDArray[Any],
@@ -142,7 +138,7 @@ def _by_site(
     return Claims(claims, without_rows=tuple(without), others=tuple(sorted(seen - wanted)))
 
 
-def _shares(limit: MissLimit, names: list[str]) -> dict[str, Fraction]:
+def _shares(limit: MissRateBound, names: list[str]) -> dict[str, Fraction]:
     if limit.site is not None:
         return {names[limit.site]: Fraction(1)}
     return dict(zip(names, limit.shares or (), strict=True))
@@ -152,26 +148,27 @@ def _by_class(
     certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
 ) -> Claims:
     if bound.sites_apart:
-        known = bound.why_no_limit != Guarantee.why_no_limit
-        return Claims([], why_none=bound.why_no_limit if known else NOT_KEPT, strata="class")
+        return Claims([], why_none=text.why_no_bound(bound, "class"), strata="class")
     held = {record.label: record.scores for record in certificate.classes or ()}
     present = np.unique(rows.labels).tolist()
     each = failure / len(present)
     claims, infeasible = [], []
     for label in sorted({*held, *present}):
         of_class = [held.get(label, 0), *[0] * (sites - 1)]  # where all weigh alike, only their sum counts
-        limits = bound.miss_limits(alpha, of_class, each)
+        limits = bound.miss_rate_bounds(alpha, of_class, each)
         if not limits:
-            return Claims([], why_none=bound.why_no_limit, strata="class")
+            return Claims([], why_none=text.why_no_bound(bound, "class"), strata="class")
         if limits[0].rate >= 1 or _is_infinite(certificate, alpha, label):
             infeasible.append(label)
         elif label in present:
             sample = rows.sample(np.flatnonzero(rows.labels == label), alike=sites == 1)
             claims.append(
-                Claim(f"class {class_called(label, certificate.labels)}", max(limits[0].rate, float(alpha)), sample)
+                Claim(
+                    f"class {text.class_called(label, certificate.labels)}", max(limits[0].rate, float(alpha)), sample
+                )
             )
     lacking = [label for label in held if label not in present and label not in infeasible]
-    without = [f"class {class_called(label, certificate.labels)}" for label in lacking]
+    without = [f"class {text.class_called(label, certificate.labels)}" for label in lacking]
     return Claims(claims, without_rows=tuple(without), in_every_set=tuple(infeasible), strata="class")
 
 
@@ -183,13 +180,13 @@ def _by_group(
     if rows.groups is None:
         return Claims([], why_none="the groups of the rows are not given")
     if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
-        return Claims([], why_none=of_groups(NOT_KEPT))
+        return Claims([], why_none=text.why_no_bound(bound, "group"))
     each = failure / len(rows.groups)
     claims, infeasible = [], []
     for record in records:
-        limits = bound.miss_limits(alpha, [record.scores, *[0] * (sites - 1)], each)
+        limits = bound.miss_rate_bounds(alpha, [record.scores, *[0] * (sites - 1)], each)
         if not limits:
-            return Claims([], why_none=of_groups(bound.why_no_limit))
+            return Claims([], why_none=text.why_no_bound(bound, "group"))
         if limits[0].rate >= 1 or (float(alpha) == certificate.alpha and record.threshold == "inf"):
             infeasible.append(record.group)
         elif record.group in rows.groups:

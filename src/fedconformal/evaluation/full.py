@@ -13,9 +13,8 @@ from fedconformal import scores
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, shares_of
 from fedconformal._base.names import listed, shown
-from fedconformal.guarantees.by_class import class_called, to_classes
-from fedconformal.guarantees.by_group import group_shortfall
-from fedconformal.guarantees.planning import feasible, shortfall, what_is_missing
+from fedconformal.certificates import text
+from fedconformal.guarantees.guarantee import feasible
 from fedconformal.scores import LAC, AnyScore, Score
 from fedconformal.summaries.origin import number_of
 
@@ -202,11 +201,9 @@ def _advice(score: Score | None, classes: int | None) -> str:
 def _shortfall(certificate: Certificate, alpha: Fraction, *, one_end: bool = False) -> str:
     """Say how many scores are missing, or what else keeps the threshold from being finite."""
     bound, names, sizes = certificate.parties()
-    bound = bound.of_one_end() if one_end else bound
+    bound = bound.bind(names, sizes, "end") if one_end else bound
     if not feasible(bound, alpha, sizes):
-        if certificate.class_scores is not None:
-            return what_is_missing(bound, alpha, sizes, names, classes=True)
-        return shortfall(bound, alpha, sizes, names)
+        return text.shortfall(bound, alpha, sizes, names, owner="site" if certificate.class_scores is None else "class")
     if dropped := (certificate.privacy or {}).get("dropped"):
         size = dict(zip(names, sizes, strict=True))
         lost = [f"{shown(one['site'])} ({size[one['site']] / sum(sizes):.3g} of the rows)" for one in dropped]
@@ -221,12 +218,12 @@ def _shortfall(certificate: Certificate, alpha: Fraction, *, one_end: bool = Fal
 def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> str:
     guarantee, names, sizes = certificate.terms()
     bound = guarantee.bind(names, sizes)
-    called = class_called(label, certificate.labels)
+    called = text.class_called(label, certificate.labels)
     seen = sum(record.scores for record in certificate.classes or () if record.label == label)
     of_class = [seen, *[0] * (len(sizes) - 1)]  # how many each site has is not on record
     if not seen or bound.sites_apart or feasible(bound, alpha, of_class):
         return f"class {called} has {seen} calibration scores, and more are needed"
-    return f"class {called}: {shortfall(bound, alpha, of_class, names)}"
+    return f"class {called}: {text.shortfall(bound, alpha, of_class, names, stratum='class')}"
 
 
 def _by_group(certificate: Certificate, limit: Floats, alpha: Fraction) -> str | None:
@@ -240,7 +237,7 @@ def _by_group(certificate: Certificate, limit: Floats, alpha: Fraction) -> str |
     bound, of_group = guarantee.bind(names, sizes), [few[0].scores, *[0] * (len(sizes) - 1)]
     needed = f"{few[0].group} has {few[0].scores} calibration scores, and more are needed"
     if not (guarantee.by_class or bound.sites_apart or feasible(bound, alpha, of_group)):
-        needed = f"{few[0].group}: {group_shortfall(bound, alpha, of_group, names)}"
+        needed = f"{few[0].group}: {text.shortfall(bound, alpha, of_group, names, stratum='group')}"
     said = f"cannot be promised to {listed([one.group for one in few])}, where {every} in every set; {needed}"
     return f"alpha={float(alpha):g} {said}{_lost(certificate)}"
 
@@ -262,13 +259,13 @@ def _by_class(
     parts = []
     if few := np.flatnonzero(np.isinf(limit)).tolist():
         parts.append(
-            f"alpha={float(alpha):g} cannot be promised {to_classes(few, certificate.labels)} in every set; "
+            f"alpha={float(alpha):g} cannot be promised {text.in_every_set(few, certificate.labels)}; "
             f"{_class_shortfall(certificate, alpha, few[0])}{_lost(certificate)}"
         )
     if score is not None and classes is not None:
         full = np.flatnonzero(np.isfinite(limit) & (limit >= _least_full(score, classes))).tolist()
         if full:
-            named = to_classes(full, certificate.labels).removeprefix("to ").replace(", which", "")
+            named = f"{text.the_classes(full, certificate.labels)} {'is' if len(full) == 1 else 'are'}"
             most = f"as no label can score more than its threshold ({score.name}, {classes} labels)"
             parts.append(f"{named} in every set, {most}; {_score_helps(score, classes)}")
     return "; ".join(parts) or None

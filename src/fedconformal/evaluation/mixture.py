@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key, shown
+from fedconformal.certificates import text
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import FCP, PAC, Mixture, OneSite
-from fedconformal.guarantees.by_class import name_of
-from fedconformal.guarantees.mixture import capped_words
+from fedconformal.guarantees.mixture import in_proportion
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -68,7 +68,7 @@ def reweighted(
     over_classes = certificate.class_scores is not None
     found = certified_shares(certificate) if over_classes else certified_mixture(certificate)
     if found is None:
-        return Reweighted(why_not=f"the guarantee {name_of(certificate.guarantee)} names no single one")
+        return Reweighted(why_not=f"the guarantee {text.guarantee_name(certificate.guarantee)} names no single one")
     weights, words = found
     sites = [name_key(site) for used in certificate.summaries for site in used.sites]
     certified = certificate.parties()[1] if over_classes else sites
@@ -98,10 +98,10 @@ def reweighted(
 def certified_mixture(certificate: Certificate) -> tuple[list[Fraction], str] | None:
     """Return the weight of every site and the weights in words; None if no single mixture is promised."""
     guarantee, names, sizes = certificate.terms()
-    kept = guarantee.kept
+    kept = guarantee.inner
     bound = kept.bind(names, sizes)  # says so if they do not fit
     if isinstance(kept, Mixture):
-        words = {"rows": f"in proportion to {capped_words(kept.most_scores)}", "uniform": "each site equally likely"}
+        words = {"rows": in_proportion(kept.most_scores), "uniform": "each site equally likely"}
         named = words[kept.weights] if isinstance(kept.weights, str) else "with the given weights"
         return _shares(kept.parts(sizes)), named
     if isinstance(kept, FCP):

@@ -1,8 +1,8 @@
 """Does the promise still hold? A test on rows with known labels, and its answer in words.
 
 What is tested is that the sets miss at most a_b of the mixture that was promised coverage: alpha, and what an unlucky
-calibration explains but for a share b = .025 of the draws (`guarantees/luck.py`). The test itself errs in a share of
-.025 at the most. So a predictor that keeps its promise is found to be below it in at most .05 of all calibrations,
+calibration explains but for a share b = .025 of the draws (`guarantees/miss_rate_bounds.py`). The test errs in a share
+of .025 at most. So a predictor that keeps its promise is found to be below it in at most .05 of all calibrations,
 if calibration rows and test rows are independent. Testing against alpha itself raises five times as many false alarms.
 
 Where every site, class or group is promised coverage by itself, each is tested at an equal part of both shares
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from fedconformal.certificates import text
 from fedconformal.evaluation.claims import Claim, Claims, Rows, claims_of
 from fedconformal.evaluation.mixture import listed
-from fedconformal.guarantees.by_class import to_classes
 from fedconformal.summaries.origin import has_expired
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
     if found.others:
         notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
     if found.in_every_set:
-        notes.append(f"Nothing is promised {to_classes(found.in_every_set, certificate.labels)} in every set.")
+        notes.append(f"Nothing is promised {text.in_every_set(found.in_every_set, certificate.labels)}.")
     if found.full_groups:
         notes.append(f"Nothing is promised to {listed(found.full_groups)}, where every label is in every set.")
     return notes

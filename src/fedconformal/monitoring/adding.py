@@ -11,8 +11,8 @@ import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
 from fedconformal._base.names import shown
+from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
-from fedconformal.guarantees.by_class import Names, class_called
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.changes import LABELLED, UNLABELLED, Changes
 from fedconformal.monitoring.places import Places
@@ -146,7 +146,7 @@ class Happening:
         *,
         kind: Kind,
         width: int,
-        labels: Names,
+        labels: ClassNames,
     ) -> int:
         """Move all streams, tallies and detectors on; return how many rows have no scores to look for changes in."""
         none, values = np.zeros(len(self.cells)), np.array(self.outcomes.values)

@@ -29,10 +29,11 @@ import numpy as np
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.groups import ALL
 from fedconformal._base.names import listed, name_key, shown
+from fedconformal.certificates import text
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC
-from fedconformal.guarantees.by_class import class_called
-from fedconformal.guarantees.luck import MissLimit, rounded_up, shares_limit
+from fedconformal.guarantees.guarantee import MissRateBound
+from fedconformal.guarantees.miss_rate_bounds import rounded_up, shares_bound
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
@@ -134,7 +135,7 @@ def _promised(predictor: Document, failure: float) -> Limits:
     """Return the limits for rows of all sites."""
     about, alpha = predictor.certificate, as_alpha(predictor.certificate.alpha)
     guarantee, _, _ = about.terms()
-    if guarantee.kept is not guarantee:
+    if guarantee.inner is not guarantee:
         return (_by_class if about.groups is None else _by_group)(about, alpha, failure)
     bound, names, sizes = about.parties()
     limits = _of_parties(about, bound, alpha, sizes, failure)
@@ -168,10 +169,10 @@ def _usable(rate: float, alpha: Fraction) -> float:
 
 def _of_parties(
     about: Certificate, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float
-) -> list[MissLimit]:
-    limits = about.miss_limits(bound, alpha, sizes, failure)
+) -> list[MissRateBound]:
+    limits = about.miss_rate_bounds(bound, alpha, sizes, failure)
     if not limits:
-        raise _none(bound.why_no_limit)
+        raise _none(text.why_no_bound(bound))
     if about.risk is None:
         return limits
     if isinstance(bound, PAC):  # whatever the losses are, but no more rarely than was promised
@@ -180,18 +181,18 @@ def _of_parties(
                 f"this promise on losses fails for a share of {bound.failure:g} of calibrations, which is more than "
                 f"the failure {failure:g}; take {bound.failure:g} or more, or state a limit by hand"
             )
-        return [MissLimit(float(alpha), limits[0].shares)]
+        return [MissRateBound(float(alpha), limits[0].shares)]
     if about.risk.rising:
         raise _none("its loss may rise along the grid")
     each = failure / len(limits)
     return [one._replace(rate=_of_losses(one, alpha, sizes, each)) for one in limits]
 
 
-def _of_losses(limit: MissLimit, alpha: Fraction, sizes: Sequence[int], failure: float) -> float:
+def _of_losses(limit: MissRateBound, alpha: Fraction, sizes: Sequence[int], failure: float) -> float:
     if limit.shares is not None:
-        return shares_limit(alpha, sizes, limit.shares, failure)
+        return shares_bound(alpha, sizes, limit.shares, failure)
     size = sum(sizes) if limit.site is None else sizes[limit.site]
-    return shares_limit(alpha, [size], [Fraction(1)], failure)
+    return shares_bound(alpha, [size], [Fraction(1)], failure)
 
 
 def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
@@ -199,17 +200,17 @@ def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
     guarantee, sites, sizes = about.terms()
     bound, records = guarantee.bind(sites, sizes), about.classes or []
     if bound.sites_apart:
-        raise _none("the certificate does not keep how many calibration rows of each class a site has")
+        raise _none(text.why_no_bound(bound, "class"))
     each, found = failure / max(1, len(records)), {}
     for record in records:
-        limits = bound.miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
+        limits = bound.miss_rate_bounds(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
         if not limits:
-            raise _none(bound.why_no_limit)
+            raise _none(text.why_no_bound(bound))
         if record.threshold != "inf" and limits[0].rate < 1:
             found[record.label] = max(limits[0].rate, float(alpha))
     lacking = [one.label for one in records if one.threshold != "inf" and one.label not in found]
     if not found or lacking:
-        named = class_called(lacking[0], about.labels) if lacking else "every class"
+        named = text.class_called(lacking[0], about.labels) if lacking else "every class"
         raise _none(f"there are too few calibration scores of {named} for one below 1")
     return Limits(rate=max(found.values()), basis=OF_CLASSES, failure=failure, classes=found)
 
@@ -218,12 +219,12 @@ def _by_group(about: Certificate, alpha: Fraction, failure: float) -> Limits:
     guarantee, sites, sizes = about.terms()
     bound, records = guarantee.bind(sites, sizes), about.groups or []
     if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
-        raise _none("the certificate does not keep how many calibration rows of each group a site has")
+        raise _none(text.why_no_bound(bound, "group"))
     each, found = failure / len(records), {}
     for record in records:
-        limits = bound.miss_limits(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
+        limits = bound.miss_rate_bounds(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
         if not limits:
-            raise _none(bound.why_no_limit)
+            raise _none(text.why_no_bound(bound))
         if record.threshold != "inf" and limits[0].rate < 1:
             found[record.group] = max(limits[0].rate, float(alpha))
     if ALL not in found:
@@ -251,7 +252,7 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
         return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.sites)
     if about.sites == 1:
         return _promised(predictor, failure)
-    if guarantee.kept is guarantee and about.class_scores is None:
+    if guarantee.inner is guarantee and about.class_scores is None:
         bound, _, sizes = about.parties()
         for one in _of_parties(about, bound, alpha, sizes, failure):
             if one.site == keys.index(name):

@@ -23,8 +23,8 @@ from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.names import as_name, shown
 from fedconformal.calibration.document import Document, read_document
 from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.certificates.text import class_called
 from fedconformal.errors import InputError
-from fedconformal.guarantees.by_class import class_called
 from fedconformal.monitoring import reporting, schema
 from fedconformal.monitoring.adding import DAY, THERE, Happening, Progress, insert, settle, unseen
 from fedconformal.monitoring.changes import LABELLED, Changes

@@ -26,7 +26,8 @@ from fedconformal.calibration.certificate import (
 )
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.curve import PromiseCurve, in_units
-from fedconformal.calibration.result import EVERY_LABEL, Calibration
+from fedconformal.calibration.result import Calibration
+from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import Guarantee
@@ -69,9 +70,9 @@ def plans_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterat
     """
     for failure in FAILURES:
         least = 1 - (1 - alpha) / (1 - failure)
-        rank = guarantee.rank(least, sizes) if least > 0 else None
-        if rank is not None:
-            yield Plan(rank=rank[0], covered=guarantee.at_least(least, sizes), failure=failure)
+        band = guarantee.band(least, sizes) if least > 0 else None
+        if band is not None and band.rank is not None:
+            yield Plan(rank=band.rank, covered=band.least, failure=failure)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -159,7 +160,7 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     if claim.plan is None:
         scores = sum(sum(record.sizes) for record in inputs.records)
-        so = lacks_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else EVERY_LABEL
+        so = lacks_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else text.SETS.uninformative
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
             f"epsilon={float(claim.epsilon):g}, so {so}; "
@@ -172,8 +173,8 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
         claim.promised,
         inputs,
         status="estimated" if estimated else "certified",
-        promise=guarantee.promise(site_names(inputs.records)) + ", and over the noise of the release",
-        caveat=guarantee.caveat + caveat,
+        promise=text.promise(guarantee, site_names(inputs.records)) + ", and over the noise of the release",
+        caveat=text.caveat(guarantee, text.answers_to(inputs.origin.score)) + caveat,
         target=str(1 - alpha),
         rank=None,
         rank_out_of=None,

@@ -14,6 +14,7 @@ import numpy as np
 from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.replaced import is_watched
+from fedconformal.certificates import text
 from fedconformal.evaluation import AnyEvaluation, Evaluation, Verdict
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
@@ -88,7 +89,7 @@ def _promised(about: Certificate, names: Sequence[str]) -> tuple[str, list[str]]
     if about.status != "certified":
         return "Nothing", [f"The lists aim to hold the right answer in {wanted} of new cases. {why_estimated(about)}"]
     guarantee, sites, _ = about.terms()
-    whom = guarantee.plainly(sites)
+    whom = text.lay_description(guarantee, sites)
     texts = [f"The list of answers holds the right one in at least {wanted} of {whom}."]
     if about.groups is not None:
         left = [one.group for one, own in zip(about.groups, infinite, strict=True) if np.any(own)]

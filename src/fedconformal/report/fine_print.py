@@ -8,8 +8,8 @@ from html import escape
 
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import Certificate, RiskRecord
+from fedconformal.certificates.text import guarantee_name
 from fedconformal.evaluation import AnyEvaluation
-from fedconformal.guarantees.by_class import name_of
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS
 from fedconformal.report.html import shortened, soft, table
@@ -98,7 +98,7 @@ def _before(about: Certificate) -> dict[str, str]:
 def _facts(about: Certificate, score: str) -> str:
     facts = {
         "status": about.status,
-        "guarantee": name_of(about.guarantee),
+        "guarantee": guarantee_name(about.guarantee),
         "threshold": about.limit_text,
         **(_of_scores(about, score) if about.risk is None else _of_losses(about.risk, score)),
         "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",

@@ -14,6 +14,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal.calibration.certificate import Certificate, remarks
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.certificates import text
 from fedconformal.evaluation import IntervalEvaluation, IntervalGroup, why_full
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.regression import infinite_words
@@ -101,7 +102,7 @@ def _promised(about: Certificate) -> tuple[str, list[str]]:
     if about.status != "certified":
         return "Nothing", [f"The intervals aim to hold the true value in {wanted} of new cases. {why_estimated(about)}"]
     guarantee, sites, _ = about.terms()
-    texts = [f"The interval holds the true value in at least {wanted} of {guarantee.plainly(sites)}."]
+    texts = [f"The interval holds the true value in at least {wanted} of {text.lay_description(guarantee, sites)}."]
     if _endless(about).any():
         texts.append("The intervals have one end only: there are too few calibration cases for the other.")
     if has_expired(about.expires):

@@ -10,6 +10,7 @@ from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.certificate import remarks, threshold_text
 from fedconformal.calibration.replaced import is_watched
 from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.certificates import text
 from fedconformal.evaluation.losses import LossEvaluation, LossGroup
 from fedconformal.guarantees import PAC
 from fedconformal.report.board import to_promise
@@ -48,7 +49,8 @@ def _board(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[s
     about, limit = rule.about, f"{rule.about.limit:.4g}"
     chosen = rule.certificate.limit
     what = rule.loss.means.removesuffix(",") if rule.loss else "The expected loss"
-    whom = rule.certificate.terms()[0].plainly([])
+    guarantee, names, _ = rule.certificate.terms()
+    whom = text.lay_description(guarantee, names)
     if chosen == math.inf:
         yield answer("What is promised", "Nothing", [f"No threshold of the grid keeps the limit {limit}."])
         safe = about.safe or "there is none, so nothing is promised"

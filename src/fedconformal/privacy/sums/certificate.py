@@ -10,9 +10,9 @@ from typing import Any
 from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json, warn_of_sites
 from fedconformal.calibration.choose import predictor_of
 from fedconformal.calibration.result import Calibration
-from fedconformal.calibration.risk import CAVEAT as RISK_CAVEAT
-from fedconformal.calibration.risk import CONDITIONS, risk_record, safe_action, warn_of_no_threshold
+from fedconformal.calibration.risk import risk_record, safe_action, warn_of_no_threshold
 from fedconformal.calibration.risk_curve import RiskCurve
+from fedconformal.certificates import text
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
@@ -79,10 +79,10 @@ def certified(state: CoordinatorState) -> Any:
         return _of_losses(state, inputs, played, caveat)
     finite = threshold < math.inf
     whole = _is_whole(state, rounds)
-    lowest = bound.at_least(alpha, sizes) if finite else Fraction(1)
+    band = bound.band(alpha, sizes)
+    lowest = band.least if finite else Fraction(1)
     sure = not state.origin.estimated and not (state.origin.trained and bound.untrained)
-    highest = bound.at_most(alpha, sizes, [0] * len(sizes)) if finite and whole else Fraction(1)
-    rank, out_of = bound.rank(alpha, sizes) or (None, None)
+    highest = band.most if finite and whole else Fraction(1)
     seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
     played["precision"] = _precision(state, rounds) | {"reach": 2.0**rounds.exponent}
     return certify(
@@ -90,13 +90,13 @@ def certified(state: CoordinatorState) -> Any:
         lowest,
         inputs,
         status="certified" if sure else "estimated",
-        caveat=bound.caveat
+        caveat=text.caveat(bound, text.answers_to(state.origin.score))
         + (HIDDEN if rounds.alike else APART)
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
         + caveat,
-        target=str(bound.at_least(alpha, sizes)),
-        rank=rank,
-        rank_out_of=out_of,
+        target=str(band.least),
+        rank=band.rank,
+        rank_out_of=band.out_of,
         slack=0.0 if whole else 1.0,
         coverage_at_least=float(lowest) if sure else 0.0,
         coverage_at_most=float(highest),
@@ -150,12 +150,12 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
         alpha=float(session.alpha),
         threshold=threshold_json(threshold),
         status="estimated" if estimated else "certified",
-        caveat=RISK_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
-        conditions=CONDITIONS,
+        caveat=text.LOSS_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
+        conditions=text.LOSSES.conditions,
         target=str(limit),
         rank=None,
         rank_out_of=None,
-        slack=float(bound.slack([1] * len(sizes), sizes) / UNIT) if whole else 1.0,
+        slack=float(bound.band(session.alpha, sizes, [1] * len(sizes)).slack / UNIT) if whole else 1.0,
         coverage_at_least=float(1 - session.alpha) if sure else 0.0,
         coverage_at_most=1.0,
         risk=risk_record(origin, limit, safe),

@@ -21,11 +21,11 @@ from fedconformal._base.float_bits import Keys
 from fedconformal.calibration.risk import as_limit, may_rise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.guarantee import Counts, whole_type
+from fedconformal.guarantees.guarantee import Counts, check_unit, whole_type
 from fedconformal.guarantees.learn_then_test import LearnThenTest
 from fedconformal.privacy.sums.messages import Invite, Losses
 from fedconformal.privacy.sums.radix import LEAST, Counted, Rounds, Search
-from fedconformal.privacy.sums.wanted import WeightedSum, summable
+from fedconformal.privacy.sums.wanted import SumTarget, summable
 from fedconformal.summaries import Origin
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
 
@@ -55,7 +55,7 @@ class LossRounds(Rounds):
         """Add up what the rows of a site keep more in each part of the thresholds that start with the digits found.
 
         >>> grid = np.arange(4.0).tobytes()
-        >>> rounds = LossRounds((1, 1), WeightedSum(weights=(UNIT,), target=UNIT, most=2 * UNIT), grid=grid)
+        >>> rounds = LossRounds((1, 1), SumTarget(weights=(UNIT,), target=UNIT, most=2 * UNIT), grid=grid)
         >>> rounds.histogram(Search(1, 1), np.array([5, 0, 2, 7], dtype=np.uint64), 0)
         array([2, 7], dtype=uint32)
         """
@@ -105,7 +105,7 @@ def loss_rounds(invite: Invite, guarantee: Guarantee, sizes: Counts) -> LossRoun
         raise InputError("the session is not for losses")
     limit, rows = limit_of(terms), sum(sizes)
     target = kept_needed(guarantee, sizes, limit / Fraction(terms.bound)) if rows else 1
-    wanted = WeightedSum(weights=(UNIT,) * len(sizes), target=target, most=max(1, rows * UNIT))
+    wanted = SumTarget(weights=(UNIT,) * len(sizes), target=target, most=max(1, rows * UNIT))
     return LossRounds(tuple(invite.widths), wanted, invite.least, grid=terms.grid)
 
 
@@ -119,7 +119,7 @@ def kept_needed(guarantee: Guarantee, sizes: Counts, share: Fraction) -> int:
     16.0
     """
     check_losses(guarantee)
-    group, promise = guarantee.grouped_parts(sizes, UNIT)
+    group, promise = guarantee.grouped(sizes, UNIT)
     if group is not None and group.max() > 0:
         raise InputError(f"{guarantee.name} weighs the sites' losses differently, and one sum over all does not tell")
     low, high = -1, sum(sizes) * UNIT + 1
@@ -135,8 +135,7 @@ def check_losses(guarantee: Guarantee) -> None:
     summable(guarantee)
     if isinstance(guarantee, LearnThenTest):
         raise InputError("learn-then-test needs the losses at every threshold, and sums show a few; use pac")
-    if not guarantee.fractional:
-        guarantee.grouped_parts([], 1)
+    check_unit(guarantee)
 
 
 def check_terms(origin: Origin, terms: Losses | None, label: str) -> None:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
 from fedconformal.errors import InputError
 from fedconformal.privacy.sums import scale
-from fedconformal.privacy.sums.wanted import WeightedSum
+from fedconformal.privacy.sums.wanted import SumTarget
 
 EXACT = (4,) * 16
 BYTES = (8,) * 8
@@ -76,7 +76,7 @@ class Rounds:
     """How many bits each round settles, and in which words sums are kept."""
 
     widths: tuple[int, ...]
-    wanted: WeightedSum
+    wanted: SumTarget
     least: int | None = None
     """Cells of `scale` with fewer rows are split in fewer parts; None if the digits are those of the float itself."""
     exponent: int = 0
@@ -107,7 +107,7 @@ class Rounds:
     def extends(self, before: Search | None, after: Search) -> bool:
         """Tell whether a question is the first one, or asks for a cell of the one before it.
 
-        >>> rounds = Rounds((3, 3), WeightedSum(weights=(1,), target=2, most=3))
+        >>> rounds = Rounds((3, 3), SumTarget(weights=(1,), target=2, most=3))
         >>> (
         ...     rounds.extends(None, Search()),
         ...     rounds.extends(Search(), Search(1, 7)),
@@ -143,7 +143,7 @@ class Rounds:
         """Count the next digit of the scores that start with the digits found, at the site with this number.
 
         >>> from fedconformal._base.float_bits import keys_of
-        >>> rounds = Rounds((1, 4), WeightedSum(weights=(1,), target=2, most=3))
+        >>> rounds = Rounds((1, 4), SumTarget(weights=(1,), target=2, most=3))
         >>> rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 2.0])), index=0)  # one negative, two are not
         array([1, 2], dtype=uint32)
         """
@@ -193,7 +193,7 @@ class Rounds:
     def stopped(self, search: Search) -> Search:
         """Stop at the cell that was found so far.
 
-        >>> rounds = Rounds((3, 3), WeightedSum(weights=(1,), target=2, most=3), least=50)
+        >>> rounds = Rounds((3, 3), SumTarget(weights=(1,), target=2, most=3), least=50)
         >>> rounds.stopped(Search(1, 3, below=1)).answer  # of eight parts of the scale, the one that ends at 1/2
         0.5
         """

@@ -37,7 +37,7 @@ from fedconformal.privacy.sums.messages import (
 )
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
 from fedconformal.privacy.sums.radix import Rounds
-from fedconformal.privacy.sums.wanted import WeightedSum, summable, weighted_sum
+from fedconformal.privacy.sums.wanted import SumTarget, summable, weighted_sum
 from fedconformal.summaries import Origin
 from fedconformal.summaries.summary import origin_of
 
@@ -242,5 +242,5 @@ def guarantee_of(invite: Invite) -> Guarantee:
         as_grid(invite.grid)
         check_alike(found)
     else:
-        Rounds(tuple(invite.widths), WeightedSum(weights=(1,), target=1, most=1), invite.least)
+        Rounds(tuple(invite.widths), SumTarget(weights=(1,), target=1, most=1), invite.least)
     return summable(found)

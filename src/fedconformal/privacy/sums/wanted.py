@@ -23,7 +23,7 @@ MOST_SIZES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeightedSum:
+class SumTarget:
     """The threshold is the smallest q at which sum w_k m_k(q) reaches the target; all of them whole numbers."""
 
     weights: tuple[int, ...]
@@ -42,17 +42,17 @@ def summable(guarantee: Guarantee) -> Guarantee:
     )
 
 
-def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> WeightedSum:
+def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> SumTarget:
     """Write a guarantee as a weighted sum, or refuse.
 
     >>> weighted_sum(Mixture(), Fraction(1, 10), [10, 20])
-    WeightedSum(weights=(1, 1), target=28, most=30)
+    SumTarget(weights=(1, 1), target=28, most=30)
     >>> weighted_sum(NewSite(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
-    WeightedSum(weights=(2, 1), target=3, most=4)
+    SumTarget(weights=(2, 1), target=3, most=4)
     """
-    rank = summable(guarantee).rank(alpha, sizes)
-    if rank is not None:
-        return WeightedSum(weights=(1,) * len(sizes), target=rank[0], most=sum(sizes))
+    if not summable(guarantee).sites_apart:
+        rank = guarantee.band(alpha, sizes).rank or 0
+        return SumTarget(weights=(1,) * len(sizes), target=rank, most=sum(sizes))
     different = len(set(sizes))
     if different > MOST_SIZES:  # their common denominator has a word or so for each
         raise InputError(
@@ -62,14 +62,14 @@ def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Weight
     return _whole([Fraction(weight, whole) for weight in weights or ()], 1 - alpha + Fraction(price, whole), sizes)
 
 
-def _whole(worth: Sequence[Fraction], target: Fraction, sizes: Counts) -> WeightedSum:
+def _whole(worth: Sequence[Fraction], target: Fraction, sizes: Counts) -> SumTarget:
     """Go over to whole numbers: exactly if these are not too large, else rounded to the safe side."""
     scale = math.lcm(*(w.denominator for w in worth))
     if scale * sum(w * n for w, n in zip(worth, sizes, strict=True)) >= MOST:
         scale = MOST  # sum w_k n_k is one at most
     weights = tuple(math.floor(w * scale) for w in worth)
     common = math.gcd(*weights) or 1
-    return WeightedSum(
+    return SumTarget(
         weights=tuple(w // common for w in weights),
         target=math.ceil(target * scale / common),
         most=sum(w // common * n for w, n in zip(weights, sizes, strict=True)),

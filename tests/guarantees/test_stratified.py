@@ -12,9 +12,10 @@ import pytest
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal.guarantees.planning import feasible, missing, missing_sites, shortfall
-from fedconformal.guarantees.worst_case import WorstClassShare
-from tests.contracts.tools import SITES, guarantee_examples, refused, strata_examples
+from fedconformal.certificates import text
+from fedconformal.certificates.text import shortfall
+from fedconformal.guarantees.guarantee import Shortfall, feasible
+from tests.contracts.tools import SITES, guarantee_examples, promised_many, refused, strata_examples
 from tests.guarantees.plain_fractions import in_class
 
 TOTALS = [30, 12, 5]
@@ -39,7 +40,7 @@ def of_set(*corners: list[Fraction]) -> Fraction:
 
 
 def promised(guarantee: fc.Guarantee) -> Fraction:
-    return guarantee.bind(SITES, TOTALS).in_class(TOTALS).promised(COUNTS, CLASS_SIZES)
+    return guarantee.bind(SITES, TOTALS).bind((), TOTALS, "class").promised(COUNTS, CLASS_SIZES)
 
 
 THIRD = [Fraction(1, 3)] * 3
@@ -78,10 +79,10 @@ def test_the_price_is_that_of_all_sites_and_not_of_the_holders() -> None:
 
 def test_a_site_without_rows_may_hold_nothing_but_the_class() -> None:
     """A third of the test rows is from it, none of which is covered for sure."""
-    bound = fc.Mixture(weights="uniform").in_class([30, 12, 0])
+    bound = fc.Mixture(weights="uniform").bind((), [30, 12, 0], "class")
     top = Fraction(8, 3 * 30) + Fraction(3, 3 * 12) - Fraction(1, 3 * 12)
     assert bound.promised([8, 3, 0], [9, 6, 0]) == top / (Fraction(9, 3 * 30) + Fraction(6, 3 * 12) + Fraction(1, 3))
-    worst = fc.WorstCase(box=(0.2, 1)).in_class([30, 12, 0])
+    worst = fc.WorstCase(box=(0.2, 1)).bind((), [30, 12, 0], "class")
     corner = [Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)]  # as much as the box allows on the site without rows
     top = corner[0] * 8 / 30 + corner[1] * 3 / 12 - Fraction(3, 5 * 12)
     share = top / (corner[0] * 9 / 30 + corner[1] * 6 / 12 + corner[2])
@@ -90,8 +91,8 @@ def test_a_site_without_rows_may_hold_nothing_but_the_class() -> None:
 
 def test_a_class_by_itself_is_promised_no_more_than_asked_for() -> None:
     """How many rows it has is a part of the draw: 10 of 11 is not what 0.9 becomes."""
-    assert fc.Mixture().in_class(TOTALS).at_least(Fraction(1, 10), [5, 6, 0]) == Fraction(9, 10)
-    assert fc.Mixture().at_least(Fraction(1, 10), [5, 6]) == Fraction(10, 11)
+    assert fc.Mixture().bind((), TOTALS, "class").band(Fraction(1, 10), [5, 6, 0]).least == Fraction(9, 10)
+    assert fc.Mixture().band(Fraction(1, 10), [5, 6]).least == Fraction(10, 11)
 
 
 @pytest.mark.parametrize(
@@ -127,30 +128,30 @@ def test_the_worst_share_over_a_set_is_at_a_corner(guarantee: fc.Guarantee, corn
 @pytest.mark.parametrize("guarantee", [fc.WorstCase(), fc.WorstCase(total_variation=1), fc.WorstCase(box=(0, 1))])
 def test_a_share_without_a_rest_is_promised_in_full(guarantee: fc.Guarantee) -> None:
     """Nine scores of a class at each site are just enough for 0.9, which one unit less would not be."""
-    assert guarantee.in_class(TOTALS).promised([9, 9, 9], [9, 9, 9]) == Fraction(9, 10)
+    assert guarantee.bind((), TOTALS, "class").promised([9, 9, 9], [9, 9, 9]) == Fraction(9, 10)
 
 
 def test_what_summaries_leave_open_costs_no_more_than_is_said() -> None:
     """Four sites of five rows, any share up to 0.3: a row weighs 0.06, less than 1/6 of the stand-ins."""
-    bound = fc.WorstCase(box=(0.2, 0.3)).in_class([5] * 4)
+    bound = fc.WorstCase(box=(0.2, 0.3)).bind((), [5] * 4, "class")
     full, less = bound.promised([5] * 4, [5] * 4), bound.promised([4] * 4, [5] * 4)
-    assert full - less == bound.slack([1] * 4, [5] * 4) == Fraction(1, 5)
+    assert full - less == bound.band(Fraction(1, 10), [5] * 4, [1] * 4).slack == Fraction(1, 5)
 
 
 @pytest.mark.parametrize("guarantee", strata_examples(), ids=repr)
 def test_promises_rise_with_the_counts_and_stay_below_one(guarantee: fc.Guarantee) -> None:
-    bound = guarantee.bind(SITES, TOTALS).in_class(TOTALS)
+    bound = guarantee.bind(SITES, TOTALS).bind((), TOTALS, "class")
     rng = np.random.default_rng(3)
     for _ in range(20):
         sizes = [int(rng.integers(0, n + 1)) for n in TOTALS]
         sizes[1] = max(sizes[1], 1)
         high = np.array([int(rng.integers(0, n + 1)) for n in sizes])
         low = np.maximum(high - rng.integers(0, 3, size=3), 0)
-        columns = bound.promised_many(np.stack([low, high], axis=1), sizes)
+        columns = promised_many(bound, np.stack([low, high], axis=1), sizes)
         assert columns == [bound.promised(low.tolist(), sizes), bound.promised(high.tolist(), sizes)]
         assert 0 <= columns[0] <= columns[1] < 1
-        assert 0 <= bound.slack([0, 1, 0], sizes) <= 1
-        assert bound.at_most(Fraction(1, 10), sizes, [0, 0, 0]) <= 1
+        assert 0 <= bound.band(Fraction(1, 10), sizes, [0, 1, 0]).slack <= 1
+        assert bound.band(Fraction(1, 10), sizes).most <= 1
 
 
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
@@ -158,24 +159,24 @@ def test_it_is_rebuilt_from_its_description(guarantee: fc.Guarantee) -> None:
     wrapped = fc.ByClass(guarantee)
     assert registry.build(wrapped.to_dict(), fc.Guarantee) == wrapped
     assert registry.build(guarantee.to_dict(), fc.Guarantee) == guarantee
-    assert "given the true label" in wrapped.promise(SITES)
-    assert wrapped.assumption
+    assert "given the true label" in text.promise(wrapped, SITES)
+    assert text.assumption(wrapped, SITES).endswith(guarantee.patients)
 
 
 def test_what_is_missing_is_enough() -> None:
     alpha = Fraction(1, 10)
-    share = fc.Mixture().in_class(TOTALS)
-    assert missing(share, alpha, CLASS_SIZES) == {}
-    extra = missing(share, alpha, [3, 2, 0])[0]
+    share = fc.Mixture().bind((), TOTALS, "class")
+    assert share.missing(alpha, CLASS_SIZES) == Shortfall()
+    extra = share.missing(alpha, [3, 2, 0]).anywhere
     assert feasible(share, alpha, [3 + extra, 2, 0])
     assert not feasible(share, alpha, [3 + extra - 1, 2, 0])
-    fresh = fc.NewSite().in_class(TOTALS)
-    more = missing_sites(fresh, alpha, CLASS_SIZES)
-    many = fc.NewSite().in_class(TOTALS * (1 + more))
+    fresh = fc.NewSite().bind((), TOTALS, "class")
+    more = fresh.missing(alpha, CLASS_SIZES).sites
+    many = fc.NewSite().bind((), TOTALS * (1 + more), "class")
     assert feasible(many, alpha, CLASS_SIZES * (1 + more))
-    assert "some that hold the class" in shortfall(fresh, alpha, [0, 0, 0], SITES)
-    weighted = fc.Mixture(weights=(0.5, 0.5, 0.0)).in_class(TOTALS)
-    assert set(missing(weighted, alpha, CLASS_SIZES)) <= {0, 1}
+    assert "some that hold the class" in shortfall(fresh, alpha, [0, 0, 0], SITES, stratum="class")
+    weighted = fc.Mixture(weights=(0.5, 0.5, 0.0)).bind((), TOTALS, "class")
+    assert set(weighted.missing(alpha, CLASS_SIZES).scores) <= {0, 1}
     assert "more at site" in shortfall(weighted, alpha, CLASS_SIZES, SITES)
 
 
@@ -184,10 +185,10 @@ def test_every_class_takes_as_many_scores_as_all_take_together(alpha: str) -> No
     """N_c >= 1 / alpha, at however many sites."""
     exact = Fraction(alpha)
     needed = math.ceil(1 / exact)
-    share = fc.Mixture().in_class(TOTALS)
+    share = fc.Mixture().bind((), TOTALS, "class")
     assert feasible(share, exact, [needed, 0, 0])
     assert not feasible(share, exact, [needed - 1, 0, 0])
-    words = shortfall(share, exact, [1, 2, 0], SITES)
+    words = shortfall(share, exact, [1, 2, 0], SITES, stratum="class")
     assert words == f"calibration scores needed: {needed - 3} more in all, at any site ({needed} of each class)"
 
 
@@ -203,13 +204,6 @@ def test_every_class_that_lacks_scores_is_said() -> None:
     message = str(caught[0].message)
     assert all(word in message for word in words)
     assert "class 4:" not in message  # ten at two sites
-
-
-def test_the_two_stand_ins_have_words_of_their_own() -> None:
-    assert fc.Mixture().in_class(TOTALS).promise(SITES) == "for a test row of one class"
-    worst = fc.WorstCase(contamination=0.1).in_class(TOTALS)
-    assert isinstance(worst, WorstClassShare)
-    assert worst.promise(SITES) == "for a test row of one class"
 
 
 @pytest.mark.parametrize(

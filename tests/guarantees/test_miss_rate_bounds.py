@@ -11,47 +11,48 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.guarantees.luck import rank_limit, shares_limit
+from fedconformal.certificates import text
+from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
 from tests.contracts.tools import SITES, guarantee_examples
 
 TENTH = Fraction(1, 10)
 
 
 def test_the_numbers() -> None:
-    assert rank_limit(901, 1000, 0.05) == pytest.approx(0.1159245114, abs=1e-10)
+    assert rank_bound(901, 1000, 0.05) == pytest.approx(0.1159245114, abs=1e-10)
     shares = [Fraction(1, 5), Fraction(3, 10), Fraction(1, 2)]
-    assert shares_limit(TENTH, [50, 100, 30], shares, 0.1) == pytest.approx(
+    assert shares_bound(TENTH, [50, 100, 30], shares, 0.1) == pytest.approx(
         0.1 + math.sqrt(math.log(10) * (0.04 / 50 + 0.09 / 100 + 0.25 / 30) / 2), abs=1e-10
     )
 
 
 @pytest.mark.parametrize(("rank", "size", "failure"), [(2, 2, 0.25), (7, 10, 0.025), (46, 50, 0.05), (200, 200, 0.01)])
 def test_it_is_rounded_outward(rank: int, size: int, failure: float) -> None:
-    found = rank_limit(rank, size, failure)
+    found = rank_bound(rank, size, failure)
     assert found >= 1 - stats.beta.ppf(failure, rank, size + 1 - rank) - 1e-13
     assert stats.binom.sf(rank - 1, size, 1 - found) <= failure * (1 + 1e-9)
-    assert rank_limit(size + 1, size, failure) == 1
+    assert rank_bound(size + 1, size, failure) == 1
 
 
 def test_shares_by_rows_are_a_rank() -> None:
     sizes = [20_000, 2000, 200]
     for guarantee, rank in ((fc.Mixture(), 19_981), (fc.FCP(), 19_983)):  # .9 * 22,200 + 1 and .9 * 22,203
-        (found,) = guarantee.miss_limits(TENTH, sizes, 0.025)
-        assert found.rate == rank_limit(rank, sum(sizes), 0.025)
+        (found,) = guarantee.miss_rate_bounds(TENTH, sizes, 0.025)
+        assert found.rate == rank_bound(rank, sum(sizes), 0.025)
         assert found.shares == tuple(Fraction(n, sum(sizes)) for n in sizes)
-    (one,) = fc.Mixture().miss_limits(TENTH, [99], 0.025)
-    assert one.rate == rank_limit(90, 99, 0.025)
+    (one,) = fc.Mixture().miss_rate_bounds(TENTH, [99], 0.025)
+    assert one.rate == rank_bound(90, 99, 0.025)
 
 
 def test_a_share_without_rows_has_no_limit() -> None:
-    assert shares_limit(TENTH, [50, 0], [Fraction(9, 10), TENTH], 0.1) == 1
-    assert shares_limit(TENTH, [50, 0], [Fraction(1), Fraction(0)], 0.1) < 0.26
+    assert shares_bound(TENTH, [50, 0], [Fraction(9, 10), TENTH], 0.1) == 1
+    assert shares_bound(TENTH, [50, 0], [Fraction(1), Fraction(0)], 0.1) < 0.26
 
 
 def test_no_more_draws_are_unlucky() -> None:
     """Exactly, over all draws: two sites of scores 0 and 1, or all ones of which are hard."""
     sizes, failure = [6, 3], 0.2
-    (limit,) = fc.Mixture(weights=(0.25, 0.75)).miss_limits(Fraction(2, 5), sizes, failure)
+    (limit,) = fc.Mixture(weights=(0.25, 0.75)).miss_rate_bounds(Fraction(2, 5), sizes, failure)
     for easy in np.linspace(0, 1, 11):
         for hard in np.linspace(0, 1, 11):
             # Scores are 0 with these chances, else 1: at the threshold 0 the mixture's miss rate is known.
@@ -67,41 +68,41 @@ def test_no_more_draws_are_unlucky() -> None:
 
 def test_pac_is_alpha_itself_at_its_own_failure() -> None:
     for failure, expected in ((0.05, 0.1), (0.2, 0.1)):
-        assert fc.PAC(failure=0.05).miss_limits(TENTH, [300, 200], failure)[0].rate == expected
-    assert 0.1 < fc.PAC(failure=0.05).miss_limits(TENTH, [300, 200], 0.025)[0].rate < 0.11
-    assert fc.PAC(failure=0.05).miss_limits(TENTH, [5, 5], 0.025)[0].rate == 1
+        assert fc.PAC(failure=0.05).miss_rate_bounds(TENTH, [300, 200], failure)[0].rate == expected
+    assert 0.1 < fc.PAC(failure=0.05).miss_rate_bounds(TENTH, [300, 200], 0.025)[0].rate < 0.11
+    assert fc.PAC(failure=0.05).miss_rate_bounds(TENTH, [5, 5], 0.025)[0].rate == 1
 
 
 def test_every_site_by_its_own_scores() -> None:
-    found = fc.EverySite().miss_limits(TENTH, [50, 100], 0.025)
+    found = fc.EverySite().miss_rate_bounds(TENTH, [50, 100], 0.025)
     assert [limit.site for limit in found] == [0, 1]
-    assert [limit.rate for limit in found] == [rank_limit(46, 50, 0.0125), rank_limit(91, 100, 0.0125)]
-    assert fc.WorstCase().miss_limits(TENTH, [50, 100], 0.025) == found
+    assert [limit.rate for limit in found] == [rank_bound(46, 50, 0.0125), rank_bound(91, 100, 0.0125)]
+    assert fc.WorstCase().miss_rate_bounds(TENTH, [50, 100], 0.025) == found
 
 
 def test_a_set_of_mixtures_is_judged_by_the_proportional_one() -> None:
-    proportional = fc.Mixture().miss_limits(TENTH, [100, 300], 0.025)
+    proportional = fc.Mixture().miss_rate_bounds(TENTH, [100, 300], 0.025)
     for given in (
         {"contamination": 0.1},
         {"total_variation": 0.1},
         {"box": (0.2, 0.8)},
         {"polytope": ([[1, 0]], [0.3])},
     ):
-        assert fc.WorstCase(**given).miss_limits(TENTH, [100, 300], 0.025) == proportional
+        assert fc.WorstCase(**given).miss_rate_bounds(TENTH, [100, 300], 0.025) == proportional
     for given in ({"box": (0.3, 0.7)}, {"polytope": ([[1, 0]], [0.2])}):
-        assert fc.WorstCase(**given).miss_limits(TENTH, [100, 300], 0.025) == []
+        assert fc.WorstCase(**given).miss_rate_bounds(TENTH, [100, 300], 0.025) == []
 
 
 def test_with_stand_ins_no_rank_is_known() -> None:
     """Nine tenths of the rows may be of the site of five: 1/5 of them costs more than 1/6."""
     shares = (Fraction(5, 305), Fraction(300, 305))
-    (found,) = fc.WorstCase(contamination=0.9).miss_limits(TENTH, [5, 300], 0.025)
-    assert found == (shares_limit(TENTH, [5, 300], shares, 0.025), shares, None)
+    (found,) = fc.WorstCase(contamination=0.9).miss_rate_bounds(TENTH, [5, 300], 0.025)
+    assert found == (shares_bound(TENTH, [5, 300], shares, 0.025), shares, None)
 
 
 def test_a_quantile_of_quantiles_by_simulation() -> None:
     guarantee, sizes = fc.QuantileOfQuantiles(liars=0), [20] * 10
-    (limit,) = guarantee.miss_limits(TENTH, sizes, 0.1)
+    (limit,) = guarantee.miss_rate_bounds(TENTH, sizes, 0.1)
     level, among = guarantee.pair(TENTH, sizes) or (0, 0)
     drawn = np.sort(np.random.default_rng(0).random((20_000, 10, 20)), axis=2)[:, :, level - 1]
     unlucky = np.mean(1 - np.sort(drawn, axis=1)[:, among - 1] > limit.rate)
@@ -112,10 +113,10 @@ def test_a_quantile_of_quantiles_by_simulation() -> None:
 def test_every_guarantee_has_limits_or_says_why_not(guarantee: Any) -> None:
     sizes = [80, 60, 90]
     bound = guarantee.bind(SITES, sizes)
-    wide, narrow = (bound.miss_limits(Fraction(1, 5), sizes, failure) for failure in (0.01, 0.1))
+    wide, narrow = (bound.miss_rate_bounds(Fraction(1, 5), sizes, failure) for failure in (0.01, 0.1))
     for more, less in zip(wide, narrow, strict=True):
         assert 0 < less.rate <= more.rate <= 1
         assert more.shares is None or (sum(more.shares) == 1 and len(more.shares) == 3)
-    assert wide or len(bound.why_no_limit) > 40
+    assert wide or len(text.why_no_bound(bound)) > 40
     if guarantee.name == "new-site" or getattr(guarantee, "liars", 0):
         assert wide == []

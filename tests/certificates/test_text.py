@@ -1,0 +1,144 @@
+"""Sentences about promises: names of sites, classes and groups are inserted, and never edited."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal._base.names import name_key
+from fedconformal.certificates import text
+from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee
+from tests.contracts.tools import checks, guarantee_examples, strata_examples
+
+NEUTRAL = "zqzqz"
+"""A name that is part of no sentence."""
+WORDS = ["class", "group", "site", "scores", "rows", "set size", "all labels", "sets", "'", '"', "\\", "which", "label"]
+names = (
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4)
+    .flatmap(lambda parts: st.sampled_from(["", "-", " ", "ic-"]).map(lambda between: between.join(parts)))
+    .map(name_key)
+    .filter(lambda name: name and len(name) < 50)
+)
+STRATA: list[Callable[[fc.Guarantee], fc.Guarantee]] = [
+    lambda inner: inner,
+    fc.ByClass,
+    fc.ByGroup,
+    lambda inner: fc.ByGroup(fc.ByClass(inner)),
+]
+TENTH = Fraction(1, 10)
+
+
+@pytest.mark.parametrize("stratified", STRATA)
+@pytest.mark.parametrize("render", [text.promise, text.lay_description, text.assumption])
+@given(names)
+@checks(40)
+def test_a_site_is_named_as_it_is_called(
+    stratified: Callable[[fc.Guarantee], fc.Guarantee], render: Callable[[fc.Guarantee, list[str]], str], name: str
+) -> None:
+    """Renaming a site changes its name in a sentence, and nothing else."""
+    neutral = render(stratified(fc.OneSite(site=NEUTRAL)), [NEUTRAL])
+    expected = neutral.replace(repr(NEUTRAL), repr(name)).replace(NEUTRAL, name)
+    assert render(stratified(fc.OneSite(site=name)), [name]) == expected
+    assert render(stratified(fc.OneSite(site=0)), [name]) == expected
+
+
+@pytest.mark.parametrize("answers", [text.SETS, text.INTERVALS, text.LOSSES])
+@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+@given(names)
+@checks(10)
+def test_needs_name_the_sites_as_they_are_called(answers: text.Answers, guarantee: fc.Guarantee, name: str) -> None:
+    bound = guarantee.bind(["a", "b", "c"], [2, 1, 1])
+    neutral, renamed = (
+        text.shortfall(bound, TENTH, [2, 1, 1], [f"{one}{k}" for k in range(3)], answers=answers)
+        for one in (NEUTRAL, name)
+    )
+    for k in range(3):
+        neutral = neutral.replace(repr(f"{NEUTRAL}{k}"), repr(f"{name}{k}"))
+    assert renamed == neutral
+    assert f"calibration {answers.counted} needed" in renamed or "calibration" not in renamed
+
+
+@given(names, names)
+@checks(60)
+def test_classes_are_named_as_they_are_called(name: str, other: str) -> None:
+    shown = f"{name}, {other}"
+    assert text.in_every_set([0, 1], [name, other]) == f"to the classes {shown}, which are in every set"
+    neutral = fc.Prevalence({NEUTRAL: 1.0})
+    renamed = fc.Prevalence({name: 1.0})
+    assert text.promise(renamed, []) == text.promise(neutral, []).replace(NEUTRAL, name)
+
+
+def losses_of(site: str) -> fc.Summary:
+    return fc.summarize_losses(np.ones((2, 3)), thresholds=[0.1, 0.2, 0.3], site=site)
+
+
+def warned(calibrate: Callable[[], object]) -> str:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calibrate()
+    return " ".join(str(one.message) for one in caught if issubclass(one.category, fc.InfeasibleWarning))
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+@given(names)
+@checks(20)
+def test_certificates_and_warnings_name_the_sites_as_they_are_called(name: str) -> None:
+    def of_losses(site: str) -> str:
+        return warned(lambda: fc.calibrate([losses_of(site)], risk=0.1, guarantee=fc.EverySite()))
+
+    assert of_losses(name) == of_losses(NEUTRAL).replace(repr(NEUTRAL), repr(name))
+    assert "calibration rows needed: 7 more at site" in of_losses(name)
+
+    def of_groups(site: str) -> tuple[str, str]:
+        groups = {"sex": ["F", "M"] * 15}
+        summary = fc.summarize(np.arange(30) / 30, kind="exact", site=site, groups=groups)
+        made = fc.calibrate([summary], alpha=0.2, guarantee=fc.ByGroup(fc.OneSite(site=site)))
+        few = warned(lambda: fc.calibrate([summary], alpha=0.05, guarantee=fc.ByGroup(fc.OneSite(site=site))))
+        return made.certificate.sentence(), few
+
+    for mine, neutral in zip(of_groups(name), of_groups(NEUTRAL), strict=True):
+        assert mine == neutral.replace(repr(NEUTRAL), repr(name))
+        assert repr(name) in mine
+
+
+@pytest.mark.parametrize("guarantee", strata_examples(), ids=repr)
+def test_a_promise_by_group_says_nothing_of_classes(guarantee: fc.Guarantee) -> None:
+    by_group = fc.ByGroup(guarantee)
+    sites = ["a", "b", "c"]
+    said = [text.promise(by_group, sites), text.assumption(by_group, sites), text.caveat(by_group)]
+    bound = by_group.bind(sites, [4, 4, 4])
+    said += [text.shortfall(bound, TENTH, [1, 1, 1], sites, stratum="group"), text.why_no_bound(bound, "group")]
+    assert "class" not in " ".join(said)
+
+
+@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
+def test_a_promise_on_intervals_says_nothing_of_sets(guarantee: fc.Guarantee) -> None:
+    assert "set size" not in text.caveat(guarantee, text.INTERVALS)
+    assert "class" not in text.caveat(guarantee, text.INTERVALS)
+
+
+def test_a_guarantee_of_another_package_names_its_audience() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Weekends(Guarantee):
+        assumption = "weekends are exchangeable"
+
+        def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+            return Fraction(sum(counts), sum(sizes) + 1)
+
+        def audience(self, sites: object, stratum: str | None = None) -> Audience:
+            return Audience(population="of a weekend")
+
+    said = text.promise(Weekends(), [])
+    assert said == "for a test row of a weekend, on average over calibration draws"
+    assert text.promise(fc.ByGroup(Weekends()), []) == f"given any group that the row is in, {said}"
+    assert text.assumption(Weekends(), []).startswith("weekends are exchangeable; the model was not fitted")
+    assert text.lay_description(Weekends(), []) == "the cases that the fine print names"
+    assert text.caveat(Weekends()) == ""
