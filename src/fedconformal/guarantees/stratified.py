@@ -53,8 +53,7 @@ class Stratified(Guarantee):
 
     def _check(self, *allowed: type[Guarantee]) -> None:
         given: Any = self.guarantee
-        stratified = isinstance(given, Guarantee) and (given.by_class or given.by_group)
-        if not isinstance(given, Guarantee) or (stratified and not isinstance(given, allowed)):
+        if not isinstance(given, Guarantee) or (given.by_class and not isinstance(given, allowed)):
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
 
