@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import pytest
 
 import fedconformal as fc
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
-from tests.golden import make
 
 SITES = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC()) for name in "abc"]
 
@@ -32,17 +30,6 @@ def test_the_words_are_part_of_what_is_confirmed(guarantee: fc.Guarantee) -> Non
     for field in ("promise", "assumption", "caveat", "conditions"):
         (problem,) = fc.verify(with_certificate(predictor, **{field: "none"}), SITES)
         assert problem.startswith(f"{field}: ")
-
-
-def test_the_golden_predictor_is_confirmed_words_and_all() -> None:
-    golden = fc.load(make.HERE / "predictor.json")
-    score = fc.RAPS(penalty=0.125)
-    scores = score.evaluate(make.PROBS * 4, make.LABELS * 4)
-    about: dict[str, Any] = {"alpha": 0.2, "score": score, "model": "m-1", "temperature": 1.5}
-    sites = [fc.summarize(scores[i : i + 10], site=s, **about) for i, s in ((0, "clinic-a"), (10, "Köln"))]
-    assert golden.certificate.format == 1
-    assert fc.verify(golden, sites) == []
-    assert fc.verify(with_certificate(golden, caveat="none"), sites)
 
 
 def test_the_format_says_what_the_content_needs() -> None:
