@@ -159,20 +159,23 @@ FIRST_STAGE = {
 """Runs of TCT whose first stage is, bit for bit, a run of FedAvg: they go on from its last checkpoint."""
 
 
-def place(name: str) -> str:
+def place(name: str, logits: Path) -> str:
     """Name the logits of a run as `fedconformal paper results` looks for them.
 
-    The largest run of a model stands for it in all tables and figures; others have their own name as a label.
+    The largest run of a model stands for it in all tables and figures, unless there are others' logits; further runs
+    have their own name as a label.
     """
-    main = largest(read_runs(RESULTS), logits_name(RUNS[name]))
-    return logits_name(RUNS[name], label="" if main and main.name == name else name)
+    plain = logits_name(RUNS[name])
+    main = largest(read_runs(RESULTS), plain)
+    alone = main is not None and main.name == name and not (logits / f"{plain}.npz").exists()
+    return plain if alone else logits_name(RUNS[name], label=name)
 
 
 def link(name: str, runs: Path, logits: Path) -> None:
     """Put a finished run where it is found; never in the place of what somebody else put there."""
     if RUNS[name]["dataset"] not in FULL_RESULTS or not (runs / name / "result.json").exists():
         return
-    there = logits / place(name)
+    there = logits / place(name, logits)
     for old in (logits_name(RUNS[name]), logits_name(RUNS[name], label=name)):
         if (logits / old).is_symlink() and (logits / old).resolve() == (runs / name).resolve():
             (logits / old).unlink()

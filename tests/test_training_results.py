@@ -25,11 +25,11 @@ def test_the_page_is_what_the_runs_gave(script: Any) -> None:
     assert (ROOT / "docs" / "training-results.md").read_text() == script.page(), advice
 
 
-def test_every_run_has_a_place_of_its_own(script: Any) -> None:
-    assert set(script.RUNS) >= script.MAIN
-    places = {name: script.place(name) for name in script.RUNS}
+def test_every_run_has_a_place_of_its_own(script: Any, tmp_path: Path) -> None:
+    (tmp_path / "cifar100_tct.npz").touch()
+    places = {name: script.place(name, tmp_path) for name in script.RUNS}
     assert len(set(places.values())) == len(places)
-    assert places["cifar10-2-tct"] == "cifar10_tct"
+    assert places["cifar10-2-tct"] == "cifar10_tct.cifar10-2-tct"  # a run of ResNet-14 is larger
     assert places["cifar10-3-fedavg"] == "cifar10_fedavg_overlap3"
     assert places["cifar10-10-tct"] == "cifar10_tct_iid"
     assert places["dermamnist-source-tct"] == "dermamnist_tct_source"
@@ -40,21 +40,26 @@ def test_every_run_has_a_place_of_its_own(script: Any) -> None:
 def test_a_finished_run_is_linked_and_hides_nothing(script: Any, tmp_path: Path, capsys: Any) -> None:
     runs, logits = tmp_path / "runs", tmp_path / "logits"
     logits.mkdir()
-    for name in ("cifar10-2-tct", "cifar10-3-tct", "cifar100-tct", "digits-tct"):
+    (logits / "cifar100_tct.npz").touch()
+    for name in ("fashionmnist-tct", "cifar10-3-tct", "cifar100-tct", "digits-tct"):
         (runs / name).mkdir(parents=True)
         if name != "cifar10-3-tct":  # which is not finished
             (runs / name / "result.json").write_text("{}")
     for name in script.RUNS:
         script.link(name, runs, logits)
         script.link(name, runs, logits)
-    assert sorted(path.name for path in logits.iterdir()) == ["cifar100_tct.cifar100-tct", "cifar10_tct"]
-    assert (logits / "cifar10_tct").resolve() == runs / "cifar10-2-tct"
-    (logits / "cifar10_tct").unlink()
-    (logits / "cifar10_tct").mkdir()
+    assert sorted(path.name for path in logits.glob("*tct*")) == [
+        "cifar100_tct.cifar100-tct",
+        "cifar100_tct.npz",
+        "fashionmnist_tct",
+    ]
+    assert (logits / "fashionmnist_tct").resolve() == runs / "fashionmnist-tct"
+    (logits / "fashionmnist_tct").unlink()
+    (logits / "fashionmnist_tct").mkdir()
     capsys.readouterr()
-    script.link("cifar10-2-tct", runs, logits)
+    script.link("fashionmnist-tct", runs, logits)
     assert "is no link" in capsys.readouterr().out
-    assert not (logits / "cifar10_tct").is_symlink()
+    assert not (logits / "fashionmnist_tct").is_symlink()
 
 
 @pytest.mark.engine

@@ -23,6 +23,7 @@ from fedconformal_paper.figures import (
 from fedconformal_paper.full_results import full_results
 from fedconformal_paper.heart import heart_disease
 from fedconformal_paper.relative_inefficiency import relative_inefficiency
+from fedconformal_paper.rules import rules
 from fedconformal_paper.score_compare import score_compare
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.size_conditional import size_conditional
@@ -75,6 +76,12 @@ TABLES: dict[str, Entry[Table]] = _by_name(
         label="tab:tct-compare-loss",
         about="TCT with cross-entropy and with squared loss",
         make=compare_loss,
+    ),
+    Entry(
+        name="threshold-rules",
+        label="beyond the paper",
+        about="the authors' code, the paper's rank, our default and naive sets on the same logits",
+        make=rules,
     ),
     Entry(
         name="heart-disease",
