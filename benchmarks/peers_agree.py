@@ -188,10 +188,20 @@ def main(seeds: int) -> None:
     ]
     rows = [measured(case, seeds) for case in cases()]
     table(head, rows)
-    save("peers_agree", [dict(zip(head, row, strict=True)) for row in rows])
-    lines = [head, ["---"] * len(head), *rows]
-    text = "\n".join([START, *(f"| {' | '.join(map(str, line))} |" for line in lines), END])
-    PAGE.write_text(re.sub(f"{START}.*{END}", lambda _: text, PAGE.read_text(), flags=re.DOTALL))
+    found = [dict(zip(head, row, strict=True)) for row in rows]
+    save("peers_agree", found)
+    PAGE.write_text(written(PAGE.read_text(), found))
+
+
+def written(page: str, found: list[dict[str, Any]]) -> str:
+    """Put the comparisons into the page: names of those that always agree, and a table of the others."""
+    always = [row for row in found if not row["ours more careful"] and not row["theirs"]]
+    same = ", ".join(f"{row['compared']} ({row['with']})" for row in always)
+    columns = ["compared", "with", "the same", "ours more careful", "why they may differ"]
+    lines = [columns, ["---"] * len(columns), *([row[name] for name in columns] for row in found if row not in always)]
+    table = [f"| {' | '.join(map(str, line))} |" for line in lines]
+    text = "\n".join([START, f"Always the same: {same}. The others:", "", *table, END])
+    return re.sub(f"{START}.*{END}", lambda _: text, page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

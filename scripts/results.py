@@ -39,7 +39,6 @@ PAGE = ROOT / "docs" / "training-results.md"
 CHECKPOINTS = RESULTS / "checkpoints"
 LARGEST = 3_000_000
 ALPHAS = (0.1, 0.2, 0.3)
-SHOWN = (2, 10, 40)
 
 Settings = dict[str, Any]
 
@@ -322,7 +321,7 @@ def page() -> str:
     if absent := [name for name in RUNS if not _there(name)]:
         count = f"{len(absent)} of {len(RUNS)} runs are not done"
         lines += ["", f"{count}; `python scripts/results.py NAME` trains one, the script has the names."]
-    lines += ["", *_deviations(), "", *_losses(), ""]
+    lines += ["", *_deviations(), ""]
     machines = sorted({json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")})
     lines.append(f"Machine: {'; '.join(machines)}. Seconds are of the wall clock, on a machine that others used too.")
     return "\n".join([*lines, ""])
@@ -349,24 +348,6 @@ def _deviations() -> list[str]:
         "The data differ too: the runs of CIFAR-10 without `-paper-` in their name were trained on a JPEG copy of the",
         "images (40.6 dB), and DermaMNIST's images were resized from the originals by this project.",
     ]
-
-
-def _losses() -> list[str]:
-    """Return the table of TCT's second stage: the mean loss of the training rows at what was tried in a round."""
-    lines = [
-        "## Training loss of TCT's second stage",
-        "",
-        "In round 1 theta is zero. L-BFGS's loss excludes its ridge, at the point that is tried.",
-        "",
-        f"| run | rounds | {' | '.join(f'in round {number}' for number in SHOWN)} |",
-        "|---|---|" + "---|" * len(SHOWN),
-    ]
-    for name in RUNS:
-        losses = json.loads((RESULTS / f"{name}.json").read_text()).get("linear_losses") if _there(name) else None
-        if losses:
-            cells = [f"{losses[number - 1]:.4f}" if number <= len(losses) else "ended" for number in SHOWN]
-            lines.append(f"| {name} | {len(losses)} | {' | '.join(cells)} |")
-    return lines
 
 
 def main() -> None:
