@@ -104,13 +104,6 @@ def test_the_set_of_mixtures_and_the_failure_rate_can_be_chosen() -> None:
         fc.plan(alpha=0.1, sizes=[30, 40], worst_case=fc.WorstCase(box=((0, 0, 0), 1)))
 
 
-def test_the_paper_is_beside_contamination() -> None:
-    (note,) = fc.plan(alpha=0.1, sizes=[200] * 10).notes
-    assert "ceil((N+K)(1-alpha)/(1-d)) = 2010 of N = 2000 scores (infinite, all labels)" in note
-    assert note.endswith("at fcp's rank r = 1809 with e = 0 is 0.8100")
-    assert fc.plan(alpha=0.1, sizes=[9], worst_case=fc.WorstCase(contamination=1)).notes == []
-
-
 def test_a_pilot_gives_set_sizes() -> None:
     rng = np.random.default_rng(6)
     probs = rng.dirichlet([0.5] * 5, size=10000)

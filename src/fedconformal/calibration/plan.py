@@ -27,8 +27,7 @@ from fedconformal.guarantees import (
     OneSite,
     WorstCase,
 )
-from fedconformal.guarantees.guarantee import Counts, as_decimal, feasible
-from fedconformal.guarantees.worst_case import paper_bound, paper_rank
+from fedconformal.guarantees.guarantee import Counts, feasible
 from fedconformal.scores import Score
 from fedconformal.scores.advice import smaller_sets
 
@@ -113,7 +112,7 @@ def plan(
         raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites")
     offered = usual_guarantees(names, worst_case, pac, others)
     options = [_option(label, guarantee, wanted, counts, names) for label, guarantee in offered]
-    notes = _beside(worst_case, wanted, counts)
+    notes: list[str] = []
     if pilot is not None and probs is not None:
         trial = PilotDraws(pilot, probs, counts)
         found = [trial.sets(guarantee, wanted) for _, guarantee in offered]
@@ -210,20 +209,6 @@ def expected_coverage(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> F
     if band.rank is None or band.out_of is None:
         return None
     return Fraction(band.rank, band.out_of if guarantee.sites_apart else sum(sizes) + 1)
-
-
-def _beside(worst_case: WorstCase, alpha: Fraction, sizes: list[int]) -> list[str]:
-    if worst_case.contamination is None or worst_case.contamination == 1:
-        return []
-    share = as_decimal(worst_case.contamination)
-    rank, (at_mixture, _) = paper_rank(alpha, share, sizes), FCP().rank(alpha, sizes) or (0, 0)
-    verdict = "finite" if rank <= sum(sizes) else "infinite, all labels"
-    note = (
-        f"beside {_set_name(worst_case)}, the paper's own: rank ceil((N+K)(1-alpha)/(1-d)) = {rank} "
-        f"of N = {sum(sizes)} scores ({verdict}); its bound (1-d)(r-eN)/(N+K) at fcp's rank "
-        f"r = {at_mixture} with e = 0 is {float(paper_bound(at_mixture, share, sizes)):.4f}"
-    )
-    return [note]
 
 
 def _condition(alpha: Fraction, sizes: list[int]) -> str:

@@ -112,7 +112,7 @@ def plan(
     if isinstance(asked, RegressionScore):
         if classes is not None:
             raise InputError(f"--classes is for classes, and {asked.name} scores numbers; leave it out")
-        found = msgspec.structs.replace(found, by_class="", notes=[_of_intervals(one) for one in found.notes])
+        found = msgspec.structs.replace(found, by_class="")
     elif score is not None or classes is not None:
         labels = asked if isinstance(asked, Score) else DEFAULT
         found = msgspec.structs.replace(found, notes=[*found.notes, before(labels, classes)])
@@ -155,10 +155,6 @@ def _of_losses(options: list[RiskOption], risk: str, *others: Any, json: bool) -
     table(("guarantee", "feasible", "least limit", "mean loss"), rows)
     say("", "least limit: what is promised if no row loses anything")
     say(f"mean loss: what the rows of every site may lose on average at most, for a limit of {float(risk):g}")
-
-
-def _of_intervals(words: str) -> str:
-    return words.replace("all labels", "the whole line")
 
 
 def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, Origin]:

@@ -1,8 +1,7 @@
 """Binomial tails and the coverage of a rank, rounded outward so that no float costs coverage.
 
-The number of scores below a point is a sum of independent indicators with unequal chances. Its upper tail is no heavier
-than the binomial one from the mean plus one on: Hoeffding, "On the distribution of the number of successes in
-independent trials", 1956.
+The number of scores below a point is a sum of independent indicators with unequal chances, whose upper tail is no
+heavier than the binomial one from the mean plus one on (Hoeffding, 1956).
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""How large the mean of bounded losses may be, given the mean of N independent rows: Hoeffding and Bentkus.
+"""Upper confidence bounds on the mean of bounded losses: the Hoeffding-Bentkus inequality.
 
-Rows are independent and lose from 0 to 1 each; they need not be alike, and the mean is over all of them. If it is above
-a, the chance that they lose as little as R on average, or less, is at most
+If the mean of N independent losses in [0, 1] is above a, they average R or less with probability at most
 
     p = min( exp(-N kl(min(R, a), a)),  e P(Bin(N, a) <= ceil(N R)) )
 
-(Hoeffding, "Probability inequalities for sums of bounded random variables", 1963; Bentkus, "On Hoeffding's
-inequalities", 2004; put together by Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free, risk-controlling
-prediction sets", 2021). It falls as a rises. All of it is rounded so that p is never too small.
+(Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free, risk-controlling prediction sets", 2021). All of it is
+rounded so that p is never too small.
 """
 
 from __future__ import annotations

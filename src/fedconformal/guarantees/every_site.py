@@ -1,7 +1,7 @@
-"""A promise to every site at once: each one's own coverage, so any mixture of them.
+"""Coverage for each site by itself, so for any mixture of them.
 
-Every site has a threshold of its own, that of split conformal prediction (`one_site.py`). A row whose site is not known
-takes the largest of them, as all rows do where there is one threshold only: for losses, by class and by group.
+Every site has the threshold of split conformal prediction. A row whose site is not known takes the largest of them, as
+all rows do where there is one threshold only: for losses, by class and by group.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The paper's theorem as printed, which pays one row for each site.
+"""The theorem of Lu et al. (2023) as printed, which pays one row for each site (docs/proofs.md).
 
-Lu, Yu, Karimireddy, Jordan and Raskar, "Federated Conformal Predictors for Distributed Uncertainty Quantification",
-ICML 2023, Theorem 1. The theorem's proof conditions on something that is not fixed; comparing with the r-th smallest of
-the augmented N + K scores repairs it. "Largest" in the paper means smallest.
+The proof conditions on something that is not fixed; comparing with the r-th smallest of the augmented N + K scores
+repairs it. "Largest" in the paper means smallest.
 """
 
 from __future__ import annotations

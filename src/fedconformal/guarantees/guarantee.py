@@ -1,8 +1,8 @@
 """The interface of guarantees: counts and sizes of the sites in, coverage out, in exact fractions.
 
-A guarantee maps the counts of scores at or below q, site by site, to the coverage that q promises. The threshold is the
-smallest q that promises enough, and +inf if no finite q does. A guarantee returns data only; `certificates/text.py`
-renders all sentences about it.
+A guarantee maps the counts of scores at or below q, site by site, to the coverage that q promises. The threshold is
+the smallest q that promises enough, and +inf if no finite q does. A guarantee returns data only;
+`certificates/text.py` renders all sentences about it.
 """
 
 from __future__ import annotations

@@ -1,16 +1,11 @@
-"""The shares of the classes at a new place, from rows of it that nobody has labelled.
+"""The shares of the classes at a new place, estimated or bounded from unlabelled rows (docs/proofs.md).
 
-Let a class look the same everywhere (X given Y), and let a fixed model predict. Then the place predicts class j with
-probability t_j = sum_c pi_c p_cj, where pi are the shares there, and a row of class c is predicted as j with p_cj:
-Saerens, Latinne and Decaestecker, "Adjusting the outputs of a classifier to new a priori probabilities", 2002; Lipton,
-Wang and Smola, "Detecting and correcting for label shift with black box predictors", 2018. The sites count p, and the
-unlabelled rows count t.
+If X given Y is the same everywhere, the place predicts class j with probability t_j = sum_c pi_c p_cj. The sites count
+p, and the unlabelled rows count t. Clopper-Pearson intervals for every p_cj and t_j (Bonferroni) give a polytope of
+shares; the least and largest share of a class in it is a linear program. Calibration rows may be counted too.
 
-Bounds: the interval of Clopper and Pearson, 1934, for every p_cj and t_j, all of them but with probability b together
-(Bonferroni). The shares that fit all intervals are a polytope, sum_c pi_c low_cj <= high_j and sum_c pi_c high_cj >=
-low_j, and the least and largest share of a class in it is a linear program. A promise at alpha - b to all shares in
-these bounds is one at alpha to the place: where the bounds hold, the threshold is no less than the one for the shares
-themselves, whatever rows the bounds are from. So the calibration rows may be counted too.
+References: Saerens, Latinne and Decaestecker, 2002; Lipton, Wang and Smola, "Detecting and correcting for label shift
+with black box predictors", 2018.
 """
 
 from __future__ import annotations

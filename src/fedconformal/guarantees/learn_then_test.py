@@ -1,11 +1,8 @@
 """A limit on any risk, also one that does not fall with the threshold, for nearly every calibration set.
 
-Each threshold of the grid is a hypothesis, "its risk is above the limit", with a p-value of Hoeffding and Bentkus. All
-that are rejected are promised at once, but for a chance of `failure`, so the smallest of them may be chosen:
-Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021. To try many has a price. The grid is parted into
-walks of the same length, each with an equal part of `failure`; a walk goes from its safest threshold down and ends at
-the first that is not rejected. One walk is the fixed sequence, as many as there are thresholds is the correction of
-Bonferroni.
+Each threshold of the grid is a hypothesis, "its risk is above the limit", with a Hoeffding-Bentkus p-value. All
+rejected thresholds are promised at once. The grid is cut into walks of the same length, each with an equal part of
+`failure`: one walk is fixed-sequence testing, as many as there are thresholds is the Bonferroni correction.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
-"""High-probability bounds on the miss rate of one calibration.
+"""High-probability bounds on the miss rate of one calibration (docs/proofs.md).
 
-A promise on average over calibration draws does not say that *this* draw misses at most alpha: half of the draws miss
-more often. A test of "the miss rate is at most alpha" on new rows raises false alarms for that reason alone. What can
-be tested is a_b, which a draw exceeds with probability b at most. It takes independent calibration rows.
-
-- Scores that weigh alike, rank r of N: the number of scores below the point of coverage c is a sum of N independent
-  indicators, so P(coverage < c) <= P(Bin(N, c) >= r) for c <= (r - 1)/N, whatever the sites are (Hoeffding, "On the
-  distribution of the number of successes in independent trials", 1956). That is what `PAC` promises, so a_b is one
-  minus that. It is for sites in proportion to n_k.
-- Any shares lambda_k, with weights of at most v_k = lambda_k / n_k: at the point whose miss rate is a + t, the weighted
-  sum of counts has a mean of at most 1 - a - t, and it must reach 1 - a. Hoeffding, "Probability inequalities for sums
-  of bounded random variables", 1963: t = sqrt(ln(1/b) sum n_k v_k^2 / 2).
-
-A threshold that is higher than it need be, because summaries are inexact, only misses less.
+Half of all calibration draws miss more often than a promise on average says, so a test of "the miss rate is at most
+alpha" on new rows raises false alarms. These bounds hold except with probability b, for independent calibration rows:
+for a rank of all scores by Hoeffding (1956), for other weights by t = sqrt(ln(1/b) sum n_k v_k^2 / 2), Hoeffding
+(1963).
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
-"""A promise to a test row from a mixture of the sites, without a price for the number of sites.
+"""Coverage for a mixture of the sites, without a price for the number of sites (docs/proofs.md).
 
-Give every calibration row of site k the weight v_k = lambda_k / n_k, and let q be the smallest value at which the
-weights of scores <= q add up to 1 - alpha + max v. Swapping the test row with a calibration row of its own site leaves
-the law as it is, so coverage is at least 1 - alpha (docs/proofs.md). With lambda_k = n_k / N the threshold is the score
-of rank ceil((1 - alpha) N) + 1, for any number of sites. In the same spirit: Bhattacharyya and Barber, "Group-weighted
-conformal prediction", 2024.
-
-Theorem 1 of Lu et al., 2023, has another proof, with weights lambda_k / (n_k + 1) and a test row at +inf in each site:
-the price is sum lambda_k / (n_k + 1). It is smaller for a single site, and for shares that are concentrated on tiny
-sites. The smaller price is used; it follows from the sizes alone.
+Every calibration row of site k weighs v_k = lambda_k / n_k, and the price is max v: the test row swaps places with a
+calibration row of its own site. The proof of Lu et al. (2023), with weights lambda_k / (n_k + 1), has the price sum
+lambda_k / (n_k + 1), which is smaller for a single site and for shares concentrated on tiny sites. The smaller price
+is used; it follows from the sizes alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Sets of mixtures, and the least value of a weighted sum over each, exactly.
 
-In a box or a ball the worst member is found by sorting: move weight to the least values, as far as allowed. Over a
-polytope it takes the simplex method, in whole numbers (Edmonds' integer pivoting), so the optimum does not depend on a
-solver, its version or the order of questions, and rises with the values as it should. The answer is certified by weak
-duality: for any multipliers y >= 0, min_k (a_k + (A'y)_k) - b'y is a lower bound, and this bound, worked out
-from A and b themselves, is what is returned. An error in the search could make it loose, never wrong.
+In a box or a ball the worst member is found by sorting. Over a polytope it is found by the simplex method in integers
+(Edmonds' integer pivoting) and certified by weak duality: for any multipliers y >= 0, min_k (a_k + (A'y)_k) - b'y is a
+lower bound, worked out from A and b themselves. An error in the search could make it loose, never wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""A promise to a site that has not been seen yet.
-
-Sites are draws from a population of sites, and the test row comes from a fresh draw.
-Lee, Barber and Willett, "Distribution-free inference with hierarchical data", 2023;
-Dunn, Wasserman and Ramdas, "Distribution-free prediction sets for two-layer hierarchical models", 2022.
-"""
+"""Coverage for a site that has not been seen yet, drawn from the same population of sites (docs/proofs.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A promise to one known site, from its own scores alone: split conformal prediction.
-
-Papadopoulos et al., "Inductive confidence machines for regression", 2002.
-"""
+"""Coverage for one known site: split conformal prediction."""
 
 from __future__ import annotations
 

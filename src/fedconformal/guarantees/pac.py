@@ -1,9 +1,4 @@
-"""A promise that holds for nearly every calibration set, not on average over them.
-
-With probability 1 - failure over the calibration draws, coverage is at least 1 - alpha under the mixture in
-proportion to n_k. If the sites are alike, rank r fails with the chance that a binomial count of N rows reaches
-r; if they differ, with no more (see binomial.py).
-"""
+"""Coverage for nearly every calibration set instead of on average over them (docs/proofs.md)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""A promise to a place where classes have other shares than at the sites: classes play the sites.
+"""Coverage at a place where classes have other shares than at the sites (label shift): classes take the place of sites.
 
-Let the rows of class c be exchangeable over all sites and the new place: X given Y is the same everywhere. Then the N_c
-scores of class c, pooled over the sites, are as those of one site that holds this class alone, and the new place is the
-mixture of these with the shares pi_c. (Podkopaev and Ramdas, "Distribution-free uncertainty quantification for
-classification under label shift", 2021, weigh rows by likelihood ratios instead.) So the promise is that of a mixture,
-sum pi_c m_c(q) / N_c less a price, and a class without scores adds nothing; within bounds on the shares it is that of a
-box of mixtures; if nothing is known about the shares, that of every site. Bounds that come from unlabelled rows hold
-but with probability b, and b is taken off (label_shift.py).
+If X given Y is the same everywhere, the pooled scores of class c are those of one site that holds this class alone,
+and the new place is the mixture of these with the shares pi_c. Bounds on the shares give a box of mixtures, and shares
+that are not known at all every class by itself (docs/proofs.md).
 """
 
 from __future__ import annotations

@@ -1,18 +1,10 @@
-"""A promise for sites that are alike, which some of them cannot spoil: a quantile of the sites' quantiles.
+"""Coverage for sites that are alike, some of which may lie: a quantile of the sites' quantiles (docs/proofs.md).
 
 Every site names its l-th smallest score; the threshold is the k-th smallest of these. With m alike sites of n scores
-its coverage B has P(B <= t) = I_{p(t)}(k, m - k + 1), p(t) = I_t(l, n - l + 1): Humbert, Le Bars, Bellet and Arlot,
-"One-shot federated conformal prediction", 2023. If f of K sites may lie, take l and k for m = K - f and then the
-(k + f)-th smallest: at most f of the names below it are made up, so it is no less than the k-th smallest honest one.
-
-The pairs (l, k) used here form a chain, k the median and l rising, then l = n and k rising; so a larger promise never
-has a smaller threshold. n is `least_scores`, fixed beforehand. A site with n_k scores takes the rank
-l_k = ceil(l (n_k + 1)/(n + 1)), or names +inf if n_k < n. The pair used is one whose mean coverage is enough even with
-the least favourable of all sizes that are claimed, so also with the honest ones. Liars may choose it by what they
-claim, but never one before the first pair that is enough for the honest sizes; that one follows from nothing of theirs,
-its (k + f)-th smallest name covers enough, and further on in the chain every name and k are larger. So whatever liars
-claim can only raise the threshold. If n were the smallest size claimed, there would be many chains to choose from, and
-the lowest of their thresholds covers .892 at .9 (30 sites of 20 scores, 10 of them lie).
+its coverage B has P(B <= t) = I_{p(t)}(k, m - k + 1), p(t) = I_t(l, n - l + 1). If f of K sites may lie, l and k are
+for m = K - f, and the (k + f)-th smallest name is taken. The pairs (l, k) form a chain, k the median and l rising,
+then l = n and k rising, so that a larger promise never has a smaller threshold and sizes that liars claim can only
+raise it.
 """
 
 from __future__ import annotations

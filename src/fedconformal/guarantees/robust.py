@@ -1,12 +1,8 @@
-"""A promise that holds whatever a few of the sites send.
+"""Coverage whatever a few of the sites send (docs/proofs.md).
 
-If at most f sites lie, some set of K - f sites is honest. With d_k(q) = m_k(q) - (1 - alpha) n_k, the smallest q at
-which the K - f smallest d_k(q) add up to one or more serves every such set, so also the honest one: coverage is at
-least 1 - alpha under the mixture of the honest sites, as in `Mixture`. What liars send can only raise q. In terms of
-what is promised at q, that is the least of (sum m_k - 1) / sum n_k over all sets of K - f sites.
-
-The price is intrinsic when sites may differ: f sites that send huge scores look like f sites that are hard, and beyond
-about f = K alpha / (1 + alpha) no finite q can serve both readings.
+The promise at q is the least of (sum m_k - 1) / sum n_k over all sets of K - f sites, one of which is honest. The
+price is intrinsic if sites may differ: beyond about f = K alpha / (1 + alpha) sites with huge scores no finite q
+serves.
 """
 
 from __future__ import annotations

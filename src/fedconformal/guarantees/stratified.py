@@ -1,14 +1,8 @@
 """A guarantee for every class or every group by itself, so that a rare one is not paid for by the others.
 
-Vovk, "Conditional validity of inductive conformal predictors", 2012, for the classes of one site; Barber, Candes,
-Ramdas and Tibshirani, "The limits of distribution-free conditional predictive inference", 2021, for groups. Across
-sites the proof of `Mixture` serves the rows of a stratum: with sites in proportion to n_k, rank
-ceil((1 - alpha) N_c) + 1 of the N_c scores of the stratum, wherever they are. So a stratum takes 1/alpha scores in all.
-With other weights lambda_k the price is the largest lambda_k / n_k of all sites, n_k all rows of the site; the largest
-over the sites that happen to hold the stratum would be too small (.783 at .9).
-
-Groups may overlap. A row gets the largest threshold of its groups, so that every group is covered. All rows are a
-group, else their coverage together would not be promised; and so are the rows that are in no other group.
+The proof of `Mixture` serves the rows of a stratum (docs/proofs.md). The price is the largest weight at any site: the
+largest over the sites that happen to hold the stratum would be too small (.783 at .9). Groups may overlap: a row gets
+the largest threshold of its groups. All rows are a group, and so are the rows that are in no other group.
 """
 
 from __future__ import annotations

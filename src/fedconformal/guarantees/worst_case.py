@@ -1,11 +1,7 @@
-"""A promise to every mixture of the sites in a set: the worst case over the set.
+"""Coverage for every mixture of the sites in a set: the worst case over the set (docs/proofs.md).
 
-A mixture with weights lambda_k is promised sum lambda_k m_k(q) / n_k less its price, as in `Mixture`, and the set the
-least of these. The price of the set is its largest lambda_k / n_k, which follows from the sizes alone: the least of
-the sums less the largest of the prices is no more than any member is promised. Where sum lambda_k / (n_k + 1), the
-price of Lu, Yu, Karimireddy, Jordan and Raskar, 2023, is smaller in the worst case, their form is used: sum
-lambda_k m_k(q) / (n_k + 1). They bound the case of contamination from the proportional mixture alone; keeping the worst
-site as well gives a finite threshold where their rank has none.
+The price of the set is its largest lambda_k / n_k, as in `Mixture`. Where sum lambda_k / (n_k + 1), the price of Lu et
+al. (2023), is smaller in the worst case, their form sum lambda_k m_k(q) / (n_k + 1) is used.
 """
 
 from __future__ import annotations
@@ -246,26 +242,6 @@ class WorstStratumShare(Guarantee):
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         return Audience(population="of one stratum")
-
-
-def paper_rank(alpha: Fraction, contamination: Fraction, sizes: Counts) -> int:
-    """Return the paper's own rank under contamination; above N it means that every label is in the set.
-
-    >>> paper_rank(Fraction(1, 10), Fraction(1, 10), [200] * 10)  # of 2000 scores
-    2010
-    """
-    return math.ceil((sum(sizes) + len(sizes)) * (1 - alpha) / (1 - contamination))
-
-
-def paper_bound(rank: int, contamination: Fraction, sizes: Counts, error: Fraction = Fraction(0)) -> Fraction:
-    """Return the paper's unified bound (1 - d)(r - eN)/(N + K), for an e-approximate rank r taken from N + K.
-
-    The paper states it for a rank taken from N + 1, with which it stays below 1 - alpha for more than one site.
-
-    >>> paper_bound(1809, Fraction(1, 10), [200] * 10)
-    Fraction(81, 100)
-    """
-    return (1 - contamination) * (rank - error * sum(sizes)) / (sum(sizes) + len(sizes))
 
 
 class _Form(NamedTuple):
