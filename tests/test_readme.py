@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from tests.readme import README, blocks, run_readme, write_files
+from tests.readme import README, run_readme
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/groups.md", "docs/recalibration.md"])
@@ -25,22 +25,8 @@ def test_example_prints_what_the_page_says(page: str) -> None:
 
 def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn", reason="the first block uses scikit-learn")
-    pytest.importorskip("pandas", reason="the second block uses pandas")
     monkeypatch.chdir(tmp_path)
     run_readme()
     assert fc.load("predictor.json").score == fc.LAC()
     assert len(np.load("sets.npz")["sets"]) == 30
     assert "<h2>What is promised</h2>" in Path("report.html").read_text("utf-8")
-
-
-def test_the_example_with_pandas_matches_columns_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("pandas", reason="the block uses pandas")
-    monkeypatch.chdir(tmp_path)
-    write_files()
-    capsys.readouterr()
-    (block,) = [block for block in blocks() if block.text.startswith("import pandas")]
-    exec(compile(block.text, "README.md", "exec"), {})  # noqa: S102
-    assert capsys.readouterr().out == "benign benign;malignant malignant\n"
-    assert fc.load("predictor.json").certificate.labels == ["benign", "malignant"]
