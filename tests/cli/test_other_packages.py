@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.guarantee import Audience, Band, Guarantee
 from fedconformal.scores import Score
 from fedconformal.summaries.exact import ExactSummary
 
@@ -84,14 +84,11 @@ class Spoiled(Guarantee):
     def promised(self, counts, sizes):
         return Fraction(sum(max(0, m - self.spoiled) for m in counts), sum(sizes) + len(sizes))
 
-    def slack(self, gaps, sizes):
-        return Fraction(sum(gaps), sum(sizes) + len(sizes))
+    def band(self, alpha, sizes, gaps=None):
+        return Band(1 - alpha, Fraction(1), Fraction(sum(gaps or ()), sum(sizes) + len(sizes)))
 
-    def at_most(self, alpha, sizes, gaps):
-        return Fraction(1)
-
-    def promise(self, sites):
-        return f"for a test row from the mixture of the sites, {self.spoiled} bad rows at each"
+    def audience(self, sites, stratum=None):
+        return Audience(population=f"from the mixture of the sites, {self.spoiled} bad rows at each")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

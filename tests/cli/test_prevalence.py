@@ -22,7 +22,11 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
         Path(f"{k}.csv").write_text("\n".join(["benign,malignant,label", *rows]))
         command.ok("summarize", f"{k}.csv", "--labels", "label", "--by-class", "--site", f"s{k}", "-o", f"{k}.fcs")
     done = command.ok(*START, "--guarantee", "prevalence:shares=benign=0.3,malignant=0.7", "--json").json["certificate"]
-    assert done["guarantee"] == {"name": "prevalence", "shares": [["benign", 0.3], ["malignant", 0.7]]}
+    assert done["guarantee"] == {
+        "name": "prevalence",
+        "shares": [["benign", 0.3], ["malignant", 0.7]],
+        "estimated": False,
+    }
     assert done["class_scores"] == np.bincount(TRUTH).tolist()
     assert command.ok("verify", "p.json", "0.fcs", "1.fcs", "--json").json["confirmed"] is True
     assert command.ok("predict", "p.json", "0.csv", "--drop", "label", "-o", "sets.npz", "--json").json
