@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class InputError(ValueError):
     """Invalid input. The message says what is wrong, where, and what to do.
@@ -13,13 +15,32 @@ class InputError(ValueError):
     param
         The parameter to change, by its name in Python; the command line shows it as an option.
     code
-        The kind of error, for programs that handle it; its words are not part of the interface.
+        The kind of error, for programs that handle it; the message is for people and may change.
+    where
+        The file, site or array that is invalid; stands before the message.
+    row
+        The number of the first invalid row there.
     """
 
-    def __init__(self, message: str, *, param: str | None = None, code: str = "invalid") -> None:
-        super().__init__(message)
-        self.param = param
-        self.code = code
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str = "invalid",
+        where: object = None,
+        row: int | None = None,
+    ) -> None:
+        self.problem, self.param, self.code, self.row = message, param, code, row
+        self.where = None if where is None else str(where)
+        place = "" if row is None else f"row {row} "
+        super().__init__(f"{place}{message}" if where is None else f"{where}: {place}{message}")
+
+    def at(self, where: object) -> Self:
+        """Return this error with a place before its message, unless it has that place already."""
+        if self.where == str(where):
+            return self
+        return type(self)(str(self), param=self.param, code=self.code, where=where)
 
 
 class InputTypeError(InputError, TypeError):

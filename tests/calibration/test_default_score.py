@@ -90,8 +90,8 @@ def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
 
 
 def by_the_flower_template(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
-    text = (SOURCE / "engines" / "flower" / "template" / "classification.template").read_text("utf-8")
-    return registry.find(tomllib.loads(text)["score"], Score)()
+    text = (SOURCE / "engines" / "flower" / "template" / "classification.toml").read_text("utf-8")
+    return registry.find(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]["score"], Score)()
 
 
 def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:

@@ -36,7 +36,12 @@ SUMMARIZE = [
     ("negative", with_value(-0.1), ["bad.npy", "labels-0.npy"], ["bad.npy", "row 7", "negative"]),
     ("logits", save(PROBS * 9 - 3), ["bad.npy", "labels-0.npy"], ["row 0", "--from logits"]),
     ("huge", save(PROBS * 1e300), ["bad.npy", "labels-0.npy"], ["bad.npy: row 0 holds a value that is not finite"]),
-    ("not logits", save(PROBS), ["bad.npy", "labels-0.npy", "--from", "logits"], ["leave out --from logits"]),
+    (
+        "not logits",
+        save(PROBS),
+        ["bad.npy", "labels-0.npy", "--from", "logits"],
+        ["leave out softmax", "(--from probs)"],
+    ),
     ("vector", save(PROBS[0]), ["bad.npy", "labels-0.npy"], ["bad.npy: has one column of probabilities", "--positive"]),
     ("cube", save(PROBS[None]), ["bad.npy", "labels-0.npy"], ["shape (1, 60, 4)"]),
     ("empty", save(PROBS[:0]), ["bad.npy", "bad.npy"], ["bad.npy"]),

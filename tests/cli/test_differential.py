@@ -153,7 +153,7 @@ def test_refusals_at_a_site(noisy: list[str], command: Command, options: list[st
 @pytest.mark.parametrize(
     ("files", "options", "problem"),
     [
-        (["clinic-0.fcn"], [], "(.fcs); it holds noisy counts: say --privacy local"),
+        (["clinic-0.fcn"], [], "(.fcs); it holds noisy counts"),
         (["clinic-0.fcn"], ["--privacy", "local", "--epsilon", "1"], "give them to summarize, at the sites"),
         (["clinic-0.fcn"], ["--privacy", "local", "--guarantee", "by-class"], "is not there with differential privacy"),
         (["probs-0.npy"], ["--privacy", "local"], "probs-0.npy: this is not a noisy histogram"),

@@ -124,7 +124,9 @@ def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
     command.ok("summarize", "0.csv", *COLUMNS, "--drop", "sex,age", "--site", "s0", "-o", "plain.fcs")
     mixed = command("calibrate", "plain.fcs", "1.fcs", "--guarantee", "by-group", "-o", "m.json")
     assert mixed.code == 2
-    assert "site 's0' was not summarised by group; summarise with --groups, such as" in " ".join(mixed.err.split())
+    assert "site 's0' was not summarised by group; summarise with groups= (summarize --groups)" in " ".join(
+        mixed.err.split()
+    )
 
 
 def test_a_run_has_no_groups(folder: Path, command: Command) -> None:

@@ -117,7 +117,7 @@ def test_sites_that_do_not_go_together(sent: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "loss curves have no scores; say --risk LIMIT"),
+        ([], "loss curves have no scores; calibrate them with risk= (--risk)"),
         (["--risk", "1"], "risk is 1, expected a number above 0 and below the bound 1"),
         (["--risk", "0.4", "--alpha", "0.2"], "leave out --alpha and --privacy"),
         (["--safe", "x"], "--safe goes with --risk"),
@@ -132,7 +132,7 @@ def test_bad_calibrations_are_refused(sent: Path, command: Command, options: lis
 def test_scores_are_no_losses(sent: Path, command: Command) -> None:
     Path("a.fcs").write_bytes(fc.summarize([0.1, 0.2], site="a").to_bytes())
     done = command("calibrate", "a.fcs", "--risk", "0.4", "-o", "p.json")
-    assert "say --alpha instead of --risk, or use summarize-losses there" in done.err
+    assert "sent scores, not losses" in done.err
 
 
 def test_no_threshold_is_good_enough(sent: Path, command: Command) -> None:
@@ -224,7 +224,7 @@ def test_inputs_are_never_overwritten(losses: Path, command: Command) -> None:
 def test_a_plan_of_losses_takes_a_limit_and_their_bound(losses: Path, command: Command) -> None:
     command.ok("summarize-losses", "l0.npy", "-o", "two.fcs", "--thresholds", "grid.npy", "--bound", "2")
     done = command("plan", "two.fcs")
-    assert (done.code, "loss curves have no scores; say --risk LIMIT" in done.err) == (2, True)
+    assert (done.code, "loss curves have no scores" in done.err) == (2, True)
     stated = command.ok("plan", "two.fcs", "--risk", "0.1", "--json").json
     found = {option["guarantee"]: option["least_limit"] for option in stated["options"]}
     assert found["mixture"] == pytest.approx(2 / 61)

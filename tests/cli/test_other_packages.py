@@ -202,7 +202,7 @@ SEVERAL = "import json, sys; from fedconformal.cli.app import run; print([run(on
 ROWS = ["p.npy", "y.npy", "-o", "x.fcs"]
 REFUSED = {
     "price is 2.0, expected a number from 0 to 1": ["summarize", *ROWS, "--score", "rank-price:2"],
-    "score rank-price: price is 'x', expected a number; rank-price has the parameters price": [
+    "score rank-price: price is 'x', expected a number; rank-price has the parameters price (--score)": [
         *("summarize", *ROWS, "--score", "rank-price:price=x")
     ],
 }

@@ -184,7 +184,7 @@ BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "a column too few": (
         {"lower": [1, 2], "y": [1, 1]},
         ["--score", "cqr"],
-        "bad.csv: has no column upper; there are lower; name the columns of lower and upper with --predictions",
+        "bad.csv: has no column upper; there are lower; name the columns of lower and upper (--predictions)",
     ),
     "a column too many": (
         {"lower": [1, 2], "upper": [2, 3], "y": [1, 1]},

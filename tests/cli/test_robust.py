@@ -60,7 +60,7 @@ def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
     done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--json")
     assert done.json["certificate"]["threshold"] == 0
     assert "site 'loud' has 100% of all scores" in done.err
-    assert done.err.endswith("bound what a site may claim with --guarantee mixture:most_scores=N\n")
+    assert done.err.endswith("bound what a site may claim (most_scores), or use weights of your own\n")
     done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--guarantee", "mixture:most_scores=100")
     assert "in proportion to n_k (counted up to 100)" in done.out
     predictor = fc.load("p.json")

@@ -95,7 +95,7 @@ def test_a_model_is_not_taken_for_one_that_gives_logits(site: Path, command: Com
     about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "-o", "d.fcs")
     done = command("summarize", "rows.csv", *ONNX, "--onnx-gives", "logits", *about)
     assert done.code == 2
-    assert "model.onnx: gives probabilities already, not logits; say --onnx-gives probs" in done.err
+    assert "model.onnx: gives probabilities already, not logits; pass gives=" in done.err
     assert OnnxModel("model.onnx", gives="logits").fingerprint != OnnxModel("model.onnx").fingerprint
 
 
@@ -111,8 +111,8 @@ def test_a_bad_cell_is_named_by_its_line(site: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ((), "calibrated for an ONNX model; give that model with --onnx"),
-        (("--onnx", "other.onnx"), "summarise the calibration rows with this --onnx"),
+        ((), "calibrated for an ONNX model; give that model too (--onnx)"),
+        (("--onnx", "other.onnx"), "summarise the calibration rows with this model (--onnx)"),
         (("--onnx", "model.onnx", "--host", "192.0.2.1"), "needs a token; give it with --token-file"),
         (("--onnx", "model.onnx", "--max-body", "0"), "--max-body"),
         (("--onnx", "model.onnx", "--token-file", "none"), "cannot be read"),

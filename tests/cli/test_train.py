@@ -71,7 +71,7 @@ def test_options_go_before_the_file(here: Path, command: Command) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "no dataset is named; say which with --dataset"),
+        ((), "no dataset is named; add it to the settings (--dataset)"),
         (("--dataset", "digit"), "no data set is called 'digit'; there are"),
         (("--dataset", "digits", "--method", "sgd"), "no trainer is called 'sgd'"),
         (("--dataset", "digits", "--set", "rouns=3"), "rouns is no setting; did you mean rounds?"),
@@ -80,7 +80,7 @@ def test_options_go_before_the_file(here: Path, command: Command) -> None:
         (("--dataset", "digits", "--model", "lenet"), "lenet: needs images of at least 12 by 12 pixels"),
         (("--dataset", "digits", "--set", "device=cuda"), "device 'cuda'"),
         (("--dataset", "digits", "--weights", "none.pt"), "none.pt"),
-        (("--dataset", "digits", "--partition", "column"), "column is needed here; say --column"),
+        (("--dataset", "digits", "--partition", "column"), "column is needed here; add it to the settings (--set)"),
         (("--dataset", "digits", "--partition", "column", "--set", "column=ward"), "ward"),
         (("--dataset", "digits", "--set", "temperature=x"), "invalid enum value 'x'; there are pooled, mean, none"),
     ],

@@ -40,9 +40,9 @@ def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(f"{name}: cannot be read as an array of numbers ({error})") from None
+        raise InputError(f"cannot be read as an array of numbers ({error})", where=name) from None
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name}: holds {array.dtype}, not numbers")
+        raise InputError(f"holds {array.dtype}, not numbers", where=name)
     return array
 
 
@@ -50,7 +50,7 @@ def as_matrix(values: ArrayLike, name: str) -> Probabilities:
     """Check for a finite (rows, classes) matrix; float32 and float64 are kept as they are."""
     array = as_array(values, name)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise InputError(f"{name}: has shape {array.shape}, expected (rows, classes)")
+        raise InputError(f"has shape {array.shape}, expected (rows, classes)", where=name)
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     return array
@@ -141,11 +141,14 @@ def refuse_others(array: Probabilities, name: str, start: int) -> None:
     row = int(np.argmax(off))
     least = array[row].min()
     if not np.isfinite(array[row]).all():
-        raise InputError(f"{name}: row {start + row} holds a value that is not finite (NaN or inf)")
+        raise InputError("holds a value that is not finite (NaN or inf)", where=name, row=start + row)
     problem = f"has the negative entry {least:.4g}" if least < 0 else f"sums to {sums[row]:.6g}, not 1"
     likely_logits = array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE
-    advice = "if these are logits, take their softmax" if likely_logits else "give whole distributions, one a row"
-    raise InputError(f"{name}: row {start + row} {problem}; {advice}")
+    if likely_logits:
+        advice, code = "if these are logits, take their softmax", "logits"
+    else:
+        advice, code = "give whole distributions, one a row", "not-a-distribution"
+    raise InputError(f"{problem}; {advice}", code=code, where=name, row=start + row)
 
 
 def row_sums(matrix: NDArray[Any], dtype: Any = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -180,9 +183,11 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
     temperature = as_temperature(temperature)
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
-        raise InputError(f"{name}: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
+        raise InputError("holds a value that is not finite (NaN or inf)", where=name, row=int(np.argmin(finite)))
     if len(array) and not sure and are_distributions(array):
-        raise InputError(f"{name}: every row is a distribution already; leave out softmax, or pass logarithms")
+        raise InputError(
+            "every row is a distribution already; leave out softmax, or pass logarithms", code="not-logits", where=name
+        )
     scaled = array.astype(np.float64, order="C")  # a sum depends on the order in memory, in its last bit
     with np.errstate(over="ignore"):  # a difference too large for a float is a probability of zero
         scaled -= scaled.max(axis=1, keepdims=True)
@@ -208,7 +213,7 @@ def are_distributions(array: Probabilities) -> bool:
 def one_a_row(array: NDArray[Any], rows: int, name: str) -> NDArray[Any]:
     """Check for one value a row, in a vector or in a matrix of one column."""
     if array.shape not in ((rows,), (rows, 1)):
-        raise InputError(f"{name}: has shape {array.shape}, expected ({rows},) as there are {rows} rows")
+        raise InputError(f"has shape {array.shape}, expected ({rows},) as there are {rows} rows", where=name)
     return array.reshape(rows)
 
 
@@ -216,12 +221,14 @@ def as_labels(values: ArrayLike, *, rows: int, classes: int, name: str = "labels
     """Check for one whole class index a row, from 0 to classes - 1."""
     array = one_a_row(as_array(values, name), rows, name)
     if array.dtype.kind == "b":
-        raise InputError(f"{name}: holds booleans, expected class indices")
+        raise InputError("holds booleans, expected class indices", where=name)
     whole = array.dtype.kind != "f" or (array == np.floor(array)).all()
     if rows and not (whole and array.min() >= 0 and array.max() < classes):
         bad = ~((array >= 0) & (array < classes) & (array == np.floor(array)))
         row = int(np.argmax(bad))
-        raise InputError(f"{name}: row {row} is {array[row]:g}, expected a whole class index from 0 to {classes - 1}")
+        raise InputError(
+            f"is {array[row]:g}, expected a whole class index from 0 to {classes - 1}", where=name, row=row
+        )
     return array.astype(np.int64)
 
 
@@ -229,15 +236,17 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
     """Check for a non-empty vector of finite scores; they may be negative or above one."""
     array = as_array(values, name)
     if array.ndim != 1:
-        raise InputError(f"{name}: has shape {array.shape}, expected one score a row")
+        raise InputError(f"has shape {array.shape}, expected one score a row", where=name)
     if not len(array):
-        raise InputError(f"{name}: is empty; a site needs at least one calibration row")
+        raise InputError("is empty; a site needs at least one calibration row", where=name)
     with np.errstate(over="ignore"):
         array = array.astype(np.float64, copy=False)
     with np.errstate(over="ignore", invalid="ignore"):
         total = array.sum()  # which no score that is not finite leaves finite: one quick pass if all are
     if not math.isfinite(total) and not (finite := np.isfinite(array)).all():
-        raise InputError(f"{name}: row {int(np.argmin(finite))} is {array[np.argmin(finite)]}, expected a finite score")
+        raise InputError(
+            f"is {array[np.argmin(finite)]}, expected a finite score", where=name, row=int(np.argmin(finite))
+        )
     return array + 0.0  # -0.0 becomes 0.0
 
 
@@ -253,7 +262,7 @@ def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
             plain = ["" if is_missing(value) else value for value in array.ravel().tolist()]
             array = np.array(plain).reshape(array.shape)
     except ValueError as error:
-        raise InputError(f"{name}: cannot be read as one value a row ({error})") from None
+        raise InputError(f"cannot be read as one value a row ({error})", where=name) from None
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     return array.astype(np.str_) if array.dtype.kind == "T" else array
@@ -272,13 +281,13 @@ def as_sites(values: ArrayLike, *, rows: int, name: str = "sites") -> NDArray[An
         array = array[:, 0]
     if array.shape != (rows,) or array.dtype.kind not in "iufbU":
         header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
-        raise InputError(f"{name}: expected {rows} ids, one a row, got {array.dtype} {array.shape}{header}")
+        raise InputError(f"expected {rows} ids, one a row, got {array.dtype} {array.shape}{header}", where=name)
     if array.dtype.kind == "U":
         spelled, index = np.unique(array, return_inverse=True)
         array = np.array([name_key(str(one)) for one in spelled], dtype=np.str_)[index]
     absent = np.isnan(array) if array.dtype.kind == "f" else array == "" if array.dtype.kind == "U" else None
     if absent is not None and absent.any():
-        raise InputError(f"{name}: row {int(np.argmax(absent))} has no id; give every row one")
+        raise InputError("has no id; give every row one", where=name, row=int(np.argmax(absent)))
     return array
 
 
@@ -302,7 +311,7 @@ def as_sizes(values: ArrayLike, name: str = "sizes") -> list[int]:
     array = as_array(values, name)
     whole = (array >= 1) & (array < 2**53) & (array == np.floor(array))
     if array.ndim != 1 or not len(array) or not whole.all():
-        raise InputError(f"{name}: expected one whole number of calibration rows a site, each at least 1")
+        raise InputError("expected one whole number of calibration rows a site, each at least 1", where=name)
     return [int(n) for n in array]
 
 

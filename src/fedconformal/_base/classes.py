@@ -40,8 +40,9 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
     if isinstance(classes, int):
         if given.dtype.kind == "U" and given.size:
             raise InputError(
-                f"{name}: holds text, not numbers (row 0 is {str(given.flat[0])!r}); "
-                "for labels that are names, give the names of the classes, or a table with named columns"
+                f"holds text, not numbers (row 0 is {str(given.flat[0])!r}); "
+                "for labels that are names, give the names of the classes, or a table with named columns",
+                where=name,
             )
         return as_labels(given, rows=rows, classes=classes, name=name)
     given = one_a_row(given, rows, name)
@@ -49,7 +50,7 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
     texts = _text(kept)
     lacking = np.isin(texts, [text for text in ("", "nan") if text not in classes])[places]
     if lacking.any():
-        raise InputError(f"{name}: row {int(np.argmax(lacking))} has no label")
+        raise InputError("has no label", where=name, row=int(np.argmax(lacking)))
     where = {known: place for place, known in enumerate(classes)}
     codes = np.array([where.get(text, -1) for text in texts.tolist()], dtype=np.int64)
     if (codes < 0).any():
@@ -57,7 +58,9 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
         unknown = [repr(text) for text in dict.fromkeys(texts[places][first:].tolist()) if text not in where]
         verb = "are not classes" if len(unknown) > 1 else "is not a class"
         advice = "; for class indices, leave out the names of the classes" if given.dtype.kind in "iu" else ""
-        raise InputError(f"{name}: row {first}: {listed(unknown)} {verb}; the classes are {listed(classes)}{advice}")
+        raise InputError(
+            f"row {first}: {listed(unknown)} {verb}; the classes are {listed(classes)}{advice}", where=name
+        )
     found: Integers = codes[places]
     return found
 
@@ -87,12 +90,12 @@ def match_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     found = {name_key(name): place for place, name in enumerate(names)}
     if len(found) < len(names):
         double = next(key for place, name in enumerate(names) if found[key := name_key(name)] != place)
-        raise InputError(f"probabilities: two columns are called {double!r}")
+        raise InputError(f"two columns are called {double!r}", where="probabilities")
     if found.keys() != set(wanted):
         others, missing = sorted(found.keys() - set(wanted)), [name for name in wanted if name not in found]
         problems = [f"{_columns(others)} {'are no classes' if len(others) > 1 else 'is no class'}"] if others else []
         problems += [f"there {'are' if len(missing) > 1 else 'is'} no {_columns(missing, ' for')}"] if missing else []
-        raise InputError(f"probabilities: {' and '.join(problems)}; the classes are {listed(wanted)}")
+        raise InputError(f"{' and '.join(problems)}; the classes are {listed(wanted)}", where="probabilities")
     return [found[name] for name in wanted]
 
 
@@ -109,8 +112,9 @@ def in_order(probs: Any, classes: int | Sequence[str] | None) -> Probabilities:
     wanted = matrix.shape[1] if classes is None else classes if isinstance(classes, int) else len(classes)
     if matrix.shape[1] != wanted:
         raise InputError(
-            f"probabilities: have {matrix.shape[1]} columns, expected one for each of {wanted} classes; "
-            "give the columns of the model that was calibrated"
+            f"have {matrix.shape[1]} columns, expected one for each of {wanted} classes; "
+            "give the columns of the model that was calibrated",
+            where="probabilities",
         )
     return matrix
 

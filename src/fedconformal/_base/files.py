@@ -28,7 +28,7 @@ MAX_FILE = 2**30
 def read_array(path: Path, *names: str) -> NDArray[Any]:
     """Read an array; in an .npz with several, the one with one of these names."""
     if path.suffix.lower() not in READABLE:
-        raise InputError(f"{path}: expected a file that ends in {', '.join(READABLE)}")
+        raise InputError(f"expected a file that ends in {', '.join(READABLE)}", where=path)
     if path.suffix.lower() == ".npz":
         return next(iter(_arrays(path, lambda there: [_pick(there, names)]).values()))
     with reading(path), path.open("rb") as file:
@@ -49,7 +49,7 @@ def read_bytes(path: Path) -> bytes:
     """Read a file that came from somebody else, if it is not too large."""
     try:
         if path.stat().st_size > MAX_FILE:
-            raise InputError(f"{path}: has {path.stat().st_size} bytes, more than {MAX_FILE}")
+            raise InputError(f"has {path.stat().st_size} bytes, more than {MAX_FILE}", where=path)
         return path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from None
@@ -64,7 +64,7 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
     try:
         path = path.resolve() if path.is_symlink() else path
         if path.exists() and not path.is_file():
-            raise InputError(f"{path}: is a directory or a device, not a file; choose another place")
+            raise InputError("is a directory or a device, not a file; choose another place", param="output", where=path)
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".fedconformal-")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -80,7 +80,9 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
             Path(beside).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
+        raise InputError(
+            f"cannot be written ({error.strerror}); choose another place", param="output", where=path
+        ) from None
 
 
 @contextmanager
@@ -99,9 +101,7 @@ def naming(path: str | Path) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        if str(error).startswith(f"{path}:"):
-            raise
-        raise type(error)(f"{path}: {error}") from None
+        raise error.at(path) from None
 
 
 def unreadable(path: Path, error: Exception) -> InputError:
@@ -111,7 +111,7 @@ def unreadable(path: Path, error: Exception) -> InputError:
     reason = error.strerror if isinstance(error, OSError) else None
     reason = reason or " ".join(str(error).split()) or type(error).__name__
     advice = "; check its name and its folder" if isinstance(error, FileNotFoundError) else ""
-    return InputError(f"{path}: cannot be read ({reason}){advice}")
+    return InputError(f"cannot be read ({reason}){advice}", where=path)
 
 
 def _pick(there: list[str], names: tuple[str, ...]) -> str:

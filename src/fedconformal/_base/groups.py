@@ -80,9 +80,9 @@ def columns_of(groups: Mapping[str, Any]) -> list[str]:
         raise InputError(f'groups is {shown(groups)}, expected columns with a value a row, such as {{"sex": [...]}}')
     names = sorted(as_name(name, "the name of a column of groups") for name, _ in groups.items())
     if odd := next((name for name in names if "=" in name), None):
-        raise InputError(f"groups: the column {shown(odd)!r} has a = in its name; give it another one")
+        raise InputError(f"the column {shown(odd)!r} has a = in its name; give it another one", where="groups")
     if len(set(names)) < len(names):
-        raise InputError("groups: two columns have the same name")
+        raise InputError("two columns have the same name", where="groups")
     return names
 
 
@@ -100,17 +100,17 @@ def _one_a_row(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise InputError(f"{shown(name)}: cannot be read as one value a row ({error})") from None
+        raise InputError(f"cannot be read as one value a row ({error})", where=shown(name)) from None
     if array.shape == (rows, 1):
         array = array[:, 0]
     if array.shape != (rows,):
-        raise InputError(f"{shown(name)}: expected {rows} values, one a row, got an array of shape {array.shape}")
+        raise InputError(f"expected {rows} values, one a row, got an array of shape {array.shape}", where=shown(name))
     if array.dtype.kind not in "iubfU":  # such as the objects of a table with missing values
         named = lru_cache(maxsize=None, typed=True)(_name)  # of a million rows a few values
         try:
             array = np.array(list(map(named, array.tolist())), dtype=np.str_)
         except TypeError:
-            raise InputError(f"{shown(name)}: expected a text or a number a row, got lists or the like") from None
+            raise InputError("expected a text or a number a row, got lists or the like", where=shown(name)) from None
     return array
 
 
@@ -125,7 +125,7 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
         if len(found) == MOST_VALUES:
             count = len(found) + len(set(array[left].tolist()))
             raise InputError(
-                f"{shown(name)}: has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69"
+                f"has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69", where=shown(name)
             )
         same = np.isnan(keys) if isinstance(value, float) and math.isnan(value) else keys == keys[first]
         mine = np.flatnonzero(same)

@@ -83,9 +83,9 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> NDArr
         try:
             array = _read(member, info.file_size)
         except InputError as error:
-            raise InputError(f"{name}: {error}") from None
+            raise error.at(name) from None
         if member.read(1):  # reading to the end also checks the CRC
-            raise InputError(f"{name}: has trailing bytes")
+            raise InputError("has trailing bytes", where=name)
     return array
 
 

@@ -166,11 +166,11 @@ def build(described: Mapping[str, Any], base: Callable[..., T], within: tuple[st
         for key, value in parameters.items():
             if isinstance(value, Mapping):
                 if value.get("name") in (name, *within):  # so that no file makes this go very deep
-                    raise InputError(f"{name}: keeps one of its own kind")
+                    raise InputError("keeps one of its own kind", where=name)
                 parameters[key] = build(value, base, (str(name), *within))
         built: Any = cls(**parameters)
         known = set(built.to_dict()) - {"name"} if hasattr(built, "to_dict") else known
         if set(parameters) == known:
             found: T = built
             return found
-    raise InputError(f"{name}: has the parameters {sorted(parameters)}, expected {sorted(known)}")
+    raise InputError(f"has the parameters {sorted(parameters)}, expected {sorted(known)}", where=name)

@@ -129,7 +129,9 @@ def class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
     sites: list[ClassSummary] = []
     for summary in summaries:
         if not isinstance(summary, ClassSummary):
-            raise InputError(f"{summary.label} was not summarised by class; summarise with by_class=True")
+            raise InputError(
+                f"{summary.label} was not summarised by class; summarise with by_class=True", param="by_class"
+            )
         sites.append(summary)
     return sites
 

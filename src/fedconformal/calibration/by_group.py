@@ -123,7 +123,7 @@ def _within(site: GroupSummary, group: str) -> ClassSummary:
     """Return a site's scores of one group by class; with a size for every site in it, also those without the group."""
     part = site.parts.get(group, ClassSummary(parts={}, sizes=(0,)))
     if not isinstance(part, ClassSummary):
-        raise InputError(f"{site.label} was not summarised by class; summarise with by_class=True")
+        raise InputError(f"{site.label} was not summarised by class; summarise with by_class=True", param="by_class")
     return replace(part, sizes=site.sizes_of(group), sites=site.sites, origin=site.origin)
 
 
@@ -131,7 +131,7 @@ def _group_summaries(summaries: Sequence[Summary]) -> list[GroupSummary]:
     sites: list[GroupSummary] = []
     for summary in summaries:
         if not isinstance(summary, GroupSummary):
-            raise InputError(f"{summary.label} was not summarised by group; summarise with groups=")
+            raise InputError(f"{summary.label} was not summarised by group; summarise with groups=", param="groups")
         sites.append(summary)
     check_columns(sites)
     return sites

@@ -118,7 +118,8 @@ class ClassCurves:
         """Return the p-values of (n, J) scores, each column by its class; one for classes that were not seen."""
         if scores.shape[1] < len(self.of_class):
             raise InputError(
-                f"probabilities: have {scores.shape[1]} classes, the predictor has thresholds for {len(self.of_class)}"
+                f"have {scores.shape[1]} classes, the predictor has thresholds for {len(self.of_class)}",
+                where="probabilities",
             )
         found = np.ones_like(scores)
         for label, curve in enumerate(self.of_class):

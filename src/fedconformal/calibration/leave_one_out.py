@@ -67,5 +67,5 @@ def leave_one_site_out(
             about = {"score": score, "alpha": alpha, "site": name, "model": model, "estimated": True}
             summaries.append(summarize_rows(predict(rows), labels, kind, **about))
         except InputError as error:
-            raise InputError(f"site {name!r}: {error}") from None
+            raise error.at(f"site {name!r}") from None
     return summaries

@@ -29,18 +29,22 @@ def members_for(certificate: Certificate, groups: Groups | None, rows: int) -> d
     needed = certificate.group_columns
     if not groups or columns_of(groups) != needed:
         got = f"got {listed(columns_of(groups))}" if groups else "got none"
-        raise InputError(f"groups: the predictor needs the columns {listed(needed)} of every row, {got}")
+        raise InputError(f"the predictor needs the columns {listed(needed)} of every row, {got}", where="groups")
     found, known = members(groups, rows=rows), {record.group for record in certificate.groups or ()}
     for group in found.keys() - known:
         row = found[group][0]
         if group == NONE:
             raise InputError(
-                f"groups: row {row} has no value of {listed(needed)}, and every calibration row had one, so nothing is "
-                "promised to it; fill in a value, or leave such rows out"
+                f"has no value of {listed(needed)}, and every calibration row had one, so nothing is "
+                "promised to it; fill in a value, or leave such rows out",
+                where="groups",
+                row=row,
             )
         raise InputError(
-            f"groups: row {row} is in {group}, as no calibration row is, so nothing is promised to it; correct the "
-            "value, leave such rows out, or calibrate again with rows of that group"
+            f"is in {group}, as no calibration row is, so nothing is promised to it; correct the "
+            "value, leave such rows out, or calibrate again with rows of that group",
+            where="groups",
+            row=row,
         )
     return found
 

@@ -212,7 +212,7 @@ class Predictor(Document):
         if isinstance(self.curve, GroupCurves):
             return members_for(self.certificate, groups, rows)
         if groups is not None:
-            raise InputError("groups: the predictor was not calibrated by group; leave them out")
+            raise InputError("the predictor was not calibrated by group; leave them out", where="groups")
         return None
 
     def _as_scored(self, probs: ArrayLike) -> list[Probabilities]:

@@ -96,10 +96,12 @@ def kept_terms(
     wanted = about.terms()[0] if guarantee is None else build(guarantee, Guarantee)
     if about.risk is None:
         if risk is not None or safe is not None:
-            raise InputError("the predictor that is replaced promises coverage, not a limit on losses; leave out risk")
+            raise InputError(
+                "the predictor that is replaced promises coverage, not a limit on losses; leave out risk", param="risk"
+            )
         return Terms(wanted, alpha=about.alpha if alpha is None else alpha)
     if alpha is not None:
-        raise InputError("the predictor that is replaced limits losses; give risk, not alpha")
+        raise InputError("the predictor that is replaced limits losses; give risk, not alpha", param="risk")
     limit = about.risk.limit if risk is None else risk
     return Terms(wanted, risk=limit, safe=about.risk.safe if safe is None else safe)
 
@@ -110,7 +112,8 @@ def check_sites(old: Certificate, sites: Sequence[str]) -> None:
     if before != list(map(name_key, sites)) and _by_place(old.guarantee):
         raise InputError(
             f"the guarantee {old.guarantee['name']} has values for sites in their order, and these are other sites, or "
-            "in another order; give the guarantee anew"
+            "in another order; give the guarantee anew",
+            param="guarantee",
         )
 
 
@@ -139,6 +142,7 @@ def successor(old: P, result: P, replaced: Replaced, score: AnyScore | str | Non
             f"the summaries hold scores of {held}, and {wanted} is expected, as before; summarise with that, or name "
             "the new score"
             if score is None
-            else f"the summaries hold scores of {held}, not of {wanted}"
+            else f"the summaries hold scores of {held}, not of {wanted}",
+            param="score",
         )
     return result

@@ -71,7 +71,7 @@ def replacing(sha256: str, *, why: Any = None, rows: Any = None) -> Replaced:
         said = (
             "nothing says whether a watch has counted rows that calibrate" if rows is None else f"rows is {shown(rows)}"
         )
-        raise InputError(f"{said}; {GIVE}")
+        raise InputError(f"{said}; {GIVE}", param="rows")
     return Replaced(sha256=sha256, why=PLANNED if why is None else as_line(why, "why", MOST_WHY), rows=Rows(rows))
 
 

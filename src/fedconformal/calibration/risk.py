@@ -44,7 +44,9 @@ def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
     """Refuse summaries that are no loss curves, and guarantees that promise nothing on losses."""
     for summary in summaries:
         if not isinstance(summary, LossSummary):
-            raise InputError(f"{summary.label} sent scores, not losses; pass alpha=, or use summarize_losses there")
+            raise InputError(
+                f"{summary.label} sent scores, not losses; pass alpha=, or use summarize_losses there", param="alpha"
+            )
     check_unit(guarantee)
     if may_rise(summaries[0].origin) and not isinstance(guarantee, PAC):
         raise InputError(

@@ -122,7 +122,7 @@ class RiskPredictor(Document):
         array, at = as_array(losses, "losses"), self.curve.threshold(self.limit(risk))
         if array.ndim == 2:
             if array.shape[1] != len(self.curve.thresholds):
-                raise InputError(f"losses: have {array.shape[1]} columns for {self.about.points} thresholds")
+                raise InputError(f"have {array.shape[1]} columns for {self.about.points} thresholds", where="losses")
             if at == math.inf:
                 raise InputError("there is no threshold to look up the losses at; give those of the safe action")
             array = array[:, np.searchsorted(self.curve.thresholds, at)]

@@ -85,6 +85,8 @@ def naming_site(site: Any) -> Iterator[None]:
     """Say which site an error is from."""
     try:
         yield
+    except InputError as error:
+        raise error.at(f"site {site!r}") from error
     except (ValueError, TypeError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError  # scikit-learn tells the two apart
         raise kind(f"site {site!r}: {error}") from error

@@ -114,7 +114,9 @@ def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> L
     y: Integers = as_labels(labels, rows=len(z), classes=z.shape[1], name=f"{name}: labels")
     finite = np.isfinite(z).all(axis=1)
     if not finite.all():
-        raise InputError(f"{name}: logits: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)")
+        raise InputError(
+            f"logits: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)", where=name
+        )
     z = np.clip(z, -LARGEST_LOGIT, LARGEST_LOGIT)
     z = z - z[np.arange(len(z)), y][:, None]  # the likelihood depends on differences to the label's own logit only
 

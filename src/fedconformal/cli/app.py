@@ -18,7 +18,6 @@ from typer.core import TyperGroup
 
 from fedconformal._base.registry import of_others
 from fedconformal._version import __version__
-from fedconformal.cli.advice import SwappedError, advised
 from fedconformal.cli.console import LOGGED, logger, tell
 from fedconformal.errors import (
     ClassCountsWarning,
@@ -93,6 +92,38 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+OPTIONS = {
+    "logits": "--from logits",
+    "not-logits": "--from probs",
+    "alpha": "--alpha",
+    "by_class": "summarize --by-class",
+    "classes": "--classes",
+    "dataset": "--dataset",
+    "drop": "--drop",
+    "encoding": "--encoding",
+    "groups": "summarize --groups",
+    "guarantee": "--guarantee",
+    "ids": "--id",
+    "kind": "summarize --kind",
+    "labels": "--labels",
+    "limit": "--limit",
+    "loss": "--loss",
+    "onnx": "--onnx",
+    "onnx_gives": "--onnx-gives",
+    "output": "-o",
+    "positive": "--positive",
+    "predictions": "--predictions",
+    "privacy": "--privacy local",
+    "resume": "--resume",
+    "risk": "--risk",
+    "rows": "--rows",
+    "score": "--score",
+    "settings": "--set",
+    "site": "--site",
+    "summary": "--summary",
+}
+"""The option for a `param` or a `code` of an error."""
+
 INTERRUPTED = 130
 """How shells number a command that Ctrl-C has ended."""
 NOT_READ = 141
@@ -143,10 +174,8 @@ def run(arguments: Sequence[str]) -> int:
         try:
             _check_flags(arguments)
             code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
-        except SwappedError as error:
-            return _fail(f"{error}; {error.advice(arguments)}")
         except InputError as error:
-            return _fail(advised(str(error)))
+            return _fail(with_option(error))
         except UsageProblem as error:
             return _fail(_used_wrongly(error))
         except (KeyboardInterrupt, typer.Abort):
@@ -181,10 +210,20 @@ def _used_wrongly(error: Any) -> str:
     return f"{message} ({where} --help shows what there is)"
 
 
+def with_option(error: InputError) -> str:
+    """Return the message of an error, and the option that takes the parameter that it names.
+
+    >>> with_option(InputError("no dataset is named", param="dataset"))
+    'no dataset is named (--dataset)'
+    """
+    message, option = str(error), OPTIONS.get(error.code) or OPTIONS.get(error.param or "")
+    return message if option is None or option in message else f"{message} ({option})"
+
+
 def _warn_once(message: str, said: set[str]) -> None:
     if message not in said:
         said.add(message)
-        logger.warning("%s", advised(message))
+        logger.warning("%s", message)
 
 
 def _fail(message: str) -> int:

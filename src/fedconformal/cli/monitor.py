@@ -159,10 +159,9 @@ def _naming(**files: Path | None) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        what, _, problem = str(error).partition(": ")
-        if files.get(what) is None:
+        if files.get(error.where or "") is None:
             raise
-        raise type(error)(f"{files[what]}: {problem}") from None
+        raise type(error)(error.problem, param=error.param, code=error.code, where=files[error.where or ""]) from None
 
 
 def _are_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | None) -> bool:

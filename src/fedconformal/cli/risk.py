@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,10 +71,7 @@ class Losses(NamedTuple):
     def in_lines(self) -> Iterator[None]:
         """Name the file, and a row by its line, where a check speaks of losses."""
         with self.table.in_lines(self.first):
-            try:
-                yield
-            except InputError as error:
-                raise InputError(re.sub("^losses: ", f"{self.table.source}: ", str(error))) from None
+            yield
 
 
 def read_losses(path: Path, thresholds: str | None, encoding: str | None = None) -> Losses:

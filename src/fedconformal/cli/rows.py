@@ -16,7 +16,6 @@ from fedconformal._base.files import TEXT, read_array
 from fedconformal._base.names import counted, name_key, shown
 from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.advice import SwappedError
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.features import Gives, Onnx, open_model, read_features, scored
 from fedconformal.cli.inputs import Source
@@ -114,7 +113,8 @@ class Columns:
             return self._read(path, labels, **about, again=again)
         except InputError:
             if labels is not None and labels != path and self._reads(labels, path, **about):
-                raise SwappedError(path, labels) from None
+                problem = f"{path} and {labels} look swapped: probabilities come first, then labels"
+                raise InputError(problem, code="swapped") from None
             raise
 
     def _reads(self, path: Path, labels: Path, **about: Any) -> bool:

@@ -10,7 +10,6 @@ import typer
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
 from fedconformal.calibration.document import read_document
-from fedconformal.cli.advice import advised
 from fedconformal.cli.chain import REFORMATTED, follow, split
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
@@ -61,7 +60,7 @@ def verify(
         if not given and found.certificate.privacy is None:
             raise InputError(f"{predictor}: give the summaries that it was made from as well")
         if chain is None:
-            problems = [f"{predictor}: {advised(one)}" for one in _problems(found, data, given, trusted, sealed=sealed)]
+            problems = [f"{predictor}: {one}" for one in _problems(found, data, given, trusted, sealed=sealed)]
             words = [f"{predictor}: confirmed from {len(given)} summaries"]
         else:
             followed = follow(predictor, found, older, given, trusted=trusted, coordinator=coordinator)

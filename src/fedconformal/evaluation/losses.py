@@ -90,11 +90,11 @@ def evaluate_losses(
     """
     values = as_array(losses, "losses").astype(np.float64)
     if values.ndim != 1 or not len(values):
-        raise InputError(f"losses: have shape {values.shape}, expected one loss a row")
+        raise InputError(f"have shape {values.shape}, expected one loss a row", where="losses")
     good = (values >= 0) & (values <= bound)
     if not good.all():
         row = int(np.argmin(good))
-        raise InputError(f"losses: row {row} is {values[row]:g}, expected a loss from 0 to the bound {bound:g}")
+        raise InputError(f"is {values[row]:g}, expected a loss from 0 to the bound {bound:g}", where="losses", row=row)
     overall = _group("all", values, bound)
     if sites is None:
         note = "" if shares is None or len(shares) == 1 else SITES_UNKNOWN

@@ -146,7 +146,7 @@ def as_truth(truth: Any, name: str) -> Booleans:
     array = as_array(truth, name)
     if array.dtype != np.bool_:
         if not ((array == 0) | (array == 1)).all():
-            raise InputError(f"{name}: expected booleans, or zeros and ones")
+            raise InputError("expected booleans, or zeros and ones", where=name)
         array = array == 1
     return array
 
@@ -194,6 +194,6 @@ def described_loss(described: tuple[str, Sequence[Any]] | None) -> Loss | None:
         return None
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):
-        raise InputError(f"{name}: has {len(parameters)} parameters, expected {len(names)}")
+        raise InputError(f"has {len(parameters)} parameters, expected {len(names)}", where=name)
     built: Loss = cls(**dict(zip(names, parameters, strict=True)))
     return built

@@ -79,7 +79,7 @@ class SelectiveError(Loss):
 
     def answer(self, scores: Scores, threshold: float) -> Booleans:
         if scores.ndim != 2:
-            raise InputError(f"probabilities: has shape {scores.shape}, expected (rows, classes)")
+            raise InputError(f"has shape {scores.shape}, expected (rows, classes)", where="probabilities")
         top = np.zeros(scores.shape, dtype=np.bool_)
         top[np.arange(len(scores)), scores.argmax(axis=1)] = scores.max(axis=1) >= np.float64(threshold)
         return top

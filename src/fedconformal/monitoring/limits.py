@@ -128,7 +128,7 @@ def _never_misses(about: Certificate) -> bool:
 
 
 def _none(why: str) -> InputError:
-    return InputError(f"this predictor gives no limit to watch: {why}; state a limit by hand")
+    return InputError(f"this predictor gives no limit to watch: {why}; state a limit by hand", param="limit")
 
 
 def _promised(predictor: Document, failure: float) -> Limits:
@@ -148,7 +148,8 @@ def _promised(predictor: Document, failure: float) -> Limits:
         (only,) = limits
         name = names[only.site] if only.site is not None else "?"
         raise InputError(
-            f"only site {name} is promised coverage; watch that site by its name, or state a limit by hand"
+            f"only site {name} is promised coverage; watch that site by its name, or state a limit by hand",
+            param="limit",
         )
     if about.by_site is not None:  # a site without a threshold misses nothing
         limits = [one for one, own in zip(limits, about.by_site, strict=True) if not np.isinf(own.limit).all()]
@@ -179,7 +180,8 @@ def _of_parties(
         if failure < bound.failure:
             raise InputError(
                 f"this promise on losses fails for a share of {bound.failure:g} of calibrations, which is more than "
-                f"the failure {failure:g}; take {bound.failure:g} or more, or state a limit by hand"
+                f"the failure {failure:g}; take {bound.failure:g} or more, or state a limit by hand",
+                param="limit",
             )
         return [MissRateBound(float(alpha), limits[0].shares)]
     if about.risk.rising:
@@ -247,7 +249,8 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
         rate = _from_summary(about, summaries[0], failure)
         if rate >= 1:
             raise InputError(
-                f"the summary of {summaries[0].label} has too few scores for a limit below 1; state a limit by hand"
+                f"the summary of {summaries[0].label} has too few scores for a limit below 1; state a limit by hand",
+                param="limit",
             )
         return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.sites)
     if about.sites == 1:
@@ -263,7 +266,8 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
                 return Limits(rate=_usable(one.rate, alpha), basis=words, failure=failure)
     raise InputError(
         f"the mixture of all sites is promised coverage, and site {shown(name)} by itself is not; "
-        "give the site's own summary, or state a limit by hand"
+        "give the site's own summary, or state a limit by hand",
+        param="summary",
     )
 
 
@@ -281,10 +285,13 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
         )
     if not isinstance(limit, float | int) or about.lower is not None or about.risk is not None:
         raise InputError(
-            "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand"
+            "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand",
+            param="limit",
         )
     if not summary.certified:
-        raise InputError(f"the summary of {what} is an estimate, which gives no limit; state a limit by hand")
+        raise InputError(
+            f"the summary of {what} is an estimate, which gives no limit; state a limit by hand", param="limit"
+        )
     return summary_limit(summary.count_at_most(float(limit))[0], summary.n, failure / about.sites)
 
 

@@ -199,7 +199,7 @@ def _line(part: _Counts, evidence: Floats) -> Line:
         # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
         hits = known[place - 1] - misses[place - 1] if place else 0.0
         if place == len(days) or log_e(misses[place], hits, about.limit) < enough - ROUNDING:
-            raise InputError(f"{name}: says that its alarm is of {_date(stated)}, which its counts rule out")
+            raise InputError(f"says that its alarm is of {_date(stated)}, which its counts rule out", where=name)
         alarms.append(stated)
     return Line(
         site=sent[0][0].site,
@@ -224,8 +224,9 @@ def _check_terms(name: str, sent: Sequence[tuple[Period, Stream]]) -> None:
     for period, stream in sent:
         if (stream.limit, stream.false_alarm, stream.failure) != (first.limit, first.false_alarm, first.failure):
             raise InputError(
-                f"{name}: watches a limit of {first.limit:g} first and {stream.limit:g} from {_date(period.first)} on, "
-                "or with other chances; a watch keeps them: leave out the messages of the other watch"
+                f"watches a limit of {first.limit:g} first and {stream.limit:g} from {_date(period.first)} on, "
+                "or with other chances; a watch keeps them: leave out the messages of the other watch",
+                where=name,
             )
 
 
@@ -237,22 +238,25 @@ def _counts_by_day(name: str, sent: Sequence[tuple[Period, Stream]]) -> dict[int
         for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
             if found.setdefault(day, tally) != tally:
                 raise InputError(
-                    f"{name}: two messages disagree about the end of {_date(day)} ({_counts(found[day])}, and "
-                    f"{_counts(tally)}); ask the site which one is right, and leave out the other"
+                    f"two messages disagree about the end of {_date(day)} ({_counts(found[day])}, and "
+                    f"{_counts(tally)}); ask the site which one is right, and leave out the other",
+                    where=name,
                 )
     for day in starts.keys() & ends.keys():
         if _falls(ends[day], starts[day]):
             raise InputError(
-                f"{name}: two messages disagree about the end of {_date(day)} ({_counts(ends[day])}, and then "
-                f"{_counts(starts[day])}); ask the site for both anew"
+                f"two messages disagree about the end of {_date(day)} ({_counts(ends[day])}, and then "
+                f"{_counts(starts[day])}); ask the site for both anew",
+                where=name,
             )
     counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
     for before, day in pairwise(sorted(counts)):
         was, now = counts[before], counts[day]
         if _falls(was, now):
             raise InputError(
-                f"{name}: counts fall from {_date(before)} ({_counts(was)}) to {_date(day)} ({_counts(now)}); "
-                "counts since the start cannot: ask the site for both messages anew"
+                f"counts fall from {_date(before)} ({_counts(was)}) to {_date(day)} ({_counts(now)}); "
+                "counts since the start cannot: ask the site for both messages anew",
+                where=name,
             )
     return counts
 

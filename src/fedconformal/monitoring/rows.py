@@ -82,12 +82,12 @@ NO_OUTCOMES = Outcomes(ids=(), times=np.empty(0), values=np.empty(0))
 def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
     """Refuse ids that are there twice or are no ids, and times that are none."""
     if len(set(ids)) < len(ids):
-        raise InputError(f"{what}: the id {shown(twice(ids))} is there twice; give each once")
+        raise InputError(f"the id {shown(twice(ids))} is there twice; give each once", where=what)
     odd = next((one for one in ids if not 0 < len(one) <= LONGEST_ID or not one.isprintable()), None)
     if odd is not None:
-        raise InputError(f"{what}: the id {shown(odd)!r} is empty, too long, or cannot be printed")
+        raise InputError(f"the id {shown(odd)!r} is empty, too long, or cannot be printed", where=what)
     if not ((times >= 0) & (times < LATEST)).all():
-        raise InputError(f"{what}: a time is not one since 1970")
+        raise InputError("a time is not one since 1970", where=what)
 
 
 def packed(rows: Predicted, *, scored: bool) -> list[bytes]:

@@ -84,9 +84,9 @@ def create(
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        raise InputError(f"{path}: is there already, and a watch is never begun anew; choose another name") from None
+        raise InputError("is there already, and a watch is never begun anew; choose another name", where=path) from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another folder") from None
+        raise InputError(f"cannot be written ({error.strerror}); choose another folder", where=path) from None
     try:
         with saying(path):
             connection = _connected(path)
@@ -109,7 +109,7 @@ def create(
 def connect(path: Path) -> sqlite3.Connection:
     """Open the file of a watch; any other file is refused."""
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file; monitor start makes one")
+        raise InputError("there is no such file; monitor start makes one", where=path)
     with saying(path):
         return _connected(path, check=True)
 
@@ -134,9 +134,9 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     (kind,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if kind != APPLICATION:
-        raise InputError(f"{path}: is not the file of a watch; monitor start makes one")
+        raise InputError("is not the file of a watch; monitor start makes one", where=path)
     if version > VERSION:
-        raise InputError(f"{path}: is of version {version}, this release knows {VERSION}; use a newer fedconformal")
+        raise InputError(f"is of version {version}, this release knows {VERSION}; use a newer fedconformal", where=path)
 
 
 @contextmanager

@@ -86,7 +86,7 @@ class Watch:
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
             self.predictor = read_document(meta["predictor"])
         except (msgspec.DecodeError, KeyError, InputError) as error:
-            raise InputError(f"{path}: is damaged: {shown(str(error))}") from None
+            raise InputError(f"is damaged: {shown(str(error))}", where=path) from None
         self.changes = Changes(connection, self.settings.each)
         self._places = Places(connection, self.settings.site, self.settings.false_alarm)
         self._history: tuple[tuple[int, int], list[Period]] | None = None

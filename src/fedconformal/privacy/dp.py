@@ -133,7 +133,9 @@ def calibrate_privately(
     for summary in summaries:
         check_one_end(summary.origin.score, summary.label)
         if summary.gap or not summary.certified:
-            raise InputError(f'{summary.label}: differential privacy needs exact counts; summarise with kind="exact"')
+            raise InputError(
+                f'{summary.label}: differential privacy needs exact counts; summarise with kind="exact"', param="kind"
+            )
     sizes = [n for summary in summaries for n in summary.sizes]
     release = plan_release(guarantee, wanted, sizes, budget, len(candidates))
     threshold = math.inf

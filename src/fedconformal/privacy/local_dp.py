@@ -72,7 +72,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     def from_bytes(data: bytes) -> NoisyHistogram:
         """Decode hostile bytes."""
         if data[: len(NOISY)] != NOISY:
-            raise InputError("this is not a noisy histogram; make one with noisy_histogram")
+            raise InputError("this is not a noisy histogram; make one with noisy_histogram", param="privacy")
         try:
             found = msgspec.msgpack.decode(data[len(NOISY) :], type=NoisyHistogram)
         except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:

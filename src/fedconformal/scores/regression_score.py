@@ -78,7 +78,8 @@ class RegressionScore(AnyScore):
                 self._check_finite(columns, rows.start)
                 self._check_refused(columns, rows.start)
                 row = int(np.argmin(np.isfinite(found)))
-                raise InputError(f"y: row {rows.start + row} is {numbers[row]:g}, too far from what was predicted")
+                problem = f"is {numbers[row]:g}, too far from what was predicted"
+                raise InputError(problem, where="y", row=rows.start + row)
             self._check_refused(columns, rows.start)
 
         for_each_chunk(matrix, work, size=CHUNK)
@@ -122,7 +123,8 @@ class RegressionScore(AnyScore):
         if (found := self.refused(columns)) is not None and found[0].any():
             row = int(np.argmax(found[0]))
             values = " and ".join(f"{value:g}" for value in columns[:, row])
-            raise InputError(f"{NAME}: row {start + row} has {' and '.join(self.columns)} {values}; {found[1]}")
+            problem = f"has {' and '.join(self.columns)} {values}; {found[1]}"
+            raise InputError(problem, where=NAME, row=start + row)
 
 
 def as_numbers(array: Floats, name: str, start: int = 0) -> Floats:
@@ -132,7 +134,7 @@ def as_numbers(array: Floats, name: str, start: int = 0) -> Floats:
     finite = np.isfinite(numbers)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise InputError(f"{name}: row {start + row} is {numbers[row]}, expected a finite number")
+        raise InputError(f"is {numbers[row]}, expected a finite number", where=name, row=start + row)
     return numbers
 
 

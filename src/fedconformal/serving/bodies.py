@@ -60,7 +60,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"{self.form}: has no rows")
         for name, column in [("ids", self.ids), *(self.groups or {}).items()]:
             if column is not None and len(column) != count:
-                raise InputError(f"{shown(name)}: has {len(column)} values, and there are {count} rows")
+                raise InputError(f"has {len(column)} values, and there are {count} rows", where=shown(name))
         if self.ids is not None and len(set(self.ids)) < count:
             raise InputError("ids: two rows have the same id; give each its own")
         if not "".join([*(self.ids or ()), self.site or ""]).isprintable():
@@ -116,7 +116,7 @@ def _matrix(rows: Matrix, name: str) -> NDArray[np.float64]:
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(rows[0]) if rows else 0)
     except ValueError:
         row = next(row for row, one in enumerate(rows) if len(one) != len(rows[0]))
-        raise InputError(f"{name}: row {row} has {len(rows[row])} numbers, row 0 has {len(rows[0])}") from None
+        raise InputError(f"has {len(rows[row])} numbers, row 0 has {len(rows[0])}", where=name, row=row) from None
 
 
 def _of_arrow(body: bytes) -> Rows:

@@ -85,7 +85,8 @@ class OnnxModel:
             known = "no model" if wanted is None else f"the model {wanted}"
             raise InputError(
                 f"{self.path}: is the model {self.fingerprint}, the predictor was calibrated for {known}; "
-                "summarise the calibration rows with this model"
+                "summarise the calibration rows with this model",
+                param="onnx",
             )
 
     def probabilities(self, features: ArrayLike, *, temperature: float | None = None) -> Probabilities:
@@ -96,7 +97,9 @@ class OnnxModel:
         if self.gives == "probs":
             return found
         if len(found) >= FEW and are_distributions(found):
-            raise InputError(f'{self.path.name}: gives probabilities already, not logits; pass gives="probs"')
+            raise InputError(
+                f'{self.path.name}: gives probabilities already, not logits; pass gives="probs"', param="onnx_gives"
+            )
         return softmax(found, temperature=1.0 if temperature is None else temperature, sure=True)
 
     def _as_input(self, features: ArrayLike) -> NDArray[Any]:
@@ -104,16 +107,18 @@ class OnnxModel:
         rows = len(matrix) if matrix.ndim else 0
         width = math.prod(matrix.shape[1:])
         if matrix.ndim < 2 or not rows:
-            raise InputError(f"features: have shape {matrix.shape}, expected rows of numbers")
+            raise InputError(f"have shape {matrix.shape}, expected rows of numbers", where="features")
         if self._shape is not None and width != math.prod(self._shape):
             wanted = " x ".join(map(str, self._shape))
-            raise InputError(f"features: have {width} numbers a row, the model takes {wanted}")
+            raise InputError(f"have {width} numbers a row, the model takes {wanted}", where="features")
         with np.errstate(over="ignore"):
             rounded = matrix.reshape(rows, *(self._shape or (width,))).astype(self._type, copy=False)
         finite = np.isfinite(rounded)
         if not finite.all():
             row = int(np.argmin(finite.reshape(rows, -1).all(axis=1)))
-            raise InputError(f"features: row {row} holds a value that is not finite as {rounded.dtype} (NaN or inf)")
+            raise InputError(
+                f"holds a value that is not finite as {rounded.dtype} (NaN or inf)", where="features", row=row
+            )
         return rounded
 
     def _outputs(self, rows: NDArray[Any]) -> Floats:
@@ -137,7 +142,7 @@ class OnnxModel:
         try:
             (found,) = self._session.run([self._output], {self._input: block})
         except Exception as error:  # ONNX Runtime raises kinds of its own
-            raise InputError(f"features: the model cannot take them ({shown(str(error), 160)})") from error
+            raise InputError(f"the model cannot take them ({shown(str(error), 160)})", where="features") from error
         if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(block):
             raise InputError(f"{self.path.name}: gives no row of probabilities for each row of features")
         return found

@@ -42,7 +42,7 @@ class Service:
         if model is not None:
             model.check_for(about.model)
         elif (about.model or "").startswith(PREFIX):
-            raise InputError("the predictor was calibrated for an ONNX model; give that model too")
+            raise InputError("the predictor was calibrated for an ONNX model; give that model too", param="onnx")
         self.predictor, self.model, self.certificate = predictor, model, about
         classes = None if about.labels is None else number_of(about.labels)
         if model is not None and None not in (classes, model.classes) and classes != model.classes:

@@ -87,7 +87,9 @@ def summarize_scored(
             known, said = first[0]
             if found != said:
                 mine, theirs = (_classes(one["classes"]) for one in (found, said))
-                raise InputError(f"{name}: has the classes {mine}, and {known} has {theirs}; give all rows the same")
+                raise InputError(
+                    f"has the classes {mine}, and {known} has {theirs}; give all rows the same", where=name
+                )
             yield scores
 
     stated = about_site(site, alpha=alpha, **about)

@@ -63,8 +63,9 @@ class GroupSummary(PartedSummary):
         super().__post_init__()
         if len(self.columns) > MAX_COLUMNS or len(self.parts) > MAX_GROUPS:
             raise InputError(
-                f"groups: {len(self.columns)} columns with {len(self.parts)} groups, more than {MAX_COLUMNS} or "
-                f"{MAX_GROUPS}; give fewer columns, or ranges such as 60-69"
+                f"{len(self.columns)} columns with {len(self.parts)} groups, more than {MAX_COLUMNS} or "
+                f"{MAX_GROUPS}; give fewer columns, or ranges such as 60-69",
+                where="groups",
             )
 
     @classmethod
@@ -115,7 +116,7 @@ class GroupSummary(PartedSummary):
     ) -> Self:
         """Add more rows of the same site, with their groups, and with their labels if it is by class too."""
         if groups is None or tuple(columns_of(groups)) != self.columns:
-            raise InputError(f"groups: a summary by group needs {listed(self.columns)} of every new row")
+            raise InputError(f"a summary by group needs {listed(self.columns)} of every new row", where="groups")
         whole = self.parts[ALL]
         if isinstance(whole, ClassSummary) != (labels is not None):
             raise InputError("labels: they go with a summary that is by class too; give them there, and only there")

@@ -116,7 +116,7 @@ class LossSummary(_Named, Summary):
 
     @property
     def points(self) -> Floats:
-        raise InputError(NO_SCORES)
+        raise InputError(NO_SCORES, param="risk")
 
     @property
     def gap(self) -> int:
@@ -124,7 +124,7 @@ class LossSummary(_Named, Summary):
         return self.rounded
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        raise InputError(NO_SCORES)
+        raise InputError(NO_SCORES, param="risk")
 
     def extend(self, more: ArrayLike) -> Self:
         """Add the losses of more rows of the same site, on the same grid."""
@@ -240,11 +240,13 @@ def as_losses(losses: ArrayLike, points: int) -> NDArray[Any]:
     """Check for a row for each calibration row, with a column for each threshold."""
     array = as_array(losses, "losses")
     if array.ndim != 2 or array.shape[1] != points:
-        raise InputError(f"losses: have shape {array.shape}, expected (rows, {points}), a column for each threshold")
+        raise InputError(
+            f"have shape {array.shape}, expected (rows, {points}), a column for each threshold", where="losses"
+        )
     if not len(array):
-        raise InputError("losses: are empty; a site needs at least one calibration row")
+        raise InputError("are empty; a site needs at least one calibration row", where="losses")
     if len(array) > wire.MAX_SIZE:
-        raise InputError(f"losses: have {len(array)} rows, more than {wire.MAX_SIZE}")
+        raise InputError(f"have {len(array)} rows, more than {wire.MAX_SIZE}", where="losses")
     return array
 
 
@@ -262,10 +264,11 @@ def check_losses(block: Floats, bound: float, start: int, grid: Floats, *, risin
     ):
         if bad.any():
             row, column = map(int, np.unravel_index(np.argmax(bad), bad.shape))
-            raise InputError(f"losses: row {start + row} " + why.format(f"{block[row, column]:g}", grid[column]))
+            raise InputError("" + why.format(f"{block[row, column]:g}", grid[column]), where="losses", row=start + row)
     row, column = map(int, np.unravel_index(np.argmax(block[:, 1:] > block[:, :-1]), block[:, 1:].shape))
     here, there = block[row, column : column + 2].tolist()
     raise InputError(
-        f"losses: row {start + row} rises from {here:g} to {there:g} at threshold {grid[column + 1]:g}; "
-        "they must fall along the grid"
+        f"rises from {here:g} to {there:g} at threshold {grid[column + 1]:g}; they must fall along the grid",
+        where="losses",
+        row=start + row,
     )

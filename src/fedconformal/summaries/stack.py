@@ -142,7 +142,8 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
         for site in map(name_key, some):
             if site in seen:
                 raise InputError(
-                    f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, by its own name"
+                    f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, by its own name",
+                    param="site",
                 )
             seen[site] = name
 

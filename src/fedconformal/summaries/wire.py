@@ -90,7 +90,7 @@ def letter_of(data: bytes) -> str:
         raise InputError(f"the summary has {len(data)} bytes, more than {MAX_BYTES}")
     if data[:3] != MAGIC:
         advice = "; it holds noisy counts: read it with NoisyHistogram.from_bytes" if data[:4] == NOISY else ""
-        raise InputError(f"this is not a fedconformal summary (.fcs){advice}")
+        raise InputError(f"this is not a fedconformal summary (.fcs){advice}", param="privacy" if advice else None)
     if len(data) <= PREFIX:
         raise InputError("the summary is truncated; ask the site to send it again")
     if data[3] not in VERSIONS:

@@ -39,7 +39,7 @@ def match_columns(names: Sequence[str] | int, wanted: Sequence[str] | int) -> tu
     unknown = [name for k, name in enumerate(there_names) if k not in used]
     if unknown:
         what = f"has the column {shown(unknown[0])}, which is none of the classes {listed(classes)}"
-        raise InputError(f"{what}; leave it out if it is no class")
+        raise InputError(f"{what}; leave it out if it is no class", param="drop")
     moved = f"columns reordered by name: {listed(classes)}" if order != sorted(order) else ""
     return order, "; ".join(filter(None, [said, moved]))
 
@@ -121,7 +121,7 @@ def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
         raise problem
     row = next(row for row, cell in enumerate(cells) if not is_number(cell))
     there = f"holds {shown(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
-    raise table.error(f"{table.place(row, column)} {_lacking(cells[row]) or there}")
+    raise table.error(f"{table.place(row, column)} {_lacking(cells[row]) or there}", param="classes")
 
 
 def _unknown(cell: str, classes: tuple[str, ...]) -> str:

@@ -94,18 +94,20 @@ class TextCells:
             for k, j in enumerate(columns):
                 cell = row[j].strip()
                 if not (POINT if self.decimal == "." else DECIMAL_OR_WHOLE).fullmatch(cell):
-                    raise CellError(start + i, j, self._problem(cell))
+                    raise CellError(start + i, j, *self._problem(cell))
                 found[i, k] = float(cell.replace(",", "."))
                 if not np.isfinite(found[i, k]):
                     raise CellError(start + i, j, f"holds {shown(cell)}, which is too large")
         return found
 
-    def _problem(self, cell: str) -> str:
+    def _problem(self, cell: str) -> tuple[str, str]:
+        """Return what is wrong with a cell that is no number, and the code of the error."""
         missing = absent(cell)
         if missing is not None:
-            return f"{missing}; give every row its numbers, or leave the row out of every file"
+            return f"{missing}; give every row its numbers, or leave the row out of every file", "missing"
         if self.decimal == "," and POINT.fullmatch(cell):
-            return f"holds {shown(cell)} with a decimal point, and other cells have decimal commas; write all alike"
+            problem = f"holds {shown(cell)} with a decimal point, and other cells have decimal commas; write all alike"
+            return problem, "mixed-decimals"
         advice = ""
         if GROUPED.fullmatch(cell):
             advice = "; write it without separators of thousands"
@@ -115,7 +117,7 @@ class TextCells:
             advice = "; write probabilities from 0 to 1"
         elif " " in cell or "|" in cell:
             advice = "; separate cells with commas, semicolons or tabs"
-        return f"holds {shown(repr(cell))}, which is not a number{advice}"
+        return f"holds {shown(repr(cell))}, which is not a number{advice}", "not-spelled" if advice else "not-a-number"
 
 
 DECIMAL_OR_WHOLE = re.compile(f"{DECIMAL_COMMA.pattern}|[-+]?+[0-9]++(?:[eE][-+]?+[0-9]++)?+")
@@ -133,7 +135,9 @@ def chunks(file: TextIO) -> Iterator[str]:
     while text := file.read(CHUNK):
         if "\0" in text:
             at = line + (kept + text[: text.index("\0")]).count("\n")
-            raise InputError(f"line {at} holds a NUL byte, so this is not text; give the encoding if it is UTF-16")
+            raise InputError(
+                f"line {at} holds a NUL byte, so this is not text; give the encoding if it is UTF-16", param="encoding"
+            )
         text = kept + text
         cut = text.rfind("\n") + 1
         if text.count('"', 0, cut) % 2 and len(text) <= LONGEST_LINE:

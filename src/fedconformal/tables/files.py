@@ -37,11 +37,11 @@ def read_table(path: Path, *, encoding: str | None = None, arrays: tuple[str, ..
     """
     ending = path.suffix.lower()
     if ending in SHEETS:
-        raise InputError(f"{path}: is a spreadsheet; save the sheet as CSV UTF-8 first")
+        raise InputError("is a spreadsheet; save the sheet as CSV UTF-8 first", where=path)
     if ending not in ENDINGS:
-        raise InputError(f"{path}: expected a file that ends in {', '.join(ENDINGS)}")
+        raise InputError(f"expected a file that ends in {', '.join(ENDINGS)}", where=path)
     if encoding is not None and ending not in TEXT:
-        raise InputError(f"{path}: only text has an encoding; leave it out")
+        raise InputError("only text has an encoding; leave it out", where=path)
     if ending in (".npy", ".npz"):
         return table_of(read_array(path, *arrays), name=str(path))
     with reading(path):

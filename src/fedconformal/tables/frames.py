@@ -41,7 +41,8 @@ class ArrayCells:
             if column.dtype.kind not in "fiub":
                 found = [absent(str(cell).strip()) for cell in column]
                 row = next((row for row, problem in enumerate(found) if problem), 0)
-                raise CellError(row, j, found[row] or f"holds {shown(repr(str(column[row])))}, which is not a number")
+                problem = found[row] or f"holds {shown(repr(str(column[row])))}, which is not a number"
+                raise CellError(row, j, problem, "invalid" if found[row] else "not-a-number")
             if column.dtype.kind == "f" and not np.isfinite(column).all():
                 row = int(np.argmin(np.isfinite(column)))
                 raise CellError(row, j, f"holds {column[row]}; give every row its numbers, or leave the row out")
@@ -81,7 +82,7 @@ def table_of(values: Any, *, name: str = "table") -> Table:
     ]
     lengths = {len(array) for array in arrays}
     if len(lengths) != 1:
-        raise InputError(f"{name}: " + ("has no columns" if not lengths else "its columns differ in length"))
+        raise InputError("" + ("has no columns" if not lengths else "its columns differ in length"), where=name)
     return array_table(name, arrays, names, matrix=matrix)
 
 
@@ -121,7 +122,9 @@ def _parts(values: Any, name: str) -> tuple[list[str] | None, list[Any], NDArray
     array = _array(values, name, None)
     if array.ndim not in (1, 2):
         looks = "; it looks like images or masks, which are for a loss (docs/tables.md)" if array.ndim > 2 else ""
-        raise InputError(f"{name}: has shape {array.shape}, expected rows and columns{looks}")
+        raise InputError(
+            f"has shape {array.shape}, expected rows and columns{looks}", param="loss" if looks else None, where=name
+        )
     return None, [array] if array.ndim == 1 else list(array.T), array if array.ndim == 2 else None
 
 
@@ -148,7 +151,7 @@ def _array(values: Any, name: str, title: Any) -> NDArray[Any]:
     row = next((at // width for at, value in enumerate(array.ravel()) if is_missing(value)), None)
     if row is not None:
         column = "" if title is None else f", column {shown(str(title))}"
-        raise InputError(f"{name}: row {row}{column} is missing; give every row a value")
+        raise InputError(f"row {row}{column} is missing; give every row a value", where=name)
     kinds = {_kind(value) for value in array.ravel()}
     if len(kinds) > 1 or not kinds <= {"text", "numbers", "booleans"}:
         held = " and ".join(sorted(kinds)) or "nothing"

@@ -61,7 +61,8 @@ def numbers_of(
         if absent := [name for name in named if name_key(name) not in table.names]:
             there = listed([table.names[j] for j in rest])
             raise table.error(
-                f"has no column {shown(absent[0])}; there are {there}; name the columns of {_and(wanted)}"
+                f"has no column {shown(absent[0])}; there are {there}; name the columns of {_and(wanted)}",
+                param="predictions",
             )
         chosen = [table.column(name) for name in named]
     said = [f"{_and(wanted)} from {listed(named)}" if table.names is not None else f"{_and(wanted)} in this order"]

@@ -64,7 +64,7 @@ def aligned(
         raise table.error(f"has no column {shown(found.id_column)}; name its column of ids, or leave only the {what}")
     if wanted is None and len(rest) != 1:
         named = listed([(table.names or ())[j] for j in rest])
-        raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}")
+        raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}", param="labels")
     column = rest[0] if wanted is None else table.column(wanted)
     if table.rows != found.table.rows:
         rows = counted(table.rows, "row")
@@ -101,7 +101,8 @@ def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[i
         row = next(row for row, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other)
         raise table.error(
             f"{table.place(row)} has the row number {theirs[row]}, and {found.table.source} has {mine[row]} there; "
-            "name the column if it is an id, or save both without row numbers if the rows are in one order"
+            "name the column if it is an id, or save both without row numbers if the rows are in one order",
+            param="ids",
         )
     at = _positions(theirs, table)
     _positions(mine, found.table)

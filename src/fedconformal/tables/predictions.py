@@ -50,7 +50,7 @@ class Predictions:
         try:
             order, said = match_columns(self.classes if self.classes is not None else self.values.shape[1], wanted)
         except InputError as error:
-            raise self.table.error(str(error)) from None
+            raise error.at(self.table.source) from None
         classes = self.classes if isinstance(wanted, int) else tuple(map(name_key, wanted))
         back = np.argsort(order)
         return replace(
@@ -105,9 +105,10 @@ def probabilities_of(
             if not whole and not 0 <= values.min() <= values.max() <= 1:
                 raise table.error(
                     "has one column of numbers that are no probabilities; if a regressor predicts them, take a score "
-                    "of numbers (docs/tables.md)"
+                    "of numbers (docs/tables.md)",
+                    param="score",
                 )
-            raise table.error("has one column of probabilities; say which class is the positive one")
+            raise table.error("has one column of probabilities; say which class is the positive one", param="positive")
     else:
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
     names = table.texts(ids) if ids is not None else None
@@ -150,7 +151,7 @@ def _class_columns(
         named = as_class_names(names) if wanted is None else wanted
         order, pattern = found_columns(names, named)
     except InputError as error:
-        raise table.error(str(error)) from None
+        raise error.at(table.source) from None
     said.append(pattern or f"classes {listed(named)}")
     unused = set(range(len(names))) - set(order)
     if unused:
@@ -167,14 +168,17 @@ def _two_columns(
         len(named) != 1 or wanted is None or set(wanted) & {(table.names or ())[j] for j in rest} != {positive}
     ):
         raise table.error(
-            f"a positive class needs one column of probabilities, and there are {len(rest)}; leave the others out"
+            f"a positive class needs one column of probabilities, and there are {len(rest)}; leave the others out",
+            param="drop",
         )
     column = rest[0] if len(rest) == 1 else named[0]
     both = wanted
     if both is None:
         there = spellings(table, labels) if labels is not None else set()
         if len(there - {positive}) != 1:
-            raise table.error(f"the class beside {shown(positive)} has no name; give the names of both classes")
+            raise table.error(
+                f"the class beside {shown(positive)} has no name; give the names of both classes", param="classes"
+            )
         both = (*(there - {positive}), positive)
     if len(both) != 2 or positive not in both:
         raise table.error(f"the classes {listed(both)} are not {shown(positive)} and one other")
@@ -199,9 +203,10 @@ def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
     try:
         values = table.numbers(columns)
     except InputError as error:
-        if sure or table.names is None or not str(error).endswith("not a number"):
+        if sure or table.names is None or error.code != "not-a-number":
             raise
-        raise InputError(f"{error}; if the column is no class, use it for ids or labels, or leave it out") from None
+        advice = "if the column is no class, use it for ids or labels, or leave it out"
+        raise table.error(f"{error.problem}; {advice}", param="drop", code=error.code) from None
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 

@@ -19,17 +19,17 @@ from fedconformal.errors import InputError
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
 """How Excel, R, pandas and SAS write that there is no value, in small letters."""
 SHOWN_NAMES = 5
-CHECKED = ("probabilities: ", "predictions: ", "groups: ", "features: ")
-"""What checks of rows call them."""
+CHECKED = ("probabilities", "predictions", "groups", "features", "losses")
+"""Names that checks of rows give to them."""
 LONGEST_TEXT = 256
 
 
 class CellError(Exception):
-    """What is wrong with a cell, and where it is; the table knows its name."""
+    """An invalid cell and its position; the table knows its name."""
 
-    def __init__(self, row: int, column: int, problem: str) -> None:
+    def __init__(self, row: int, column: int, problem: str, code: str = "invalid") -> None:
         super().__init__(problem)
-        self.row, self.column, self.problem = row, column, problem
+        self.row, self.column, self.problem, self.code = row, column, problem, code
 
 
 class Cells(Protocol):
@@ -120,9 +120,9 @@ class Table:
             return where
         return f"{where}, column {shown(self.names[column]) if self.names and self.names[column] else column + 1}"
 
-    def error(self, problem: str) -> InputError:
-        """Say which table has a problem."""
-        return InputError(f"{self.source}: {problem}")
+    def error(self, problem: str, *, param: str | None = None, code: str = "invalid") -> InputError:
+        """Return an error that names this table."""
+        return InputError(problem, param=param, code=code, where=self.source)
 
     def with_header(self) -> Table:
         """Take the first row as the header that it could be."""
@@ -136,21 +136,19 @@ class Table:
         try:
             yield
         except InputError as error:
-            start = next((one for one in (*CHECKED, f"{self.source}: ") if str(error).startswith(one)), None)
-            if start is None:
+            if error.where not in (*CHECKED, self.source):
                 raise
-            problem = str(error).removeprefix(start)
-            number, space, rest = problem.removeprefix("row ").partition(" ")
-            if problem.startswith("row ") and number.isdecimal():
-                problem = f"{self.place(int(number) + first)}{space}{rest}"
-            raise type(error)(f"{self.source}: {problem}") from None
+            place = "" if error.row is None else f"{self.place(error.row + first)} "
+            raise type(error)(
+                f"{place}{error.problem}", param=error.param, code=error.code, where=self.source
+            ) from None
 
     @contextmanager
     def _naming_cells(self) -> Iterator[None]:
         try:
             yield
         except CellError as error:
-            raise self.error(f"{self.place(error.row, error.column)} {error.problem}") from None
+            raise self.error(f"{self.place(error.row, error.column)} {error.problem}", code=error.code) from None
 
 
 def listed(names: Sequence[str]) -> str:

@@ -75,7 +75,9 @@ def encoding_of(start: bytes, asked: str | None) -> str:
     if asked is None:
         if marked is None and b"\0" in start:
             likely = "utf-16-le" if start[1::2].count(0) >= start[::2].count(0) else "utf-16-be"
-            raise InputError(f"holds NUL bytes and no mark; if it is text in UTF-16, give the encoding {likely}")
+            raise InputError(
+                f"holds NUL bytes and no mark; if it is text in UTF-16, give the encoding {likely}", param="encoding"
+            )
         return marked or "utf-8"
     try:
         name = codecs.lookup(asked).name
@@ -84,7 +86,9 @@ def encoding_of(start: bytes, asked: str | None) -> str:
         raise InputError(f"no encoding is called {shown(asked)}; try utf-8, utf-16 or cp1252") from None
     if marked is not None and not name.startswith(marked.removesuffix("-sig")):
         spelled = SPELLED[marked].split()[0]
-        raise InputError(f"begins with the mark of {spelled}, not of {shown(asked)}; leave out the encoding")
+        raise InputError(
+            f"begins with the mark of {spelled}, not of {shown(asked)}; leave out the encoding", param="encoding"
+        )
     return marked or name
 
 
@@ -97,7 +101,7 @@ def _opened(path: Path, asked: str | None) -> Iterator[tuple[TextIO, str]]:
         with path.open(encoding=name) as text:
             yield text, SPELLED.get(name, name)
     except UnicodeDecodeError:
-        raise InputError(_undecodable(path, name)) from None
+        raise InputError(_undecodable(path, name), param="encoding") from None
 
 
 def _undecodable(path: Path, name: str) -> str:

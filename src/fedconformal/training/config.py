@@ -78,7 +78,7 @@ class Config:
             if key not in allowed:
                 raise InputError(_unknown(key, allowed, f"{method.name} and {partition.name}"))
         if "dataset" not in given:
-            raise InputError("no dataset is named; add it to the settings")
+            raise InputError("no dataset is named; add it to the settings", param="dataset")
         return cls(settings=make(Settings, given), trainer=make(method, given), partition=make(partition, given))
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def make(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
         key = where.strip("`")
         if not key and "missing required field" in what:
             key = what.split("`")[1]
-            raise InputError(f"{key} is needed here; add it to the settings", param=key) from None
+            raise InputError(f"{key} is needed here; add it to the settings", param="settings") from None
         choices = get_args(next((one for one in _choices(cls, key) if get_origin(one) is Literal), None))
         there = f"; there are {', '.join(map(str, choices))}" if choices else ""
         name = key.replace("_", "-") or cls.__name__.lower()

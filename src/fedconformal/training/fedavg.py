@@ -133,5 +133,5 @@ def _resumed(state: RoundState, weights: Weights) -> Weights:
     for name, tensor in weights.items():
         found = state.tensors.get(name)
         if found is None or found.shape != tensor.shape:
-            raise InputError("resume: the state is not from this model")
+            raise InputError("resume: the state is not from this model", param="resume")
     return {name: state.tensors[name].to(tensor.dtype) for name, tensor in weights.items()}

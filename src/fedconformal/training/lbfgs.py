@@ -130,7 +130,9 @@ class LBFGS:
         shape = self.theta.shape
         fits = found["theta"].shape == found["gradient"].shape == shape and search.shape == (3,)
         if not fits or len(pairs) > MEMORY or any(pair.shape != (2, *shape) for pair in pairs):
-            raise InputError("resume: the state is not from this model, these clients and these settings")
+            raise InputError(
+                "resume: the state is not from this model, these clients and these settings", param="resume"
+            )
         self.theta, self.gradient = found["theta"].clone(), found["gradient"].clone()
         self.loss, self.length, self.rows = float(search[0]), float(search[1]), int(search[2])
         self.pairs, self._direction = [(pair[0], pair[1]) for pair in pairs], None

@@ -34,7 +34,8 @@ class Metrics:
                 file.write(line + "\n")
         except OSError as error:
             raise InputError(
-                f"{self._path}: cannot be written ({error.strerror}); make room, then go on with resume=True"
+                f"{self._path}: cannot be written ({error.strerror}); make room, then go on with resume=True",
+                param="resume",
             ) from None
         if self._events is not None:
             for name, value in values.items():

@@ -114,9 +114,10 @@ def train(
     try:
         trained = suited.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
     except InputError as error:
-        if not str(error).startswith("resume:"):
+        if error.param != "resume":
             raise
-        raise InputError(f"{output / 'checkpoint.npz'}: {error}; start again in another directory") from None
+        problem = f"{error}; start again in another directory"
+        raise InputError(problem, param="resume", where=output / "checkpoint.npz") from None
     finally:
         metrics.close()
     seconds = time.perf_counter() - start
@@ -223,13 +224,15 @@ def versions() -> dict[str, str]:
 def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
     there = read_settings(output)
     if there is not None and not resume:
-        raise InputError(f"{output}: holds a run already; go on with it with resume=True, or choose another place")
+        raise InputError(
+            f"{output}: holds a run already; go on with it with resume=True, or choose another place", param="resume"
+        )
     asked = _plain(config)
     if there is not None:
         for key in {**there, **asked}:
             if key not in FREE_TO_CHANGE and there.get(key) != asked.get(key):
                 found = f"{key} is {there.get(key)!r} in the run and {asked.get(key)!r} now"
-                raise InputError(f"{output}: {found}; resume=True goes on with the same settings")
+                raise InputError(f"{output}: {found}; resume=True goes on with the same settings", param="resume")
 
 
 def _first_stage(config: Config) -> RoundState | None:
@@ -252,7 +255,7 @@ def _open(config: Config, output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place") from None
+        raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place", param="output") from None
     write_bytes(output / "config.json", _json({"config": _plain(config), "versions": versions()}))
 
 

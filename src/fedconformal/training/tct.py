@@ -288,5 +288,5 @@ def _classes(network: nn.Module, sites: list[ClientData]) -> int:
 def _found(state: RoundState, name: str, shape: torch.Size) -> Tensor:
     found = state.tensors.get(name)
     if found is None or found.shape != shape:
-        raise InputError("resume: the state is not from this model, these clients and these settings")
+        raise InputError("resume: the state is not from this model, these clients and these settings", param="resume")
     return found.to(torch.float32, copy=True)

@@ -94,7 +94,9 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
     if isinstance(summary, LossSummary) and len(summary.sites) == 1:
         return _made(summary.sites[0], kept_more(summary).tobytes(), summary.origin, trusted, summary.n)
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
-        raise InputError('a sums session needs all scores of one named site; summarise with kind="exact" and a site')
+        raise InputError(
+            'a sums session needs all scores of one named site; summarise with kind="exact" and a site', param="kind"
+        )
     return new_site(summary.sites[0], summary.values, summary.origin, trusted)
 
 
