@@ -12,6 +12,7 @@ import pytest
 from fedconformal_paper.catalogue import FIGURES
 from fedconformal_paper.figures import accuracy, quantiles
 from fedconformal_paper.figures.drawings import two_clients
+from fedconformal_paper.figures.plot import to_pdf
 from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.trials import trials
@@ -24,7 +25,7 @@ DRAWN = {"fig1", "appendix-compute-q-aht"}
 ABSENT = {
     "fedavg": "cifar10_fedavg",
     "tct-vs-fedavg": "cifar10_tct",
-    "loss-comparison-fitzpatrick": "fitz17k-disease_tct_iid",
+    "loss-comparison-fitzpatrick": "fitz17k-disease_tct",
 }
 
 
@@ -91,7 +92,7 @@ def as_run(folder: Path, name: str, classes: int) -> None:
 def test_sweep_and_losses_are_drawn_once_the_runs_are_there(tmp_path: Path) -> None:
     for variant in ("", "_overlap3", "_overlap4", "_iid"):
         as_run(tmp_path, f"cifar10_tct{variant}", 10)
-    for name in ("fitz17k-disease_tct_iid", "fitz17k-disease_tct-squared_iid"):
+    for name in ("fitz17k-disease_tct", "fitz17k-disease_tct-squared"):
         as_run(tmp_path, name, 114)
     setup = Setup(logits=LogitsFolder(directory=tmp_path), count=2)
     sweep = FIGURES["tct-vs-fedavg"].make(setup)
@@ -131,6 +132,18 @@ def test_a_model_across_the_real_sites_is_drawn_too(setup: Setup, tmp_path: Path
     assert svg.count("promised to every site") == 2
 
 
+def test_a_figure_is_written_as_pdf(setup: Setup) -> None:
+    pytest.importorskip("cairosvg", reason="CairoSVG is not installed")
+    assert to_pdf(FIGURES["conformal-score-compare"].make(setup)).startswith(b"%PDF")
+
+
+def test_points_of_one_data_set_stay_out_of_the_axes_of_another(setup: Setup) -> None:
+    first, second = FIGURES["selective-classification"].make(setup).split("CIFAR-100: accuracy")
+    assert "the paper" in first
+    assert "the paper" not in second
+    assert FIGURES["accuracy-vs-set-size"].make(setup).count('class="heading"') >= 2
+
+
 def test_two_clients_have_the_tenth_smallest(setup: Setup) -> None:
     svg = two_clients(setup)
     assert "q = 0.71: the 10th smallest of 12" in svg
@@ -138,7 +151,7 @@ def test_two_clients_have_the_tenth_smallest(setup: Setup) -> None:
 
 
 def test_known_quantiles_lie_on_the_exact_curve_and_others_off(setup: Setup) -> None:
-    found = quantiles.coverage_of_each(setup)
+    found = {name: trials.mean(axis=0) for name, trials in quantiles.coverage_of_each(setup)[1].items()}
     exact = found["exact"]
     assert np.abs(found["tdigest"] - exact).max() < 0.01
     assert (found["ranks"] >= exact).all()
@@ -150,7 +163,8 @@ LOGITS = Path(os.environ.get("FEDCONFORMAL_DATA", "")) / "logits"
 
 @pytest.mark.skipif(not (LOGITS / "cifar100_tct.npz").exists(), reason="FEDCONFORMAL_DATA has no logits")
 def test_quantiles_on_real_logits() -> None:
-    found = quantiles.coverage_of_each(Setup(logits=LogitsFolder(directory=LOGITS)))
+    _, each = quantiles.coverage_of_each(Setup(logits=LogitsFolder(directory=LOGITS)))
+    found = {name: trials.mean(axis=0) for name, trials in each.items()}
     off = {name: np.abs(shares - found["exact"]).max() for name, shares in found.items()}
     assert off["tdigest"] < 0.003
     assert off["ranks"] < 0.01

@@ -17,6 +17,7 @@ from fedconformal.cli.console import logger, print_json, progress, say, table
 from fedconformal.cli.inputs import Json
 from fedconformal.errors import InputError
 from fedconformal_paper.catalogue import FIGURES, TABLES, Entry, find
+from fedconformal_paper.figures.plot import to_pdf
 from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.numbers import METHODS
 from fedconformal_paper.record import LOGITS
@@ -98,16 +99,17 @@ def make_table(
 @paper.command("figure")
 def make_figure(
     name: Annotated[str, typer.Argument(help="The figure's name; fedconformal paper list shows them.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write it (.svg).")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write it (.svg or .pdf).")],
     logits: Logits = None,
     partition: Clients = None,
 ) -> None:
     """Draw a figure of the paper."""
-    if output.suffix != ".svg":
-        raise InputError(f"{output}: expected a name that ends in .svg")
+    if output.suffix not in (".svg", ".pdf"):
+        raise InputError(f"{output}: expected a name that ends in .svg or .pdf")
     entry = find(name, FIGURES, "figure")
     setup = _setup(logits, partition, None, Kind.tdigest, name)
-    write_bytes(output, entry.make(setup).encode())
+    drawn = entry.make(setup)
+    write_bytes(output, to_pdf(drawn) if output.suffix == ".pdf" else drawn.encode())
     say(f"wrote {output}: {entry.about} ({entry.label})")
     for remark in setup.remarks():
         say(remark)

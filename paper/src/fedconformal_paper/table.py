@@ -27,7 +27,7 @@ class Measured(NamedTuple):
     @classmethod
     def of(cls, trials: Sequence[float] | np.ndarray[Any, Any]) -> Measured:
         """Take the mean and the spread."""
-        return cls(float(np.mean(trials)), float(np.std(trials, ddof=1)))
+        return cls(round(float(np.mean(trials)), 6), round(float(np.std(trials, ddof=1)), 6))
 
     def __str__(self) -> str:
         """Write three digits after the point, two if it is large, and no zero before that of the deviation."""

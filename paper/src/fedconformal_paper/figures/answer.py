@@ -59,7 +59,7 @@ def answer(shown: list[Line]) -> str:
             parts.append(f'<text class="heading" x="8" y="{y + 4}">{escape(TITLES[line.dataset])}</text>')
         parts += _line(line, y, end)
     if any(line.model.endswith("*") for line in shown):
-        parts.append(f'<text x="{MODEL}" y="{bottom + 22}">* with {OURS}</text>')
+        parts.append(f'<text x="{MODEL}" y="{bottom + 22}">* second stage {OURS}</text>')
     return svg("".join(parts), WIDTH, bottom + 30, TITLE, head=ALONE)
 
 

@@ -15,7 +15,7 @@ LEVELS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 def coverage_and_size(
     found: Mapping[str, tuple[Floats, Floats]], titles: tuple[str, str], *, lowest: float, largest: float = 0.0
 ) -> tuple[Plot, Plot]:
-    """Draw (trials, levels) coverages and sizes, each against the coverage asked for, a line for each name."""
+    """Draw (trials, levels) coverages and sizes against the coverage asked for, with error bars over trials."""
     panel = partial(Plot, x=(LEVELS[0], LEVELS[-1]), x_label="coverage asked for, 1 - alpha", x_text=percent)
     largest = max(largest, *(float(sizes.mean(axis=0).max()) for _, sizes in found.values()))
     coverage = panel(title=titles[0], y=(lowest, 1.0), y_label="coverage", y_text=percent)
@@ -23,5 +23,5 @@ def coverage_and_size(
     coverage.diagonal("asked for")
     for name, measured in found.items():
         for plot, values in zip((coverage, size), measured, strict=True):
-            plot.line(list(zip(LEVELS, values.mean(axis=0).tolist(), strict=True)), name, markers=True)
+            plot.bands(LEVELS, values, name)
     return coverage, size

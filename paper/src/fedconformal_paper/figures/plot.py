@@ -1,20 +1,23 @@
-"""The charts of the report, with what only the paper's figures need: hollow markers, bars, words on an axis, files."""
+"""The charts of the report, with what only the paper's figures need: rings, error bars, words on an axis, PDF."""
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from fedconformal._base.arrays import Floats
+from fedconformal.errors import InputError
 from fedconformal.report import plot
 from fedconformal.report.plot import CHART_STYLE, MARKERS, OUTLINES, Chart, Point
 
 HEADING_ROW, HEADING_LETTER = 17, 7.2
 
 ALONE = f"""<style>{CHART_STYLE}
-svg.chart {{ color: #222; background: #fff; }}
+svg.chart {{ color: #222; background: #fff; }} svg.chart .heading {{ font-size: 12px; }}
 @media (prefers-color-scheme: dark) {{ svg.chart {{ color: #ddd; background: #16181c; }} }}
 </style>"""
 """The style of a chart in a file of its own."""
@@ -58,6 +61,13 @@ class Plot(plot.Plot):
         line = f'class="interval s{self._number(name)}" x1="{x:.1f}" x2="{x:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"'
         self._parts.append(f"<line {line}/>")
 
+    def bands(self, places: Sequence[float], trials: Floats, name: str) -> None:
+        """Draw the mean over trials (rows) at each place (columns), with bars of one standard deviation either way."""
+        means, deviations = trials.mean(axis=0).tolist(), trials.std(axis=0, ddof=1).tolist()
+        self.line(list(zip(places, means, strict=True)), name, markers=True)
+        for place, mean, deviation in zip(places, means, deviations, strict=True):
+            self.interval(place, max(self.y[0], mean - deviation), min(self.y[1], mean + deviation), name)
+
     def _frame(self) -> Iterable[str]:
         """Leave out the lines that would go up from words."""
         words = [self.at(place, 0)[0] for place in range(len(self.x_names or ()))]
@@ -99,6 +109,20 @@ def figure(*charts: Chart, name: str = "") -> str:
         x += chart.width
     height = top + max(chart.full_height for chart in charts)
     return svg("".join(parts), x, height, name or charts[0].title, head=ALONE)
+
+
+def to_pdf(drawn: str) -> bytes:
+    """Convert a figure to PDF in its light colours; CairoSVG knows neither CSS variables nor media queries."""
+    try:
+        import cairosvg
+    except (ImportError, OSError):
+        raise InputError("PDF needs CairoSVG and the cairo library: pip install 'fedconformal-paper[pdf]'") from None
+    plain = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", drawn)
+    colours = dict(re.findall(r"(--\w+): *([^;]+);", plain))
+    plain = re.sub(r"var\((--\w+)\)", lambda found: colours[found[1]], plain)
+    plain = plain.replace("currentColor", "#222").replace("#8885", "#ccc").replace("system-ui, ", "")
+    pdf: bytes = cairosvg.svg2pdf(plain.encode())
+    return pdf
 
 
 def _ring(i: int, x: float, y: float) -> str:

@@ -31,7 +31,7 @@ def by_size(setup: Setup) -> str:
         )
         plot.target(0.9, "asked for")
         found = quarters(setup, DATASET, name)[:, :, 0]
-        plot.line(list(enumerate(found.mean(axis=0).tolist())), "ours", markers=True)
+        plot.bands(range(len(QUARTERS)), found, "ours")
         printed = SIZE_CONDITIONAL[DATASET][name.lower()]
         plot.rings([(i, cell.coverage) for i, cell in enumerate(printed)], "paper", like="ours")
         plots.append(plot)
