@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 
 Counts = Sequence[int]
@@ -234,6 +235,12 @@ def check_unit(guarantee: Guarantee, unit: int | None = 1) -> None:
         raise InputError(
             f"{guarantee.name} is no promise on losses: {guarantee.why_not_fractional}; use another guarantee"
         )
+
+
+def check_whole(value: Any, name: str, least: int = 1) -> None:
+    """Refuse a parameter that is no integer, or too small."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least {least}", param=name)
 
 
 def feasible(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> bool:

@@ -11,7 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fedconformal._base.names import shown
 from fedconformal.errors import InputError
+from fedconformal.guarantees.guarantee import check_whole
 from fedconformal.guarantees.pac import PAC
 
 MOST_WALKS = 2**14
@@ -44,8 +46,9 @@ class LearnThenTest(PAC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.walks) is not int or not 1 <= self.walks <= MOST_WALKS:
-            raise InputError(f"walks is {self.walks!r:.60}, expected a whole number, at least 1")
+        check_whole(self.walks, "walks")
+        if self.walks > MOST_WALKS:
+            raise InputError(f"walks is {shown(self.walks)}, expected at most {MOST_WALKS}", param="walks")
 
     @property
     def spent(self) -> float:

@@ -13,13 +13,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Stratum, as_decimal
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    MissRateBound,
+    Stratum,
+    as_decimal,
+    check_whole,
+)
 from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
 from fedconformal.guarantees.weighted_sum import StratumShare, Terms, WeightedSum, weighed
 
@@ -73,9 +81,10 @@ class Mixture(WeightedSum):
         return cls(), cls(weights="uniform"), *(cls(weights=given) for given in weights), cls(most_scores=20)
 
     def __post_init__(self) -> None:
-        as_number_of_scores(self.most_scores, "most_scores")
-        if self.most_scores is not None and not (isinstance(self.weights, str) and self.weights == "rows"):
-            raise InputError("most_scores goes with weights 'rows': others do not depend on the sizes")
+        if self.most_scores is not None:
+            check_whole(self.most_scores, "most_scores")
+            if not isinstance(self.weights, str) or self.weights != "rows":
+                raise InputError("most_scores goes with weights 'rows': others do not depend on the sizes")
         if isinstance(self.weights, str):
             if self.weights not in ("rows", "uniform"):
                 raise InputError(f"weights is {self.weights!r}, expected 'rows', 'uniform' or numbers")
@@ -168,17 +177,6 @@ class Mixture(WeightedSum):
             sampling="the test row's site is drawn with the stated weights",
             lay_population=f"new cases of all sites together, where {lay}; a single site can be below",
         )
-
-
-def is_whole(value: Any) -> bool:
-    """Whether this is a whole number, and no truth value."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def as_number_of_scores(value: Any, name: str) -> None:
-    """Check a number of scores that is fixed beforehand, where one is given."""
-    if value is not None and (not is_whole(value) or value < 1):
-        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least 1")
 
 
 def in_proportion(most_scores: int | None) -> str:

@@ -34,13 +34,13 @@ from fedconformal.guarantees.guarantee import (
     Shortfall,
     Stratum,
     check_unit,
+    check_whole,
     feasible,
     least_enough,
     whole_type,
 )
 from fedconformal.guarantees.miss_rate_bounds import rounded_up
-from fedconformal.guarantees.mixture import as_number_of_scores
-from fedconformal.guarantees.robust import as_liars, check_liars
+from fedconformal.guarantees.robust import check_liars
 
 PANELS = 512
 """The coverage is integrated on this many pieces, with two points in each; on a quarter if there are many sizes."""
@@ -103,10 +103,11 @@ class QuantileOfQuantiles(Guarantee):
         return cls(liars=0), cls(liars=1, least_scores=4)
 
     def __post_init__(self) -> None:
-        as_liars(self.liars)
-        as_number_of_scores(self.least_scores, "least_scores")
-        if self.least_scores is not None and self.least_scores > MOST_SCORES:
-            raise InputError(f"least_scores is {shown(self.least_scores)}, more scores than any site has")
+        check_whole(self.liars, "liars", least=0)
+        if self.least_scores is not None:
+            check_whole(self.least_scores, "least_scores")
+            if self.least_scores > MOST_SCORES:
+                raise InputError(f"least_scores is {shown(self.least_scores)}, more scores than any site has")
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         self._least(sizes)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import (
     Audience,
@@ -29,9 +28,10 @@ from fedconformal.guarantees.guarantee import (
     Promise,
     Shortfall,
     Stratum,
+    check_whole,
     whole_type,
 )
-from fedconformal.guarantees.mixture import Mixture, as_number_of_scores, in_proportion, is_whole
+from fedconformal.guarantees.mixture import Mixture, in_proportion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,9 @@ class Robust(Guarantee):
         return cls(liars=0), cls(liars=1), cls(liars=2, most_scores=10**16)
 
     def __post_init__(self) -> None:
-        as_liars(self.liars)
-        as_number_of_scores(self.most_scores, "most_scores")
+        check_whole(self.liars, "liars", least=0)
+        if self.most_scores is not None:
+            check_whole(self.most_scores, "most_scores")
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
         """Take the least share of a stratum over the same sets of sites."""
@@ -180,12 +181,6 @@ class Robust(Guarantee):
 def largest_share(gaps: Counts | None, sizes: Counts) -> Fraction:
     """Return the largest gap as a share of the scores of its site, which no mixture of the sites exceeds."""
     return max(Fraction(gap, max(1, n)) for gap, n in zip(gaps or [0] * len(sizes), sizes, strict=True))
-
-
-def as_liars(liars: Any) -> None:
-    """Check a number of liars."""
-    if not is_whole(liars) or liars < 0:
-        raise InputError(f"liars is {shown(liars)}, expected a whole number of sites, 0 or more")
 
 
 def check_liars(guarantee: Guarantee, liars: int, sites: int) -> None:
