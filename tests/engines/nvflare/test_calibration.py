@@ -36,7 +36,8 @@ PATIENCE = 300
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run both jobs, one after the other: each has a process for every site, and one that is slow to start fails."""
     folder = tmp_path_factory.mktemp("nvflare")
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "nvflare.md").read_text("utf-8"), re.DOTALL)
+    page = (ROOT / "docs" / "tutorials" / "nvflare-job.md").read_text("utf-8")
+    example = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     (folder / "digits.py").write_text(example, "utf-8")
     jobs = {"digits": folder / "digits.py", "faulty": ROOT / "tests" / "engines" / "nvflare" / "faulty_job.py"}
     with pytest.MonkeyPatch.context() as patch:

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.slow
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the job, and end every process that it took."""
     home = tmp_path_factory.mktemp("poc")
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "nvflare.md").read_text("utf-8"), re.DOTALL)
+    page = (ROOT / "docs" / "tutorials" / "nvflare-job.md").read_text("utf-8")
+    example = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     (home / "digits.py").write_text(example, "utf-8")
     log = home / "poc.log"
     with running([sys.executable, str(ROOT / "tests" / "engines" / "nvflare" / "poc.py"), str(home)], home, log) as one:
