@@ -68,7 +68,7 @@ coverage: $(VENV)/.dev ## run all tests and show which lines they do not reach (
 	$(PYTEST) --cov
 
 fuzz: $(VENV)/.dev ## decode hostile summaries, and hostile states of watches
-	$(BIN)/python scripts/fuzz.py --count 1000000
+	$(BIN)/python -m scripts.fuzz --count 1000000
 	$(BIN)/python -m scripts.fuzz_watches --count 100000
 
 mutants: $(VENV)/.dev ## break the package in many places, one at a time: the tests must notice each (about ten minutes)

@@ -21,6 +21,7 @@ import numpy as np
 from common import in_a_fresh_process, memory, save, table
 
 import fedconformal as fc
+from fedconformal.summaries.batch import SummaryBatch
 
 DISTINCT = 100_000
 SIZES = {"10 to 30": (10, 31), "100 to 1,000": (100, 1001)}
@@ -35,7 +36,8 @@ def alone(count: int, sizes: str) -> list[dict[str, Any]]:
         fc.summarize(rng.beta(2, 1, size=n), alpha=0.1, score=fc.LAC(), model="sha256:0123456789abcdef")
         for n in rng.integers(*SIZES[sizes], size=min(count, DISTINCT))
     ]
-    sites = fc.Summary.from_many([replace(made[k % len(made)], sites=(f"site-{k}",)).to_bytes() for k in range(count)])
+    sent = [replace(made[k % len(made)], sites=(f"site-{k}",)).to_bytes() for k in range(count)]
+    sites = SummaryBatch.from_bytes(sent)
     found = []
     for name, guarantee in GUARANTEES.items():
         start = time.process_time()

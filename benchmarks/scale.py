@@ -33,6 +33,7 @@ import numpy as np
 from common import in_a_fresh_process, memory, save, table
 
 import fedconformal as fc
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.exact import ExactSummary
 
 ALPHA = 0.1
@@ -54,7 +55,7 @@ def sites_of(pool: int, rows: int) -> list[bytes]:
 def pooled(pool: int, rows: int) -> tuple[bytes, int]:
     """Return what one pool sends, and how many bytes it has got; it reads what its sites send as a stranger's."""
     sent = sites_of(pool, rows)
-    scores = np.concatenate([one.values for one in fc.Summary.from_many(sent) if isinstance(one, ExactSummary)])
+    scores = np.concatenate([one.values for one in SummaryBatch.from_bytes(sent) if isinstance(one, ExactSummary)])
     return fc.summarize(scores, site=f"{NAME}-{pool}", **ABOUT).to_bytes(), sum(map(len, sent))
 
 
@@ -81,10 +82,10 @@ def by_files(sites: int, rows: int, folder: Path) -> dict[str, Any]:
     for first in range(0, len(pools), REGION):
         names = [folder / f"pool-{pool}.fcs" for pool in range(first, min(len(pools), first + REGION))]
         region = folder / f"region-{first // REGION}.fcs"
-        region.write_bytes(fc.pool(fc.Summary.from_many([name.read_bytes() for name in names])).to_bytes())
+        region.write_bytes(fc.pool(SummaryBatch.from_bytes([name.read_bytes() for name in names])).to_bytes())
         regions.append(region)
     gathered = time.perf_counter()
-    found = fc.Summary.from_many([region.read_bytes() for region in regions])
+    found = SummaryBatch.from_bytes([region.read_bytes() for region in regions])
     promises = [certified(found, guarantee) for guarantee in GUARANTEES]
     return {
         "from sites to pools s": made - start,
@@ -160,7 +161,7 @@ def apart(sites: int, rows: int) -> dict[str, Any]:
     start = time.perf_counter()
     sent = [one for pool in in_two_processes(partial(sent_apart, rows=rows), sites // POOL) for one in pool]
     made = time.perf_counter()
-    result = fc.calibrate(fc.Summary.from_many(sent), alpha=ALPHA, guarantee=fc.NewSite())
+    result = fc.calibrate(SummaryBatch.from_bytes(sent), alpha=ALPHA, guarantee=fc.NewSite())
     return {
         "sites' own work s": made - start,
         "from messages to the threshold s": time.perf_counter() - made,

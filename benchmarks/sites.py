@@ -27,6 +27,7 @@ from common import RESULTS, best, in_a_fresh_process, interleaved, memory, ratio
 from numpy.typing import NDArray
 
 import fedconformal as fc
+from fedconformal.summaries.batch import SummaryBatch
 
 ALPHA = 0.1
 ROUNDS = 5
@@ -62,7 +63,7 @@ def encoded(count: int, kind: str) -> list[bytes]:
 
 def ours(messages: list[bytes]) -> float:
     """Go from bytes to a threshold with a certificate."""
-    return fc.calibrate(fc.Summary.from_many(messages), alpha=ALPHA).threshold
+    return fc.calibrate(SummaryBatch.from_bytes(messages), alpha=ALPHA).threshold
 
 
 def raw(scores: list[Scores]) -> float:
@@ -83,7 +84,7 @@ def timed(count: int, kind: str) -> dict[str, Any]:
         for who, seconds in interleaved(jobs, 1, clock=time.process_time).items():
             taken[who] += seconds
     start = time.process_time()
-    summaries = fc.Summary.from_many(messages)
+    summaries = SummaryBatch.from_bytes(messages)
     decoding = time.process_time() - start
     result = fc.calibrate(summaries, alpha=ALPHA)
     exact = raw(scores)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from fedconformal.privacy import calibrate_by_sums
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 
 
 def rows_of(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -27,7 +27,7 @@ def main() -> None:
 
     # Here all sites are in this process; `fedconformal.engines.flower` does it over a network.
     # With epsilon=1 (and the extra dp, and more scores) the sum itself is differentially private.
-    found = calibrate_by_sums(scores, alpha=0.1, origin=Origin(score=score))
+    found = calibrate_by_sums(scores, alpha=0.1, origin=Provenance(score=score))
     print(f"{found.rounds} rounds, {found.bytes_up} bytes from a site")
 
     seen = fc.calibrate(

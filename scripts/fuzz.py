@@ -1,6 +1,6 @@
 """Hostile bytes: mutate summaries of every kind, and demand that each is refused or decodes to something sound.
 
-    python scripts/fuzz.py --count 1000000 --seed 1
+    python -m scripts.fuzz --count 1000000 --seed 1
 
 Case i of a seed is always the same. A failure prints the case, how to run it alone, and its bytes; exit code 1.
 """
@@ -16,7 +16,6 @@ import signal
 import sys
 import time
 import traceback
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,11 +27,10 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base import registry
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import UNIT, LossSummary
-from fedconformal.summaries.received import received
-from fedconformal.summaries.stack import Stack
 from fedconformal.summaries.summary import Summary
-from fedconformal.summaries.wire import PREFIX
+from scripts.vector_cases.tools import assemble, disassemble
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 MEMORY = 4 * 2**30
@@ -69,17 +67,16 @@ def starting_points() -> dict[str, bytes]:
     about: dict[str, Any] = {"score": fc.RAPS(), "model": "m", "temperature": 1.5}
     found = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.fcs"))}
     for kind in registry.members(Summary):
-        few = fc.summarize(rng.normal(size=7).round(1), kind=kind, alpha=0.1, site="a", **about)
-        many = fc.summarize(rng.normal(size=300).round(2), kind=kind, alpha=0.1, site="b", **about)
-        made = {"few": few, "many": many, "bare": fc.summarize([0.5], kind=kind), "extended": few.extend([0.1, 9.0])}
+        few = fc.Summary.of_scores(rng.normal(size=7).round(1), kind=kind, alpha=0.1, site="a", **about)
+        many = fc.Summary.of_scores(rng.normal(size=300).round(2), kind=kind, alpha=0.1, site="b", **about)
+        bare = fc.Summary.of_scores([0.5], kind=kind)
+        made = {"few": few, "many": many, "bare": bare, "extended": few.extend([0.1, 9.0])}
         made["pooled"] = fc.pool([few, many])
         found |= {f"{kind} {word}": summary.to_bytes() for word, summary in made.items()}
-    return found | {f"losses {i}": summary.to_bytes() for i, summary in enumerate(LossSummary.examples())}
-
-
-def seal(start: bytes, body: bytes) -> bytes:
-    """Put a body into an envelope with the right checksum."""
-    return start + zlib.crc32(start + body).to_bytes(4, "little") + body
+    curves = (np.array([[0.5]]), -np.sort(-rng.random((60, 7)), axis=1), rng.random((9, 1)) > np.arange(100) / 50)
+    for i, losses in enumerate(curves):
+        found[f"losses {i}"] = fc.summarize_losses(losses, thresholds=range(losses.shape[1]), site="a").to_bytes()
+    return found
 
 
 def altered_bytes(body: bytes, rng: random.Random, others: list[bytes]) -> bytes:
@@ -105,26 +102,29 @@ def altered_bytes(body: bytes, rng: random.Random, others: list[bytes]) -> bytes
                 j = rng.randrange(len(out) + 1)
                 out[i : i + 8], out[j : j + 8] = out[j : j + 8], out[i : i + 8]
             case 6:
-                other = rng.choice(others)
+                other = rng.choice(others) or b"\0"
                 j = rng.randrange(len(other))
                 out[i:] = other[j:] if rng.random() < 0.5 else other[j : j + 16] + out[i:]
     return bytes(out)
 
 
-def altered_fields(body: bytes, rng: random.Random) -> bytes:
-    """Alter decoded fields and encode them again: gets deeper than bytes do."""
-    fields = msgspec.msgpack.decode(body)
+def altered_fields(header: bytes, rng: random.Random) -> bytes:
+    """Alter decoded fields of a header and encode them again: gets deeper than bytes do."""
+    fields = msgspec.msgpack.decode(header)
     for _ in range(rng.randint(1, 3)):
-        i = rng.randrange(len(fields))
-        value = fields[i]
-        if isinstance(value, bytes) and len(value) >= 8 and rng.random() < 0.8:
-            fields[i] = altered_words(value, rng)
-        elif isinstance(value, list) and value and rng.random() < 0.7:
-            value[rng.randrange(len(value))] = rng.choice(ODD)
+        name = rng.choice(list(fields))
+        value = fields[name]
+        if isinstance(value, list) and value and rng.random() < 0.7:
+            place = rng.randrange(len(value))
+            inner = value[place]
+            if isinstance(inner, list) and inner and rng.random() < 0.7:  # a stratum
+                inner[rng.randrange(len(inner))] = rng.choice(ODD)
+            else:
+                value[place] = rng.choice(ODD)
         elif isinstance(value, int | float) and rng.random() < 0.7:
-            fields[i] = min(value + rng.choice([-1, 1, 0.5, 2**32]), 2**64 - 1)
+            fields[name] = min(value + rng.choice([-1, 1, 0.5, 2**32]), 2**64 - 1)
         else:
-            fields[i] = rng.choice(ODD)
+            fields[name] = rng.choice(ODD)
     return msgspec.msgpack.encode(fields)
 
 
@@ -160,12 +160,14 @@ def hostile(data: bytes, rng: random.Random, starts: list[bytes]) -> bytes:
     """Alter a summary."""
     if rng.random() < 0.1:  # the envelope too, with the checksum as it falls
         return altered_bytes(data, rng, starts)
-    if rng.random() < 0.5:
-        body = altered_fields(data[PREFIX:], rng)
+    parts = list(disassemble(data))
+    which = rng.randrange(3)
+    if rng.random() < 0.5 and (which < 2 or len(parts[2]) >= 8):
+        parts[which] = altered_words(parts[2], rng) if which == 2 else altered_fields(parts[which], rng)
     else:
-        body = altered_bytes(data[PREFIX:], rng, [other[PREFIX:] for other in rng.sample(starts, 2)])
-    start = data[:5] if rng.random() < 0.95 else rng.choice(starts)[:5]
-    return start + data[5:PREFIX] + body if rng.random() < 0.1 else seal(start, body)
+        parts[which] = altered_bytes(parts[which], rng, [disassemble(other)[which] for other in rng.sample(starts, 2)])
+    made = assemble(*parts)
+    return made if rng.random() < 0.9 else made[:-1] + bytes([made[-1] ^ 1])
 
 
 def check(data: bytes) -> str:
@@ -196,35 +198,34 @@ def check(data: bytes) -> str:
 
 
 def check_beside(before: bytes, data: bytes, outcome: str) -> bool:
-    """Read it in columns, beside what it was before: if it fits there, it is taken by itself, and says the same."""
-    columns, (fits,) = received(fc.Summary.from_bytes(before), [data])
-    if fits:
-        demand(outcome != "refused", "taken in columns, and refused by itself")
-        (summary,), alone = columns, fc.Summary.from_bytes(data)
-        same = [(one.sizes, one.sites, one.origin, one.gap, one.to_bytes()) for one in (summary, alone)]
-        demand(same[0] == same[1], "says something else in columns")
-        values, rise = Stack.of(columns).points()
-        demand(values.tobytes() == alone.points.tobytes(), "other points in columns")
-        demand(rise.cumsum().tolist() == alone.reached.tolist(), "other counts in columns")
-    return fits
+    """Decode it together with the message that it was made from, which must not change what it is."""
+    if outcome in ("refused", LossSummary.name):
+        return False
+    together, alone = SummaryBatch.from_bytes([before, data]), fc.Summary.from_bytes(data)
+    (values, rises), first = together.points(), together.lengths()[0]
+    demand(together.sizes[1] == alone.sizes and together.sites[1] == alone.sites, "other sites together")
+    demand(together.gaps[1] == alone.gap, "another gap together")
+    demand(values[first:].tobytes() == alone.points.tobytes(), "other points together")
+    demand(rises[first:].cumsum().tolist() == alone.lower_counts.tolist(), "other counts together")
+    return together[1].to_bytes() == data
 
 
 def check_together(batch: list[bytes], outcomes: list[str]) -> None:
     """Decode a batch: it must come out as one by one, and be refused if one of it is."""
     taken = [data for data, outcome in zip(batch, outcomes, strict=True) if outcome != "refused"]
-    for data, summary in zip(taken, fc.Summary.from_many(taken), strict=True):
+    for data, summary in zip(taken, SummaryBatch.from_bytes(taken), strict=True):
         alone = fc.Summary.from_bytes(data)
         demand(type(summary) is type(alone) and summary.to_bytes() == data, "another summary in a batch")
         if isinstance(summary, LossSummary):  # which has no points
             continue
-        same = summary.points.tobytes() == alone.points.tobytes() and (summary.reached == alone.reached).all()
+        same = summary.points.tobytes() == alone.points.tobytes() and (summary.lower_counts == alone.lower_counts).all()
         demand(bool(same), "other counts in a batch")
     if len(taken) == len(batch):
         return
     place = outcomes.index("refused") + 1
     said = "nothing"
     try:
-        fc.Summary.from_many(batch)
+        SummaryBatch.from_bytes(batch)
     except fc.InputError as error:
         said = str(error)
     demand(said.startswith(f"summary {place} of {len(batch)}: "), f"a batch is not refused for the right one: {said}")
@@ -266,7 +267,7 @@ def fuzz(count: int, seed: int, first: int = 0, *, progress: bool = False) -> Co
             try:
                 batch, found = [*batch, data], [*found, check(data)]
                 outcomes[found[-1]] += 1
-                outcomes["in columns"] += check_beside(before, data, found[-1])
+                outcomes["together"] += check_beside(before, data, found[-1])
                 if len(batch) == BATCH or number + 1 == first + count:
                     check_together(batch, found)
                     batch, found = [], []

@@ -25,7 +25,7 @@ from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import score_rows, summarize_rows
-from scripts.vector_cases import periods, refused, rows, summaries
+from scripts.vector_cases import periods, refused, rows, summaries, twins
 from scripts.vector_cases.tools import Case
 
 FOLDER = Path(__file__).parent.parent / "tests" / "vectors" / "wire"
@@ -84,7 +84,7 @@ def summary_of(given: Case) -> fc.Summary:
             return summarize_predictions(
                 numbers(about.pop("predictions")), numbers(about.pop("y")), score=score, **about
             )
-        return fc.summarize(numbers(about.pop("scores")), score=score, **about)
+        return fc.Summary.of_scores(numbers(about.pop("scores")), score=score, **about)
 
 
 def scores_of(given: Case) -> Any:
@@ -152,11 +152,18 @@ def _period(given: list[Any]) -> list[Any]:
     return [bytes.fromhex(given[0]), *given[1:]]
 
 
+def accepted() -> list[Case]:
+    """Work out all messages that must be accepted."""
+    made = [{**case, **outcome(case)} for case in (*rows.cases(), *summaries.cases())]
+    return [case for case in made if "bytes" in case and "refused" not in case]
+
+
 SOURCES: dict[str, Callable[[], list[Case]]] = {
     "scores": rows.cases,
     "summaries": summaries.cases,
     "periods": periods.cases,
     "refused": refused.cases,
+    "twins": lambda: twins.cases(accepted()),
 }
 """What each file holds, without what comes of it."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -20,20 +19,13 @@ from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.sums.coordinator import invite, step
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.site import join, new_site
-from fedconformal.summaries import Origin
-from fedconformal.summaries.exact import ExactSummary
 from fedconformal.training.data.partitions.partition import Sites
+from scripts.vector_cases.tools import File
 from tests.cli.command import Command
 from tests.contracts.tools import refused
 
 NAME = "Köln"
 SPELLINGS = (unicodedata.normalize("NFD", NAME), f"{NAME} ", f" {NAME}", "\uff2böln")
-
-
-def as_version_1_had_it(site: str, model: str | None = None, score: float = 0.5) -> fc.Summary:
-    """Return a summary whose name was never normalised, read from its bytes."""
-    made = ExactSummary(values=np.array([score]), sizes=(1,), sites=(site,), origin=Origin(score=fc.LAC(), model=model))
-    return fc.Summary.from_bytes(made.to_bytes())
 
 
 @pytest.mark.parametrize("text", SPELLINGS)
@@ -53,38 +45,35 @@ def test_a_name_is_checked_as_it_is_compared() -> None:
 
 
 @pytest.mark.parametrize("text", [*SPELLINGS, "\ufdfa" * 64, " "])
-def test_files_of_version_1_are_read_as_they_are(text: str) -> None:
-    found = as_version_1_had_it(text, model=text)
-    assert (found.sites, found.origin.model) == ((text,), text)
-    assert fc.Summary.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
-    predictor = fc.calibrate([found], alpha=0.6)
-    assert predictor.certificate.summaries[0].sites == (text,)
-    assert fc.verify(predictor, [found]) == []
+def test_a_message_holds_names_in_their_one_form(text: str) -> None:
+    with pytest.raises(fc.InputError):
+        fc.Summary.from_bytes(File(fc.Summary.of_scores([0.5], site="a")).having(sites=[text]))
+    with pytest.raises(fc.InputError):
+        fc.Summary.from_bytes(File(fc.Summary.of_scores([0.5], site="a")).having(model=text))
 
 
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_one_site_in_two_spellings_is_there_twice(text: str) -> None:
-    pair = [as_version_1_had_it(NAME), as_version_1_had_it(text)]
+    pair = [fc.Summary.of_scores([0.5], site=NAME), fc.Summary.of_scores([0.5], site=text)]
     for action in (fc.calibrate, fc.pool):
         with refused("is there twice", "give each site once"):
             action(pair)
-    pooled = ExactSummary(values=np.zeros(2), sizes=(1, 1), sites=(NAME, text))
-    with refused("is there twice"):
-        fc.calibrate([fc.Summary.from_bytes(pooled.to_bytes())])
 
 
 def test_one_model_in_two_spellings_goes_together() -> None:
-    pair = [as_version_1_had_it("a", model=NAME), as_version_1_had_it("b", model=SPELLINGS[0])]
-    assert fc.calibrate(pair, alpha=0.6).certificate.sites == 2
+    def pair(one: str | None, other: str | None) -> list[fc.Summary]:
+        return [fc.Summary.of_scores([0.5], site=site, model=name) for site, name in (("a", one), ("b", other))]
+
+    assert fc.calibrate(pair(NAME, SPELLINGS[0]), alpha=0.6).certificate.sites == 2
     for one, other in ((NAME, "Koln"), ("None", None), (None, "None")):
         with refused("do not go together: model"):
-            fc.calibrate([as_version_1_had_it("a", model=one), as_version_1_had_it("b", model=other)])
+            fc.calibrate(pair(one, other))
 
 
 def test_a_site_is_found_in_any_spelling() -> None:
     for text in SPELLINGS:
         for pair in ((NAME, text), (text, NAME)):
-            sites = [as_version_1_had_it("a"), as_version_1_had_it(pair[0], score=0.7)]
+            sites = [fc.Summary.of_scores([0.5], site="a"), fc.Summary.of_scores([0.7], site=pair[0])]
             guarantee = fc.OneSite(site=pair[1])
             assert fc.calibrate(sites, alpha=0.6, guarantee=guarantee, exact=True).threshold == 0.7
 
@@ -93,7 +82,7 @@ def test_a_site_is_found_in_any_spelling() -> None:
 def test_trusted_keys(text: str) -> None:
     key = new_key()
     for site, trusted in ((NAME, text), (text, NAME)):
-        summary = replace(as_version_1_had_it(site), origin=Origin(calibration="june", alpha="0.6"))
+        summary = fc.Summary.of_scores([0.5], site=site, calibration="june", alpha="0.6")
         certificate = fc.calibrate([summary], alpha=0.6).certificate
         assert signed(certificate, [sign(summary, key)], {trusted: public_key(key)}).signatures
     keys = {NAME: public_key(key), text: public_key(new_key())}
@@ -106,7 +95,7 @@ def test_over_a_network(text: str) -> None:
     question = Question(model="m", kind="exact")
     summary = question.answer([[2.0, 0.0]], [0], site=text)
     assert Reader(question).read(summary.to_bytes(), FORMAT, rows=1, site=text).sites == (NAME,)
-    old = as_version_1_had_it(text)
+    old = fc.Summary.of_scores([0.5], site=text)
     assert reasons_to_refuse([(NAME, fc.summarize([0.5], site=NAME)), ("b", old)])[1] is not None
     assert reasons_to_refuse([("b", old), (NAME, fc.summarize([0.5], site=NAME))])[0] is not None
     assert reasons_to_refuse([(NAME, old)]) == [None]

@@ -18,7 +18,8 @@ from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal.calibration.curve import in_units
 from fedconformal.federated.calibration import Question
 from fedconformal.report import report_page
-from fedconformal.summaries import ClassSummary
+from fedconformal.summaries import StratifiedSummary
+from fedconformal.summaries.strata import Stratum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused, true_counts, vectors
 from tests.guarantees.plain_fractions import of_mixtures
 
@@ -167,7 +168,8 @@ def test_summaries_cost_what_the_certificate_says() -> None:
         fc.summarize(scores[k::2], "ranks", labels=labels[k::2], by_class=True, site="ab"[k], alpha=0.1)
         for k in range(2)
     ]
-    gaps = [sum(site.parts[label].gap for site in made if isinstance(site, ClassSummary)) for label in range(3)]
+    parts = [site.parts for site in made if isinstance(site, StratifiedSummary)]
+    gaps = [sum(held[Stratum(label=label)].gap for held in parts) for label in range(3)]
     assert min(gaps) > 0
     shares = (0.5, 0.3, 0.2)
     about = fc.calibrate(made, alpha=0.1, guarantee=fc.Prevalence(dict(enumerate(shares))), exact=True).certificate

@@ -124,7 +124,6 @@ CHANGES: dict[str, Any] = {
     "precision": "float32",
     "calibration": "june",
     "expires": "2999-01-31",
-    "version_1_sites": ["a"],
     "heavy_sites": [HeavySite(site="a", share=0.9)],
     "class_scores": [5, 7],
     "groups": [],

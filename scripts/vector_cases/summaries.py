@@ -28,7 +28,7 @@ def named(name: str, **given: Any) -> Case:
 def packed(**given: Any) -> str:
     """Return the bytes of a small summary, to be pooled or extended."""
     score = given.pop("score", None)
-    return fc.summarize(given.pop("scores"), score=score, **given).to_bytes().hex()
+    return fc.Summary.of_scores(given.pop("scores"), score=score, **given).to_bytes().hex()
 
 
 def cases() -> list[Case]:
@@ -44,7 +44,9 @@ def _kinds() -> list[Case]:
             named(f"{kind}: few, some tied", kind=kind, scores=FEW, site="clinic-a", score={"name": "lac"}),
             named(f"{kind}: extreme scores", kind=kind, scores=EXTREME),
             named(f"{kind}: whole numbers", kind=kind, scores=[3, 1, 2], alpha="0.2", site="病院"),
-            named(f"{kind}: version 2", kind=kind, scores=FEW, site="Köln 2", classes=3, precision="float32"),
+            named(
+                f"{kind}: classes and precision", kind=kind, scores=FEW, site="Köln 2", classes=3, precision="float32"
+            ),
         ]
     return found
 
@@ -71,12 +73,12 @@ def _parted() -> list[Case]:
     scores = [0.5, 0.25, 0.125, 0.75, 0.875, 0.25, 0.375]
     labels, sex = [0, 9, 0, 2, 9, 0, 1_048_575], ["F", "M", None, "F", "F", "", "M"]
     age = [60, 61, 60, None, None, None, None]
-    classes = {"labels": labels, "by_class": True, "site": "clinic-a"}
+    classes = {"labels": labels, "site": "clinic-a"}
     groups = {"groups": {"sex": sex, "age": age}, "site": "clinic-a"}
     return [
         *(named(f"{kind} by class", kind=kind, scores=scores, **classes) for kind in ("ranks", "exact", "ddsketch")),
         *(named(f"{kind} by group", kind=kind, scores=scores, **groups) for kind in ("ranks", "exact", "tdigest")),
-        named("ranks by class, many", scores=made(900), labels=[i % 3 for i in range(900)], by_class=True, alpha=0.1),
+        named("ranks by class, many", scores=made(900), labels=[i % 3 for i in range(900)], alpha=0.1),
         named("by class by group", kind="exact", scores=scores, **(classes | groups)),
         named("by group: all rows have a group", kind="exact", scores=[0.5, 0.25], groups={"sex": ["F", "M"]}),
         named(
@@ -152,8 +154,8 @@ def _refused() -> list[Case]:
         named("scores: none", scores=[]),
         named("scores: NaN", scores=[0.5, "nan"]),
         named("scores: infinite", scores=[0.5, "-inf"]),
-        named("scores: labels without by_class", scores=[0.5], labels=[0]),
-        named("scores: a class of 2^20", scores=[0.5], labels=[1_048_576], by_class=True),
+        named("scores: too few labels", scores=[0.5, 0.25], labels=[0]),
+        named("scores: a class of 2^20", scores=[0.5], labels=[1_048_576]),
         named("groups: a column with =", scores=[0.5], groups={"a=b": ["x"]}),
         named("groups: too few", scores=[0.5, 0.25], groups={"a": ["x"]}),
         named("alpha: 1", scores=[0.5], alpha=1),

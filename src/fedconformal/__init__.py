@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         HeavySiteWarning,
         InfeasibleWarning,
         InputError,
-        VersionWarning,
     )
     from fedconformal.evaluation import (
         Evaluation,
@@ -88,7 +87,7 @@ _WHERE = {
     "calibration.document": ("load",),
     "calibration.predictor": ("Predictor",),
     "calibration.risk_predictor": ("RiskPredictor",),
-    "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError", "VersionWarning"),
+    "errors": ("ClassCountsWarning", "HeavySiteWarning", "InfeasibleWarning", "InputError"),
     "evaluation": (
         "Evaluation",
         "IntervalEvaluation",
@@ -148,7 +147,6 @@ __all__ = [
     "Signed",
     "Summary",
     "TopK",
-    "VersionWarning",
     "WorstCase",
     "__version__",
     "calibrate",

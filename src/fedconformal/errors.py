@@ -69,7 +69,3 @@ class ClassCountsWarning(UserWarning):
 
 class HeavySiteWarning(UserWarning):
     """One site outweighs the others because of the number of scores that it claims."""
-
-
-class VersionWarning(UserWarning):
-    """Some summaries state less about their scores than others."""

@@ -20,7 +20,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.losses.loss import described_loss
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.summary import Summary, digest_of
 
 OF_THE_FILE = {"versions", "left_out", "signatures"}
 """What the summaries do not give; see `verify`."""
@@ -85,15 +85,15 @@ def _recomputed(
     certificate = predictor.certificate
     if certificate.privacy is not None and any(record.kind != NoisyHistogram.name for record in certificate.summaries):
         return ["a private release cannot be recomputed: what it was made from shows in nothing that was kept"]
-    digests = [summary.digest() for summary in summaries]
+    digests = list(map(digest_of, summaries))
     given: dict[str, Summary | NoisyHistogram] = dict(zip(digests, summaries, strict=True))
     wanted = [record.sha256 for record in certificate.summaries]
     spare = Counter(digests)
     spare.subtract(wanted)
     problems = [
-        f"the summary of {given[digest].label} is given too often"
+        f"the summary of {given[digest]} is given too often"
         if digest in wanted
-        else f"the summary of {given[digest].label} is not the one that was certified"
+        else f"the summary of {given[digest]} is not the one that was certified"
         for digest, count in spare.items()
         if count > 0
     ]
@@ -150,7 +150,7 @@ def verify_chain(
     chain, spare, missing = in_chain(predictor, older)
     records = [{record.sha256 for record in one.certificate.summaries} for one in chain]
     known = {digest for own in records[1:] for digest in own}
-    given, links = [(summary, summary.digest()) for summary in summaries], []
+    given, links = [(summary, digest_of(summary)) for summary in summaries], []
     for (place, one), own, before in zip(enumerate(chain), records, [*chain[1:], None], strict=True):
         mine = [summary for summary, digest in given if digest in own or (place == 0 and digest not in known)]
         problems: list[str] = []

@@ -16,6 +16,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.certificates import text
 from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
 
@@ -55,8 +56,8 @@ def test_everything_is_stated() -> None:
         "model": "m-1",
         "temperature": 1.5,
         "summaries": [
-            {"sites": ["a"], "sizes": [20], "kind": "exact", "sha256": sites[0].digest()},
-            {"sites": ["b"], "sizes": [3], "kind": "ranks", "sha256": sites[1].digest()},
+            {"sites": ["a"], "sizes": [20], "kind": "exact", "sha256": digest_of(sites[0])},
+            {"sites": ["b"], "sizes": [3], "kind": "ranks", "sha256": digest_of(sites[1])},
         ],
         "versions": {"fedconformal": fc.__version__, "numpy": np.__version__, "python": platform.python_version()},
     }
@@ -106,12 +107,11 @@ def test_a_rough_summary_is_only_estimated() -> None:
     @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
     class Rough(ExactSummary):
         name = "rough"
-        letter = "~"
         certified = False
 
         values: Floats
 
-    rough = Rough.of_scores(np.arange(1.0, 40.0), sites=("r",))
+    rough = Rough.build(np.arange(1.0, 40.0), sites=("r",))
     certified = fc.summarize(np.arange(20.0), kind="exact", site="a")
     about = fc.calibrate([certified, rough], alpha=0.1).certificate
     assert about.status == "estimated"

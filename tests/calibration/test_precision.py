@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -61,15 +59,13 @@ def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: t
     assert sets[np.arange(len(TRUTH)), TRUTH].mean() > 1 - alpha - 0.03
 
 
-@pytest.mark.parametrize("classes", [None, 3], ids=["version 1", "version 2"])
+@pytest.mark.parametrize("classes", [None, 3])
 def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes: int | None) -> None:
     """0.7 is less in float32, so its score there is above the threshold that float64 gives."""
     easy, hard = [[0.9, 0.05, 0.05]] * 20, [[0.2, 0.7, 0.1]] * 20
     rounded = summarize_rows(easy, [0] * 20, "exact", score=fc.LAC(), site="a")
     by_hand = fc.summarize(fc.LAC().evaluate(hard, [1] * 20), "exact", score=fc.LAC(), site="b", classes=classes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.VersionWarning)
-        predictor = fc.calibrate([rounded, by_hand], alpha=0.2, exact=True)
+    predictor = fc.calibrate([rounded, by_hand], alpha=0.2, exact=True)
     assert predictor.threshold == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
     assert predictor.predict_set(hard, allow_empty=True)[:, 1].all()
     assert predictor.predict_set(easy, allow_empty=True)[:, 0].all()

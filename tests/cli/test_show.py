@@ -44,7 +44,7 @@ def test_every_other_file(folder: Path, command: Command) -> None:
     about = ["--site", "a", "--calibration", "june", "--expires", "2999-01-01"]
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", *about, "--kind", "exact")
     found = command.ok("show", "a.fcs", "--json").json["holds"]
-    assert (found["format version"], found["classes"], found["precision"]) == (2, 3, "float32")
+    assert (found["format version"], found["classes"], found["precision"]) == (1, 3, "float32")
     assert (found["for the calibration"], found["at alpha"], found["expires"]) == ("june", "0.1", "2999-01-01")
     assert "every calibration score" in command.ok("show", "a.fcs").out
     command.ok("sign", "a.fcs", "--key", "a.key", "--new-key")

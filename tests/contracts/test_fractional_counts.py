@@ -15,7 +15,7 @@ from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.losses import UNIT
-from fedconformal.summaries.origin import Origin, as_grid
+from fedconformal.summaries.provenance import Provenance, as_grid
 from tests.contracts.tools import SITES, checks, guarantee_examples, maybe_infeasible, promised_many, refused
 from tests.guarantees.plain_fractions import of_mixtures
 
@@ -162,7 +162,7 @@ def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
     """Sums over many sites of the largest size there is exceed 64 bits."""
     size, count = 2**32, 4000
     units = [size * UNIT // 2, size * UNIT // 4]
-    origin = Origin(bound=1, grid=as_grid([0, 1]))
+    origin = Provenance(bound=1, grid=as_grid([0, 1]))
     sites = [LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), origin=origin) for i in range(count)]
     with maybe_infeasible():
         result = fc.calibrate(sites, risk=0.4, guarantee=guarantee, exact=True)

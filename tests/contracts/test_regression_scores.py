@@ -19,6 +19,7 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal.scores import AnyScore
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.predictions import summarize_predictions
 from tests.contracts.tools import (
     KINDS,
@@ -240,7 +241,7 @@ def test_predictors_keep_what_they_were_made_from(
         summarize_predictions(*site_rows(score, 60 - 10 * k, k), kind, score=score, site=site, alpha=0.2)
         for k, site in enumerate(SITES)
     ]
-    received = fc.Summary.from_many([site.to_bytes() for site in sites])
+    received = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
     predictor = fc.calibrate(received, alpha=0.2, guarantee=guarantee)
     assert predictor.certificate.sentence().startswith("The intervals ")
     assert "label" not in predictor.certificate.conditions + predictor.certificate.caveat

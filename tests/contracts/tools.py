@@ -21,6 +21,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.guarantees.guarantee import summed
+from fedconformal.summaries import LossSummary
 
 FEW_MEGABYTES = 4 * 2**20
 
@@ -99,6 +100,20 @@ def promised_many(bound: fc.Guarantee, counts: Integers, sizes: Sequence[int]) -
 def strata_examples() -> list[fc.Guarantee]:
     """Return the examples of those that may be kept for every class or group: all but the paper's theorem."""
     return [one for one in guarantee_examples() if not isinstance(one, fc.FCP)]
+
+
+def summary_examples(kind: str) -> list[fc.Summary]:
+    """Return a summary of one score, of many ties, and of more scores than are sent one by one."""
+    rng = np.random.default_rng(0)
+    scores = (np.array([0.5]), rng.random(60).round(1), rng.normal(size=3000))
+    return [fc.Summary.of_scores(some, kind=kind, alpha=0.1, site="a") for some in scores]
+
+
+def loss_examples() -> list[LossSummary]:
+    """Return loss curves of one row, of curves without steps, and of few steps."""
+    rng = np.random.default_rng(0)
+    curves = (np.array([[0.5]]), -np.sort(-rng.random((60, 7)), axis=1), rng.random((9, 1)) > np.arange(100) / 50)
+    return [fc.summarize_losses(losses, thresholds=range(losses.shape[1]), site="a") for losses in curves]
 
 
 def certified_kinds() -> list[str]:

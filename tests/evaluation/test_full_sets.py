@@ -14,7 +14,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.evaluation import full_sets, why_full
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 from tests.contracts.tools import checks, maybe_infeasible, rows_of_probabilities, score_examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -310,7 +310,7 @@ def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:
     pytest.importorskip("opendp", reason="noise needs opendp")
     from fedconformal.privacy import calibrate_locally, noisy_histogram
 
-    origin = Origin(score=fc.LAC())
+    origin = Provenance(score=fc.LAC())
     draws = np.random.default_rng(0)
     scores = [draws.random(60) for _ in range(3)]
     noisy = [noisy_histogram(one, epsilon=0.5, origin=origin, site=f"s{k}") for k, one in enumerate(scores)]

@@ -1,9 +1,6 @@
-"""How the golden files were made.
+"""Golden files: format 1 as it was first written; every later release must read and write the same bytes.
 
-The files are the promise: every later release must read them, and must write the same bytes. So they are never
-made again. A new kind of summary, or a new version of the format beside the old one, adds a file:
-
-    python -c "from tests.golden.make import write; write('name')"
+python -c "from tests.golden.make import write; write('name')"
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 from fedconformal.summaries.tdigest import TDigestSummary
 
 HERE = Path(__file__).parent
@@ -35,7 +32,7 @@ def by_class(scores: list[float], **about: Any) -> fc.Summary:
     labels = [9 if i % 5 == 0 else 2 * (i % 2) for i in range(len(scores))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.ClassCountsWarning)
-        return fc.summarize(scores, labels=labels, by_class=True, **about)
+        return fc.Summary.of_scores(scores, labels=labels, **about)
 
 
 def by_group(scores: list[float], **about: Any) -> fc.Summary:
@@ -44,24 +41,25 @@ def by_group(scores: list[float], **about: Any) -> fc.Summary:
     age = [["", "60-69"][i % 2] for i in range(len(scores))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.ClassCountsWarning)
-        return fc.summarize(scores, groups={"sex": sex, "age": age}, **about)
+        return fc.Summary.of_scores(scores, groups={"sex": sex, "age": age}, **about)
 
 
 def summaries() -> dict[str, fc.Summary]:
     """Make what the .fcs files hold."""
     raps = fc.RAPS(randomized=True, random_state=7, penalty=0.01, free_ranks=2)
     about: dict[str, Any] = {"score": raps, "model": "sha256:0123456789abcdef", "temperature": 1.5}
-    a = fc.summarize(spread(40), kind="ranks", alpha=0.1, site="clinic-a", **about)
-    b = fc.summarize(spread(25, 0.5), kind="ranks", alpha=0.1, site="Köln 2", **about)
-    c = fc.summarize(spread(600), kind="ranks", site="c", score=fc.APS(randomized=True, random_state=3))
-    few = [fc.summarize(spread(n), kind="exact", site=f"s{n}", score=fc.APS()) for n in (3, 1, 9)]
-    digests = [fc.summarize(spread(n), kind="tdigest", site=f"s{n}", score=fc.LAC()) for n in (60, 1, 25)]
-    sketches = [fc.summarize(spread(n), kind="ddsketch", site=f"s{n}", **about) for n in (40, 1, 90)]
+    a = fc.Summary.of_scores(spread(40), kind="ranks", alpha=0.1, site="clinic-a", **about)
+    b = fc.Summary.of_scores(spread(25, 0.5), kind="ranks", alpha=0.1, site="Köln 2", **about)
+    c = fc.Summary.of_scores(spread(600), kind="ranks", site="c", score=fc.APS(randomized=True, random_state=3))
+    signed = fc.Signed(scaled=True, lower=0.25)
+    few = [fc.Summary.of_scores(spread(n), kind="exact", site=f"s{n}", score=fc.APS()) for n in (3, 1, 9)]
+    digests = [fc.Summary.of_scores(spread(n), kind="tdigest", site=f"s{n}", score=fc.LAC()) for n in (60, 1, 25)]
+    sketches = [fc.Summary.of_scores(spread(n), kind="ddsketch", site=f"s{n}", **about) for n in (40, 1, 90)]
     return {
-        "exact": fc.summarize([0.5, -1.0, 0.25, 1.75, 0.25], kind="exact", site="clinic-a", score=fc.LAC()),
-        "exact-bare": fc.summarize([1.0], kind="exact"),
+        "exact": fc.Summary.of_scores([0.5, -1.0, 0.25, 1.75, 0.25], kind="exact", site="clinic-a", score=fc.LAC()),
+        "exact-bare": fc.Summary.of_scores([1.0], kind="exact"),
         "exact-pooled": fc.pool(few),
-        "ddsketch": fc.summarize([*spread(50), *EXTREME], kind="ddsketch", site="clinic-a", score=fc.APS()),
+        "ddsketch": fc.Summary.of_scores([*spread(50), *EXTREME], kind="ddsketch", site="clinic-a", score=fc.APS()),
         "ddsketch-pooled": fc.pool(sketches),
         # Made of means, as another version of fastdigest may gather the same scores in another way.
         "tdigest": TDigestSummary(
@@ -71,19 +69,19 @@ def summaries() -> dict[str, fc.Summary]:
             largest=2.5,
             sizes=(30,),
             sites=("clinic-a",),
-            origin=Origin(**about),
+            origin=Provenance(**about),
         ),
-        "tdigest-few": fc.summarize([0.5, -1.0, 0.25, 1.75, 0.25], kind="tdigest"),
+        "tdigest-few": fc.Summary.of_scores([0.5, -1.0, 0.25, 1.75, 0.25], kind="tdigest"),
         "tdigest-pooled": fc.pool(digests),
         "class": by_class(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
         "class-pooled": fc.pool([by_class(spread(n), kind="exact", site=f"s{n}") for n in (30, 1, 7)]),
         "group": by_group(spread(60), kind="ranks", alpha=0.1, site="clinic-a", **about),
-        "group-class": by_group(spread(20), kind="exact", labels=[i % 2 for i in range(20)], by_class=True),
+        "group-class": by_group(spread(20), kind="exact", labels=[i % 2 for i in range(20)]),
         "group-pooled": fc.pool([by_group(spread(n), kind="exact", site=f"s{n}") for n in (30, 1, 7)]),
-        "ranks": fc.summarize(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
-        "ranks-plain": fc.summarize(spread(250), kind="ranks", site="病院", score=fc.APS()),
+        "ranks": fc.Summary.of_scores(spread(300), kind="ranks", alpha=0.1, site="clinic-a", **about),
+        "ranks-plain": fc.Summary.of_scores(spread(250), kind="ranks", site="病院", score=fc.APS()),
         "ranks-pooled": fc.pool([a, b]),
-        "ranks-signed": fc.summarize(spread(300), alpha=0.2, site="clinic-a", score=fc.Signed(scaled=True, lower=0.25)),
+        "ranks-signed": fc.Summary.of_scores(spread(300), alpha=0.2, site="clinic-a", score=signed),
         "ranks-extended": c.extend([0.125, 99.0, -9.0, 0.125]),
     }
 
@@ -93,7 +91,9 @@ def predictor() -> fc.Predictor:
     score = fc.RAPS(penalty=0.125)
     scores = score.evaluate(PROBS * 4, LABELS * 4)
     sites = [
-        fc.summarize(scores[start : start + 10], alpha=0.2, score=score, site=site, model="m-1", temperature=1.5)
+        fc.Summary.of_scores(
+            scores[start : start + 10], alpha=0.2, score=score, site=site, model="m-1", temperature=1.5
+        )
         for start, site in ((0, "clinic-a"), (10, "Köln"))
     ]
     return fc.calibrate(sites, alpha=0.2, exact=True)

@@ -34,7 +34,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.radix import Rounds, Search
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import SCORES, Sites, carried, each, one_of, opened, took
 
@@ -171,18 +171,21 @@ def test_different_rosters_give_noise() -> None:
 def test_scores_of_other_models_or_temperatures_give_noise() -> None:
     """All but g score with weights of zero: the coordinator tells each that everybody does as it does."""
     state, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
-    origins = {name: Origin(model="real" if name == "g" else "zero", temperature=1.0) for name in SCORES}
+    origins = {name: Provenance(model="real" if name == "g" else "zero", temperature=1.0) for name in SCORES}
     fresh = {name: at_site.new_site(name, part, origins[name]) for name, part in SCORES.items()}
     joined, joins = each(fresh, dict.fromkeys(fresh, invitation))
     with refused("model zero against real"):
         took(state, joins)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedconformal.privacy.sums.coordinator.check_origins", lambda origins, _: origins[0])
+        patch.setattr("fedconformal.privacy.sums.coordinator.check_provenances", lambda origins, _: origins[0])
         state, outgoing = took(state, joins)
     said = unpack(one_of(outgoing), Roster, state.invite.coordinator)
     with refused("the roster is for other scores than those of site 'g': model zero against real"):
         each({"g": joined["g"]}, outgoing)
-    rosters = {name: pack(msgspec.structs.replace(said, model=origins[name].model), state.signing) for name in joined}
+    rosters = {
+        name: pack(msgspec.structs.replace(said, provenance=origins[name].to_header()), state.signing)
+        for name in joined
+    }
     sites, _ = each(joined, rosters)
     session = state.session
     question = pack(Question(session.id, 0, 0, session.as_bits(range(7))), state.signing)
@@ -195,7 +198,7 @@ def test_a_temperature_that_no_fit_gives_is_refused(temperature: float) -> None:
     """Probabilities are alike then, or 0 and 1, and scores are known beforehand."""
     _, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
     with refused("expected a number from 0.05 to 20, as a fit gives"):
-        at_site.join(at_site.new_site("a", SCORES["a"], Origin(temperature=temperature)), invitation)
+        at_site.join(at_site.new_site("a", SCORES["a"], Provenance(temperature=temperature)), invitation)
 
 
 def test_the_last_message_once_more_gets_the_same_answer(begun: tuple[CoordinatorState, Sites]) -> None:

@@ -25,6 +25,7 @@ from fedconformal.privacy.dp import (
 )
 from fedconformal.privacy.ledger import spending
 from fedconformal.privacy.noisy_counts import noisy_grid, plan_noisy
+from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)
@@ -203,7 +204,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     assert len(privacy["grid"]) == privacy["candidates"] == 1024
     # Nothing else comes from the scores: no digest, a curve of one step.
     text = predictor.to_bytes().decode()
-    assert sites[0].digest() not in text
+    assert digest_of(sites[0]) not in text
     assert len(predictor.curve.to_dict()["thresholds"]) == 1  # type: ignore[call-overload]
     assert result.threshold in default_grid()
 

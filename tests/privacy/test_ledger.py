@@ -16,7 +16,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.privacy import Ledger, ledger, read_ledger, write_ledger
 from fedconformal.privacy.ledger import Rows, rows_of, spending
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
 
 SCORES = np.random.default_rng(0).random(50)
@@ -46,7 +46,7 @@ def test_rows_are_their_scores() -> None:
     assert rows("a").digest == rows("b").digest == rows("a", SCORES[::-1]).digest == rows("a", kind="ranks").digest
     assert len(rows("a").digest or "") == 64
     other = fc.summarize(SCORES, "exact", site="a", score=fc.LAC(), model="m", temperature=2.0)
-    assert other.origin != Origin()
+    assert other.origin != Provenance()
     assert rows_of([other])[0].digest == rows("a").digest
     assert rows("a", SCORES[1:]).digest != rows("a").digest
     first, second = (fc.summarize(SCORES, "exact", site=site) for site in "ab")

@@ -14,6 +14,7 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.noise import MOVED, laplace
 from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, margins
+from fedconformal.summaries.format import ProvenanceHeader
 from tests.contracts.tools import maybe_infeasible, refusal, refused
 
 GRID = [*np.linspace(0.05, 1, 20).tolist(), math.inf]
@@ -144,6 +145,6 @@ def test_refusals() -> None:
         {"size": 0},
         {"epsilon": -1.0},
         {"site": "\n"},
-        {"score": ("none", ())},
+        {"provenance": ProvenanceHeader(score=("none", ()))},
     ):
         refusal(lambda changed=changed: NoisyHistogram.from_bytes(msgspec.structs.replace(a, **changed).to_bytes()))  # type: ignore[misc]

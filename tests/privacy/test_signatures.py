@@ -13,6 +13,7 @@ import fedconformal as fc
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.privacy import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
 from fedconformal.privacy.signatures import Seal
+from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import refused
 
 KEYS = {name: new_key() for name in "ab"}
@@ -76,7 +77,7 @@ def test_another_summary_does_not_pass() -> None:
 def test_a_signature_made_for_something_else_does_not_pass() -> None:
     """The bare digest may be signed in another protocol, or by somebody who was asked to sign "this hash"."""
     certificate, records = made()
-    bare = Ed25519PrivateKey.from_private_bytes(KEYS["b"]).sign(SITES[1].digest().encode())
+    bare = Ed25519PrivateKey.from_private_bytes(KEYS["b"]).sign(digest_of(SITES[1]).encode())
     with refused("the signature of site 'b' is not one of its summary"):
         signed(certificate, [records[0], msgspec.structs.replace(records[1], signature=bare.hex())], TRUSTED)
 
@@ -120,24 +121,6 @@ def test_what_names_no_calibration_is_neither_signed_nor_accepted() -> None:
         sign(plain[0], KEYS["a"])
     with refused("do not say which calibration they are for"):
         signed(fc.calibrate(plain).certificate, made()[1], TRUSTED)
-    with pytest.warns(fc.VersionWarning):
-        mixed = fc.calibrate([SITES[0], plain[1]]).certificate
-    with refused("the summary of site 'b' does not say which calibration it is for"):
-        signed(mixed, made()[1], TRUSTED)
-
-
-def test_signatures_of_version_1_are_still_checked() -> None:
-    """Certificates of the first release hold signatures that name no calibration."""
-    plain = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC()) for name in "ab"]
-    certificate = fc.calibrate(plain).certificate
-    records = []
-    for site in plain:
-        key = Ed25519PrivateKey.from_private_bytes(KEYS[site.sites[0]])
-        signature = key.sign(b"fedconformal summary " + site.digest().encode()).hex()
-        records.append(SignatureRecord(site=site.sites[0], key=TRUSTED[site.sites[0]], signature=signature))
-    old = msgspec.structs.replace(certificate, signatures=records)
-    assert check_signatures(old, TRUSTED) == []
-    assert check_signatures(msgspec.structs.replace(old, signatures=records[::-1][:1] * 2), TRUSTED)
 
 
 def test_the_seal_of_a_predictor() -> None:

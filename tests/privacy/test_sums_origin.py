@@ -14,13 +14,13 @@ from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import InMemory, play
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
 
 NAMED = ("benign", "malignant")
 
 
-def session(*origins: Origin, alpha: float = 0.3, **noise: Any) -> CoordinatorState:
+def session(*origins: Provenance, alpha: float = 0.3, **noise: Any) -> CoordinatorState:
     sites = [
         at_site.new_site(f"site-{k}", np.random.default_rng(k).random(40), origin) for k, origin in enumerate(origins)
     ]
@@ -30,8 +30,8 @@ def session(*origins: Origin, alpha: float = 0.3, **noise: Any) -> CoordinatorSt
 
 def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
     purpose: dict[str, Any] = {"calibration": "spring", "alpha": "0.3", "expires": "2999-01-01"}
-    named = Origin(score=fc.LAC(), classes=NAMED, precision="float32", **purpose)
-    state = session(Origin(score=fc.LAC(), classes=2, **purpose), named, named)
+    named = Provenance(score=fc.LAC(), classes=NAMED, precision="float32", **purpose)
+    state = session(Provenance(score=fc.LAC(), classes=2, **purpose), named, named)
     certificate = certified(decode_state(encode_state(state), CoordinatorState)).certificate
     assert certificate.labels == list(NAMED)
     assert (certificate.calibration, certificate.expires) == ("spring", "2999-01-01")
@@ -45,27 +45,36 @@ def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
     ("origins", "why"),
     [
         (
-            (Origin(classes=2), Origin(classes=2), Origin(classes=3)),
+            (Provenance(classes=2), Provenance(classes=2), Provenance(classes=3)),
             "'site-0' and site 'site-2'.*: classes 2 against",
         ),
-        ((Origin(), Origin(classes=2), Origin(classes=3)), "'site-1' and site 'site-2'.*: classes 2 against 3"),
-        ((Origin(classes=NAMED), Origin(classes=NAMED[::-1]), Origin()), "benign, malignant against malignant, benign"),
-        ((Origin(calibration="a"), Origin(calibration="a"), Origin(calibration="b")), "calibration a against b"),
-        ((Origin(model="a"), Origin(model="a"), Origin()), "model a against None"),
+        (
+            (Provenance(), Provenance(classes=2), Provenance(classes=3)),
+            "'site-1' and site 'site-2'.*: classes 2 against 3",
+        ),
+        (
+            (Provenance(classes=NAMED), Provenance(classes=NAMED[::-1]), Provenance()),
+            "benign, malignant against malignant, benign",
+        ),
+        (
+            (Provenance(calibration="a"), Provenance(calibration="a"), Provenance(calibration="b")),
+            "calibration a against b",
+        ),
+        ((Provenance(model="a"), Provenance(model="a"), Provenance()), "model a against None"),
     ],
 )
-def test_sites_that_say_different_things_are_refused_by_name(origins: tuple[Origin, ...], why: str) -> None:
+def test_sites_that_say_different_things_are_refused_by_name(origins: tuple[Provenance, ...], why: str) -> None:
     with pytest.raises(fc.InputError, match=why):
         session(*origins)
 
 
 def test_a_site_joins_only_for_the_alpha_and_the_days_of_its_summary() -> None:
     with refused("site 'site-0' was summarised for a calibration at alpha 0.1, not at 0.3"):
-        session(*[Origin(calibration="a", alpha="0.1")] * 3)
+        session(*[Provenance(calibration="a", alpha="0.1")] * 3)
     with refused("the summary of site 'site-0' expired on 2001-01-01"):
-        session(*[Origin(calibration="a", expires="2001-01-01")] * 3)
+        session(*[Provenance(calibration="a", expires="2001-01-01")] * 3)
 
 
 def test_what_no_theorem_covers_is_estimated_from_sums_too() -> None:
-    certificate = certified(session(Origin(), Origin(estimated=True), Origin())).certificate
+    certificate = certified(session(Provenance(), Provenance(estimated=True), Provenance())).certificate
     assert (certificate.status, certificate.coverage_at_least) == ("estimated", 0.0)

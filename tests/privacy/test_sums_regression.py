@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,8 +23,7 @@ from fedconformal.privacy.sums.coordinator import invite, step
 from fedconformal.privacy.sums.messages import Join, pack, unpack
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS
 from fedconformal.privacy.sums.reading import read
-from fedconformal.summaries import Origin
-from fedconformal.summaries.summary import origin_fields
+from fedconformal.summaries import Provenance
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
 
@@ -59,7 +59,7 @@ def plain(scores: dict[str, Floats], score: fc.RegressionScore, **asked: Any) ->
 def test_the_rank_rule_of_plain_calibration(
     score: fc.RegressionScore, guarantee: fc.Guarantee, size: float, alpha: float
 ) -> None:
-    scores, origin = scored(score, size=size), Origin(score=score)
+    scores, origin = scored(score, size=size), Provenance(score=score)
     expected = plain(scores, score, alpha=alpha, guarantee=guarantee)
     assert (expected.threshold < 0) == (score == fc.CQR() and alpha == 0.5)  # half of the values are well inside
     exact = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, origin=origin, widths=BYTES)
@@ -85,7 +85,7 @@ def test_never_below_the_plain_threshold_and_in_its_cell(
 ) -> None:
     sites = {f"s{k}": np.array(part) for k, part in enumerate(scores)}
     with maybe_infeasible():
-        found = calibrate_by_sums(sites, alpha=alpha, reach=reach, origin=Origin(score=fc.CQR()))
+        found = calibrate_by_sums(sites, alpha=alpha, reach=reach, origin=Provenance(score=fc.CQR()))
         expected = float(plain(sites, fc.CQR(), alpha=alpha).threshold)
     precision = (found.predictor.certificate.privacy or {})["precision"]
     assert found.threshold >= expected
@@ -97,7 +97,9 @@ def test_cells_reach_as_far_as_is_said() -> None:
     """Without a reach, cells above 2 are eighths of octaves."""
     scores = scored(fc.Residual(), count=3000, size=300.0)
     expected = plain(scores, fc.Residual()).threshold
-    steps = [calibrate_by_sums(scores, origin=Origin(score=fc.Residual()), reach=reach) for reach in (1, 1000, 100_000)]
+    steps = [
+        calibrate_by_sums(scores, origin=Provenance(score=fc.Residual()), reach=reach) for reach in (1, 1000, 100_000)
+    ]
     off = [found.threshold / expected - 1 for found in steps]
     assert 0.02 < off[0] < 0.125
     assert 0 <= off[1] < 0.005
@@ -106,7 +108,7 @@ def test_cells_reach_as_far_as_is_said() -> None:
 
 def test_an_interval_predictor_comes_out() -> None:
     scores = scored(fc.CQR(), size=20.0)
-    origin = Origin(score=fc.CQR(), model="m")
+    origin = Provenance(score=fc.CQR(), model="m")
     found = calibrate_by_sums(scores, origin=origin, reach=100)
     predictor = found.predictor
     assert isinstance(predictor, fc.IntervalPredictor)
@@ -121,20 +123,19 @@ def test_an_interval_predictor_comes_out() -> None:
 def test_with_noise_the_grid_reaches_as_far() -> None:
     pytest.importorskip("opendp", reason="noise needs opendp")
     scores = scored(fc.Residual(), count=2000, size=300.0)
-    found = calibrate_by_sums(scores, origin=Origin(score=fc.Residual()), epsilon=2, reach=1000)
+    found = calibrate_by_sums(scores, origin=Provenance(score=fc.Residual()), epsilon=2, reach=1000)
     assert plain(scores, fc.Residual(), alpha=0.12).threshold < found.threshold < 1024
 
 
 def test_two_ends_are_refused() -> None:
     why = "site 'a' has scores of signed, whose intervals need a threshold at each end"
-    origin = Origin(score=fc.Signed())
+    origin = Provenance(score=fc.Signed())
     with refused(why):
         calibrate_by_sums({name: [0.1, 0.2] for name in "abc"}, origin=origin)
     state, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS)
     site, sent = at_site.join(at_site.new_site("a", [0.1]), invitation)
     join = unpack(sent, Join)
-    fields = {name: value for name, value in origin_fields(origin).items() if name == "score"}
-    altered = pack(type(join)(**{f: getattr(join, f) for f in join.__struct_fields__} | fields), site.signing)
+    altered = pack(msgspec.structs.replace(join, provenance=origin.to_header()), site.signing)
     with refused(why):
         step(state, [read(state, altered)])
 
@@ -159,4 +160,4 @@ def test_noise_gives_no_certificate_for_two_ends() -> None:
     with refused(why):
         calibrate_privately([fc.summarize(scores, "exact", score=fc.Signed(), site="a")], epsilon=5)
     with refused(why):
-        calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", origin=Origin(score=fc.Signed()))])
+        calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", origin=Provenance(score=fc.Signed()))])

@@ -2,116 +2,229 @@
 
 from __future__ import annotations
 
-import gc
+import json
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal.summaries import batch, received, wire
-from fedconformal.summaries.ranks import RankMessage, scheduled_ranks
-from tests.contracts.tools import KINDS, probes, refused
+from fedconformal.summaries import SummaryBatch
+from fedconformal.summaries.ranks import RankSummary, scheduled_ranks
+from fedconformal.summaries.summary import digest_of
+from scripts.vector_cases.tools import File, floats
+from scripts.vectors import FOLDER
+from tests.contracts.tools import KINDS, checks, refused
 from tests.golden import make
-from tests.summaries.test_wire import HOSTILE, golden
 
-GOLDEN = [golden(path.stem) for path in sorted(make.HERE.glob("*.fcs"))]
-
-
-def many(count: int = 60) -> list[bytes]:
-    """Return what sites of every kind and of several sizes and origins send, in no order."""
-    rng = np.random.default_rng(0)
-    origins = [{}, {"score": fc.RAPS(), "model": "m"}, {"score": fc.RAPS(penalty=1), "temperature": 1.0}]
-    kinds = sorted(KINDS)
-    return [
-        fc.summarize(
-            rng.normal(size=rng.integers(1, 300)).round(2),
-            kind=kinds[rng.integers(len(kinds))],
-            alpha=[None, 0.1, 0.25][rng.integers(3)],
-            site=f"site {i}" if i % 3 else None,
-            **origins[rng.integers(len(origins))],  # type: ignore[arg-type]
-        ).to_bytes()
-        for i in range(count)
-    ]
+GOLDEN = [path.read_bytes() for path in sorted(make.HERE.glob("*.fcs"))]
+HOSTILE = {
+    f"{file}: {case['name']}": bytes.fromhex(case["bytes"])
+    for file in ("refused", "twins")
+    for case in json.loads((FOLDER / f"{file}.json").read_text("utf-8"))
+}
+SCORE = fc.RAPS()
+PLAIN = fc.Summary.of_scores(np.arange(1, 201) / 200, alpha=0.1, score=SCORE, site="a")
+EXACT = fc.Summary.of_scores([0.25, 0.5], kind="exact", score=SCORE, site="a")
+SIZES = [1, 2, 99, 100, 101, 127, 128, 255, 256, 257, 1000, 65_535, 65_536, 70_000]
+NAMES = ["a", "b" * 31, "c" * 32, "d" * 64, "Köln", "\U0001f3e5" * 63, "日" * 64]
 
 
-def check_same(sent: list[bytes]) -> None:
-    together = fc.Summary.from_many(sent)
+def is_columnar(batch: SummaryBatch) -> bool:
+    """Say whether messages were decoded together."""
+    return batch._columns is not None
+
+
+def check_same(sent: list[bytes]) -> SummaryBatch:
+    together, alone = SummaryBatch.from_bytes(sent), [fc.Summary.from_bytes(data) for data in sent]
+    one_by_one = SummaryBatch(alone)
+    assert len(together) == len(sent)
+    for name in ("sites", "sizes", "names", "gaps", "kinds", "certified", "digests"):
+        assert getattr(together, name) == getattr(one_by_one, name)
+    assert {*together.origins} == {*one_by_one.origins}
+    if all(summary.name != "losses" for summary in alone):
+        assert together.lengths() == one_by_one.lengths()
+        for mine, theirs in zip(together.points(), one_by_one.points(), strict=True):
+            assert mine.tolist() == theirs.tolist()
     assert [one.to_bytes() for one in together] == sent
-    for one, data in zip(together, sent, strict=True):
-        alone = fc.Summary.from_bytes(data)
-        assert type(one) is type(alone)
-        assert (one.sizes, one.sites, one.origin) == (alone.sizes, alone.sites, alone.origin)
-        assert (one.gap, repr(one), one.digest()) == (alone.gap, repr(alone), alone.digest())
-        q = probes(alone.points)
-        assert np.array_equal(np.stack(one.bounds(q)), np.stack(alone.bounds(q)))
-        assert one.points.tobytes() == alone.points.tobytes()
-        vars(one).pop("_encoded")
-        assert one.to_bytes() == data  # made anew from the parts
+    assert repr(together) == repr(alone)
+    return together
 
 
-@pytest.mark.parametrize("size", [1, 7, 2048])
-def test_batches_come_out_as_one_by_one(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(received, "BATCH", size)
-    check_same(many())
+def test_all_kinds_come_out_as_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    provenances: list[dict[str, Any]] = [{}, {"score": SCORE, "model": "m"}, {"temperature": 1.0}]
+    made = [
+        fc.Summary.of_scores(
+            rng.normal(size=rng.integers(1, 300)).round(2),
+            kind=sorted(KINDS)[rng.integers(len(KINDS))],
+            alpha=[None, 0.1, 0.25][rng.integers(3)],
+            site=f"site {i}",
+            **provenances[rng.integers(3)],
+        )
+        for i in range(60)
+    ]
+    assert not is_columnar(check_same([summary.to_bytes() for summary in made]))
     check_same(GOLDEN)
-    assert len(fc.Summary.from_many([])) == 0
+    assert len(SummaryBatch.from_bytes([])) == 0
 
 
-@pytest.mark.parametrize("size", [10, 100, 500])
-def test_long_messages_are_decoded_by_themselves(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(received, "LONG", size)
-    check_same(many(30))
+@pytest.mark.parametrize("kind", ["ranks", "exact"])
+@pytest.mark.parametrize("about", [{}, {"score": SCORE, "model": "m", "temperature": 1.5}, {"classes": ["no", "yes"]}])
+def test_sizes_and_names_of_all_lengths_are_columnar(kind: str, about: dict[str, Any]) -> None:
+    rng = np.random.default_rng(5)
+    names = NAMES + [f"site {i}" for i in range(len(NAMES), len(SIZES))]
+    sites = [
+        fc.Summary.of_scores(rng.normal(size=n), kind=kind, alpha=0.1, site=site, **about)
+        for n, site in zip(SIZES, names, strict=True)
+    ]
+    batch = check_same([site.to_bytes() for site in sites])
+    assert is_columnar(batch)
+    assert batch.origins == [sites[0].origin]
+
+
+def test_sites_without_a_name_are_numbered() -> None:
+    sites = [fc.Summary.of_scores([0.1 * k, 0.5], score=SCORE) for k in range(3)]
+    together = check_same([site.to_bytes() for site in sites])
+    assert (together.sites, together.names) == ([(), (), ()], ["#1", "#2", "#3"])
+
+
+@pytest.mark.parametrize("kind", ["ranks", "exact"])
+@pytest.mark.parametrize(
+    "guarantee", [fc.Mixture(), fc.Mixture(weights="uniform"), fc.EverySite(), fc.NewSite(), fc.FCP()]
+)
+def test_calibration_is_the_same(kind: str, guarantee: fc.Guarantee) -> None:
+    rng = np.random.default_rng(1)
+    sites = [
+        fc.Summary.of_scores(rng.normal(k / 9, size=150 + k).round(2), kind=kind, alpha=0.1, score=SCORE, site=f"s{k}")
+        for k in range(40)
+    ]
+    together = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
+    assert is_columnar(together)
+    mine, plain = (fc.calibrate(some, alpha=0.1, guarantee=guarantee) for some in (together, sites))
+    assert mine.certificate == plain.certificate
+    assert mine.curve.to_dict() == plain.curve.to_dict()
+
+
+def test_no_summary_is_created_to_calibrate() -> None:
+    sites = [
+        fc.Summary.of_scores(np.arange(50) / 50, site=f"s{i}", calibration="c", expires="2099-01-01") for i in range(3)
+    ]
+    together = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
+    fc.calibrate(together)
+    assert "_summaries" not in vars(together)
+
+
+def test_the_same_site_twice_is_refused() -> None:
+    with refused("site 'a' is there twice"):
+        fc.calibrate(SummaryBatch.from_bytes([PLAIN.to_bytes()] * 3))
 
 
 @pytest.mark.parametrize("what", list(HOSTILE))
-def test_one_hostile_body_is_refused_among_sound_ones(what: str) -> None:
-    sound = [data for data in GOLDEN if data[4] == HOSTILE[what][4]]
-    with refused("summary 3 of"):
-        fc.Summary.from_many([*sound[:2], HOSTILE[what], *sound])
+def test_a_hostile_message_is_refused_among_valid_ones(what: str) -> None:
+    valid = [replace(one, sites=(name,)).to_bytes() for one, name in ((PLAIN, "x"), (PLAIN, "y"), (EXACT, "z"))]
+    with refused("summary 3 of 4: "):
+        SummaryBatch.from_bytes([*valid[:2], HOSTILE[what], valid[0]])
 
 
-def test_every_flipped_bit_is_refused_among_sound_ones() -> None:
-    data = golden("ranks")
+ODD_SITES = [["a "], [""], ["a\n"], ["x" * 65], [], ["a", "b"]]
+ODD_EXACT: list[dict[str, Any]] = [
+    {"arrays": [floats(0.25, np.nan)]},
+    {"arrays": [floats(np.nan, 0.5)]},
+    {"arrays": [floats(0.25, np.inf)]},
+    {"arrays": [floats(-np.inf, 0.5)]},
+    {"arrays": [floats(-0.0, 0.5)]},
+    {"arrays": [floats(0.5, 0.25)]},
+    {"arrays": [floats(0.25)]},
+    {"arrays": [floats(0.25, 0.5, 0.75)]},
+    {"sizes": [1]},
+    {"sizes": [1, 1]},
+    {"numbers": [0]},
+    *({"sites": sites} for sites in ODD_SITES),
+]
+
+
+@pytest.mark.parametrize("change", ODD_EXACT, ids=str)
+def test_what_is_refused_by_itself_is_not_columnar(change: dict[str, Any]) -> None:
+    data = File(EXACT).having(**change)
+    with pytest.raises(fc.InputError) as alone:
+        fc.Summary.from_bytes(data)
+    beside = [replace(EXACT, sites=(f"site {i}",)).to_bytes() for i in range(5)]
+    with refused(f"summary 4 of 6: {alone.value}"):
+        SummaryBatch.from_bytes([*beside[:3], data, *beside[3:]])
+
+
+def test_every_flipped_bit_is_refused_among_valid_ones() -> None:
+    data = PLAIN.to_bytes()
     for i in range(0, len(data), 7):
         with refused("summary 2 of 3: "):
-            fc.Summary.from_many([data, data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :], data])
+            SummaryBatch.from_bytes([data, data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :], data])
 
 
 def test_the_refused_one_is_named() -> None:
-    sent = [*many(5), b"FCS"]
-    with refused("summary 6 of 6: the summary is truncated"):
-        fc.Summary.from_many(sent)
-    with refused("f.fcs: the summary is truncated"):
-        fc.Summary.from_many(sent, [f"{letter}.fcs" for letter in "abcdef"])
+    sent = [PLAIN.to_bytes(), b"FCS"]
+    with refused("summary 2 of 2: "):
+        SummaryBatch.from_bytes(sent)
+    with refused("b.fcs: "):
+        SummaryBatch.from_bytes(sent, ["a.fcs", "b.fcs"])
 
 
-def test_the_garbage_collector_is_left_as_it_was() -> None:
-    before = gc.get_threshold()
-    fc.Summary.from_many(many(3))
-    assert gc.get_threshold() == before
-    with refused("not a fedconformal summary"):
-        fc.Summary.from_many([b""])
-    assert gc.get_threshold() == before
+OTHERS = {
+    "another penalty": replace(PLAIN, origin=fc.Summary.of_scores([1.0], score=fc.RAPS(penalty=0.002)).origin),
+    "another alpha": fc.Summary.of_scores(np.arange(1, 201) / 200, alpha=0.2, score=SCORE, site="a"),
+    "an extended one": PLAIN.extend([0.5]),
+    "a pooled one": fc.pool([PLAIN, replace(PLAIN, sites=("b",))]),
+    "another kind": EXACT,
+    "no name": replace(PLAIN, sites=()),
+}
 
 
-def test_threads_leave_the_garbage_collector_as_it_was() -> None:
-    before = gc.get_threshold()
-    first, second = batch.rare_collection(10), batch.rare_collection(20)
-    first.__enter__()
-    second.__enter__()
-    assert gc.get_threshold()[0] > before[0]
-    first.__exit__(None, None, None)  # the first to come is the first to go
-    second.__exit__(None, None, None)
-    assert gc.get_threshold() == before
+@pytest.mark.parametrize("what", list(OTHERS))
+def test_messages_with_different_headers_are_decoded_one_by_one(what: str) -> None:
+    mixed = [replace(PLAIN, sites=("y",)), OTHERS[what], replace(PLAIN, sites=("z",))]
+    assert not is_columnar(check_same([site.to_bytes() for site in mixed]))
 
 
-def test_no_ranks_are_worked_out_and_remembered_for_a_short_message() -> None:
-    sound = fc.summarize(np.arange(1000.0), site="a").to_bytes()
-    message, _ = wire.unpack(sound, RankMessage)
+@given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=130), min_size=2, max_size=6), st.booleans())
+@checks(60)
+def test_any_scores_come_out_as_by_themselves(scores: list[list[float]], exact: bool) -> None:
+    kind = "exact" if exact else "ranks"
+    sites = [
+        fc.Summary.of_scores(some, kind=kind, alpha=0.1, score=SCORE, site=f"s{k}") for k, some in enumerate(scores)
+    ]
+    assert is_columnar(check_same([site.to_bytes() for site in sites]))
+
+
+def test_a_kind_that_is_not_columnar_decodes_its_own_messages() -> None:
+    sketches = [fc.Summary.of_scores([0.5], kind="ddsketch", site=site).to_bytes() for site in "ab"]
+    assert not is_columnar(check_same(sketches))
+
+
+@pytest.mark.parametrize("n", [2**31 - 1, 2**31, 2**32 - 1])
+def test_the_largest_sizes_are_read(n: int) -> None:
+    schedule = (100, Fraction(1, 10))
+    ranks = scheduled_ranks(n, *schedule)
+    values = np.arange(len(ranks)) / 128
+    sites = [RankSummary.scheduled(values, schedule, sizes=(n,), sites=(site,)) for site in "ab"]
+    together = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
+    assert is_columnar(together)
+    assert together.points()[1].astype(np.int64).cumsum()[: len(ranks)].tolist() == ranks.tolist()
+
+
+def test_no_ranks_are_worked_out_for_a_short_message() -> None:
     before = scheduled_ranks.cache_info().currsize
     for n in (5000, 5001, 5002):
-        sent = wire.pack("R", msgspec.structs.replace(message, sizes=(n,), values=bytes(8)))
         with refused("holds 1 scores, expected about 100 ranks"):
-            fc.Summary.from_many([sent])
+            SummaryBatch.from_bytes([File(PLAIN).having([floats(0.5)], sizes=[n])])
     assert scheduled_ranks.cache_info().currsize == before
+
+
+def test_scores_of_a_message_are_not_written_to_by_another() -> None:
+    other = replace(PLAIN, sites=("b",))
+    first, second = SummaryBatch.from_bytes([PLAIN.to_bytes(), other.to_bytes()])
+    assert first.extend([2.0]).n == 201
+    assert (digest_of(first), digest_of(second)) == (digest_of(PLAIN), digest_of(other))

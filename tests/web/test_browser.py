@@ -13,6 +13,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.privacy import signatures
 from fedconformal.summaries.rows import summarize_rows
+from fedconformal.summaries.summary import digest_of
 from tests.report.browser import CHROMIUM, DRIVER
 from tests.web.cases import random_case
 from tests.web.form import Form, opened
@@ -93,7 +94,7 @@ def test_it_says_what_was_recognised_and_shows_every_number(form: Form, tmp_path
         "return [...document.querySelectorAll('#numbers tbody tr')].map((row) => row.cells[2].textContent)"
     )
     assert shown == ["3", *map(repr, summary.values.tolist())]
-    assert summary.digest() in form.browser.text("facts")
+    assert digest_of(summary) in form.browser.text("facts")
     assert "holds every score" in form.browser.text("warnings")
 
 

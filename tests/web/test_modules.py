@@ -7,7 +7,6 @@ import hashlib
 import json
 import struct
 import warnings
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from fedconformal.privacy import signatures
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
 from fedconformal.tables import probabilities_of, read_table
+from scripts.vector_cases.tools import seal
 from tests.web.modules import WEB, answers, needs_node, node
 
 pytestmark = needs_node
@@ -209,10 +209,10 @@ def test_altered_summaries_are_read_or_refused_alike(tmp_path: Path) -> None:
         scores, labels = rng.random(130).round(2), rng.integers(0, 3, 130)
         for kind in ("exact", "ranks", "ddsketch", "tdigest"):
             about: dict[str, Any] = {"kind": kind, "site": "Köln", "alpha": 0.1}
-            sent.append(fc.summarize(scores[:7], score=fc.RAPS(), classes=["a", "b"], calibration="c", **about))
-            sent.append(fc.summarize(scores, labels=labels, by_class=True, **about))
-            sent.append(fc.summarize(scores, groups={"sex": ["F", "M"] * 65}, **about))
-        sent.append(fc.pool([fc.summarize(scores, site="a"), fc.summarize(scores[:9], site="b")]))
+            sent.append(fc.Summary.of_scores(scores[:7], score=fc.RAPS(), classes=["a", "b"], calibration="c", **about))
+            sent.append(fc.Summary.of_scores(scores, labels=labels, **about))
+            sent.append(fc.Summary.of_scores(scores, groups={"sex": ["F", "M"] * 65}, **about))
+        sent.append(fc.pool([fc.Summary.of_scores(scores, site="a"), fc.Summary.of_scores(scores[:9], site="b")]))
         sent.append(fc.summarize_losses([[1, 0.5, 0], [0.5, 0.5, 0]], thresholds=[1, 2, 3], site="a"))
     asked = []
     for whole in (one.to_bytes() for one in sent):
@@ -221,8 +221,7 @@ def test_altered_summaries_are_read_or_refused_alike(tmp_path: Path) -> None:
             for _ in range(rng.integers(1, 3)):
                 at = int(rng.integers(3, len(data)) if rng.random() < 0.5 else rng.integers(9, min(90, len(data))))
                 data[at] = int(rng.integers(256)) if rng.random() < 0.5 else data[at] ^ 1 << int(rng.integers(8))
-            data[5:9] = zlib.crc32(bytes(data[:5] + data[9:])).to_bytes(4, "little")
-            asked.append(bytes(data))
+            asked.append(seal(bytes(data[:-4])))
     asked += [one.to_bytes() for one in sent]
     found = answers([{"ask": "summary", "data": encoded(data)} for data in asked], tmp_path)
     expected = [accepted(data) for data in asked]

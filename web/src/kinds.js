@@ -3,27 +3,25 @@
 import { MALFORMED, check, lowerShare, total } from "./checks.js";
 import { alphaText, asAlpha } from "./decimal.js";
 import { scheduledRanks } from "./ranks.js";
+import { quoted } from "./text.js";
 import { NOT_CANONICAL } from "./unpack.js";
 
 /** @typedef {import("./bytes.js").Value} Value */
 /** @typedef {import("./reader.js").Summary} Summary */
+/** The fields of a message that depend on its kind. @typedef {{arrays: Uint8Array[], numbers: Value[], parameters: Value[]}} Content */
 /** What a part of a summary says: columns of numbers under their titles. @typedef {{of: string, n: number, kind: string, columns: [string, ArrayLike<number>][], facts: [string, string][]}} Numbers */
 
 const MOST_COUNT = 2 ** 52;
 const LARGEST = Number.MAX_VALUE;
 
-/** @param {Value} data @param {string} what @returns {Float64Array} */
-function floats(data, what) {
-  check(data instanceof Uint8Array, MALFORMED);
-  check(data.length % 8 === 0, `the summary's ${what} have ${data.length} bytes, not a multiple of 8`);
+/** @param {Uint8Array} data @returns {Float64Array} */
+function floats(data) {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   return Float64Array.from({ length: data.length / 8 }, (_, i) => view.getFloat64(8 * i, true));
 }
 
-/** @param {Value} data @param {string} what @returns {Float64Array} */
+/** @param {Uint8Array} data @param {string} what @returns {Float64Array} */
 function counts(data, what) {
-  check(data instanceof Uint8Array, MALFORMED);
-  check(data.length % 8 === 0, `the summary's ${what} have ${data.length} bytes, not a multiple of 8`);
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   return Float64Array.from({ length: data.length / 8 }, (_, i) => {
     const value = Number(view.getBigUint64(8 * i, true));
@@ -56,35 +54,45 @@ function addUp(found, n) {
   check(found.every((count) => count >= 1) && total([...found]) === n, `the summary's counts are not positive, or do not add up to the ${n} scores that it claims`);
 }
 
-/** @param {Summary} whole @param {Value[]} rest @param {string} of @returns {Numbers} */
-export function readKind(whole, rest, of) {
-  const n = total(whole.sizes), wanted = { E: 1, R: 6, D: 4, T: 4, L: 3 }[whole.letter];
-  check(rest.length === wanted, MALFORMED);
-  const read = { E: exact, R: ranks, D: ddsketch, T: tdigest, L: losses }[/** @type {"R"} */ (whole.letter)];
-  return { of, n, ...read(rest, n, whole) };
+const KINDS = /** @type {Record<string, (content: Content, sizes: number[], whole: Summary) => Omit<Numbers, "of" | "n">>} */ ({ exact, ranks, ddsketch, tdigest, losses });
+
+/** @param {Summary} whole @param {Content} content @param {number[]} sizes @param {string} of @returns {Numbers} */
+export function readKind(whole, content, sizes, of) {
+  check(Object.hasOwn(KINDS, whole.kind), `no summary kind is called ${quoted(whole.kind)}; update this page`);
+  check((whole.kind === "losses") === whole.about.has("grid"), "the summary has the grid of loss curves and is none, or is one and has no grid");
+  return { of, n: total(sizes), ...KINDS[whole.kind](content, sizes, whole) };
 }
 
-/** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
-function exact([data], n) {
-  const values = ascending(floats(data, "scores"));
-  check(values.length === n, `the summary claims ${n} scores and holds ${values.length}`);
+/** @param {Content} content @param {number} arrays @param {number} numbers @param {number} [parameters] */
+function expect(content, arrays, numbers, parameters = 0) {
+  check(content.arrays.length === arrays && content.numbers.length === numbers && content.parameters.length === parameters, "the summary has too many or too few fields for its kind");
+}
+
+/** @param {Content} content @param {number[]} sizes @returns {Omit<Numbers, "of" | "n">} */
+function exact(content, sizes) {
+  expect(content, 1, 0);
+  const values = ascending(floats(content.arrays[0]));
+  check(values.length === total(sizes), `the summary claims ${total(sizes)} scores and holds ${values.length}`);
   return { kind: "exact", columns: [["score", values]], facts: [] };
 }
 
-/** @param {Value[]} rest @param {number} n @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
-function ranks([points, alpha, data, low, under, gap], n, whole) {
-  check(typeof points === "bigint" && points >= 0n && points <= 4096n && typeof gap === "bigint" && gap >= 0n, MALFORMED);
-  check(alpha === null || (typeof alpha === "string" && alpha.length <= 17), MALFORMED);
-  const values = ascending(floats(data, "scores")), lower = counts(low, "lower counts"), below = counts(under, "upper counts");
-  if (points > 0n) {
-    check(whole.sizes.length === 1, "the summary holds several sites and does not send its bounds");
+/** @param {Content} content @param {number[]} sizes @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
+function ranks(content, sizes, whole) {
+  const n = total(sizes), [points, alpha = null] = content.parameters;
+  if (content.parameters.length) {
+    check(typeof points === "bigint" && points >= 1n && points <= 4096n && (alpha === null || typeof alpha === "string") && content.parameters.length <= 2, MALFORMED);
+    expect(content, 1, 0, content.parameters.length);
+    check(sizes.length === 1, "the summary holds several sites and does not send its bounds");
     check(alpha === null || alphaText(asAlpha(alpha)) === alpha, NOT_CANONICAL);
-    const found = scheduledRanks(n, Number(points), alpha === null ? null : asAlpha(alpha), lowerShare(whole.score));
+    const values = ascending(floats(content.arrays[0])), lower = whole.columns.length || whole.byClass ? null : lowerShare(whole.score);
+    const found = scheduledRanks(n, Number(points), alpha === null ? null : asAlpha(alpha), lower);
     check(values.length === found.length, `the summary holds ${values.length} scores, expected ${found.length} ranks`);
-    check(!lower.length && !below.length && gap === 0n, NOT_CANONICAL);
     return { kind: "ranks", columns: [["rank", found], ["score", values]], facts: [["ranks asked for", String(points)], ["alpha of the ranks", alpha ?? "not stated"]] };
   }
-  check(alpha === null, NOT_CANONICAL);
+  expect(content, 3, 1);
+  const [gap] = content.numbers, values = ascending(floats(content.arrays[0]));
+  const lower = counts(content.arrays[1], "lower counts"), below = counts(content.arrays[2], "upper counts");
+  check(typeof gap === "bigint", MALFORMED);
   check(values.length === lower.length && values.length === below.length && values.length > 0, "the summary's scores and counts are not equally many");
   check(rising(values), "the summary's points are not in strictly ascending order");
   const last = values.length - 1, steady = (/** @type {Float64Array} */ some) => some.every((count, i) => !i || count >= some[i - 1]);
@@ -105,43 +113,45 @@ function edges() {
   return known = Float64Array.from([...[...positive].reverse().map((edge) => -edge), -Number.MIN_VALUE, 0, ...positive]);
 }
 
-/** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
-function ddsketch([places, held, first, last], n) {
-  const buckets = counts(places, "buckets"), found = counts(held, "counts"), table = edges();
+/** @param {Content} content @param {number[]} sizes @returns {Omit<Numbers, "of" | "n">} */
+function ddsketch(content, sizes) {
+  expect(content, 2, 2);
+  const n = total(sizes), buckets = counts(content.arrays[0], "buckets"), found = counts(content.arrays[1], "counts"), table = edges();
   check(buckets.length === found.length && buckets.length > 0, "the summary's buckets and counts are not equally many");
   check(rising(buckets) && buckets[buckets.length - 1] < table.length, `the summary's buckets are not in strictly ascending order below ${table.length}`);
   addUp(found, n);
-  const [smallest, largest] = extremes(first, last, n);
+  const [smallest, largest] = extremes(content.numbers[0], content.numbers[1], n);
   const inside = (/** @type {number} */ score, /** @type {number} */ bucket) => score <= table[bucket] && (!bucket || score > table[bucket - 1]);
   check(inside(smallest, buckets[0]) && inside(largest, buckets[buckets.length - 1]), "the summary's smallest and largest score are not in its first and last bucket");
   return { kind: "ddsketch", columns: [["at most", buckets.map((bucket) => table[bucket])], ["scores", found], ["smallest, largest", [smallest, largest]]], facts: [] };
 }
 
-/** @param {Value[]} rest @param {number} n @returns {Omit<Numbers, "of" | "n">} */
-function tdigest([middles, held, first, last], n) {
-  const means = ascending(floats(middles, "means")), weights = counts(held, "weights");
+/** @param {Content} content @param {number[]} sizes @returns {Omit<Numbers, "of" | "n">} */
+function tdigest(content, sizes) {
+  expect(content, 2, 2);
+  const n = total(sizes), means = ascending(floats(content.arrays[0])), weights = counts(content.arrays[1], "weights");
   check(means.length === weights.length && means.length > 0, "the summary's means and weights are not equally many");
   addUp(weights, n);
-  const [smallest, largest] = extremes(first, last, n);
+  const [smallest, largest] = extremes(content.numbers[0], content.numbers[1], n);
   check(smallest <= means[0] && means[means.length - 1] <= largest, "the summary's means are not between its smallest and its largest score");
   return { kind: "tdigest", columns: [["mean", means], ["scores", weights], ["smallest, largest", [smallest, largest]]], facts: [] };
 }
 
-/** @param {Value[]} rest @param {number} n @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
-function losses([rounded, where, data], n, whole) {
-  const grid = floats(whole.about.get("grid") ?? null, "thresholds"), unit = 2 ** 20;
-  check(typeof rounded === "bigint" && rounded >= 1n && rounded <= 2n ** 32n && n <= 2 ** 32, MALFORMED);
+/** @param {Content} content @param {number[]} sizes @param {Summary} whole @returns {Omit<Numbers, "of" | "n">} */
+function losses(content, sizes, whole) {
+  expect(content, content.arrays.length === 2 ? 2 : 1, 1);
+  const n = total(sizes), [rounded] = content.numbers, bytes = whole.about.get("grid"), unit = 2 ** 20;
+  check(typeof rounded === "bigint" && rounded >= 1n && rounded <= 2n ** 32n && n <= 2 ** 32 && bytes instanceof Uint8Array && bytes.length % 8 === 0, MALFORMED);
+  const grid = floats(bytes);
   check(grid.length >= 1 && grid.length <= 16384 && grid.every(Number.isFinite) && rising(grid), "thresholds: expected 1 to 16384 finite numbers in rising order");
   check(!grid.some((point) => Object.is(point, -0)), NOT_CANONICAL);
-  const places = counts(where, "places"), given = counts(data, "sums"), sums = new Float64Array(grid.length);
-  if (given.length === grid.length) sums.set(given);
-  else {
-    check(places.length === given.length && rising(places) && (!places.length || places[places.length - 1] < grid.length), `the summary has ${given.length} sums for ${grid.length} thresholds`);
-    for (let i = 0, k = 0, now = n * unit; i < grid.length; i++) sums[i] = now = places[k] === i ? given[k++] : now;
-  }
+  const given = counts(content.arrays[content.arrays.length - 1], "sums"), sums = new Float64Array(grid.length);
+  const places = content.arrays.length === 2 ? counts(content.arrays[0], "places") : Float64Array.from(grid.keys());
+  check(places.length === given.length && rising(places) && (!places.length || places[places.length - 1] < grid.length), `the summary has ${given.length} sums for ${grid.length} thresholds`);
+  for (let i = 0, k = 0, now = n * unit; i < grid.length; i++) sums[i] = now = places[k] === i ? given[k++] : now;
   check(sums.every((sum) => sum <= n * unit), "the summary's losses exceed their bound");
   check(whole.about.has("rising") || sums.every((sum, i) => !i || sum <= sums[i - 1]), "the summary's losses rise along the grid");
   const changed = [...sums.keys()].filter((i) => sums[i] !== (i ? sums[i - 1] : n * unit)), short = changed.length * 2 < grid.length;
-  check(short ? places.join() === changed.join() && given.length === changed.length : !places.length && given.length === grid.length, NOT_CANONICAL);
+  check((content.arrays.length === 2) === short && (!short || places.join() === changed.join()), NOT_CANONICAL);
   return { kind: "losses", columns: [["threshold", grid], ["sum of losses", sums]], facts: [["rounded up", String(rounded)]] };
 }

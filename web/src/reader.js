@@ -12,16 +12,19 @@ import { NOT_CANONICAL, unpacked } from "./unpack.js";
 /** @typedef {import("./bytes.js").Value} Value */
 /** @typedef {import("./kinds.js").Numbers} Numbers */
 /**
- * @typedef {{letter: string, sizes: number[], sites: string[], score: {name: string, parameters: Value[]} | null, model: string | null,
- *   temperature: number | null, about: Map<string, Value>, numbers: Numbers[], columns: string[]}} Summary
+ * @typedef {{kind: string, byClass: boolean, columns: string[], sizes: number[], sites: string[], score: {name: string, parameters: Value[]} | null,
+ *   model: string | null, temperature: number | null, about: Map<string, Value>, numbers: Numbers[]}} Summary
  */
 
 export const MAX_BYTES = 2 ** 30;
 const MAX_SITES = 2 ** 20;
 const MAX_SIZE = 2n ** 32n;
 const MAX_CLASSES = 2 ** 16;
-const PREFIX = 9;
-const KEYS = ["classes", "precision", "estimated", "calibration", "alpha", "expires", "loss", "bound", "grid", "rising"];
+const LENGTH = 4;
+const SHARED = ["kind", "parameters", "columns", "by_class", "score", "model", "temperature", "classes", "precision", "estimated", "calibration", "alpha", "expires", "loss",
+  "bound", "grid", "rising", "trained"];
+const OWN = ["sizes", "sites", "numbers", "lengths", "strata"];
+const HEADED = new Set(["kind", "parameters", "columns", "by_class", "score", "model", "temperature"]);
 /** What each parameter of a score may be: b a boolean, s a seed, or a range of floats or of whole numbers. */
 const SCORES = /** @type {Record<string, (string | readonly [number, number] | bigint)[]>} */ ({
   lac: [], margin: [], aps: ["b", "s"], raps: ["b", "s", [0, 2 ** 20], 2n ** 31n], topk: ["b", "s"], saps: ["b", "s", [0, 2 ** 20]],
@@ -31,44 +34,136 @@ const SCORES = /** @type {Record<string, (string | readonly [number, number] | b
 /** @param {Value | undefined} value @returns {value is string} */
 const isName = (value) => typeof value === "string" && value !== "" && [...value].length <= 64;
 
-/** @param {Uint8Array} data @returns {Summary} */
-export function readSummary(data) {
-  check(data.length <= MAX_BYTES, `the summary has ${data.length} bytes, more than ${MAX_BYTES}`);
-  const start = String.fromCharCode(...data.subarray(0, 5)), version = start[3], letter = start[4];
-  check(start.startsWith("FCS"), `this is not a fedconformal summary (.fcs)${start.startsWith("FCN1") ? "; it holds noisy counts" : ""}`);
-  check(data.length > PREFIX, "the summary is truncated; ask the site to send it again");
-  check(version === "1" || version === "2", `the summary has format version ${quoted(version)}, not 1 or 2; update fedconformal`);
-  const sum = new DataView(data.buffer, data.byteOffset).getUint32(5, true), body = data.subarray(PREFIX);
-  check(crc32([data.subarray(0, 5), body]) === sum, "the summary is truncated or altered (its checksum is wrong); ask the site to send it again");
-  check("ERDTCGL".includes(letter), `the summary is of the unknown kind ${quoted(letter)}; update fedconformal`);
-  const found = unpacked(body);
-  check(Array.isArray(found), MALFORMED);
-  const about = version === "2" ? found[0] : new Map(), message = version === "2" ? found[1] : found;
-  check(about instanceof Map && Array.isArray(message) && (version === "1" || found.length === 2) && message.length > 5, MALFORMED);
-  check(version === "1" || about.size > 0, NOT_CANONICAL);
-  const [sizes, sites, score, model, temperature, ...rest] = message;
-  check(Array.isArray(sizes) && sizes.length >= 1 && sizes.length <= MAX_SITES, MALFORMED);
-  const counts = sizes.map((size) => {
-    check(typeof size === "bigint" && size >= 1n && size <= MAX_SIZE, MALFORMED);
+/** @param {Value | undefined} value @param {number} most @returns {value is Value[]} */
+const isList = (value, most) => Array.isArray(value) && value.length <= most;
+
+/** @param {Uint8Array} data @param {number} at @returns {number} where the header at this place ends */
+function endOf(data, at) {
+  check(at + LENGTH <= data.length - LENGTH, "the summary is truncated; ask the site to send it again");
+  const end = at + LENGTH + new DataView(data.buffer, data.byteOffset).getUint32(at, true);
+  check(end <= data.length - LENGTH, "the summary is truncated; ask the site to send it again");
+  return end;
+}
+
+/** @param {Uint8Array} data @param {string[]} keys @returns {Map<string, Value>} a header, in its one form: known keys in order, none with its default */
+function readHeader(data, keys) {
+  const found = unpacked(data);
+  check(found instanceof Map, MALFORMED);
+  const order = [...found.keys()].map((key) => keys.indexOf(key));
+  check(!order.includes(-1), "the summary cannot be decoded: it has a key that is not known here");
+  const empty = (/** @type {Value} */ value) => value === null || value === false || (Array.isArray(value) && !value.length);
+  check(order.every((place, i) => !i || place > order[i - 1]) && ![...found.values()].some(empty), NOT_CANONICAL);
+  return found;
+}
+
+/** @param {Value | undefined} sizes @param {bigint} least @returns {number[]} */
+function readSizes(sizes, least) {
+  check(isList(sizes, MAX_SITES) && sizes.length >= 1, MALFORMED);
+  return sizes.map((size) => {
+    check(typeof size === "bigint" && size >= least && size <= MAX_SIZE, MALFORMED);
     return Number(size);
   });
-  check(Array.isArray(sites) && sites.length <= MAX_SITES && sites.every(isName), MALFORMED);
-  const names = /** @type {string[]} */ (sites);
-  check(!names.length || names.length === counts.length, `${names.length} names for ${counts.length} sites`);
-  names.forEach((name) => checkName(name, "site"));
-  check(twice(names) === null, "the same site is in one summary twice");
+}
+
+/** @param {Value | undefined} lengths @returns {number[]} */
+function readLengths(lengths) {
+  check(isList(lengths, 3), MALFORMED);
+  return lengths.map((one) => {
+    check(typeof one === "bigint" && one >= 0n && one <= BigInt(MAX_BYTES), MALFORMED);
+    return Number(one);
+  });
+}
+
+/** @param {Value | undefined} numbers @returns {Value[]} */
+function readNumbers(numbers) {
+  check(isList(numbers, 2) && numbers.every((one) => typeof one === "number" || typeof one === "bigint"), MALFORMED);
+  return numbers;
+}
+
+/** @param {Uint8Array} data @returns {Summary} */
+export function readSummary(data) {
+  const start = String.fromCharCode(...data.subarray(0, 4));
+  check(start.startsWith("FCS"), `this is not a fedconformal summary (.fcs)${start === "FCN1" ? "; it holds noisy counts" : ""}`);
+  check(start === "FCS1", `the summary is of format ${quoted(start.slice(3))}, not 1; ask the site to send it again`);
+  check(data.length <= MAX_BYTES, `the summary has ${data.length} bytes, more than ${MAX_BYTES}`);
+  check(data.length >= 2 * LENGTH, "the summary is truncated; ask the site to send it again");
+  const sum = new DataView(data.buffer, data.byteOffset).getUint32(data.length - LENGTH, true);
+  check(crc32([data.subarray(0, -LENGTH)]) === sum, "the summary is truncated or altered (its checksum is wrong); ask the site to send it again");
+  const middle = endOf(data, LENGTH), end = endOf(data, middle);
+  const shared = readHeader(data.subarray(2 * LENGTH, middle), SHARED), own = readHeader(data.subarray(middle + LENGTH, end), OWN);
+  const { kind, parameters = [], columns = [], by_class: byClass = false, score = null, model = null, temperature = null } = Object.fromEntries(shared);
+  check(isName(kind) && isList(parameters, 16) && parameters.every((one) => ["boolean", "bigint", "number"].includes(typeof one) || isName(one)), MALFORMED);
+  check(isList(columns, 64) && columns.every(isName) && typeof byClass === "boolean", MALFORMED);
   check(model === null || isName(model), MALFORMED);
-  if (model !== null) checkName(model, "model fingerprint");
+  check(model === null || nameKey(checkName(model, "model fingerprint")) === model, NOT_CANONICAL);
   check(temperature === null || typeof temperature === "number", MALFORMED);
   check(temperature === null || (temperature > 0 && temperature < Infinity), "temperature: expected a positive number");
-  const rule = readScore(score);
+  const about = new Map([...shared].filter(([key]) => !HEADED.has(key)));
   checkAbout(about);
-  check(about.has("grid") === (letter === "L"), "the summary has the grid of loss curves and is none, or is one and has no grid");
-  const whole = { letter, sizes: counts, sites: names, score: rule, model, temperature, about, numbers: /** @type {Numbers[]} */ ([]), columns: /** @type {string[]} */ ([]) };
-  if (letter === "C") readClasses(whole, rest);
-  else if (letter === "G") readGroups(whole, rest);
-  else whole.numbers = [readKind(whole, rest, ALL)];
+  const sizes = readSizes(own.get("sizes"), 1n), sites = own.get("sites") ?? [];
+  check(isList(sites, MAX_SITES) && sites.every(isName), MALFORMED);
+  const names = /** @type {string[]} */ (sites);
+  check(!names.length || names.length === sizes.length, `${names.length} names for ${sizes.length} sites`);
+  names.forEach((name) => check(nameKey(checkName(name, "site")) === name, NOT_CANONICAL));
+  check(twice(names) === null, "the same site is in one summary twice");
+  /** @type {Summary} */
+  const whole = { kind, byClass, columns: /** @type {string[]} */ (columns), sizes, sites: names, score: readScore(score), model, temperature, about, numbers: [] };
+  readContent(whole, own, parameters, data.subarray(end, -LENGTH));
   return whole;
+}
+
+/** @param {Summary} whole @param {Map<string, Value>} own @param {Value[]} parameters @param {Uint8Array} words */
+function readContent(whole, own, parameters, words) {
+  const numbers = readNumbers(own.get("numbers") ?? []), lengths = readLengths(own.get("lengths") ?? []), strata = own.get("strata") ?? [];
+  check(Array.isArray(strata), MALFORMED);
+  const parts = strata.map((stratum) => {
+    check(isList(stratum, 5) && stratum.length === 5, MALFORMED);
+    const [group, label, sizes, held, sent] = stratum;
+    check((group === null || isName(group)) && (label === null || (typeof label === "bigint" && label >= 0n && label < 2n ** 20n)), MALFORMED);
+    return { group, label: label === null ? null : Number(label), sizes: readSizes(sizes, 0n), numbers: readNumbers(held), lengths: readLengths(sent) };
+  });
+  const claimed = 8 * total([...lengths, ...parts.flatMap((part) => part.lengths)]);
+  check(claimed === words.length, `the summary has ${words.length} bytes of arrays and claims ${claimed}`);
+  let at = 0;
+  const take = (/** @type {number} */ length) => words.subarray(at, (at += 8 * length));
+  if (!whole.columns.length && !whole.byClass) {
+    check(!parts.length, MALFORMED);
+    whole.numbers = [readKind(whole, { arrays: lengths.map(take), numbers, parameters }, whole.sizes, ALL)];
+    return;
+  }
+  check(parts.length > 0 && !lengths.length && !numbers.length && whole.kind !== "losses", NOT_CANONICAL);
+  check(parts.every((part) => (part.group !== null) === whole.columns.length > 0 && (part.label !== null) === whole.byClass), "the summary's strata are not by the classes or columns that it states");
+  const after = (/** @type {typeof parts[0]} */ one, /** @type {typeof parts[0]} */ other) => byCharacters(one.group ?? "", other.group ?? "") || (one.label ?? 0) - (other.label ?? 0);
+  check(parts.every((part, i) => !i || after(part, parts[i - 1]) > 0), "the summary's strata are not in strictly ascending order");
+  check(parts.every((part) => part.sizes.length === whole.sizes.length && total(part.sizes) > 0), "the summary has a stratum without a size for every site, or without rows");
+  const classes = whole.about.get("classes");
+  for (const part of parts) {
+    const label = part.label === null ? "" : `class ${Array.isArray(classes) && part.label < classes.length ? classes[part.label] : part.label}`;
+    const of = [part.group, label].filter(Boolean).join(", ");
+    whole.numbers.push(readKind(whole, { arrays: part.lengths.map(take), numbers: part.numbers, parameters }, part.sizes, of));
+  }
+  checkStrata(whole, parts);
+}
+
+/** @param {Summary} whole @param {{group: string | null, sizes: number[]}[]} parts */
+function checkStrata(whole, parts) {
+  const sizesOf = (/** @type {(group: string | null) => boolean} */ wanted) =>
+    parts.filter((part) => wanted(part.group)).reduce((sum, part) => sum.map((size, k) => size + part.sizes[k]), whole.sizes.map(() => 0));
+  const grouped = whole.columns.length > 0, same = sizesOf((group) => !grouped || group === ALL).join() === whole.sizes.join();
+  check(same, "the summary's strata do not add up to its sizes");
+  if (!grouped) return;
+  const by = whole.columns, names = new Set(parts.map((part) => part.group ?? ""));
+  by.forEach((name) => check(nameKey(checkName(name, "column")) === name && !name.includes("="), `the column ${quoted(name)} has a = in its name, or is not in its one form`));
+  check(by.every((name, i) => !i || byCharacters(name, by[i - 1]) > 0), "the summary's columns are not in ascending order");
+  check(names.size <= 4096, `the summary has ${names.size} groups, more than 4096`);
+  const columnOf = (/** @type {string | null} */ name) => (name === null || name === ALL || name === NONE || !/=./su.test(name) ? null : name.slice(0, name.indexOf("=")));
+  for (const name of names) {
+    const known = name === ALL || name === NONE || (nameKey(checkName(name, "group")) === name && by.includes(columnOf(name) ?? ""));
+    check(known, `the group ${quoted(name).slice(0, 80)} is not a column of the summary and a value`);
+  }
+  const held = by.map((column) => sizesOf((group) => columnOf(group) === column)), rest = sizesOf((group) => group === NONE);
+  const possible = whole.sizes.every((n, k) => n - total(held.map((some) => some[k])) <= rest[k] && rest[k] <= n - largest(held.map((some) => some[k])));
+  check(possible, "the summary's groups cannot have these sizes: a row is in one group of a column at most");
 }
 
 /** @param {Value} score @returns {Summary["score"]} */
@@ -90,11 +185,8 @@ function readScore(score) {
 
 /** @param {Map<string, Value>} about */
 function checkAbout(about) {
-  const order = [...about.keys()].map((key) => KEYS.indexOf(key));
-  check(!order.includes(-1), "the summary cannot be decoded: it has a key that is not known here");
-  check(order.every((place, i) => !i || place > order[i - 1]) && ![...about.values()].some((value) => value === null || value === false), NOT_CANONICAL);
-  const { classes, precision = "float32", estimated = true, calibration, alpha, expires, loss, bound, grid, rising = true } = Object.fromEntries(about);
-  check(precision === "float32" && estimated === true && rising === true, MALFORMED);
+  const { classes, precision = "float32", estimated = true, calibration, alpha, expires, loss, bound, grid, rising = true, trained = true } = Object.fromEntries(about);
+  check(precision === "float32" && estimated === true && rising === true && trained === true, MALFORMED);
   if (typeof classes === "bigint") check(classes >= 1n && classes <= BigInt(MAX_CLASSES), MALFORMED);
   else if (classes !== undefined) {
     check(Array.isArray(classes) && classes.length >= 1 && classes.length <= MAX_CLASSES && classes.every(isName), MALFORMED);
@@ -112,55 +204,4 @@ function checkAbout(about) {
   const fine = loss === undefined || (Array.isArray(loss) && loss.length === 2 && isName(loss[0]) && Array.isArray(loss[1]) && loss[1].length <= 16 &&
     loss[1].every((one) => ["boolean", "bigint", "number"].includes(typeof one)));
   check(fine, MALFORMED);
-}
-
-/** @param {Value[]} parts @param {readonly unknown[]} keys @param {string} nested @param {Summary} whole @param {(i: number) => string} named @returns {Summary[]} */
-function partsOf(parts, keys, nested, whole, named) {
-  check(parts.length === keys.length, "the summary has not one part for each class or group");
-  const found = parts.map((part) => {
-    check(part instanceof Uint8Array, MALFORMED);
-    check(!nested.includes(String.fromCharCode(part[4] ?? 0)), "the summary of a class or group is by class or group itself");
-    const one = readSummary(part);
-    check(!one.sites.length && one.score === null && one.model === null && one.temperature === null && !one.about.size, "the summary of a part is not a plain one without names");
-    check(one.sizes.length <= whole.sizes.length && largest(one.sizes) <= largest(whole.sizes), "the summary of a part has more sites or scores than the whole");
-    return one;
-  });
-  const kinds = new Set(found.map((one) => one.letter + one.numbers[0].kind));
-  check(kinds.size === 1, "the parts of the summary are summarised in different ways");
-  found.forEach((one, i) => whole.numbers.push(...one.numbers.map((part) => ({ ...part, of: part.of === ALL ? named(i) : `${named(i)}, ${part.of}` }))));
-  return found;
-}
-
-/** @param {Summary} whole @param {Value[]} rest */
-function readClasses(whole, rest) {
-  const [labels, parts] = rest, names = whole.about.get("classes");
-  check(rest.length === 2 && Array.isArray(labels) && Array.isArray(parts) && labels.length >= 1 && labels.length <= MAX_SITES, MALFORMED);
-  check(labels.every((label) => typeof label === "bigint" && label >= 0n && label < 2n ** 20n), MALFORMED);
-  const own = labels.map(Number);
-  check(own.every((label, i) => !i || label > own[i - 1]), "the summary's labels are not ascending, one for each part");
-  const found = partsOf(parts, labels, "CG", whole, (i) => `class ${Array.isArray(names) && own[i] < names.length ? names[own[i]] : own[i]}`);
-  check(total(found.map((part) => total(part.sizes))) === total(whole.sizes), "the summary's classes do not add up to its sizes");
-}
-
-/** @param {Summary} whole @param {Value[]} rest */
-function readGroups(whole, rest) {
-  const [columns, groups, parts] = rest;
-  check(rest.length === 3 && Array.isArray(columns) && Array.isArray(groups) && Array.isArray(parts), MALFORMED);
-  check(columns.length >= 1 && columns.length <= 64 && columns.every(isName) && groups.length >= 1 && groups.length <= 4096 && groups.every(isName), MALFORMED);
-  const by = /** @type {string[]} */ (columns), names = /** @type {string[]} */ (groups);
-  const rising = (/** @type {string[]} */ list) => list.every((name, i) => !i || byCharacters(name, list[i - 1]) > 0);
-  by.forEach((name) => check(nameKey(checkName(name, "column")) === name && !name.includes("="), `the column ${quoted(name)} has a = in its name, or is not in its one form`));
-  check(rising(by), "the summary's columns are not ascending");
-  const columnOf = (/** @type {string} */ name) => (name === ALL || name === NONE || !/=./su.test(name) ? null : name.slice(0, name.indexOf("=")));
-  for (const name of names) {
-    const known = name === ALL || name === NONE || (nameKey(checkName(name, "group")) === name && by.includes(columnOf(name) ?? ""));
-    check(known, `the group ${quoted(name).slice(0, 80)} is not a column of the summary and a value`);
-  }
-  check(rising(names), "the summary's groups are not ascending, one for each part");
-  const found = partsOf(parts, names, "G", whole, (i) => names[i]), at = names.indexOf(ALL);
-  check(at >= 0 && found[at].sizes.join() === whole.sizes.join(), "the summary's group of all rows does not have its sizes");
-  const n = total(whole.sizes), others = names.includes(NONE) ? total(found[names.indexOf(NONE)].sizes) : 0;
-  const held = by.map((column) => total(names.flatMap((name, i) => (columnOf(name) === column ? [total(found[i].sizes)] : []))));
-  check(n - total(held) <= others && others <= n - largest(held), "the summary's groups cannot have these sizes: a row is in one group of a column at most");
-  whole.columns = by;
 }

@@ -21,7 +21,7 @@ const NAMES = /** @type {Record<string, string[]>} */ ({ aps: ["randomised", "se
 export function factsOf(summary, bytes) {
   const { score, about } = summary, titles = (score && NAMES[score.name]) ?? [];
   const parameters = score?.parameters.map((one, i) => `${titles[i] ?? i + 1} ${text(one)}`).join(", ");
-  const kind = summary.numbers[0].kind + (summary.letter === "C" ? " by class" : summary.letter === "G" ? " by group" : "");
+  const kind = summary.kind + (summary.byClass ? " by class" : "") + (summary.columns.length ? " by group" : "");
   /** @type {[string, string][]} */
   const found = [
     ["site", summary.sites.map(harmless).join(", ") || "not stated"],
@@ -40,8 +40,8 @@ export function factsOf(summary, bytes) {
 /** @param {Summary} summary @returns {string[]} what to think of before it is sent */
 export function warningsOf(summary) {
   const found = [], parts = summary.numbers;
-  if (summary.letter === "C" || parts.some((part) => part.of.includes(", class "))) found.push("This file shows how many calibration rows of each class the site has. Send it only if these counts may be known.");
-  if (summary.letter === "G") found.push("This file shows how many calibration rows of each group the site has. Send it only if these counts may be known.");
+  if (summary.byClass) found.push("This file shows how many calibration rows of each class the site has. Send it only if these counts may be known.");
+  if (summary.columns.length) found.push("This file shows how many calibration rows of each group the site has. Send it only if these counts may be known.");
   if (parts.every((part) => part.columns.some(([title, numbers]) => title === "score" && numbers.length === part.n))) found.push("This file holds every score of the site.");
   return found;
 }

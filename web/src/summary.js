@@ -23,23 +23,37 @@ const MAX_CLASSES = 2 ** 16;
 const MAX_GROUPS = 2 ** 12;
 const MAX_COLUMNS = 2 ** 6;
 
-/** @param {string} letter @param {Value[]} message @param {Map<string, Value>} about @returns {Uint8Array} */
-export function envelope(letter, message, about = new Map()) {
-  const start = new TextEncoder().encode(`FCS${about.size ? 2 : 1}${letter}`), body = packed(about.size ? [about, message] : message);
-  const sum = new Uint8Array(4);
-  new DataView(sum.buffer).setUint32(0, crc32([start, body]), true);
-  return joined([start, sum, body]);
+/** @param {number} value @returns {Uint8Array} little-endian */
+function word32(value) {
+  const out = new Uint8Array(4);
+  new DataView(out.buffer).setUint32(0, value, true);
+  return out;
 }
 
-/** @param {About} about @returns {Map<string, Value>} what version 2 adds, in order */
-function added(about) {
+/** @param {Map<string, Value>} shared @param {Map<string, Value>} own @param {Uint8Array[]} arrays @returns {Uint8Array} */
+export function message(shared, own, arrays) {
+  const parts = /** @type {Uint8Array[]} */ ([new TextEncoder().encode("FCS1")]);
+  for (const header of [packed(shared), packed(own)]) parts.push(word32(header.length), header);
+  parts.push(...arrays);
+  return joined([...parts, word32(crc32(parts))]);
+}
+
+/** @param {About} about @param {string[]} columns @param {boolean} byClass @returns {Map<string, Value>} what all sites of a calibration have in common */
+function sharedHeader(about, columns, byClass) {
+  const alpha = about.alpha === null ? null : alphaText(asAlpha(about.alpha));
   /** @type {Map<string, Value>} */
-  const found = new Map();
+  const found = new Map([["kind", about.kind]]);
+  if (about.kind === "ranks") found.set("parameters", alpha === null ? [BigInt(POINTS)] : [BigInt(POINTS), alpha]);
+  if (columns.length) found.set("columns", columns);
+  if (byClass) found.set("by_class", true);
+  if (about.score) found.set("score", [about.score.name, parametersOf(about.score)]);
+  if (about.model != null) found.set("model", asName(about.model, "model fingerprint"));
+  if (about.temperature != null) found.set("temperature", asTemperature(about.temperature));
   if (about.classes != null) found.set("classes", typeof about.classes === "number" ? BigInt(about.classes) : about.classes);
   if (about.rounded) found.set("precision", "float32");
   if (about.calibration != null) {
     found.set("calibration", asName(about.calibration, "calibration id"));
-    if (about.alpha !== null) found.set("alpha", alphaText(asAlpha(about.alpha)));
+    if (alpha !== null) found.set("alpha", alpha);
   }
   if (about.expires != null) found.set("expires", asDay(about.expires));
   return found;
@@ -62,13 +76,6 @@ function asTemperature(text) {
   return value;
 }
 
-/** @param {number} n @param {string[]} sites @param {About | null} about @returns {Value[]} what every kind says first */
-function header(n, sites, about) {
-  const score = about?.score ? [about.score.name, parametersOf(about.score)] : null;
-  const model = about?.model != null ? asName(about.model, "model fingerprint") : null;
-  return [[BigInt(n)], sites, score, model, about?.temperature != null ? asTemperature(about.temperature) : null];
-}
-
 /** @param {Float64Array} scores sorted in place @param {About} about @param {string} of @returns {Part} */
 function partOf(scores, about, of) {
   scores.sort();
@@ -76,19 +83,6 @@ function partOf(scores, about, of) {
   if (about.kind === "exact") return { of, n, ranks: Array.from({ length: n }, (_, i) => i + 1), values: scores };
   const ranks = scheduledRanks(n, POINTS, about.alpha === null ? null : asAlpha(about.alpha));
   return { of, n, ranks, values: Float64Array.from(ranks, (rank) => scores[rank - 1]) };
-}
-
-/** @param {Part} part @param {About} about @returns {[string, Value[]]} the letter, and the fields of its kind */
-function fields(part, about) {
-  const values = floatBytes(part.values), none = new Uint8Array(0);
-  if (about.kind === "exact") return ["E", [values]];
-  return ["R", [BigInt(POINTS), about.alpha === null ? null : alphaText(asAlpha(about.alpha)), values, none, none, 0n]];
-}
-
-/** @param {Part} part @param {About} about @returns {Uint8Array} a summary without names */
-function nameless(part, about) {
-  const [letter, more] = fields(part, about);
-  return envelope(letter, [...header(part.n, [], null), ...more]);
 }
 
 /**
@@ -105,45 +99,40 @@ export function summarize(scores, about, labels = null, groups = null) {
   if (n > MAX_SIZE) throw new InputError(`a site has ${n} scores, more than ${MAX_SIZE}`);
   const count = about.classes == null ? 1 : typeof about.classes === "number" ? about.classes : about.classes.length;
   if (count > MAX_CLASSES) throw new InputError(`classes is ${count}, expected a number from 1 to ${MAX_CLASSES}`);
-  const sites = about.site === null ? [] : [asName(about.site, "site")], first = header(n, sites, about), more = added(about), clean = scores.map((one) => one + 0); // -0 becomes 0
-  if (about.alpha !== null) asAlpha(about.alpha);
-  if (groups) {
-    const columns = columnsOf(Object.keys(groups)), held = membersOf(groups, n);
-    if (columns.length > MAX_COLUMNS || held.size > MAX_GROUPS) {
-      throw new InputError(`groups: ${columns.length} columns with ${held.size} groups, more than ${MAX_COLUMNS} or ${MAX_GROUPS}; give fewer columns, or ranges such as 60-69`);
-    }
-    /** @type {Part[]} */
-    const parts = [];
-    const bytes = [...held].map(([name, mine]) => {
-      const own = Float64Array.from(mine, (row) => clean[row]);
-      if (!labels) {
-        parts.push(partOf(own, about, name));
-        return nameless(parts[parts.length - 1], about);
-      }
-      const inside = byClass(own, Int32Array.from(mine, (row) => labels[row]), about, `${name}, class `);
-      parts.push(...inside.parts);
-      return envelope("C", [...header(own.length, [], null), ...inside.fields]);
-    });
-    return { bytes: envelope("G", [...first, columns, [...held.keys()], bytes], more), parts };
+  const sites = about.site === null ? [] : [asName(about.site, "site")], clean = scores.map((one) => one + 0); // -0 becomes 0
+  const columns = groups ? columnsOf(Object.keys(groups)) : [], shared = sharedHeader(about, columns, labels !== null);
+  /** @type {Map<string, Value>} */
+  const own = new Map([["sizes", [BigInt(n)]]]);
+  if (sites.length) own.set("sites", sites);
+  if (!groups && !labels) {
+    const part = partOf(clean, about, ALL);
+    own.set("lengths", [BigInt(part.values.length)]);
+    return { bytes: message(shared, own, [floatBytes(part.values)]), parts: [part] };
   }
-  if (labels) {
-    const found = byClass(clean, labels, about, "class ");
-    return { bytes: envelope("C", [...first, ...found.fields], more), parts: found.parts };
+  const held = groups ? membersOf(groups, n) : new Map([["", Int32Array.from(clean.keys())]]);
+  if (columns.length > MAX_COLUMNS || held.size > MAX_GROUPS) {
+    throw new InputError(`groups: ${columns.length} columns with ${held.size} groups, more than ${MAX_COLUMNS} or ${MAX_GROUPS}; give fewer columns, or ranges such as 60-69`);
   }
-  const part = partOf(clean, about, ALL), [letter, rest] = fields(part, about);
-  return { bytes: envelope(letter, [...first, ...rest], more), parts: [part] };
+  const names = Array.isArray(about.classes) ? about.classes : null, parts = /** @type {Part[]} */ ([]);
+  const strata = [...held].flatMap(([group, mine]) => byLabel(mine, labels).map(([label, rows]) => {
+    const of = [group, label === null ? "" : `class ${names ? names[label] : label}`].filter(Boolean).join(", ");
+    const part = partOf(Float64Array.from(rows, (row) => clean[row]), about, of);
+    parts.push(part);
+    return [group || null, label === null ? null : BigInt(label), [BigInt(part.n)], [], [BigInt(part.values.length)]];
+  }));
+  own.set("strata", strata);
+  return { bytes: message(shared, own, parts.map((part) => floatBytes(part.values))), parts };
 }
 
-/** @param {Float64Array} scores @param {Int32Array} labels @param {About} about @param {string} of @returns {{parts: Part[], fields: Value[]}} */
-function byClass(scores, labels, about, of) {
+/** @param {Int32Array} rows @param {Int32Array | null} labels @returns {[number | null, ArrayLike<number>][]} the rows of each class, in order */
+function byLabel(rows, labels) {
+  if (!labels) return [[null, rows]];
   /** @type {Map<number, number[]>} */
   const held = new Map();
-  labels.forEach((label, row) => {
-    const mine = held.get(label);
-    if (mine) mine.push(scores[row]);
-    else held.set(label, [scores[row]]);
-  });
-  const classes = [...held.keys()].sort((a, b) => a - b), names = Array.isArray(about.classes) ? about.classes : null;
-  const parts = classes.map((label) => partOf(Float64Array.from(held.get(label) ?? []), about, `${of}${names ? names[label] : label}`));
-  return { parts, fields: [classes.map(BigInt), parts.map((part) => nameless(part, about))] };
+  for (const row of rows) {
+    const mine = held.get(labels[row]);
+    if (mine) mine.push(row);
+    else held.set(labels[row], [row]);
+  }
+  return [...held].sort(([one], [other]) => one - other);
 }

@@ -6,7 +6,7 @@ import { test } from "node:test";
 
 import { readSummary } from "../src/reader.js";
 import { scoreOf, scoresOf } from "../src/scores.js";
-import { envelope, summarize } from "../src/summary.js";
+import { message, summarize } from "../src/summary.js";
 import { InputError } from "../src/text.js";
 import { finish } from "../src/work.js";
 
@@ -64,16 +64,16 @@ function written(input) {
   }
   const values = scoresIn(input.scores), groups = input.groups
     ? Object.fromEntries(Object.entries(input.groups).map(([name, given]) => [name, given.map((value) => (value === null ? "" : String(value)))])) : null;
-  return summarize(values, about, input.by_class ? Int32Array.from(input.labels) : null, groups).bytes;
+  return summarize(values, about, input.labels ? Int32Array.from(input.labels) : null, groups).bytes;
 }
 
 /** Whether the page writes such a summary: it has these kinds and scores, and neither pools nor extends. */
 function isWritten(input) {
   return input && !("pool" in input || "extend" in input || "losses" in input || "key" in input || "estimated" in input) &&
-    ["ranks", "exact", undefined].includes(input.kind) && WRITTEN.includes(input.score?.name) && !(input.labels && input.scores && !input.by_class);
+    ["ranks", "exact", undefined].includes(input.kind) && WRITTEN.includes(input.score?.name);
 }
 
-for (const file of ["scores.json", "summaries.json", "refused.json"]) {
+for (const file of ["scores.json", "summaries.json", "refused.json", "twins.json"]) {
   for (const one of cases(file)) {
     if (one.bytes && !one.refused) {
       test(`${file}: ${one.name}: is read`, () => void readSummary(bytes(one.bytes)));
@@ -88,5 +88,5 @@ for (const file of ["scores.json", "summaries.json", "refused.json"]) {
 
 test("a summary of nothing is refused", () => {
   assert.throws(() => readSummary(new Uint8Array(0)), /not a fedconformal summary/);
-  assert.throws(() => readSummary(envelope("E", [])), InputError);
+  assert.throws(() => readSummary(message(new Map(), new Map(), [])), InputError);
 });

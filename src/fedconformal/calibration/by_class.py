@@ -18,9 +18,9 @@ from fedconformal.calibration.search import Search
 from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, Guarantee
-from fedconformal.summaries import ClassSummary
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.origin import all_joined, number_of
+from fedconformal.summaries.provenance import combine_provenances, number_of
+from fedconformal.summaries.strata import StratifiedSummary, Stratum
 from fedconformal.summaries.summary import Summary
 
 UNSEEN = 4096
@@ -39,7 +39,7 @@ def by_class(
     called = class_names(sites)
     searches, records = searched(sites, alpha, bound, called)
     if lacking := [record.label for record in records if record.threshold == "inf"]:
-        stated = all_joined(site.origin for site in sites).classes
+        stated = combine_provenances(site.origin for site in sites).classes
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised {text.in_every_set(lacking, stated)}; "
             + text.class_shortfalls(
@@ -72,7 +72,7 @@ def by_class(
 
 
 def searched(
-    sites: Sequence[ClassSummary],
+    sites: Sequence[StratifiedSummary],
     alpha: Fraction,
     bound: Guarantee,
     classes: Sequence[str],
@@ -81,7 +81,7 @@ def searched(
     sure = are_sure(sites)
     searches: list[Search | None] = []
     records: list[ClassRecord] = []
-    seen = {label for site in sites for label in site.parts}
+    seen = {label for site in sites for _, label in site.parts}
     none = ExactSummary(values=np.empty(0), sizes=(0,))
     absent: ClassRecord | None = None
     for label in range(len(classes)):
@@ -89,7 +89,7 @@ def searched(
             searches.append(None)
             records.append(msgspec.structs.replace(absent, label=label))
             continue
-        held = [site.parts.get(label, none) for site in sites]
+        held = [site.parts.get(Stratum(label=label), none) for site in sites]
         of_class = _of_class(sites, label)
         search = Search(held, bound, of_class) if label in seen else None
         threshold = search.smallest(alpha) if search else math.inf
@@ -105,7 +105,7 @@ def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
     sites = class_summaries(summaries)
     names = class_names(sites)
     classes = range(len(names))
-    parts = [(label, part) for site in sites for label, part in site.parts.items()]
+    parts = [(stratum.label or 0, part) for site in sites for stratum, part in site.parts.items()]
     seen = {label for label, _ in parts}
     parts += [(label, ExactSummary(values=np.empty(0), sizes=(0,))) for label in classes if label not in seen]
     strata, held = zip(*parts, strict=True)
@@ -124,38 +124,41 @@ def over_classes(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guara
     return Calibration(certificate, partial(search.curve, alpha))
 
 
-def class_summaries(summaries: Sequence[Summary]) -> list[ClassSummary]:
+def class_summaries(summaries: Sequence[Summary]) -> list[StratifiedSummary]:
     """Check that all summaries are by class."""
-    sites: list[ClassSummary] = []
+    sites: list[StratifiedSummary] = []
     for summary in summaries:
-        if not isinstance(summary, ClassSummary):
-            raise InputError(
-                f"{summary.label} was not summarised by class; summarise with by_class=True", param="by_class"
-            )
+        if not isinstance(summary, StratifiedSummary) or not summary.by_class or summary.columns:
+            raise InputError(f"{summary} was not summarised by class; summarise with by_class=True", param="by_class")
         sites.append(summary)
     return sites
 
 
-def class_names(sites: Sequence[ClassSummary]) -> Sequence[str]:
+def class_names(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
     """Name all classes, by their numbers if the summaries do not name them."""
-    count, stated = _number_of_classes(sites), all_joined(site.origin for site in sites).classes
+    count, stated = _number_of_classes(sites), combine_provenances(site.origin for site in sites).classes
     return stated if isinstance(stated, tuple) else [str(label) for label in range(count)]
 
 
-def _number_of_classes(sites: Sequence[ClassSummary]) -> int:
+def _number_of_classes(sites: Sequence[StratifiedSummary]) -> int:
     """Count the classes: as stated, or up to the largest label; refuse very many that nobody has seen."""
-    last = max(sites, key=lambda site: site.classes)
-    stated = all_joined(site.origin for site in sites).classes
-    classes = last.classes if stated is None else number_of(stated)
-    seen = len({label for site in sites for label in site.parts})
-    if last.classes > classes:
-        raise InputError(f"{last.label} has scores of class {last.classes - 1}, and there are {classes} classes")
+    last = max(sites, key=_largest)
+    largest = _largest(last)
+    stated = combine_provenances(site.origin for site in sites).classes
+    classes = largest + 1 if stated is None else number_of(stated)
+    seen = len({label for site in sites for _, label in site.parts})
+    if largest >= classes:
+        raise InputError(f"{last} has scores of class {largest}, and there are {classes} classes")
     if classes > 2 * seen + UNSEEN:
         raise InputError(
-            f"{last.label} names class {classes - 1}, and only {seen} classes have scores; number the classes from 0"
+            f"{last} names class {classes - 1}, and only {seen} classes have scores; number the classes from 0"
         )
     return classes
 
 
-def _of_class(sites: Sequence[ClassSummary], label: int) -> list[int]:
-    return [n for site in sites for n in site.sizes_of(label)]
+def _largest(site: StratifiedSummary) -> int:
+    return max((label or 0 for _, label in site.parts), default=0)
+
+
+def _of_class(sites: Sequence[StratifiedSummary], label: int) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(label=label)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import NamedTuple
@@ -21,10 +20,9 @@ from fedconformal.calibration.search import Search
 from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee
-from fedconformal.summaries import ClassSummary, GroupSummary
-from fedconformal.summaries.by_group import MAX_GROUPS, check_columns
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.parted import PartedSummary
+from fedconformal.summaries.format import MAX_GROUPS
+from fedconformal.summaries.strata import StratifiedSummary, check_columns
 from fedconformal.summaries.summary import Summary
 
 MOST_SAID = 5
@@ -79,11 +77,12 @@ def by_group(
     return Calibration(certificate, lambda: GroupCurves({one.record.group: one.make_curve() for one in found}))
 
 
-def _of_rows(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee) -> Callable[[str], Found]:
+def _of_rows(sites: Sequence[StratifiedSummary], alpha: Fraction, bound: Guarantee) -> Callable[[str], Found]:
     sure, none = are_sure(sites), ExactSummary(values=np.empty(0), sizes=(0,))
 
     def found(group: str) -> Found:
-        held, sizes = [site.parts.get(group, none) for site in sites], _sizes(sites, group)
+        held = [site.in_group(group) if group in site.groups else none for site in sites]
+        sizes = _sizes(sites, group)
         search = Search(held, bound, sizes)
         band = band_of(bound, alpha, search.smallest(alpha), sizes, [part.gap for part in held], sure=sure)
         record = GroupRecord(group=group, scores=sum(sizes), **band | NO_UPPER_END)
@@ -93,7 +92,7 @@ def _of_rows(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee) -
     return found
 
 
-def _of_classes(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee) -> Callable[[str], Found]:
+def _of_classes(sites: Sequence[StratifiedSummary], alpha: Fraction, bound: Guarantee) -> Callable[[str], Found]:
     called = class_names([_within(site, ALL) for site in sites])
 
     def found(group: str) -> Found:
@@ -110,7 +109,7 @@ def _of_classes(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee
             coverage_at_most=1.0,
         )
         lacking = [
-            (f"class {called[one.label]} in {group}", bound, partial(_sizes, held, one.label))
+            (f"class {called[one.label]} in {group}", bound, partial(_sizes, held, None, one.label))
             for one in classes
             if one.threshold == "inf"
         ]
@@ -119,27 +118,27 @@ def _of_classes(sites: Sequence[GroupSummary], alpha: Fraction, bound: Guarantee
     return found
 
 
-def _within(site: GroupSummary, group: str) -> ClassSummary:
+def _within(site: StratifiedSummary, group: str) -> StratifiedSummary:
     """Return a site's scores of one group by class; with a size for every site in it, also those without the group."""
-    part = site.parts.get(group, ClassSummary(parts={}, sizes=(0,)))
-    if not isinstance(part, ClassSummary):
-        raise InputError(f"{site.label} was not summarised by class; summarise with by_class=True", param="by_class")
-    return replace(part, sizes=site.sizes_of(group), sites=site.sites, origin=site.origin)
+    part = site.in_group(group)
+    if not isinstance(part, StratifiedSummary):
+        raise InputError(f"{site} was not summarised by class; summarise with by_class=True", param="by_class")
+    return part
 
 
-def _group_summaries(summaries: Sequence[Summary]) -> list[GroupSummary]:
-    sites: list[GroupSummary] = []
+def _group_summaries(summaries: Sequence[Summary]) -> list[StratifiedSummary]:
+    sites: list[StratifiedSummary] = []
     for summary in summaries:
-        if not isinstance(summary, GroupSummary):
-            raise InputError(f"{summary.label} was not summarised by group; summarise with groups=", param="groups")
+        if not isinstance(summary, StratifiedSummary) or not summary.columns:
+            raise InputError(f"{summary} was not summarised by group; summarise with groups=", param="groups")
         sites.append(summary)
     check_columns(sites)
     return sites
 
 
-def _groups(sites: Sequence[GroupSummary]) -> list[str]:
+def _groups(sites: Sequence[StratifiedSummary]) -> list[str]:
     """Name the groups of all sites: all rows first, those in no other group last."""
-    found = {group for site in sites for group in site.parts}
+    found = {group for site in sites for group in site.groups if group is not None}
     if len(found) > MAX_GROUPS:
         raise InputError(
             f"the sites have {len(found)} groups together, more than {MAX_GROUPS}; name values alike at all sites"
@@ -147,5 +146,5 @@ def _groups(sites: Sequence[GroupSummary]) -> list[str]:
     return [ALL, *sorted(found - {ALL, NONE}), *([NONE] if NONE in found else [])]
 
 
-def _sizes(sites: Sequence[PartedSummary], part: str | int) -> list[int]:
-    return [n for site in sites for n in site.sizes_of(part)]
+def _sizes(sites: Sequence[StratifiedSummary], group: str | None, label: int | None = None) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(group, label)]

@@ -27,8 +27,8 @@ from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import why_full
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, OneSite
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries.origin import Origin
-from fedconformal.summaries.stack import Stack, check_together
+from fedconformal.summaries.batch import SummaryBatch, check_together
+from fedconformal.summaries.provenance import Provenance
 from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
@@ -108,7 +108,7 @@ def _calibrated(
     return replace(result, certificate=without_promise(result.certificate)) if trained else result
 
 
-def _found(stack: Stack, wanted: Fraction, guarantee: Guarantee, *, risk: Any, safe: str | None) -> Calibration:
+def _found(stack: SummaryBatch, wanted: Fraction, guarantee: Guarantee, *, risk: Any, safe: str | None) -> Calibration:
     """Find the threshold, or one for each class, group or end, by what the guarantee is."""
     score = stack.origins[0].score
     if guarantee.by_class and guarantee.inner is guarantee:
@@ -118,7 +118,7 @@ def _found(stack: Stack, wanted: Fraction, guarantee: Guarantee, *, risk: Any, s
     if bound.sites_apart and len(stack) != len(sizes):
         pooled = next(summary for summary in stack if len(summary.sizes) > 1)
         raise InputError(
-            f"{pooled.label} came pooled, and {guarantee.inner.name} needs every site's own summary; "
+            f"{pooled} came pooled, and {guarantee.inner.name} needs every site's own summary; "
             "use one that weighs all scores alike (mixture with weights by rows, fcp, pac), "
             "or send the sites apart"
         )
@@ -145,7 +145,7 @@ def one_end(
     summaries: Sequence[Summary], alpha: Fraction, bound: Guarantee
 ) -> tuple[dict[str, Any], Callable[[], PromiseCurve]]:
     """Search for one threshold, for the certificate and for the promise curve."""
-    stack = Stack.of(summaries)
+    stack = SummaryBatch.of(summaries)
     sizes = [n for some in stack.sizes for n in some]
     search = Search(stack, bound, sizes)
     band = band_of(bound, alpha, search.smallest(alpha), sizes, stack.gaps, sure=are_sure(stack))
@@ -159,10 +159,10 @@ def _warn_of_ends(certificate: Certificate) -> None:
         warnings.warn(why_full(certificate) or text.SETS.uninformative, InfeasibleWarning, stacklevel=5)
 
 
-def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> Stack:
+def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> SummaryBatch:
     """Check that summaries go together, are for this alpha, and may still be used today unless `expired` is allowed."""
     given = [summaries] if isinstance(summaries, Summary) else summaries
-    stack = given if isinstance(given, Stack) else Stack(list(given))
+    stack = given if isinstance(given, SummaryBatch) else SummaryBatch(list(given))
     if not len(stack):
         raise InputError("there are no summaries to calibrate from")
     check_together(stack)
@@ -171,5 +171,5 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
     return stack
 
 
-def _label_of(origin: Origin, stack: Stack) -> str:
-    return next(summary for summary in stack if summary.origin is origin).label
+def _label_of(origin: Provenance, stack: SummaryBatch) -> str:
+    return str(next(summary for summary in stack if summary.origin is origin))

@@ -19,12 +19,12 @@ from fedconformal._version import __version__
 from fedconformal.calibration.replaced import Replaced
 from fedconformal.calibration.sentence import promise_sentence, why_estimated
 from fedconformal.certificates import text
-from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError, VersionWarning
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MissRateBound
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries import Origin, Summary
-from fedconformal.summaries.stack import names_of
+from fedconformal.summaries import Provenance, Summary
+from fedconformal.summaries.batch import names_of
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -187,7 +187,6 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The id of the calibration that all summaries were made for."""
     expires: str | None = None
     """The last day of the first summary to expire."""
-    version_1_sites: list[str] | None = None
     """Sites whose summaries do not say what those of other sites say: classes, precision, calibration."""
     heavy_sites: list[HeavySite] | None = None
     """Sites that weigh far more than the others."""
@@ -319,7 +318,6 @@ FORMAT_2 = (
     "precision",
     "calibration",
     "expires",
-    "version_1_sites",
     "heavy_sites",
     "class_scores",
     "groups",
@@ -338,7 +336,7 @@ FAR = 10
 
 
 def made_certificate(
-    *, guarantee: Guarantee, origin: Origin, summaries: Sequence[SummaryRecord], **found: Any
+    *, guarantee: Guarantee, origin: Provenance, summaries: Sequence[SummaryRecord], **found: Any
 ) -> Certificate:
     """Put a certificate together: the words of the guarantee, what the scores are from, and what was found."""
     score, sizes, sites = origin.score, [n for record in summaries for n in record.sizes], site_names(summaries)
@@ -408,15 +406,6 @@ def remarks(certificate: Certificate) -> list[UserWarning]:
     plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
     if plain and (why := why_full(certificate)):
         found.append(InfeasibleWarning(why))
-    if quiet := certificate.version_1_sites:
-        more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
-        found.append(
-            VersionWarning(
-                f"the summaries of {', '.join(map(repr, quiet[:5]))}{more} are of version 1 of the format and do not "
-                "say what the others do (classes, precision or calibration), so it is not checked there; update these "
-                "sites"
-            )
-        )
     return found
 
 

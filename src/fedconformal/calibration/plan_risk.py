@@ -15,7 +15,7 @@ from fedconformal.calibration.risk import as_limit
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, EverySite, Guarantee, Mixture, NewSite, OneSite
 from fedconformal.guarantees.guarantee import summed
-from fedconformal.summaries.origin import as_bound
+from fedconformal.summaries.provenance import as_bound
 
 DEFAULT_PAC = PAC()
 STEPS = 10**6

@@ -17,8 +17,8 @@ from fedconformal.calibration.certificate import (
     threshold_json,
 )
 from fedconformal.guarantees import Guarantee
-from fedconformal.summaries.origin import all_joined
-from fedconformal.summaries.stack import Stack
+from fedconformal.summaries.batch import SummaryBatch
+from fedconformal.summaries.provenance import combine_provenances
 from fedconformal.summaries.summary import Summary
 
 
@@ -84,30 +84,21 @@ def coverage_of(
 
 def certificate_of(summaries: Sequence[Summary], alpha: Fraction, guarantee: Guarantee, **found: Any) -> Certificate:
     """State what was found from these summaries."""
-    stack = Stack.of(summaries)
+    stack = SummaryBatch.of(summaries)
     return made_certificate(
         guarantee=guarantee,
-        origin=all_joined(stack.origins),
+        origin=combine_provenances(stack.origins),
         status="certified" if are_sure(stack) and guarantee.certified else "estimated",
         alpha=float(alpha),
         summaries=[
             SummaryRecord(sites=sites, sizes=sizes, kind=kind, sha256=digest)
             for sites, sizes, kind, digest in zip(stack.sites, stack.sizes, stack.kinds, stack.digests, strict=True)
         ],
-        version_1_sites=_silent_sites(stack) or None,
         **found,
     )
 
 
 def are_sure(summaries: Sequence[Summary]) -> bool:
     """Whether all counts are bounded for sure, and a theorem covers how all scores were made."""
-    stack = Stack.of(summaries)
+    stack = SummaryBatch.of(summaries)
     return stack.certified and not any(origin.estimated for origin in stack.origins)
-
-
-def _silent_sites(stack: Stack) -> list[str]:
-    """Name the sites whose summaries are of version 1, if others' are not."""
-    if len(stack.origins) == 1:
-        return []
-    silent = [summary.origin.silent for summary in stack for _ in summary.sizes]
-    return [] if all(silent) else [name for name, quiet in zip(stack.names, silent, strict=True) if quiet]

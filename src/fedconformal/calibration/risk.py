@@ -33,7 +33,7 @@ from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
 from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
-from fedconformal.summaries.origin import Origin, as_bound
+from fedconformal.summaries.provenance import Provenance, as_bound
 from fedconformal.summaries.summary import Summary
 
 MOST_SAFE = 200
@@ -45,7 +45,7 @@ def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
     for summary in summaries:
         if not isinstance(summary, LossSummary):
             raise InputError(
-                f"{summary.label} sent scores, not losses; pass alpha=, or use summarize_losses there", param="alpha"
+                f"{summary} sent scores, not losses; pass alpha=, or use summarize_losses there", param="alpha"
             )
     check_unit(guarantee)
     if may_rise(summaries[0].origin) and not isinstance(guarantee, PAC):
@@ -54,7 +54,7 @@ def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
         )
 
 
-def may_rise(origin: Origin) -> bool:
+def may_rise(origin: Provenance) -> bool:
     """Whether a row's loss need not fall along the grid: it is so stated, or known of the loss, whatever rows show."""
     loss = described_loss(origin.loss)
     return origin.rising or (loss is not None and not loss.monotone)
@@ -113,7 +113,7 @@ def as_limit(risk: Any, bound: float) -> Fraction:
     return exact
 
 
-def safe_action(origin: Origin, limit: Fraction, safe: str | None) -> str | None:
+def safe_action(origin: Provenance, limit: Fraction, safe: str | None) -> str | None:
     """Check the limit against the loss, and return what to do where no threshold is good enough."""
     if loss := described_loss(origin.loss):
         check_limit(loss, limit)
@@ -150,7 +150,7 @@ def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence
     return sums
 
 
-def risk_record(origin: Origin, limit: Fraction, safe: str | None) -> RiskRecord:
+def risk_record(origin: Provenance, limit: Fraction, safe: str | None) -> RiskRecord:
     """Say what a promise on these losses is about."""
     grid = grid_of(origin)
     return RiskRecord(

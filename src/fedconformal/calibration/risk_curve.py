@@ -11,7 +11,7 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, rising
 from fedconformal.errors import InputError
-from fedconformal.summaries.origin import MAX_GRID
+from fedconformal.summaries.provenance import MAX_GRID
 
 
 @dataclass(frozen=True, eq=False)

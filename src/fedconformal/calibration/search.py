@@ -24,7 +24,7 @@ from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, PromiseCurv
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Promise
 from fedconformal.summaries import Summary
-from fedconformal.summaries.stack import Stack
+from fedconformal.summaries.batch import SummaryBatch
 
 SAMPLE = 1024
 """How many points are looked at to choose where to ask."""
@@ -57,7 +57,7 @@ class Search:
     ) -> None:
         """Take one summary a size; or several, where `strata` says which of the sizes each summary is a part of."""
         # The sizes are not kept: a pooled message may claim a million sites, and there is a search for every group.
-        self._stack = Stack.of(summaries)
+        self._stack = SummaryBatch.of(summaries)
         self._group, self._promise = guarantee.grouped(sizes)
         if strata is not None:
             self._group = None if self._group is None else self._group[np.asarray(strata)]

@@ -16,7 +16,7 @@ from fedconformal._base.classes import class_names, rows_at, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError, InputTypeError
-from fedconformal.summaries.origin import Classes, Origin, as_classes
+from fedconformal.summaries.provenance import Classes, Provenance, as_classes
 
 Site = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, Groups]
 """A site's rows, their labels, and their groups where the promise is by group."""
@@ -52,7 +52,7 @@ class Source:
         if classes is None:
             return cls(estimator, said)
         known = as_classes(class_names(classes))
-        if said is not None and (differ := Origin(classes=said).difference(Origin(classes=known))):
+        if said is not None and (differ := Provenance(classes=said).difference(Provenance(classes=known))):
             raise InputError(f"{differ}; the estimator has its own, so leave out classes=")
         return cls(estimator, known if said is None else said, classes)
 

@@ -28,7 +28,7 @@ def two_ends(
     """Search for both ends, for the certificate and for the promise curve; `share` of alpha is the lower one's."""
     sizes, gaps = [n for summary in summaries for n in summary.sizes], [summary.gap for summary in summaries]
     missed, each, sure = shares_of(alpha, share), bound.bind((), sizes, "end"), are_sure(summaries)
-    searches = [Search([summary.mirrored() for summary in summaries], each, sizes), Search(summaries, each, sizes)]
+    searches = [Search([-summary for summary in summaries], each, sizes), Search(summaries, each, sizes)]
     found = [search.smallest(part) for search, part in zip(searches, missed, strict=True)]
     lower, upper = [
         band_of(each, part, threshold, sizes, gaps, sure=sure) for part, threshold in zip(missed, found, strict=True)

@@ -24,7 +24,6 @@ from fedconformal.errors import (
     HeavySiteWarning,
     InfeasibleWarning,
     InputError,
-    VersionWarning,
 )
 
 COMMANDS = (
@@ -167,7 +166,7 @@ def run(arguments: Sequence[str]) -> int:
     handler.setFormatter(LOGGED)
     logger.handlers = [handler]
     with warnings.catch_warnings():
-        for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, VersionWarning):
+        for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning):
             warnings.simplefilter("always", kind)
         said: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)

@@ -11,8 +11,8 @@ from fedconformal.calibration.document import read_document
 from fedconformal.cli.sign import beside, is_signed_by
 from fedconformal.errors import AlteredError, InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
+from fedconformal.summaries.format import NOISY
 from fedconformal.summaries.summary import Summary
-from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import Link, verify_chain
 
 REFORMATTED = "the file was reformatted: it says the same, but not in the same bytes"

@@ -109,7 +109,7 @@ class LocalNoise:
         from fedconformal.privacy.local_dp import noisy_histogram
 
         if not isinstance(summary, ExactSummary):
-            raise InputError(f"{summary.label}: noisy counts need all scores; summarise with --kind exact")
+            raise InputError(f"{summary}: noisy counts need all scores; summarise with --kind exact")
         grid, origin = read_grid(self.grid), summary.origin
         return noisy_histogram(summary.values, epsilon=self.epsilon, site=summary.sites[0], grid=grid, origin=origin)
 

@@ -21,9 +21,9 @@ from fedconformal.calibration.document import read_document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
-from fedconformal.summaries.stack import check_together
+from fedconformal.summaries.batch import SummaryBatch, check_together
+from fedconformal.summaries.format import MAGIC, NOISY
 from fedconformal.summaries.summary import Summary
-from fedconformal.summaries.wire import MAGIC, NOISY
 
 FILES = 1000
 """Summaries that are read at a time."""
@@ -102,7 +102,7 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
             if path.resolve() in seen:
                 raise InputError(f"{path}: is given twice; give each site's summary once")
             seen.add(path.resolve())
-        summaries += Summary.from_many(map(read_bytes, some), [str(path) for path in some])
+        summaries += SummaryBatch.from_bytes(map(read_bytes, some), [str(path) for path in some])
     check_together(summaries, [str(path) for path in paths])
     return summaries
 

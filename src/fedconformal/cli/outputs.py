@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._base.npy import MAGIC as NPY
 from fedconformal.errors import InputError
-from fedconformal.summaries.wire import MAGIC, NOISY
+from fedconformal.summaries.format import MAGIC, NOISY
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output also if it is a file of another kind.")]
 

@@ -25,7 +25,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.scores.advice import before
-from fedconformal.summaries.origin import UNKNOWN, Origin
+from fedconformal.summaries.provenance import UNKNOWN, Provenance
 
 MOST_SITES = 6
 """With more sites, their one-site rows are left out of the table."""
@@ -157,7 +157,7 @@ def _of_losses(options: list[RiskOption], risk: str, *others: Any, json: bool) -
     say(f"mean loss: what the rows of every site may lose on average at most, for a limit of {float(risk):g}")
 
 
-def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, Origin]:
+def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, Provenance]:
     """Return the sizes of the sites, their names if there are any, and what summaries say of their origin."""
     if (sizes is None) != bool(summaries):
         raise InputError("give --sizes, such as 200,50,20, or summaries (.fcs); one of them")

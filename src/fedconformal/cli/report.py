@@ -38,6 +38,7 @@ from fedconformal.losses import SelectiveError
 from fedconformal.report import NumberRows, Rows, interval_page, report_page, risk_page
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Summary
+from fedconformal.summaries.summary import digest_of
 from fedconformal.tables import Predictions
 from fedconformal.training.data.sets.source import Source as Dataset
 
@@ -239,14 +240,14 @@ def _of_answers(path: Path) -> RiskPredictor:
 def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
     """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
     made = list(summarize_run(path, None, {"alpha": alpha, "score": score}).values())
-    return calibrate(made, alpha=alpha), {one.digest(): len(one.to_bytes()) for one in made}
+    return calibrate(made, alpha=alpha), {digest_of(one): len(one.to_bytes()) for one in made}
 
 
 def _sent(path: Path, predictor: AnyPredictor | RiskPredictor) -> tuple[str, int]:
     """Return digest and bytes of a summary that the predictor was made from."""
     data = read_bytes(path)
     with naming(path):
-        digest = Summary.from_bytes(data).digest()
+        digest = digest_of(Summary.from_bytes(data))
         if digest not in {record.sha256 for record in predictor.certificate.summaries}:
             raise InputError("is not one of the summaries that this predictor was made from")
     return digest, len(data)

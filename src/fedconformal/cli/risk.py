@@ -23,7 +23,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.guarantees import PAC
 from fedconformal.summaries import LossSummary
-from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.provenance import has_expired
 
 Risk = Annotated[
     str | None, typer.Option("--risk", metavar="LIMIT", help="With loss curves: how large the expected loss may be.")

@@ -20,7 +20,7 @@ from fedconformal.cli.console import logger, note
 from fedconformal.cli.features import Gives, Onnx, open_model, read_features, scored
 from fedconformal.cli.inputs import Source
 from fedconformal.errors import InputError
-from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.provenance import has_expired
 from fedconformal.tables import Predictions, Table, beside, pair, probabilities_of, read_table
 from fedconformal.tables.files import ENDINGS
 

@@ -27,8 +27,9 @@ from fedconformal.privacy.policy_file import KEYS, parse_policy
 from fedconformal.privacy.signatures import Seal
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import LossSummary, Summary
-from fedconformal.summaries.parted import PartedSummary
-from fedconformal.summaries.wire import MAGIC, NOISY
+from fedconformal.summaries.format import MAGIC, NOISY
+from fedconformal.summaries.strata import StratifiedSummary
+from fedconformal.summaries.summary import digest_of
 
 PLAIN = "Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow."
 READER = "Anyone with this file"
@@ -116,7 +117,7 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "expires": origin.expires,
         "estimated": origin.estimated or None,
         "the model was trained on this site": origin.trained or None,
-        "sha256": summary.digest(),
+        "sha256": digest_of(summary),
     }
     if isinstance(summary, LossSummary):
         holds = {**holds, **describe_curves(summary), "scores": None}
@@ -127,11 +128,16 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         )
     learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
     learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
-    if isinstance(summary, PartedSummary):
-        holds[f"rows of each {summary.what}"] = {str(key): part.n for key, part in summary.parts.items()}
-        within = ", and of each class in it" if summary.name.endswith("class by group") else ""
-        learns.append(f"It also shows how many calibration rows of each {summary.what} the site has{within}.")
-        learns.append(f"Of a {summary.what} with up to about a hundred rows it shows all scores, whatever the kind.")
+    if isinstance(summary, StratifiedSummary):
+        what = "group" if summary.columns else "class"
+        rows: dict[str, int] = {}
+        for (group, label), part in summary.parts.items():
+            key = str(label if group is None else group)
+            rows[key] = rows.get(key, 0) + part.n
+        holds[f"rows of each {what}"] = rows
+        within = ", and of each class in it" if summary.columns and summary.by_class else ""
+        learns.append(f"It also shows how many calibration rows of each {what} the site has{within}.")
+        learns.append(f"Of a {what} with up to about a hundred rows it shows all scores, whatever the kind.")
     learns.append(PLAIN)
     return Shown("the summary of a site's calibration scores", _stated(holds), learns)
 
@@ -142,9 +148,9 @@ def _noisy(found: NoisyHistogram) -> Shown:
         "scores": found.size,
         "epsilon": found.epsilon,
         "cells": len(found.grid),
-        "score": None if found.score is None else str(found.origin.score),
-        "model": found.model,
-        "temperature": found.temperature,
+        "score": None if found.origin.score is None else str(found.origin.score),
+        "model": found.origin.model,
+        "temperature": found.origin.temperature,
     }
     learns = (
         f"{READER} learns the number of scores exactly, and little of each row: noise was added at the site, with "
@@ -199,7 +205,6 @@ def _predictor(predictor: Any) -> Shown:
         "rows" if own else "scores": about.scores,
         "sites that outweigh others": [f"{heavy.site} ({heavy.share:.0%})" for heavy in about.heavy_sites or []]
         or None,
-        "sites of format version 1": about.version_1_sites,
         **_before(about),
         "sites left out": [f"{one.site} ({one.reason})" for one in about.left_out or []] or None,
         **_privacy(about.privacy or {}, finite=about.threshold != "inf"),

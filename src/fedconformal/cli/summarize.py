@@ -34,10 +34,10 @@ from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
 from fedconformal.summaries import Summary
 from fedconformal.summaries.batches import Piece, summarize_scored
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.parted import PartedSummary
 from fedconformal.summaries.predictions import score_predictions, summarize_predictions
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.rows import score_rows, summarize_rows
+from fedconformal.summaries.strata import StratifiedSummary
 from fedconformal.tables import Predictions
 
 ONE_ROW_EACH = "every guarantee needs one row of each patient, or coverage can fall far below the promise; keep one"
@@ -277,7 +277,7 @@ def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) 
 
 def _shows_all(summary: Summary) -> bool:
     """Whether a summary has every score of its site in it."""
-    if isinstance(summary, PartedSummary):  # of groups, all rows are one
+    if isinstance(summary, StratifiedSummary):  # of groups, all rows are one
         return all(map(_shows_all, summary.parts.values()))
     return isinstance(summary, ExactSummary) or (isinstance(summary, RankSummary) and summary.gap == 0)
 

@@ -18,9 +18,9 @@ from fedconformal.cli.sign import Trusted, beside, is_signed_by
 from fedconformal.errors import AlteredError, InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.signatures import read_trusted
-from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.format import NOISY
+from fedconformal.summaries.provenance import has_expired
 from fedconformal.summaries.summary import Summary
-from fedconformal.summaries.wire import NOISY
 from fedconformal.verification import verify as verify_predictor
 
 

@@ -16,7 +16,7 @@ from fedconformal._base.names import listed, shown
 from fedconformal.certificates import text
 from fedconformal.guarantees.guarantee import feasible
 from fedconformal.scores import LAC, AnyScore, Score
-from fedconformal.summaries.origin import number_of
+from fedconformal.summaries.provenance import number_of
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate

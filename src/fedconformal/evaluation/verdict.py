@@ -23,7 +23,7 @@ import numpy as np
 from fedconformal.certificates import text
 from fedconformal.evaluation.claims import Claim, Claims, Rows, claims_of
 from fedconformal.evaluation.mixture import listed
-from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.provenance import has_expired
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate

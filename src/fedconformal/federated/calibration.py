@@ -33,7 +33,8 @@ from fedconformal.federated.ask import Answer
 from fedconformal.federated.outputs import for_score
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
-from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries import Provenance, Summary
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.rows import summarize_rows
 
@@ -130,11 +131,11 @@ class Question:
         return self.kind + " by class" * self.by_class + " by group" * self.by_group
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> Provenance:
         """What the scores are to be made from."""
         numbers = isinstance(self.score, RegressionScore)
         at = None if numbers else self.temperature
-        return Origin(score=self.score, model=self.model, temperature=at, trained=self.trained)
+        return Provenance(score=self.score, model=self.model, temperature=at, trained=self.trained)
 
     def answer(self, logits: ArrayLike, labels: ArrayLike, *, site: str, groups: Groups | None = None) -> Summary:
         """Score a site's rows, and summarise the scores; for numbers, `logits` are what the regressor predicts."""
@@ -156,7 +157,7 @@ class Asked(Protocol):
     """What an answer is compared with."""
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> Provenance:
         """What the scores are to be made from."""
 
     @property
@@ -176,7 +177,7 @@ class Reader:
         """Decode all at once, several times faster than one by one; if one of them is bad, each by itself later."""
         messages = [data for data in found if isinstance(data, bytes) and len(data) <= MAX_BYTES]
         with contextlib.suppress(InputError):
-            self._decoded = dict(zip(messages, Summary.from_many(messages), strict=True))
+            self._decoded = dict(zip(messages, SummaryBatch.from_bytes(messages), strict=True))
 
     def read(self, data: Any, form: Any, *, rows: Any, site: str | None, pooled: bool = False) -> Summary:
         """Read the summary of a site, or of those that it has pooled, which may be one; it says how many rows."""
@@ -190,7 +191,7 @@ class Reader:
             raise InputError(f"sent a summary of {summary.n} scores and says that it has {shown(rows)} rows")
         alone = len(summary.sites) == 1 and not pooled
         if not summary.sites or (alone and name_key(summary.sites[0]) != name_key(site or "")):
-            raise InputError(f"is {site or 'nobody'} and sent a summary of {summary.label}")
+            raise InputError(f"is {site or 'nobody'} and sent a summary of {summary}")
         return summary
 
     def _summary(self, data: Any, form: Any) -> Summary:
@@ -201,7 +202,7 @@ class Reader:
         return self._decoded.get(data) or Summary.from_bytes(data)
 
 
-def check_origin(expected: Origin, found: Origin) -> None:
+def check_origin(expected: Provenance, found: Provenance) -> None:
     """Refuse scores that are of something else than was asked for, or for something else."""
     stated = replace(found, classes=None, precision=None)  # which are nobody's to ask for, and compared later
     if difference := expected.difference(stated):
@@ -210,13 +211,13 @@ def check_origin(expected: Origin, found: Origin) -> None:
         raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
 
 
-def unusual(origins: Sequence[Origin]) -> list[str | None]:
+def unusual(origins: Sequence[Provenance]) -> list[str | None]:
     """Say why a site's classes cannot be used, or the precision of its numbers, or None: one cannot stop the others.
 
-    >>> unusual([Origin(classes=classes) for classes in (3, 3, None, 2)])
+    >>> unusual([Provenance(classes=classes) for classes in (3, 3, None, 2)])
     [None, None, None, 'has 2 classes, most others have 3']
     >>> from fedconformal import Residual
-    >>> unusual([Origin(score=Residual(), precision=one) for one in ("float32", None, "float32")])
+    >>> unusual([Provenance(score=Residual(), precision=one) for one in ("float32", None, "float32")])
     [None, 'has predictions in float64, most others have float32', None]
     """
     if origins and all(isinstance(origin.score, RegressionScore) for origin in origins):

@@ -17,7 +17,7 @@ from fedconformal.federated.calibration import Question
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses import Loss
 from fedconformal.losses.loss import as_grid
-from fedconformal.summaries import LossSummary, Origin, summarize_losses
+from fedconformal.summaries import LossSummary, Provenance, summarize_losses
 
 MOST_POINTS = 2**16
 """Thresholds of a grid; more than any use has, and few enough for one message."""
@@ -74,7 +74,7 @@ class LossQuestion:
         return LossSummary.name
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> Provenance:
         """What the losses are to be made from."""
         return self._summary([[0.0] * len(self.thresholds)], site="any").origin
 

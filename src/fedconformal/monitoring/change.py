@@ -24,7 +24,6 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.monitoring.bets import Bets
 from fedconformal.monitoring.state import is_count, opened, sealed
-from fedconformal.summaries import wire
 
 BLOCK = 32
 """New scores that are ranked among themselves at first: all pairs of them are compared."""
@@ -148,7 +147,7 @@ class ChangeDetector:
 
     def to_bytes(self) -> bytes:
         """Write the state, eight bytes a score; to go on from it gives the same bits."""
-        return sealed(MAGIC, (self.random_state, self.every, self.rows, self.bets, wire.numbers(self.scores, "<f8")))
+        return sealed(MAGIC, (self.random_state, self.every, self.rows, self.bets, self.scores.astype("<f8").tobytes()))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -163,4 +162,6 @@ class ChangeDetector:
 
 def _rebuilt(cls: type[C], content: bytes) -> C:
     seed, every, rows, bets, scores = msgspec.msgpack.decode(content, type=State)
-    return cls(wire.array(scores, "<f8", "scores"), seed, every, rows, bets)
+    if len(scores) % 8:
+        raise InputError(f"the scores have {len(scores)} bytes, not a multiple of 8")
+    return cls(np.frombuffer(scores, dtype="<f8").astype(np.float64), seed, every, rows, bets)

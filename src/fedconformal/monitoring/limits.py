@@ -34,12 +34,12 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC
 from fedconformal.guarantees.guarantee import MissRateBound
 from fedconformal.guarantees.miss_rate_bounds import rounded_up, shares_bound
+from fedconformal.summaries.summary import Summary, digest_of
 
 if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.document import Document
     from fedconformal.guarantees import Guarantee
-    from fedconformal.summaries import Summary
 
 MOST_FAILURE = 0.25
 """The bounds of luck are proved for failures up to this."""
@@ -249,7 +249,7 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
         rate = _from_summary(about, summaries[0], failure)
         if rate >= 1:
             raise InputError(
-                f"the summary of {summaries[0].label} has too few scores for a limit below 1; state a limit by hand",
+                f"the summary of {summaries[0]} has too few scores for a limit below 1; state a limit by hand",
                 param="limit",
             )
         return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.sites)
@@ -273,15 +273,15 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
 
 def _from_summary(about: Certificate, summary: Summary, failure: float) -> float:
     """Bound the misses of one site by its own scores, at a threshold that may depend on them."""
-    what = summary.label
-    if len(summary.sizes) != 1 or not any(record.sha256 == summary.digest() for record in about.summaries):
+    what = str(summary)
+    if len(summary.sizes) != 1 or not any(record.sha256 == digest_of(summary) for record in about.summaries):
         raise InputError(f"the summary of {what} is not one that this predictor was calibrated from; give that one")
     limit = about.threshold
     if about.by_site is not None:  # at a larger one, without the site, it misses no more
         limit = next(
             own.threshold
             for own, used in zip(about.by_site, about.summaries, strict=True)
-            if used.sha256 == summary.digest()
+            if used.sha256 == digest_of(summary)
         )
     if not isinstance(limit, float | int) or about.lower is not None or about.risk is not None:
         raise InputError(

@@ -34,7 +34,7 @@ from fedconformal.guarantees import FCP, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.privacy.noise import least_noise
 from fedconformal.privacy.release import Claim, Inputs, Plan, certify_release, check_one_end, plans_to_try
-from fedconformal.summaries.origin import all_joined
+from fedconformal.summaries.provenance import combine_provenances
 from fedconformal.summaries.summary import Summary
 
 
@@ -131,10 +131,10 @@ def calibrate_privately(
     summaries, candidates = usable(summaries, wanted), as_grid(default_grid() if grid is None else grid)
     guarantee = check_alike(build(guarantee, Guarantee))
     for summary in summaries:
-        check_one_end(summary.origin.score, summary.label)
+        check_one_end(summary.origin.score, str(summary))
         if summary.gap or not summary.certified:
             raise InputError(
-                f'{summary.label}: differential privacy needs exact counts; summarise with kind="exact"', param="kind"
+                f'{summary}: differential privacy needs exact counts; summarise with kind="exact"', param="kind"
             )
     sizes = [n for summary in summaries for n in summary.sizes]
     release = plan_release(guarantee, wanted, sizes, budget, len(candidates))
@@ -154,7 +154,7 @@ def calibrate_privately(
         guarantee=guarantee,
         # A digest of the rows would be a release of its own.
         records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
-        origin=all_joined(summary.origin for summary in summaries),
+        origin=combine_provenances(summary.origin for summary in summaries),
     )
     return certify_release(threshold, claim, inputs)
 

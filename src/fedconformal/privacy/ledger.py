@@ -130,7 +130,7 @@ def rows_of(summaries: Sequence[Summary]) -> list[Rows]:
     """Return the rows of every site that has a name, from summaries that hold all scores."""
     found = []
     for summary in summaries:
-        scores = np.repeat(summary.points, np.diff(summary.reached, prepend=0)).astype("<f8").tobytes()
+        scores = np.repeat(summary.points, np.diff(summary.lower_counts, prepend=0)).astype("<f8").tobytes()
         for place, site in enumerate(summary.sites):  # a pool mixes its sites' scores, so each has a place in it
             about = b"fedconformal scores %d of %d\n" % (place + 1, len(summary.sites))
             found.append(Rows(site, hashlib.sha256(about + scores).hexdigest()))

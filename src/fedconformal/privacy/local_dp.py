@@ -28,10 +28,9 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.noise import laplace
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
 from fedconformal.privacy.release import Claim, Inputs, certify_release, check_one_end
-from fedconformal.summaries import Origin
-from fedconformal.summaries.origin import UNKNOWN
-from fedconformal.summaries.summary import origin_fields, origin_of
-from fedconformal.summaries.wire import MAX_SIZE, NOISY, Name, ScoreField
+from fedconformal.summaries import Provenance
+from fedconformal.summaries.format import MAX_SIZE, NOISY, NOTHING, Name, ProvenanceHeader
+from fedconformal.summaries.provenance import UNKNOWN
 
 Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
@@ -46,9 +45,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     epsilon: Annotated[float, msgspec.Meta(ge=0.001, le=1000)]
     grid: Annotated[list[float], Cells]
     counts: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], Cells]
-    score: ScoreField | None = None
-    model: Name | None = None
-    temperature: float | None = None
+    provenance: ProvenanceHeader = NOTHING
 
     @property
     def label(self) -> str:
@@ -56,9 +53,9 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
         return f"site {self.site!r}"
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> Provenance:
         """What the scores were made from."""
-        return origin_of(self)
+        return Provenance.from_header(self.provenance)
 
     def to_bytes(self) -> bytes:
         """Encode for the wire."""
@@ -87,7 +84,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
 
 
 def noisy_histogram(
-    scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None, origin: Origin | None = None
+    scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None, origin: Provenance | None = None
 ) -> NoisyHistogram:
     """Count a site's scores in the cells of the grid and add noise; this is all that may leave the site.
 
@@ -104,7 +101,7 @@ def noisy_histogram(
         epsilon=float(budget),
         grid=edges.tolist(),
         counts=[int(count) for count in noisy],
-        **origin_fields(origin or UNKNOWN),
+        provenance=(origin or UNKNOWN).to_header(),
     )
 
 

@@ -82,7 +82,7 @@ class Leaving:
             ledger=site.ledger != "",
             sessions=site.sessions + 1 if site.invite.epsilon is None else 0,
             patients=site.patients,
-            model=site.model,
+            model=site.origin.model,
         )
 
 

@@ -33,7 +33,7 @@ from fedconformal.evaluation.full import lacks_ends
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
 from fedconformal.scores import AnyScore, RegressionScore
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
 """The failure probabilities to try."""
@@ -115,7 +115,7 @@ class Inputs:
     alpha: Fraction
     guarantee: Guarantee
     records: Sequence[SummaryRecord]
-    origin: Origin
+    origin: Provenance
 
 
 def check_one_end(score: AnyScore | None, label: str) -> None:

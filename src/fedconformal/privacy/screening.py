@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.summaries.stack import check_together
+from fedconformal.summaries.batch import check_together
 from fedconformal.summaries.summary import Summary
 
 POINTS = 512

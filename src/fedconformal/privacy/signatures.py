@@ -23,15 +23,12 @@ from fedconformal._base.names import name_key
 from fedconformal.calibration.certificate import Certificate, SignatureRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import SigningKey, is_signed
-from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries import Provenance, Summary
+from fedconformal.summaries.summary import digest_of
 
 T = TypeVar("T")
 
-PURPOSE = b"fedconformal summary "
-"""Signed along, so that a signature for something else can never pass for one of a summary. Of version 1, which names
-no calibration: such signatures are still checked in certificates that have them, and no longer made."""
-
-PURPOSE_2 = b"fedconformal summary 2 "
+PURPOSE = b"fedconformal summary 1 "
 SEAL = b"fedconformal predictor "
 WATCHED = b"fedconformal watch "
 
@@ -89,7 +86,7 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
             "the summary does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
-    what = _what(summary.sites[0], summary.digest(), origin)
+    what = _what(summary.sites[0], digest_of(summary), origin)
     return SignatureRecord(
         site=summary.sites[0], key=public_key(private), signature=signing_key(private).sign(what).hex()
     )
@@ -142,12 +139,11 @@ def _watched(site: str, periods: bytes) -> bytes:
     return WATCHED + json.dumps([name_key(site), hashlib.sha256(periods).hexdigest()]).encode()
 
 
-def _what(site: str, digest: str, about: Origin | Certificate) -> bytes:
+def _what(site: str, digest: str, about: Provenance | Certificate) -> bytes:
     """Return what a site signs."""
-    if about.calibration is None or about.alpha is None:
-        return PURPOSE + digest.encode()
-    bound = [about.calibration, about.model, float(about.alpha), about.expires]
-    return PURPOSE_2 + json.dumps([name_key(site), digest, *bound]).encode()
+    alpha = None if about.alpha is None else float(about.alpha)
+    bound = [about.calibration, about.model, alpha, about.expires]
+    return PURPOSE + json.dumps([name_key(site), digest, *bound]).encode()
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
@@ -157,8 +153,6 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
             "the summaries do not say which calibration they are for, so old ones could be sent again; make an id "
             "with new_id and summarise for it"
         )
-    for site in certificate.version_1_sites or []:
-        raise InputError(f"the summary of site {site!r} does not say which calibration it is for")
     found = msgspec.structs.replace(certificate, signatures=sorted(signatures, key=lambda record: record.site))
     problems = check_signatures(found, trusted)
     if problems:

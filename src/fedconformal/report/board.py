@@ -19,7 +19,7 @@ from fedconformal.evaluation import AnyEvaluation, Evaluation, Verdict
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
 from fedconformal.report.html import answer, name_of_label
-from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.provenance import has_expired
 
 APART = 0.01
 """Coverage of the rows and of the promised mixture are both shown if they are this far apart."""

@@ -39,7 +39,7 @@ from fedconformal.report.interval_charts import (
     width_chart,
     widths_chart,
 )
-from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.provenance import has_expired
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

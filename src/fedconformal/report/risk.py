@@ -19,7 +19,7 @@ from fedconformal.report.document import document
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import answer, card, columns, soft, table
 from fedconformal.report.plot import Plot
-from fedconformal.summaries.origin import has_expired
+from fedconformal.summaries.provenance import has_expired
 
 
 def risk_page(

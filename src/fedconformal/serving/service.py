@@ -21,8 +21,8 @@ from fedconformal.serving.answers import Answer, new_ids
 from fedconformal.serving.bodies import Outcomes, Rows
 from fedconformal.serving.onnx import PREFIX, OnnxModel
 from fedconformal.serving.store import Batch
-from fedconformal.summaries.origin import has_expired, number_of
-from fedconformal.summaries.wire import MAX_CLASSES
+from fedconformal.summaries.format import MAX_CLASSES
+from fedconformal.summaries.provenance import has_expired, number_of
 
 
 class Service:

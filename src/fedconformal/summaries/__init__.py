@@ -1,19 +1,18 @@
-"""What a site says of its scores: a small message that bounds how many are at or below any number."""
+"""Summaries of calibration scores: small messages that bound the number of scores at or below any value."""
 
-from fedconformal.summaries.by_class import ClassSummary
-from fedconformal.summaries.by_group import GroupSummary
+from fedconformal.summaries.batch import SummaryBatch, pool
 from fedconformal.summaries.losses import LossSummary, summarize_losses
-from fedconformal.summaries.origin import Origin
+from fedconformal.summaries.provenance import Provenance
 from fedconformal.summaries.rows import summarize
-from fedconformal.summaries.stack import pool
+from fedconformal.summaries.strata import StratifiedSummary
 from fedconformal.summaries.summary import Summary
 
 __all__ = [
-    "ClassSummary",
-    "GroupSummary",
     "LossSummary",
-    "Origin",
+    "Provenance",
+    "StratifiedSummary",
     "Summary",
+    "SummaryBatch",
     "pool",
     "summarize",
     "summarize_losses",

@@ -1,125 +1,306 @@
-"""Decode what sites sent: hostile bytes, one message by itself or very many together.
+"""Many summaries side by side: decoding, consistency checks, columns and pooling.
 
-Every message passes the same checks either way. Those that say the same of their scores are read in columns (see
-received.py); what does not fit there is decoded by itself, by its summary's own `from_message`.
+Messages with the same shared header are decoded together into arrays, without an object for each site. A message that
+does not fit is decoded by itself, which explains what is wrong with it.
 """
 
 from __future__ import annotations
 
-import gc
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
-from threading import Lock
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain
+from typing import NamedTuple, overload
 
-import msgspec
+import numpy as np
 
 from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.files import naming
+from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
-from fedconformal.summaries import wire
-from fedconformal.summaries.by_class import ClassSummary
-from fedconformal.summaries.by_group import GroupSummary
-from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries import format as wire
 from fedconformal.summaries.losses import LossSummary
-from fedconformal.summaries.origin import Origin
-from fedconformal.summaries.ranks import RankSummary
-from fedconformal.summaries.received import received
-from fedconformal.summaries.stack import Stack
-from fedconformal.summaries.summary import Summary, origin_fields, score_from
+from fedconformal.summaries.provenance import Provenance, check_provenances
+from fedconformal.summaries.strata import StratifiedSummary
+from fedconformal.summaries.summary import Summary, digest_of
 
-OBJECTS = 50
-"""About this many are made at most while one message is read, also by an engine that hands it over."""
-
-REMEMBERED = 4096
-"""Up to this many bytes, what many sites say of their scores is read once."""
-
-LAYOUTS = 8
-"""How many groups of messages, each of which says the same of its scores, are read in columns; others one by one."""
+Shared = tuple[wire.SharedHeader, Provenance]
 
 
-def decode_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Stack:
-    """Decode messages; if one is refused, the error calls it by its name, or else by its number."""
-    sent = [data if type(data) is bytes else bytes(data) for data in messages]
-    found: dict[int, Summary] = {}
-    left = list(range(len(sent)))
-    with rare_collection(len(sent)):
-        for _ in range(min(LAYOUTS, len(sent) - 1)):
-            middle = left[len(left) // 2]  # so that a few odd ones in front do not use up the rounds
-            try:
-                template = found[middle] = decoded(sent[middle])
-            except InputError:  # there may be one before it
-                break
-            columns, fits = received(template, sent if len(left) == len(sent) else [sent[i] for i in left])
-            if isinstance(columns, Stack) and len(columns) == len(sent):
-                return columns
-            found.update(zip((i for i, one in zip(left, fits, strict=True) if one), columns, strict=True))
-            left = [i for i in left if i not in found]
-            if len(left) < 2:
-                break
-        for i in left:
+class Columns(NamedTuple):
+    """Decoded arrays of messages with one shared header, each of one site."""
+
+    sent: list[bytes]
+    sizes: list[tuple[int, ...]]
+    sites: list[tuple[str, ...]]
+    lengths: list[int]
+    values: Floats
+    example: dict[tuple[int, ...], Summary]
+    """One summary for each size: lower counts and gap follow from the size."""
+
+
+class SummaryBatch(Sequence[Summary]):
+    """Several summaries and the columns of their fields; objects are created lazily.
+
+    >>> batch = SummaryBatch([Summary.of_scores([0.1, 0.3], site="a"), Summary.of_scores([0.2], site="b")])
+    >>> batch.sites, batch.sizes, batch.gaps
+    ([('a',), ('b',)], [(2,), (1,)], [0, 0])
+    """
+
+    def __init__(self, summaries: Sequence[Summary], columns: Columns | None = None) -> None:
+        for kind in set(map(type, summaries)):
+            if not issubclass(kind, Summary):
+                raise InputError(f"expected summaries, got {kind.__name__}; fedconformal.summarize makes them")
+        self._given, self._columns = summaries, columns
+
+    @classmethod
+    def of(cls, summaries: Sequence[Summary]) -> SummaryBatch:
+        """Return a batch of these summaries."""
+        return summaries if isinstance(summaries, SummaryBatch) else cls(summaries)
+
+    @classmethod
+    def from_bytes(cls, messages: Iterable[bytes], names: Sequence[str] = ()) -> SummaryBatch:
+        """Decode many messages; an error names the message by its name, such as its file, or by its number.
+
+        >>> sent = [Summary.of_scores([0.1, 0.2], site=site).to_bytes() for site in ("a", "b")]
+        >>> SummaryBatch.from_bytes(sent)
+        [<ranks summary of 2 scores from site 'a'>, <ranks summary of 2 scores from site 'b'>]
+        >>> SummaryBatch.from_bytes([sent[0], b"x"])
+        Traceback (most recent call last):
+        fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
+        """
+        sent = list(map(bytes, messages))
+        if len(sent) > 1 and (columns := _columns(sent)) is not None:
+            return cls((), columns)
+        found, known = [], dict[bytes, Shared]()
+        for i, data in enumerate(sent):
             with naming(names[i] if names else f"summary {i + 1} of {len(sent)}"):
-                found[i] = decoded(sent[i])
-    return Stack([found[i] for i in range(len(sent))])
+                found.append(decode(data, known))
+        return cls(found)
+
+    @cached_property
+    def _summaries(self) -> Sequence[Summary]:
+        if self._columns is None:
+            return self._given
+        known: dict[bytes, Shared] = {}
+        return [decode(data, known) for data in self._columns.sent]
+
+    def __len__(self) -> int:
+        return len(self._given) if self._columns is None else len(self._columns.sent)
+
+    @overload
+    def __getitem__(self, index: int) -> Summary: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Summary]: ...
+    def __getitem__(self, index: int | slice) -> Summary | Sequence[Summary]:
+        return self._summaries[index]
+
+    def __iter__(self) -> Iterator[Summary]:
+        return iter(self._summaries)
+
+    def __repr__(self) -> str:
+        return repr(self._summaries)
+
+    @cached_property
+    def sites(self) -> list[tuple[str, ...]]:
+        """Names of the sites in each summary."""
+        return self._columns.sites if self._columns else [summary.sites for summary in self._given]
+
+    @cached_property
+    def sizes(self) -> list[tuple[int, ...]]:
+        """Sizes of the sites in each summary."""
+        return self._columns.sizes if self._columns else [summary.sizes for summary in self._given]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of all sites; those without a name are numbered."""
+        return names_of(self.sites, self.sizes)
+
+    @cached_property
+    def _examples(self) -> list[Summary]:
+        """For each summary one with the same provenance, kind, gap and lower counts."""
+        if self._columns is None:
+            return list(self._given)
+        return list(map(self._columns.example.__getitem__, self._columns.sizes))
+
+    @cached_property
+    def gaps(self) -> list[int]:
+        """Gap of each summary."""
+        return [summary.gap for summary in self._examples]
+
+    @cached_property
+    def origins(self) -> list[Provenance]:
+        """The different provenances, in order of appearance."""
+        return list({id(summary.origin): summary.origin for summary in self._examples}.values())
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """Kind of each summary."""
+        return [summary.name for summary in self._examples]
+
+    @cached_property
+    def certified(self) -> bool:
+        """Whether the counts of all summaries are certified."""
+        return all(summary.certified for summary in {id(one): one for one in self._examples}.values())
+
+    @cached_property
+    def digests(self) -> list[str]:
+        """SHA-256 of the bytes of each summary."""
+        if self._columns is None:
+            return list(map(digest_of, self._given))
+        return [sha256(data).hexdigest() for data in self._columns.sent]
+
+    def points(self) -> tuple[Floats, Integers]:
+        """Return the points of all summaries in order, and the rise of the lower count at each."""
+        rises = {id(one): np.diff(one.lower_counts, prepend=0) for one in {id(o): o for o in self._examples}.values()}
+        if self._columns is None:
+            values = np.concatenate([summary.points for summary in self._given])
+        else:
+            values = self._columns.values
+            largest = np.min_scalar_type(max(int(rise.max()) for rise in rises.values()))
+            rises = {key: rise.astype(largest) for key, rise in rises.items()}
+        return values, np.concatenate([rises[id(summary)] for summary in self._examples])
+
+    def lengths(self) -> list[int]:
+        """Return the number of points of each summary."""
+        return self._columns.lengths if self._columns else [len(summary.points) for summary in self._given]
 
 
-def decoded(data: bytes) -> Summary:
-    """Decode one message."""
-    cls = _kind(wire.letter_of(data))
-    message, about = wire.unpack(data, cls.message)
-    origin = _origin(wire.ENCODER.encode((message.score, message.model, message.temperature, about)))
-    if (origin.grid is None) == (cls is LossSummary):
-        raise InputError("the summary has the grid of loss curves and is none, or is one and has no grid")
-    summary = cls.from_message(message, {"sizes": message.sizes, "sites": message.sites, "origin": origin})
+def decode(data: bytes, known: dict[bytes, Shared] | None = None) -> Summary:
+    """Decode one message; `known` remembers the shared headers of earlier ones."""
+    start = wire.shared_bytes(data)
+    if known is None or start not in known:
+        shared = wire.unpack_shared(start)
+        known = {} if known is None else known
+        known[start] = shared, Provenance.from_header(shared)
+    shared, provenance = known[start]
+    own, words = wire.unpack_own(data, len(start))
+    lengths = [*own.lengths, *(length for stratum in own.strata for length in stratum.lengths)]
+    content = wire.Content(
+        wire.split(words, lengths),
+        own.numbers,
+        shared.parameters,
+        kind=shared.kind,
+        strata=own.strata,
+        columns=shared.columns,
+        by_class=shared.by_class,
+    )
+    summary = _kind(shared).from_content(content, sizes=own.sizes, sites=own.sites, origin=provenance)
     if summary.to_bytes() != data:
         raise InputError(wire.NOT_CANONICAL)
-    summary.__dict__["_encoded"] = data  # so that no copy is kept
     return summary
 
 
-def _origin(facts: bytes) -> Origin:
-    """Read an origin; short ones, which very many sites share, are remembered."""
-    return _remembered_origin(facts) if len(facts) <= REMEMBERED else _read_origin(facts)
+def _kind(shared: wire.SharedHeader) -> type[Summary]:
+    if (shared.grid is None) == (shared.kind == LossSummary.name):
+        raise InputError("the summary has the grid of loss curves and is none, or is one and has no grid")
+    if shared.columns or shared.by_class:
+        return StratifiedSummary
+    return LossSummary if shared.grid is not None else registry.find(shared.kind, Summary)
 
 
-@lru_cache(maxsize=64)
-def _kind(letter: str) -> type[Summary]:
-    plain: tuple[type[Summary], ...] = (RankSummary, ExactSummary, ClassSummary, GroupSummary, LossSummary)
-    found = _lettered(letter, plain) or _lettered(letter, registry.members(Summary).values())  # slow to import
-    if found is None:
-        raise InputError(f"the summary is of the unknown kind {letter!r}; update fedconformal")
-    return found
-
-
-def _lettered(letter: str, kinds: Iterable[type[Summary]]) -> type[Summary] | None:
-    return next((kind for kind in kinds if vars(kind).get("letter") == letter), None)
-
-
-def _read_origin(facts: bytes) -> Origin:
-    described, model, temperature, about = msgspec.msgpack.decode(facts)
-    score = None if described is None else score_from(*described)
-    origin = Origin(score=score, model=model, temperature=temperature, **about)
-    if wire.ENCODER.encode((*origin_fields(origin).values(), origin.about)) != facts:
-        raise InputError(wire.NOT_CANONICAL)
-    return origin
-
-
-_remembered_origin = lru_cache(maxsize=64)(_read_origin)
-
-
-_PATIENCE = Lock()
-
-
-@contextmanager
-def rare_collection(messages: int) -> Iterator[None]:
-    """Let the garbage collector wait while many messages are read: all that is made is kept, so it finds nothing."""
-    if not _PATIENCE.acquire(blocking=False):  # a caller, or another thread, has seen to it
-        yield
-        return
-    first, *later = gc.get_threshold()
-    gc.set_threshold(first and first + OBJECTS * messages, *later)  # zero: somebody has turned it off
+def _columns(sent: list[bytes]) -> Columns | None:
+    """Decode messages of one columnar kind with one shared header; None if one of them does not fit."""
     try:
-        yield
-    finally:
-        gc.set_threshold(first, *later)
-        _PATIENCE.release()
+        known: dict[bytes, Shared] = {}
+        first = decode(sent[0], known)
+        start = wire.shared_bytes(sent[0])
+        if not first.columnar or len(first.content().arrays) != 1:
+            return None
+        owns: list[wire.OwnHeader] = []
+        arrays: list[bytes] = []
+        for data in sent:
+            if not data.startswith(start) or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
+                return None
+            own, words = wire.unpack_own(data, len(start))
+            owns.append(own)
+            arrays.append(data[-wire.LENGTH - words.nbytes : -wire.LENGTH])
+        sizes, sites = [own.sizes for own in owns], [own.sites for own in owns]
+        example = {one: decode(data, known) for one, data in dict(zip(sizes, sent, strict=True)).items()}
+    except InputError:
+        return None
+    lengths = [len(array) // 8 for array in arrays]
+    values = np.frombuffer(b"".join(arrays), dtype="<f8").astype(np.float64, copy=False)
+    expected = {one: len(summary.points) for one, summary in example.items()}
+    plain = all(
+        own.lengths == (expected[own.sizes],)
+        and not own.numbers
+        and len(own.sites) == len(first.sites)
+        and all(as_name(name, "site") == name for name in own.sites)
+        for own in owns
+    )
+    if not plain or not _sound(values, lengths):
+        return None
+    return Columns(sent, sizes, sites, lengths, values, example)
+
+
+def _sound(values: Floats, lengths: Sequence[int]) -> bool:
+    """Whether the scores of each message are finite, ascending and without -0.0."""
+    ordered = values[1:] >= values[:-1]
+    ordered[np.cumsum(lengths)[:-1] - 1] = True
+    minus_zero = np.iinfo(np.int64).min  # the bits of -0.0
+    return bool(ordered.all() and np.isfinite(values).all() and (values.view(np.int64) > minus_zero).all())
+
+
+def names_of(sites: Sequence[Sequence[str]], sizes: Sequence[Sequence[int]]) -> list[str]:
+    """Name every site; those without a name are numbered.
+
+    >>> names_of([("a",), ()], [(5,), (2, 3)])
+    ['a', '#2', '#3']
+    """
+    if all(sites):
+        return list(chain.from_iterable(sites))
+    names: list[str] = []
+    for some, counts in zip(sites, sizes, strict=True):
+        names += some or [f"#{len(names) + i + 1}" for i in range(len(counts))]
+    return names
+
+
+def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
+    """Refuse summaries that cannot be combined, naming two of them, by these names if given."""
+    batch = SummaryBatch.of(summaries)
+    if len(set(map(bool, batch.sites))) > 1:
+        raise InputError("some summaries have site names and some have none; name all of them or none")
+    sites = list(chain.from_iterable(batch.sites))
+    if len(batch.origins) <= 1 and len(set(sites)) == len(sites):
+        return
+    names = names or list(map(str, batch))
+    check_provenances([summary.origin for summary in batch], names)
+    seen: dict[str, str] = {}
+    for some, name in zip(batch.sites, names, strict=True):
+        for site in some:
+            if site in seen:
+                raise InputError(
+                    f"site {site!r} is there twice ({seen[site]}, {name}); give each site once, by its own name",
+                    param="site",
+                )
+            seen[site] = name
+
+
+def pool(summaries: Sequence[Summary]) -> Summary:
+    """Combine several sites in one message; a pool keeps the size of every site and counts as that many sites.
+
+    >>> import fedconformal as fc
+    >>> both = fc.pool([fc.Summary.of_scores([0.1, 0.3], site="a"), fc.Summary.of_scores([0.2], site="b")])
+    >>> both.sizes, both.count_at_most(0.2)
+    ((2, 1), (2, 2))
+    """
+    summaries = list(summaries)
+    if not summaries:
+        raise InputError("there is nothing to pool")
+    check_together(summaries)
+    first = summaries[0]
+    if len({summary.name for summary in summaries}) > 1:
+        raise InputError(f"only summaries of one kind pool; got {', '.join(sorted({s.name for s in summaries}))}")
+    if any(summary.origin != first.origin for summary in summaries):
+        raise InputError("only summaries with the same provenance pool; summarise all sites with one release")
+    if len(summaries) == 1:
+        return first
+    return type(first).merge(
+        summaries,
+        sizes=tuple(size for summary in summaries for size in summary.sizes),
+        sites=tuple(site for summary in summaries for site in summary.sites),
+        origin=first.origin,
+    )

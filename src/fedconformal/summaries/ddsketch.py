@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers, rising
 from fedconformal.errors import InputError
-from fedconformal.summaries import wire
+from fedconformal.summaries import format as wire
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.summary import Summary
 
@@ -35,36 +36,29 @@ SMALLEST_NORMAL = 2.0**-1022
 SMALLEST = 2.0**-1074
 
 
-class DDSketchMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """The header, the buckets that hold scores, how many each holds, and the two extreme scores."""
-
-    buckets: bytes
-    counts: bytes
-    smallest: float
-    largest: float
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DDSketchSummary(Summary):
     """How many scores are in each bucket of a fixed table, and the smallest and the largest score.
 
-    >>> from fedconformal import summarize
-    >>> summary = summarize([i / 1000 for i in range(1000)], kind="ddsketch")
+    >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="ddsketch")
     >>> summary.count_at_most(0.9), summary.count_at_most(0.05), round(summary.estimate(901), 4)
     ((887, 905), (50, 51), 0.8958)
     """
 
     name = "ddsketch"
-    letter = "D"
-    message = DDSketchMessage
 
     buckets: Integers
     counts: Integers
     smallest: float
     largest: float
 
+    def __post_init__(self) -> None:
+        """State the gap: edges bound values, not ranks, and all scores but one may be in one bucket."""
+        super().__post_init__()
+        object.__setattr__(self, "gap", self.n - 1)
+
     @classmethod
-    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
         """Count the scores in each bucket; `alpha` is not needed, as the edges are the same for all."""
         # Looking up sorted scores is several times faster than looking them up in any order.
         scores.sort()
@@ -83,15 +77,6 @@ class DDSketchSummary(Summary):
     def points(self) -> Floats:
         """The smallest score, the upper edges, and instead of the last edge the largest score."""
         return np.unique(np.append(np.minimum(upper_edges()[self.buckets], self.largest), self.smallest))
-
-    @property
-    def gap(self) -> int:
-        """All scores but one: the edges bound values, not ranks, and all scores may be in one bucket.
-
-        From the smallest score on one is counted for sure, and below the largest one is left out for sure.
-        How wide the bounds really are can be read off them; it cannot be known before the scores are.
-        """
-        return self.n - 1
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Count the buckets that end at or before q, and those that begin before it."""
@@ -118,7 +103,7 @@ class DDSketchSummary(Summary):
         middle = (1 - ACCURACY) * (high if high > 0 else max(low, -LARGEST)) if high else 0.0
         return min(max(middle, self.smallest), self.largest)
 
-    def mirrored(self) -> RankSummary:
+    def __neg__(self) -> RankSummary:
         """Count from the lower edges: all scores of a bucket are above its lower edge, and none is below the smallest.
 
         Edges are rounded down where others are rounded up, so it is not the sketch of the scores times -1.
@@ -130,7 +115,7 @@ class DDSketchSummary(Summary):
             values=0.0 - starts[::-1],
             lower=reached[::-1],
             below=below[::-1],
-            stated_gap=self.gap,
+            gap=self.gap,
             sizes=self.sizes,
             sites=self.sites,
             origin=self.origin,
@@ -149,26 +134,21 @@ class DDSketchSummary(Summary):
             **about,
         )
 
-    def to_message(self, header: dict[str, Any]) -> DDSketchMessage:
-        return DDSketchMessage(
-            **header,
-            buckets=wire.numbers(self.buckets, "<u8"),
-            counts=wire.numbers(self.counts, "<u8"),
-            smallest=self.smallest,
-            largest=self.largest,
-        )
+    def content(self) -> wire.Content:
+        return wire.Content([self.buckets, self.counts], numbers=(self.smallest, self.largest))
 
     @classmethod
-    def from_message(cls, message: DDSketchMessage, about: dict[str, Any]) -> Self:
+    def from_content(cls, content: wire.Content, **about: Any) -> Self:
         """Check that the buckets are in the table and in order, and that the rest agrees with them."""
-        buckets = wire.array(message.buckets, "<u8", "buckets")
-        counts = wire.array(message.counts, "<u8", "counts")
+        content.expect(arrays=2, numbers=2)
+        buckets = wire.counts(content.arrays[0], "buckets")
+        counts = wire.counts(content.arrays[1], "counts")
         if not len(buckets) == len(counts) > 0:
             raise InputError("the summary's buckets and counts are not equally many")
         if not rising(buckets) or buckets[-1] >= len(upper_edges()):
             raise InputError(f"the summary's buckets are not in strictly ascending order below {len(upper_edges())}")
-        check_counts(counts, sum(message.sizes))
-        smallest, largest = check_extremes(message.smallest, message.largest, sum(message.sizes))
+        check_counts(counts, sum(about["sizes"]))
+        smallest, largest = check_extremes(content.numbers, sum(about["sizes"]))
         ends = np.searchsorted(upper_edges(), [smallest, largest], side="left")
         if ends.tolist() != [buckets[0], buckets[-1]]:
             raise InputError("the summary's smallest and largest score are not in its first and last bucket")
@@ -182,8 +162,9 @@ def check_counts(counts: Integers, n: int) -> None:
         raise InputError(f"the summary's counts are not positive, or do not add up to the {n} scores that it claims")
 
 
-def check_extremes(smallest: float, largest: float, n: int) -> tuple[float, float]:
+def check_extremes(extremes: tuple[float, ...], n: int) -> tuple[float, float]:
     """Check the extreme scores from the wire: finite, in order, and the same if there is one score."""
+    smallest, largest = extremes
     if not (-LARGEST <= smallest <= largest <= LARGEST) or (n == 1 and smallest < largest):
         raise InputError("the summary's smallest and largest score are not finite, or contradict each other")
     return smallest + 0.0, largest + 0.0

@@ -20,18 +20,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Floats, Integers, as_array, rising
-from fedconformal._base.names import as_name
+from fedconformal._base.names import as_name, shown
 from fedconformal.errors import InputError
-from fedconformal.summaries import wire
-from fedconformal.summaries.origin import Origin, as_bound, as_grid
-from fedconformal.summaries.summary import Summary, extended
+from fedconformal.summaries import format as wire
+from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
+from fedconformal.summaries.summary import Summary, grown
 
 UNIT = 2**20
 """The units of one row that loses all."""
@@ -43,14 +42,6 @@ BLOCK = 2**14
 """How many losses are looked at together, so that they stay close to the processor."""
 
 NO_SCORES = "loss curves have no scores; calibrate them with risk="
-
-
-class LossMessage(wire.Header, frozen=True):
-    """How often sums were rounded up; the sums, or the places where they change and the sums there."""
-
-    rounded: Annotated[int, msgspec.Meta(ge=1, le=wire.MAX_SIZE)]
-    places: bytes
-    sums: bytes
 
 
 class _Named:
@@ -68,28 +59,17 @@ class LossSummary(_Named, Summary):
     (<losses summary of 2 rows from site 'clinic-a'>, array([1.   , 0.75 , 0.125]))
     """
 
-    letter = "L"
-    message = LossMessage
-
     units: Integers
     """The sum of all losses at each threshold, in units of bound / 2^20."""
-    rounded: int = 1
+    gap: int = 1
+    """Number of times that sums were rounded up: by how many units they may be too large."""
 
     @classmethod
-    def examples(cls) -> tuple[Self, ...]:
-        rng = np.random.default_rng(0)
-        curves = (np.array([[0.5]]), -np.sort(-rng.random((60, 7)), axis=1), rng.random((9, 1)) > np.arange(100) / 50)
-        return tuple(
-            cls.of_losses(losses, sites=("a",), origin=Origin(bound=1, grid=as_grid(range(losses.shape[1]))))
-            for losses in curves
-        )
-
-    @classmethod
-    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
         raise InputError("scores are no losses; use summarize_losses")
 
     @classmethod
-    def of_losses(cls, losses: ArrayLike, *, origin: Origin, **about: Any) -> Self:
+    def of_losses(cls, losses: ArrayLike, *, origin: Provenance, **about: Any) -> Self:
         """Check and add up the losses of one site."""
         rows, units = added_up(losses, origin)
         return cls(units=units, sizes=(rows,), origin=origin, **about)
@@ -118,56 +98,48 @@ class LossSummary(_Named, Summary):
     def points(self) -> Floats:
         raise InputError(NO_SCORES, param="risk")
 
-    @property
-    def gap(self) -> int:
-        """By how many units the sums may be too large."""
-        return self.rounded
-
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         raise InputError(NO_SCORES, param="risk")
 
     def extend(self, more: ArrayLike) -> Self:
         """Add the losses of more rows of the same site, on the same grid."""
-        about = extended(self, as_losses(more, len(self.grid)))
+        about = grown(self, len(as_losses(more, len(self.grid))))
         return self.merge([self, self.of_losses(more, origin=self.origin)], **about)
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         units: Integers = np.sum([part.units for part in parts], axis=0)
-        return cls(units=units, rounded=sum(part.rounded for part in parts), **about)
+        return cls(units=units, gap=sum(part.gap for part in parts), **about)
 
-    def to_message(self, header: dict[str, Any]) -> LossMessage:
-        """Send the places where sums change, if these are fewer than half."""
+    def content(self) -> wire.Content:
+        """Send only the places where sums change, if these are fewer than half."""
         places = np.flatnonzero(np.diff(self.units, prepend=self.n * UNIT))
-        few = 2 * len(places) < len(self.units)
-        return LossMessage(
-            **header,
-            rounded=self.rounded,
-            places=wire.numbers(places, "<u8") if few else b"",
-            sums=wire.numbers(self.units[places] if few else self.units, "<u8"),
-        )
+        arrays = [places, self.units[places]] if 2 * len(places) < len(self.units) else [self.units]
+        return wire.Content(arrays, numbers=(self.gap,))
 
     @classmethod
-    def from_message(cls, message: LossMessage, about: dict[str, Any]) -> Self:
+    def from_content(cls, content: wire.Content, **about: Any) -> Self:
         """Check that there is a sum for every threshold, that none is too large, and that they fall as they must."""
-        points, most = len(grid_of(about["origin"])), sum(message.sizes) * UNIT
-        sums = wire.array(message.sums, "<u8", "sums")
-        places = wire.array(message.places, "<u8", "places")
-        if len(sums) != points:
-            if len(places) != len(sums) or not rising(places) or (len(places) and places[-1] >= points):
-                raise InputError(f"the summary has {len(sums)} sums for {points} thresholds")
-            sums = np.append(most, sums)[np.searchsorted(places, np.arange(points), side="right")]
+        points, most = len(grid_of(about["origin"])), sum(about["sizes"]) * UNIT
+        content.expect(arrays=2 if len(content.arrays) == 2 else 1, numbers=1)
+        gap, sums = content.numbers[0], wire.counts(content.arrays[-1], "sums")
+        if type(gap) is not int or not 1 <= gap <= wire.MAX_SIZE:
+            raise InputError(f"the summary's sums were rounded {shown(gap)} times, expected 1 to {wire.MAX_SIZE}")
+        places = wire.counts(content.arrays[0], "places") if len(content.arrays) == 2 else np.arange(points)
+        if len(places) != len(sums) or not rising(places) or (len(places) and places[-1] >= points):
+            raise InputError(f"the summary has {len(sums)} sums for {points} thresholds")
+        sums = np.append(most, sums)[np.searchsorted(places, np.arange(points), side="right")]
         if sums.max() > most:
             raise InputError("the summary's losses exceed their bound")
         if not about["origin"].rising and not (sums[1:] <= sums[:-1]).all():
             raise InputError("the summary's losses rise along the grid")
-        return cls(units=sums, rounded=message.rounded, **about)
+        return cls(units=sums, gap=gap, **about)
 
     def __repr__(self) -> str:
         return super().__repr__().replace("scores", "rows", 1)
 
 
-def grid_of(origin: Origin) -> Floats:
+def grid_of(origin: Provenance) -> Floats:
     """Return the thresholds of loss curves."""
     return np.frombuffer(origin.grid or b"", dtype="<f8").astype(np.float64, copy=False)
 
@@ -195,7 +167,7 @@ def summarize_losses(
     Traceback (most recent call last):
     fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at threshold 0.2; they must fall along the grid
     """
-    origin = Origin(
+    origin = Provenance(
         model=None if model is None else as_name(model, "model fingerprint"),
         loss=getattr(loss, "described", loss),
         bound=as_bound(bound),
@@ -207,7 +179,7 @@ def summarize_losses(
     return LossSummary.of_losses(losses, sites=sites, origin=origin)
 
 
-def added_up(losses: ArrayLike, origin: Origin) -> tuple[int, Integers]:
+def added_up(losses: ArrayLike, origin: Provenance) -> tuple[int, Integers]:
     """Check losses, and return how many rows there are and their sums in units, rounded up."""
     grid, bound = grid_of(origin), as_bound(origin.bound)
     array = as_losses(losses, len(grid))

@@ -11,10 +11,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, as_array, as_scores
+from fedconformal._base.arrays import Floats, as_array
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries.rows import about_site
 from fedconformal.summaries.summary import Summary
 
 
@@ -48,6 +46,4 @@ def summarize_predictions(
     (<ranks summary of 2 scores from site 'clinic-a'>, (1, 1))
     """
     scores, found = score_predictions(predictions, y, score)
-    checked = scores if len(scores) else as_scores(scores)
-    stated = about_site(site, alpha=alpha, **found, **about)
-    return registry.find(kind, Summary).of_scores(checked, alpha=alpha, **stated, **(parameters or {}))
+    return Summary.of_scores(scores, kind=kind, alpha=alpha, site=site, parameters=parameters, **found, **about)

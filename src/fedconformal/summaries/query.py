@@ -17,7 +17,7 @@ from fedconformal._base.names import listed
 from fedconformal.errors import InputError
 from fedconformal.scores import LAC, AnyScore, Residual
 from fedconformal.summaries.dialects import Dialect
-from fedconformal.summaries.origin import Classes, as_classes
+from fedconformal.summaries.provenance import Classes, as_classes
 from fedconformal.summaries.ranks import LEVEL, POINTS, levels_of
 from fedconformal.summaries.rows import PRECISION
 

@@ -20,9 +20,9 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
+from fedconformal.summaries.format import MAX_SIZE
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
 from fedconformal.summaries.rows import about_site
-from fedconformal.summaries.wire import MAX_SIZE
 
 COLUMNS = ("fc_rank", "fc_score", "fc_digits", "fc_rows", "fc_refused", "fc_about")
 SEPARATORS = ",;\t|"

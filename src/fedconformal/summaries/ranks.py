@@ -17,18 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores, rising
 from fedconformal.errors import InputError
-from fedconformal.summaries import wire
+from fedconformal.summaries import format as wire
 from fedconformal.summaries.exact import ascending
-from fedconformal.summaries.origin import Origin
-from fedconformal.summaries.summary import Summary, extended
+from fedconformal.summaries.provenance import Provenance
+from fedconformal.summaries.summary import Summary, grown
 
 LEVEL = 2**30
 """Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""
@@ -40,72 +39,49 @@ KEEP = 1024
 FINEST = 256
 """An extended summary need not be finer than n / FINEST."""
 
-read_alpha = lru_cache(maxsize=256)(as_alpha)
-
-
-class RankMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """The header, the number of points, alpha, and the scores at the ranks that follow from these.
-
-    An extended or pooled summary has `points` 0 and sends its bounds with the scores.
-    """
-
-    points: Annotated[int, msgspec.Meta(ge=0, le=2**12)]
-    alpha: Annotated[str, msgspec.Meta(max_length=17)] | None
-    values: bytes
-    lower: bytes
-    below: bytes
-    gap: Annotated[int, msgspec.Meta(ge=0)]
+MAX_POINTS = 2**12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RankSummary(Summary):
     """Some scores, and for each how many are <= it at least and < it at most.
 
-    >>> from fedconformal import summarize
-    >>> summary = summarize([i / 1000 for i in range(1000)], kind="ranks", alpha=0.1)
+    >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="ranks", alpha=0.1)
     >>> summary.count_at_most(0.9), summary.count_at_most(0.25), summary.gap, len(summary.to_bytes())
     ((901, 901), (240, 259), 19, 799)
     """
 
     name = "ranks"
-    letter = "R"
-    message = RankMessage
+    columnar = True
 
     values: Floats
     lower: Integers
     below: Integers
-    stated_gap: int
     schedule: tuple[int, Fraction | None] | None = None
     """Points and alpha, while the ranks still follow from them."""
 
     @classmethod
-    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
-        schedule = (POINTS, None if alpha is None else as_alpha(alpha))
-        ranks = scheduled_ranks(len(scores), *schedule, lower_of(about.get("origin")))
+    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:
+        ranks = scheduled_ranks(len(scores), POINTS, alpha, lower_of(about.get("origin")))
         scores.sort()  # with a hundred ranks faster than a partition
-        return cls.scheduled(scores[ranks - 1], schedule, sizes=(len(scores),), **about)
+        return cls.scheduled(scores[ranks - 1], (POINTS, alpha), sizes=(len(scores),), **about)
 
     @classmethod
     def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
         """Take the scores at the ranks that follow from the size and this (points, alpha)."""
-        frame = _frame(about["sizes"][0], *schedule, lower_of(about.get("origin")))
-        if len(values) != len(frame["lower"]):
-            raise InputError(f"the summary holds {len(values)} scores, expected {len(frame['lower'])} ranks")
-        return cls(values=values, **{**about, **frame})
+        ranks = scheduled_ranks(about["sizes"][0], *schedule, lower_of(about.get("origin")))
+        if len(values) != len(ranks):
+            raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
+        gap = int(np.diff(ranks, prepend=0).max()) - 1
+        return cls(values=values, lower=ranks, below=ranks - 1, gap=gap, schedule=schedule, **about)
 
     @property
     def points(self) -> Floats:
         return self.values
 
     @property
-    def reached(self) -> Integers:
-        """The ranks, which sites of one size share."""
+    def lower_counts(self) -> Integers:
         return self.lower
-
-    @property
-    def gap(self) -> int:
-        """The widest step between ranks, or what was stated when the summary was extended or pooled."""
-        return self.stated_gap
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         after = np.searchsorted(self.values, q, side="right")
@@ -119,10 +95,10 @@ class RankSummary(Summary):
     def _below_to_end(self) -> Integers:
         return np.append(self.below, self.n).astype(np.int64)
 
-    def mirrored(self) -> RankSummary:
+    def __neg__(self) -> RankSummary:
         """At least n - below scores are >= a point, and at most n - lower are above it."""
         if self.below[0]:
-            raise InputError(f"{self.label} does not send its smallest score; summarise with the score, such as Signed")
+            raise InputError(f"{self} does not send its smallest score; summarise with the score, such as Signed")
         values, lower, below = 0.0 - self.values[::-1], self.n - self.below[::-1], self.n - self.lower[::-1]
         return replace(self, values=values, lower=lower, below=below, schedule=None)
 
@@ -138,8 +114,7 @@ class RankSummary(Summary):
         Greenwald and Khanna, "Space-efficient online computation of quantile summaries", 2001; Cormode and Vesely,
         "A tight lower bound for comparison-based quantile summaries", 2020.
 
-        >>> from fedconformal import summarize
-        >>> summary = summarize(np.linspace(0, 1, 5000), kind="ranks", alpha=0.1)
+        >>> summary = Summary.of_scores(np.linspace(0, 1, 5000), kind="ranks", alpha=0.1)
         >>> for day in range(99):
         ...     summary = summary.extend(np.linspace(0, day, 5000))
         >>> summary.n, summary.gap, len(summary.values) <= 2 * KEEP
@@ -147,7 +122,7 @@ class RankSummary(Summary):
         """
         new = as_scores(more)
         new.sort()
-        about = extended(self, new)
+        about = grown(self, len(new))
         taken = min(2 * KEEP, len(new))
         ranks = -(-np.arange(1, taken + 1) * len(new) // taken)
         if lower_of(self.origin) is not None:
@@ -156,26 +131,24 @@ class RankSummary(Summary):
             values=new[ranks - 1],
             lower=ranks,
             below=ranks - 1,
-            stated_gap=-(-len(new) // taken) - 1,
+            gap=-(-len(new) // taken) - 1,
             sizes=(len(new),),
         )
-        grown = self.merge([self, addition], **about)
-        if grown.n <= 2 * KEEP:
-            return grown
-        return grown.thin(max(self.gap, self.n // FINEST) + grown.n // FINEST - self.n // FINEST)
+        merged = self.merge([self, addition], **about)
+        if merged.n <= 2 * KEEP:
+            return merged
+        return merged.thin(max(self.gap, self.n // FINEST) + merged.n // FINEST - self.n // FINEST)
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Add up the bounds at every point of every part."""
-        if len(parts) == 1:
-            return replace(parts[0], **about)
+        """Add up the bounds at every point of every part; the ranks no longer follow from a schedule."""
         values = np.unique(np.concatenate([part.values for part in parts]))
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
         for part in parts:
             lower += part._lower_from_zero[np.searchsorted(part.values, values, side="right")]
             below += part._below_to_end[np.searchsorted(part.values, values, side="left")]
-        return cls(values=values, lower=lower, below=below, stated_gap=sum(part.gap for part in parts), **about)
+        return cls(values=values, lower=lower, below=below, gap=sum(part.gap for part in parts), **about)
 
     def thin(self, gap: int) -> Self:
         """State this gap, which must not be narrower; if there are more than `2 * KEEP` points, drop some within it."""
@@ -192,7 +165,7 @@ class RankSummary(Summary):
                 else:
                     index, wide = more, middle
         values, lower, below = self.values[index], self.lower[index], self.below[index]
-        return replace(self, values=values, lower=lower, below=below, stated_gap=gap)
+        return replace(self, values=values, lower=lower, below=below, gap=gap)
 
     def _spaced(self, gap: int, limit: float = math.inf) -> Integers:
         """Choose points, from the last down, each as far before the one chosen last as this gap allows.
@@ -207,41 +180,36 @@ class RankSummary(Summary):
             chosen.append(before[chosen[-1]])
         return np.array(chosen[::-1])
 
-    @property
-    def plain(self) -> bool:
-        return self.schedule is not None
-
-    def frame(self, n: int, count: int) -> dict[str, Any] | None:
-        """The ranks follow from the schedule, while there is one."""
-        if self.schedule is None or not plausible(self.schedule[0], n, count):
-            return None
-        frame = _frame(n, *self.schedule, lower_of(self.origin))
-        return frame if len(frame["lower"]) == count else None
-
-    def to_message(self, header: dict[str, Any]) -> RankMessage:
+    def content(self) -> wire.Content:
         """Send the bounds only if they do not follow from the schedule."""
-        values = wire.numbers(self.values, "<f8")
-        if self.schedule is not None:
-            points, alpha = self.schedule
-            text = None if alpha is None else repr(float(alpha))
-            return RankMessage(**header, points=points, alpha=text, values=values, lower=b"", below=b"", gap=0)
-        lower, below = wire.numbers(self.lower, "<u8"), wire.numbers(self.below, "<u8")
-        return RankMessage(**header, points=0, alpha=None, values=values, lower=lower, below=below, gap=self.gap)
+        if self.schedule is None:
+            return wire.Content([self.values, self.lower, self.below], numbers=(self.gap,))
+        points, alpha = self.schedule
+        return wire.Content([self.values], parameters=(points,) if alpha is None else (points, repr(float(alpha))))
 
     @classmethod
-    def from_message(cls, message: RankMessage, about: dict[str, Any]) -> Self:
+    def from_content(cls, content: wire.Content, **about: Any) -> Self:
         """Check the scores, and the bounds if they were sent."""
-        values = ascending(wire.array(message.values, "<f8", "scores"))
-        if message.points:
-            if len(message.sizes) != 1:
+        if content.parameters:
+            points, alpha = _schedule(*content.parameters)
+            content.expect(arrays=1, parameters=len(content.parameters))
+            if len(about["sizes"]) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
-            if not plausible(message.points, message.sizes[0], len(values)):
-                raise InputError(f"the summary holds {len(values)} scores, expected about {message.points} ranks")
-            alpha = None if message.alpha is None else read_alpha(message.alpha)
-            return cls.scheduled(values, (message.points, alpha), **about)
-        lower = wire.array(message.lower, "<u8", "lower counts")
-        below = wire.array(message.below, "<u8", "upper counts")
-        summary = cls(values=values, lower=lower, below=below, stated_gap=message.gap, **about)
+            values = ascending(wire.floats(content.arrays[0]))
+            if not plausible(points, about["sizes"][0], len(values)):
+                raise InputError(f"the summary holds {len(values)} scores, expected about {points} ranks")
+            return cls.scheduled(values, (points, alpha), **about)
+        content.expect(arrays=3, numbers=1)
+        gap = content.numbers[0]
+        if type(gap) is not int:
+            raise InputError("the summary's gap is not a whole number; ask the site to send it again")
+        summary = cls(
+            values=ascending(wire.floats(content.arrays[0])),
+            lower=wire.counts(content.arrays[1], "lower counts"),
+            below=wire.counts(content.arrays[2], "upper counts"),
+            gap=gap,
+            **about,
+        )
         summary._check_bounds()
         return summary
 
@@ -266,17 +234,14 @@ def plausible(points: int, n: int, count: int) -> bool:
     return min(n, points - points // 2) <= count <= min(n, points)
 
 
-@lru_cache(maxsize=4096)
-def _frame(n: int, points: int, alpha: Fraction | None, lower: Fraction | None) -> dict[str, Any]:
-    """Return the parts that follow from a schedule, which sites of one size share."""
-    ranks = scheduled_ranks(n, points, alpha, lower)
-    below = ranks - 1
-    below.setflags(write=False)
-    gap = int(np.diff(ranks, prepend=0).max()) - 1
-    return {"sizes": (n,), "lower": ranks, "below": below, "stated_gap": gap, "schedule": (points, alpha)}
+def _schedule(points: Any, alpha: Any = None, *more: Any) -> tuple[int, Fraction | None]:
+    """Check the parameters of a message."""
+    if type(points) is not int or not 1 <= points <= MAX_POINTS or not isinstance(alpha, str | None) or more:
+        raise InputError("the summary has no valid number of ranks and alpha; ask the site to send it again")
+    return points, None if alpha is None else as_alpha(alpha)
 
 
-def lower_of(origin: Origin | None) -> Fraction | None:
+def lower_of(origin: Provenance | None) -> Fraction | None:
     """Return the share of alpha that a lower end may miss, if the score has such an end."""
     return None if origin is None or origin.score is None else origin.score.lower_share
 

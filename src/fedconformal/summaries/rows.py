@@ -12,17 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, Integers, Probabilities, as_scores
+from fedconformal._base.arrays import Floats, Integers, Probabilities
 from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import as_name
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore, Score
-from fedconformal.summaries.by_class import ClassSummary
-from fedconformal.summaries.by_group import GroupSummary
-from fedconformal.summaries.origin import Classes, Origin, as_classes
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.provenance import Classes, as_classes
+from fedconformal.summaries.summary import Summary, provenance_of
 
 PRECISION = "float32"
 
@@ -113,9 +110,15 @@ def summarize(  # noqa: PLR0913
     >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
     (2, 2)
     """
-    cls = registry.find(kind, Summary)
-    about = about_site(
-        site,
+    if by_class != (labels is not None):
+        raise InputError("labels and by_class=True go together; give both or neither")
+    return Summary.of_scores(
+        scores,
+        kind=kind,
+        alpha=alpha,
+        site=site,
+        labels=labels,
+        groups=groups,
         score=score,
         model=model,
         temperature=temperature,
@@ -124,19 +127,9 @@ def summarize(  # noqa: PLR0913
         estimated=estimated,
         trained=trained,
         calibration=calibration,
-        alpha=alpha,
         expires=expires,
+        parameters=parameters,
     )
-    if parameters and (by_class or groups is not None):
-        parted = "class" if by_class else "group"
-        raise InputError(f"{kind}: its parameters {', '.join(parameters)} do not go by {parted}; leave them out")
-    if by_class != (labels is not None):
-        raise InputError("labels and by_class=True go together; give both or neither")
-    if groups is not None:
-        return GroupSummary.of_groups(scores, groups, cls, labels=labels, alpha=alpha, **about)
-    if labels is not None:
-        return ClassSummary.of_classes(scores, labels, cls, alpha=alpha, **about)
-    return cls.of_scores(as_scores(scores), alpha=alpha, **about, **(parameters or {}))
 
 
 def about_site(
@@ -147,9 +140,7 @@ def about_site(
     >>> about_site("clinic-a", model="m-1")["sites"]
     ('clinic-a',)
     """
-    agreed = None if calibration is None else alpha
-    named = None if model is None else as_name(model, "model fingerprint")
     return {
         "sites": () if site is None else (as_name(site, "site"),),
-        "origin": Origin(model=named, calibration=calibration, alpha=agreed, **origin),
+        "origin": provenance_of(alpha=alpha, calibration=calibration, model=model, **origin),
     }

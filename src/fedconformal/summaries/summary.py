@@ -1,235 +1,229 @@
-"""What a site says of its scores: bounds on how many are at or below any number."""
+"""Base class of summaries: certified bounds on the number of scores at or below any value."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, Integers, as_scores
-from fedconformal._base.names import check_name
+from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores
+from fedconformal._base.groups import Groups
+from fedconformal._base.names import as_name
+from fedconformal._base.spec import parse
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
-from fedconformal.summaries import wire
-from fedconformal.summaries.origin import UNKNOWN, Origin
+from fedconformal.summaries import format as wire
+from fedconformal.summaries.provenance import UNKNOWN, Provenance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Summary(ABC):
-    """The calibration scores of one site, or of several that were pooled, in brief.
+    """The calibration scores of one site, or of several pooled sites, in brief.
 
-    `sizes` holds every site's own number of scores. `gap` is a bound, known before the scores are seen, on
-    how far `upper` can be above `lower`; a kind without such a bound says `certified = False`.
+    A kind of summary is a subclass with a `name`, in one file. `certified` is False for a kind whose counts are
+    estimates. `columnar` is True for a kind whose messages hold one array, finite and ascending, and whose lower counts
+    follow from n and the shared header: very many of them are decoded together.
+
+    Attributes:
+    ----------
+    sizes, sites
+        Number of scores and name of each site; several sizes mark a pool.
+    origin
+        How the scores were made.
+    gap
+        Bound on the difference between upper and lower counts that holds before the scores are seen.
+    n
+        Number of scores of all sites.
     """
 
     noun: ClassVar[str] = "summary kind"
     name: ClassVar[str]
-    letter: ClassVar[str]
-    message: ClassVar[type[wire.Header]]
     certified: ClassVar[bool] = True
+    columnar: ClassVar[bool] = False
 
     sizes: tuple[int, ...]
     sites: tuple[str, ...] = ()
-    origin: Origin = UNKNOWN
-
-    @classmethod
-    def examples(cls) -> tuple[Self, ...]:
-        """Return some to check: of one score, of many that are tied, and of more than are sent one by one."""
-        rng = np.random.default_rng(0)
-        scores = (np.array([0.5]), rng.random(60).round(1), rng.normal(size=3000))
-        return tuple(cls.of_scores(part, alpha=0.1, sites=("a",)) for part in scores)
-
-    @classmethod
-    @abstractmethod
-    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:
-        """Summarise the checked scores of one site, maybe sorted in place; `alpha` says where precision matters."""
-
-    @property
-    @abstractmethod
-    def points(self) -> Floats:
-        """The scores at which the lower count rises, in ascending order."""
-
-    @property
-    def reached(self) -> Integers:
-        """The lower count at each point, which ends with n; summaries that have the same may share the array."""
-        return self.bounds(self.points)[0]
-
-    @property
-    @abstractmethod
-    def gap(self) -> int:
-        """A bound on upper - lower that does not depend on the scores."""
-
-    @abstractmethod
-    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
-        """Bound the number of scores <= q for an array of q."""
-
-    def mirrored(self) -> Summary:
-        """Summarise the scores times -1: what a lower end is searched in."""
-        raise InputError(
-            f"{self.label} sent a {self.name} summary, which says nothing sure of a lower end; send ranks or exact"
-        )
-
-    def extend(self, more: ArrayLike) -> Self:
-        """Add more rows of the same site: still one site."""
-        new = as_scores(more)
-        about = extended(self, new)
-        return self.merge([self, self.of_scores(new)], **about)
-
-    @classmethod
-    @abstractmethod
-    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Put the scores of several summaries together."""
-
-    @abstractmethod
-    def to_message(self, header: dict[str, Any]) -> wire.Header:
-        """Say it in the terms of the wire format."""
-
-    @classmethod
-    @abstractmethod
-    def from_message(cls, message: Any, about: dict[str, Any]) -> Self:
-        """Check a decoded message and rebuild the summary."""
+    origin: Provenance = UNKNOWN
+    gap: int = 0
+    n: int = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "n", sum(self.sizes))
         if self.sites and len(self.sites) != len(self.sizes):
             raise InputError(f"{len(self.sites)} names for {len(self.sizes)} sites")
         for site in self.sites:
-            check_name(site, "site")
+            if as_name(site, "site") != site:
+                raise InputError(f"site is {site!r}, expected {as_name(site, 'site')!r} (stripped, Unicode NFKC)")
         if len(set(self.sites)) != len(self.sites):
             raise InputError("the same site is in one summary twice")
         if max(self.sizes) > wire.MAX_SIZE:
             raise InputError(f"a site has {max(self.sizes)} scores, more than {wire.MAX_SIZE}")
 
-    @property
-    def n(self) -> int:
-        """The number of scores, over all sites in it."""
-        return sum(self.sizes)
+    @staticmethod
+    def of_scores(  # noqa: PLR0913
+        scores: ArrayLike,
+        *,
+        kind: str = "ranks",
+        alpha: Any = None,
+        site: str | None = None,
+        labels: ArrayLike | None = None,
+        groups: Groups | None = None,
+        score: AnyScore | None = None,
+        calibration: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        **provenance: Any,
+    ) -> Summary:
+        """Summarise calibration scores that were computed elsewhere; `fedconformal.summarize` scores outputs itself.
+
+        Parameters
+        ----------
+        scores
+            One finite score for each calibration row of the site.
+        kind
+            "ranks" (certified, about a kilobyte), "exact", "ddsketch" (certified) or "tdigest" (estimated).
+        alpha
+            Where precision matters most; the summary is valid at every alpha.
+        site
+            Name of the site.
+        labels, groups
+            Class of each row, for promises to every class; columns of values, for promises to every group.
+        score, calibration, provenance
+            Fields of `Provenance`; `alpha` is binding if a calibration is named.
+        parameters
+            Keywords of the kind.
+
+        Examples:
+        --------
+        >>> Summary.of_scores([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
+        (2, 2)
+        """
+        spec = parse(kind, Summary, maker="build")
+        own = dict(spec.values) | dict(parameters or {})
+        made = provenance_of(score=score, calibration=calibration, alpha=alpha, **provenance)
+        sites = () if site is None else (as_name(site, "site"),)
+        level = None if alpha is None else as_alpha(alpha)
+        if labels is None and groups is None:
+            return spec.cls.build(as_scores(scores), alpha=level, sites=sites, origin=made, **own)
+        if own:
+            raise InputError(f"{kind}: parameters {', '.join(own)} do not go with labels or groups; omit them")
+        from fedconformal.summaries.strata import StratifiedSummary  # which is a summary
+
+        return StratifiedSummary.of_rows(
+            scores, kind=spec.cls, labels=labels, groups=groups, alpha=level, sites=sites, origin=made
+        )
+
+    @classmethod
+    @abstractmethod
+    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:
+        """Summarise the checked scores of one site, which may be sorted in place."""
 
     @property
-    def label(self) -> str:
-        """What to call this summary in a message."""
-        if not self.sites:
-            return "a summary without a site name"
-        return f"site {self.sites[0]!r}" + (f" and {len(self.sites) - 1} more" if self.sites[1:] else "")
+    @abstractmethod
+    def points(self) -> Floats:
+        """Scores at which the lower count rises, in ascending order."""
+
+    @property
+    def lower_counts(self) -> Integers:
+        """Lower count at each point, ending with n; read-only, as summaries may share it."""
+        return self.bounds(self.points)[0]
+
+    @abstractmethod
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        """Bound the number of scores <= q from below and above, for an array of q."""
 
     def count_at_most(self, q: float) -> tuple[int, int]:
-        """Bound the number of scores <= q from below and from above."""
+        """Bound the number of scores <= q from below and above."""
         if math.isnan(q):
             raise InputError("q is NaN, expected a number")
         lower, upper = self.bounds(np.array([q], dtype=np.float64))
         return int(lower[0]), int(upper[0])
 
+    def extend(self, more: ArrayLike) -> Self:
+        """Add more rows of the same site."""
+        new = as_scores(more)
+        return self.merge([self, self.build(new)], **grown(self, len(new)))
+
+    @classmethod
+    @abstractmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        """Combine the scores of several summaries."""
+
+    @abstractmethod
+    def content(self) -> wire.Content:
+        """Return the fields of the wire format that depend on the kind."""
+
+    @classmethod
+    @abstractmethod
+    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+        """Check decoded fields and rebuild the summary."""
+
     def to_bytes(self) -> bytes:
-        """Encode for the wire; see docs/wire-format.md."""
-        return self._encoded
-
-    @cached_property
-    def _encoded(self) -> bytes:
-        return wire.pack(self.letter, self.said(), self.origin.about)
-
-    def said(self) -> wire.Header:
-        """Say it in the terms of the wire format, header included."""
-        return self.to_message({"sizes": self.sizes, "sites": self.sites, **origin_fields(self.origin)})
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is of one site, and all but `values`, the scores that it sends, follows from their number."""
-        return False
-
-    def frame(self, n: int, count: int) -> dict[str, Any] | None:
-        """Return what another plain site says that has n scores and sends `count`: the parts of a summary but `values`.
-
-        None if such a site sends another number of scores.
-        """
-        return None
+        """Encode in the format of docs/wire-format.md."""
+        content, stated = self.content(), self.origin.to_header()
+        shared = wire.SharedHeader(
+            **{name: getattr(stated, name) for name in stated.__struct_fields__},
+            kind=content.kind or self.name,
+            parameters=content.parameters,
+            columns=content.columns,
+            by_class=content.by_class,
+        )
+        lengths = () if content.strata else content.lengths
+        own = wire.OwnHeader(
+            sizes=self.sizes, sites=self.sites, numbers=content.numbers, lengths=lengths, strata=content.strata
+        )
+        return wire.pack(shared, own, content.arrays)
 
     @staticmethod
     def from_bytes(data: bytes) -> Summary:
-        """Decode hostile bytes: anything but the canonical encoding of a valid summary is refused."""
-        from fedconformal.summaries.batch import decoded  # which knows the kinds
+        """Decode a message; anything but the canonical encoding of a valid summary is refused."""
+        from fedconformal.summaries.batch import decode  # which knows the kinds
 
-        return decoded(bytes(data))
+        return decode(bytes(data))
 
-    @staticmethod
-    def from_many(messages: Iterable[bytes], names: Sequence[str] = ()) -> Sequence[Summary]:
-        """Decode the bytes of many sites, many times faster than one by one.
+    def __neg__(self) -> Summary:
+        """Summarise the negated scores, in which the lower end of an interval is searched."""
+        raise InputError(f"{self} sent a {self.name} summary, which has no certain lower end; send ranks or exact")
 
-        Where all say the same of their scores they are kept in columns, and a summary is made when it is asked for.
-        If one is refused, the error calls it by its name, such as that of its file, or else by its number.
-
-        >>> from fedconformal import summarize
-        >>> sent = [summarize([0.1, 0.2], site=site).to_bytes() for site in ("a", "b")]
-        >>> Summary.from_many(sent)
-        [<ranks summary of 2 scores from site 'a'>, <ranks summary of 2 scores from site 'b'>]
-        >>> Summary.from_many([sent[0], b"x"])
-        Traceback (most recent call last):
-        fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
-        """
-        from fedconformal.summaries.batch import decode_many
-
-        return decode_many(messages, names)
-
-    def digest(self) -> str:
-        """Return the SHA-256 of the bytes, which is that of the .fcs file."""
-        return hashlib.sha256(self.to_bytes()).hexdigest()
+    def __str__(self) -> str:
+        if not self.sites:
+            return "a summary without a site name"
+        return f"site {self.sites[0]!r}" + (f" and {len(self.sites) - 1} more" if self.sites[1:] else "")
 
     def __repr__(self) -> str:
-        who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else self.label
+        who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else str(self)
         return f"<{self.name} summary of {self.n} scores from {who}>"
 
 
-def check_origins(origins: Sequence[Origin], names: Sequence[str]) -> Origin:
-    """Put together what all of these say; refuse those that do not go together, naming two."""
-    first = {id(origin): i for i, origin in reversed(list(enumerate(origins)))}
-    together = origins[0]
-    for i in sorted(first.values()):
-        found = origins[i]
-        if difference := together.difference(found):
-            other = next(k for k in sorted(first.values()) if (difference := origins[k].difference(found)))
-            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes, precision"
-            raise InputError(
-                f"{names[other]} and {names[i]} do not go together: {difference}; "
-                f"summarise all sites with the same {same} and calibration"
-            )
-        together = together.joined(found)
-    return together
+def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields: Any) -> Provenance:
+    """Return a provenance; its alpha is stated only with the calibration that it binds.
+
+    >>> provenance_of(alpha=0.1).alpha, provenance_of(alpha=0.1, calibration="2027").alpha
+    (None, '0.1')
+    """
+    return Provenance(calibration=calibration, alpha=None if calibration is None else alpha, **fields)
 
 
-def extended(summary: Summary, more: Floats) -> dict[str, Any]:
-    """Return what stays the same when one site grows; refuse pooled summaries."""
+def grown(summary: Summary, rows: int) -> dict[str, Any]:
+    """Return sizes, sites and provenance of a site with more rows; refuse a pool."""
     if len(summary.sizes) > 1:
         raise InputError("a pooled summary cannot be extended; extend each site's own, then pool")
-    return {"sizes": (summary.n + len(more),), "sites": summary.sites, "origin": summary.origin}
+    return {"sizes": (summary.n + rows,), "sites": summary.sites, "origin": summary.origin}
 
 
-def origin_fields(origin: Origin) -> dict[str, Any]:
-    """Return the three fields with which every message says what its scores were made from.
+class Encodable(Protocol):
+    """Anything with bytes."""
 
-    >>> origin_fields(Origin(model="m"))
-    {'score': None, 'model': 'm', 'temperature': None}
-    """
-    score = origin.score
-    described = None if score is None else (score.name, tuple(getattr(score, one.name) for one in fields(score)))
-    return {"score": described, "model": origin.model, "temperature": origin.temperature}
+    def to_bytes(self) -> bytes:
+        """Encode."""
 
 
-def origin_of(message: Any, **about: Any) -> Origin:
-    """Read the three fields of a message, which may be hostile."""
-    score = None if message.score is None else score_from(*message.score)
-    return Origin(score=score, model=message.model, temperature=message.temperature, **about)
-
-
-def score_from(name: str, parameters: Sequence[Any]) -> AnyScore:
-    """Rebuild a score from the wire."""
-    cls = registry.find(name, AnyScore)
-    names = [field.name for field in fields(cls)]
-    if len(names) != len(parameters):
-        raise InputError(f"the score {name!r} has {len(parameters)} parameters, expected {len(names)}")
-    return cls(**dict(zip(names, parameters, strict=True)))
+def digest_of(summary: Encodable) -> str:
+    """Return the SHA-256 of the bytes, which identifies a summary in certificates and signatures."""
+    return hashlib.sha256(summary.to_bytes()).hexdigest()

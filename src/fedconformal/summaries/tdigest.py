@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.summaries import wire
+from fedconformal.summaries import format as wire
 from fedconformal.summaries.ddsketch import check_counts, check_extremes
 from fedconformal.summaries.exact import ascending
 from fedconformal.summaries.summary import Summary
@@ -37,21 +38,12 @@ ROUNDING = 1e-6
 """A rank that was interpolated may come out this much below a whole number."""
 
 
-class TDigestMessage(wire.Header, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """The header, the means, how many scores each stands for, and the two extreme scores."""
-
-    means: bytes
-    weights: bytes
-    smallest: float
-    largest: float
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TDigestSummary(Summary):
     """Means of neighbouring scores, and for each how many it stands for. Not certified.
 
-    >>> from fedconformal import calibrate, summarize
-    >>> summary = summarize([i / 1000 for i in range(1000)], kind="tdigest")
+    >>> from fedconformal import calibrate
+    >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="tdigest")
     >>> summary.count_at_most(0.9), summary.count_at_most(0.25), len(summary.means)
     ((901, 901), (251, 251), 99)
     >>> calibrate([summary], alpha=0.1).certificate.status
@@ -59,8 +51,6 @@ class TDigestSummary(Summary):
     """
 
     name = "tdigest"
-    letter = "T"
-    message = TDigestMessage
     certified = False
 
     means: Floats
@@ -69,7 +59,7 @@ class TDigestSummary(Summary):
     largest: float
 
     @classmethod
-    def of_scores(cls, scores: Floats, *, alpha: Any = None, **about: Any) -> Self:  # noqa: ARG003
+    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
         """Gather the scores; `alpha` is not needed, as the tails are fine anyway."""
         return cls._gathered(scores, np.ones(len(scores), dtype=np.int64), CENTROIDS, sizes=(len(scores),), **about)
 
@@ -96,14 +86,6 @@ class TDigestSummary(Summary):
         quantiles = np.clip(quantiles, values[left], values[left + 1])
         return np.unique(np.concatenate([[self.smallest], quantiles, [self.largest]]))
 
-    @property
-    def gap(self) -> int:
-        """Nothing between lower and upper: both are the same estimate.
-
-        It bounds no error, and no certificate comes of it (`certified` is False).
-        """
-        return 0
-
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Estimate the number of scores <= q; the same number stands for both bounds."""
         values, positions = self._knots()
@@ -125,7 +107,7 @@ class TDigestSummary(Summary):
         values = np.concatenate([[self.smallest], self.means, [self.largest]])
         return values, np.concatenate([[0.0], middle, [self.n - 1.0]])
 
-    def mirrored(self) -> TDigestSummary:
+    def __neg__(self) -> TDigestSummary:
         return replace(
             self,
             means=0.0 - self.means[::-1],
@@ -146,23 +128,18 @@ class TDigestSummary(Summary):
             **about,
         )
 
-    def to_message(self, header: dict[str, Any]) -> TDigestMessage:
-        return TDigestMessage(
-            **header,
-            means=wire.numbers(self.means, "<f8"),
-            weights=wire.numbers(self.weights, "<u8"),
-            smallest=self.smallest,
-            largest=self.largest,
-        )
+    def content(self) -> wire.Content:
+        return wire.Content([self.means, self.weights], numbers=(self.smallest, self.largest))
 
     @classmethod
-    def from_message(cls, message: TDigestMessage, about: dict[str, Any]) -> Self:
-        means = ascending(wire.array(message.means, "<f8", "means"))
-        weights = wire.array(message.weights, "<u8", "weights")
+    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+        content.expect(arrays=2, numbers=2)
+        means = ascending(wire.floats(content.arrays[0]))
+        weights = wire.counts(content.arrays[1], "weights")
         if not len(means) == len(weights) > 0:
             raise InputError("the summary's means and weights are not equally many")
-        check_counts(weights, sum(message.sizes))
-        smallest, largest = check_extremes(message.smallest, message.largest, sum(message.sizes))
+        check_counts(weights, sum(about["sizes"]))
+        smallest, largest = check_extremes(content.numbers, sum(about["sizes"]))
         if not smallest <= means[0] <= means[-1] <= largest:
             raise InputError("the summary's means are not between its smallest and its largest score")
         return cls(means=means, weights=weights, smallest=smallest, largest=largest, **about)

@@ -26,6 +26,7 @@ from fedconformal.engines.flower.template.client_app import app as client_app  #
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated.temperature import STARTS  # noqa: E402
+from fedconformal.summaries.batch import SummaryBatch  # noqa: E402
 from fedconformal.summaries.rows import summarize_rows  # noqa: E402
 from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
 from tests.engines.flower.tools import Backwards, Faulty, changed  # noqa: E402
@@ -104,7 +105,9 @@ def test_it_is_what_training_and_files_give(method: str, whole: Whole) -> None:
     summaries = [summarize_rows(p, y, score=score, alpha=0.1, site=f"{k}") for k, (p, y) in enumerate(probs)]
     assert found["threshold"] == fc.calibrate(summaries, alpha=0.1).threshold
     predictor = fc.load(folder / "predictor.json")
-    assert fc.verify(predictor, fc.Summary.from_many(path.read_bytes() for path in (folder / "sites").iterdir())) == []
+    assert (
+        fc.verify(predictor, SummaryBatch.from_bytes(path.read_bytes() for path in (folder / "sites").iterdir())) == []
+    )
     site = found["evaluation"]["by_site"]["site-1"]
     test, labels = logits("test")[1]
     evaluation = predictor.evaluate(fc.softmax(test, temperature=temperature), labels).overall

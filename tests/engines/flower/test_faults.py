@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 
-import msgspec
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
@@ -18,8 +17,7 @@ import fedconformal as fc
 from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
-from fedconformal.summaries import wire
-from fedconformal.summaries.exact import ExactMessage, ExactSummary
+from scripts.vector_cases.tools import File
 from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
@@ -72,11 +70,10 @@ def exact(*values: float) -> Callable[[Message], None]:
 
     def fault(reply: Message) -> None:
         data = data_of(reply)
-        message, about = wire.unpack(data, ExactMessage)
-        scores = np.frombuffer(message.values, "<f8").copy()
+        file = File(fc.Summary.from_bytes(data))
+        scores = np.frombuffer(file.arrays[0], "<f8").copy()
         scores[-len(values) :] = values
-        altered = msgspec.structs.replace(message, values=scores.tobytes())
-        changed(reply.content, "summary", data=wire.pack(ExactSummary.letter, altered, about))
+        changed(reply.content, "summary", data=file.having([scores.tobytes()]))
 
     return fault
 

@@ -21,6 +21,7 @@ from fedconformal.engines.flower import InProcessGrid
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.stages import read_model, run_stages
 from fedconformal.engines.flower.template.task_regression import build_model, load_rows
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.training import FedAvg
 from fedconformal.training.models import Regressor, build
@@ -72,7 +73,8 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
     predictor = fc.calibrate(summaries, alpha=0.1)
     assert (tmp_path / "predictor.json").read_bytes() == predictor.to_bytes()
     assert (
-        fc.verify(predictor, fc.Summary.from_many(path.read_bytes() for path in (tmp_path / "sites").iterdir())) == []
+        fc.verify(predictor, SummaryBatch.from_bytes(path.read_bytes() for path in (tmp_path / "sites").iterdir()))
+        == []
     )
     assert sum(len(y) for _, y in predicted("calibrate")) == 111  # no temperature, so all validation rows calibrate
     for k, (f, y) in enumerate(predicted("test")):

@@ -33,7 +33,7 @@ from fedconformal.privacy.sums import coordinator
 from fedconformal.privacy.sums.messages import Roster, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.reading import read
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 from tests.engines.flower.tools import CLASSES, MODEL, site_logits
 from tests.privacy.attack import watching
 
@@ -135,7 +135,7 @@ def roster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def hostile(patch: pytest.MonkeyPatch, chosen: int) -> None:
-    patch.setattr(coordinator, "check_origins", lambda origins, _names: origins[chosen])
+    patch.setattr(coordinator, "check_provenances", lambda origins, _names: origins[chosen])
 
 
 @pytest.mark.parametrize("trick", OTHERS)
@@ -151,7 +151,7 @@ def test_a_question_to_one_site_alone_gives_no_sum(nodes: InProcessGrid, trick: 
 
 def test_without_the_refusal_every_sum_shows_the_site(nodes: InProcessGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile(monkeypatch, TARGET)
-    monkeypatch.setattr(Origin, "difference", lambda *_: None)
+    monkeypatch.setattr(Provenance, "difference", lambda *_: None)
     server = TwoFaced(nodes, OTHERS["zero weights"](), "of the target")
     with watching() as seen:
         server.play()

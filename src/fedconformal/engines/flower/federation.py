@@ -22,7 +22,6 @@ from fedconformal.engines.flower.roster import GONE, Roster, Stage
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
 from fedconformal.federated.ask import Answer
-from fedconformal.summaries.batch import rare_collection
 
 logger = logging.getLogger(__name__)
 
@@ -97,9 +96,8 @@ class Federation:
         **how: Any,
     ) -> list[Answer[T]]:
         messages = [Message(contents[node], node, message_type, ttl=self.timeout) for node in sorted(contents)]
-        with rare_collection(len(messages)):
-            numbers = list(filter(None, self.grid.push_messages(messages)))
-            return self.read_replies(stage, messages, self._replies(numbers), check, **how)
+        numbers = list(filter(None, self.grid.push_messages(messages)))
+        return self.read_replies(stage, messages, self._replies(numbers), check, **how)
 
     def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
         """Yield the replies to messages with these numbers as they come, a batch at a time."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fedconformal._base.names import as_name, shown
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration as exchange
-from fedconformal.summaries.wire import MAX_SIZE
+from fedconformal.summaries.format import MAX_SIZE
 
 ARRAYS, ASK, METRICS, SITE, SUMMARY, SUMS = "arrays", "ask", "metrics", "site", "summary", "sums"
 LINEAR, RESIDUALS = "linear", "residuals"

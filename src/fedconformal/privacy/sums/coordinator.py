@@ -58,9 +58,8 @@ from fedconformal.privacy.sums.scale import exponent_of
 from fedconformal.privacy.sums.session import Session, guarantee_of, stated_origin
 from fedconformal.privacy.sums.shares import combine
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.summaries.origin import as_bound
-from fedconformal.summaries.origin import as_grid as as_thresholds
-from fedconformal.summaries.summary import check_origins, origin_fields
+from fedconformal.summaries.provenance import as_bound, check_provenances
+from fedconformal.summaries.provenance import as_grid as as_thresholds
 
 logger = logging.getLogger(__name__)
 
@@ -130,10 +129,10 @@ def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("nobody joined")
-    together = check_origins([stated_origin(found) for found in joins], [f"site {found.site!r}" for found in joins])
+    together = check_provenances([stated_origin(found) for found in joins], [f"site {found.site!r}" for found in joins])
     ordered = sorted(joins, key=lambda found: found.site)
     listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
-    made_from = Roster(state.invite.session, listed, **origin_fields(together), about=together.about)
+    made_from = Roster(state.invite.session, listed, together.to_header())
     state = changed(state, roster=pack(made_from, state.signing), present=frozenset(range(len(joins))))
     search = state.session.rounds.start
     # With too few scores for the noise the search is at its end, and nobody is asked.

@@ -24,7 +24,7 @@ from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
-from fedconformal.summaries import LossSummary, Origin
+from fedconformal.summaries import LossSummary, Provenance
 
 Reader = Callable[[bytes], Message]
 """Reads one message of a site, or raises InputError with the reason why it is refused."""
@@ -79,7 +79,7 @@ def calibrate_by_sums(
     alpha: Any = 0.1,
     guarantee: Guarantee | str = "mixture",
     widths: tuple[int, ...] | None = None,
-    origin: Origin | None = None,
+    origin: Provenance | None = None,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
     reach: Any = None,

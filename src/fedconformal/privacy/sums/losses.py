@@ -26,7 +26,7 @@ from fedconformal.guarantees.learn_then_test import LearnThenTest
 from fedconformal.privacy.sums.messages import Invite, Losses
 from fedconformal.privacy.sums.radix import LEAST, Counted, Rounds, Search
 from fedconformal.privacy.sums.wanted import SumTarget, summable
-from fedconformal.summaries import Origin
+from fedconformal.summaries import Provenance
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
 
 
@@ -94,7 +94,7 @@ def steps_of(grid: bytes, *, exact: bool = False) -> tuple[tuple[int, ...], int 
 
 def limit_of(terms: Losses) -> Fraction:
     """Return the limit of an invitation, which may be hostile."""
-    Origin(bound=terms.bound, grid=terms.grid)
+    Provenance(bound=terms.bound, grid=terms.grid)
     return as_limit(terms.limit, terms.bound)
 
 
@@ -138,15 +138,15 @@ def check_losses(guarantee: Guarantee) -> None:
     check_unit(guarantee)
 
 
-def check_terms(origin: Origin, terms: Losses | None, label: str) -> None:
+def check_terms(origin: Provenance, terms: Losses | None, label: str) -> None:
     """Refuse scores where losses are asked for, losses where scores are, and losses of another kind."""
     if (terms is None) != (origin.grid is None):
         has, asked = ("scores", "losses") if terms is not None else ("losses", "scores")
         raise InputError(f"{label} has {has}, and the session is for {asked}")
     if terms is None:
         return
-    expected = Origin(loss=origin.loss, bound=terms.bound, grid=terms.grid)
-    mine = Origin(loss=origin.loss, bound=origin.bound, grid=origin.grid)
+    expected = Provenance(loss=origin.loss, bound=terms.bound, grid=terms.grid)
+    mine = Provenance(loss=origin.loss, bound=origin.bound, grid=origin.grid)
     if difference := expected.difference(mine):
         raise InputError(f"the session and {label} do not go together: {difference}")
     if may_rise(origin):
@@ -156,11 +156,11 @@ def check_terms(origin: Origin, terms: Losses | None, label: str) -> None:
 def kept_more(summary: LossSummary) -> Any:
     """Return what a site's rows keep more at each threshold than at the one before, in units."""
     if may_rise(summary.origin):
-        raise InputError(f"{summary.label} has losses that may rise along the grid, and a search needs some that fall")
+        raise InputError(f"{summary} has losses that may rise along the grid, and a search needs some that fall")
     return np.diff(summary.n * UNIT - summary.units, prepend=0).astype("<u8")
 
 
-def promised_risks(origin: Origin, threshold: float, limit: Fraction) -> tuple[Floats, tuple[int, ...]]:
+def promised_risks(origin: Provenance, threshold: float, limit: Fraction) -> tuple[Floats, tuple[int, ...]]:
     """Return the grid and what is known to be promised at each threshold: the limit from the one that was found on."""
     grid, bound = grid_of(origin), Fraction(origin.bound or 0)
     return grid, tuple(math.ceil((limit if t >= threshold else bound) * ALPHA_UNIT) for t in grid.tolist())

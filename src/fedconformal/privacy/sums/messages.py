@@ -19,8 +19,8 @@ from fedconformal.calibration.risk import MOST_SAFE
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
 from fedconformal.privacy.sums.scale import MOST
-from fedconformal.summaries.origin import MAX_GRID
-from fedconformal.summaries.wire import MAX_SITES, MAX_SIZE, NOTHING, About, Name, ScoreField
+from fedconformal.summaries.format import MAX_SITES, MAX_SIZE, NOTHING, Name, ProvenanceHeader
+from fedconformal.summaries.provenance import MAX_GRID
 
 MAGIC = b"FCM2"
 OLD = b"FCM1"
@@ -97,12 +97,8 @@ class Join(Message, frozen=True):
     size: Size
     signing: Key
     masking: Key
-    score: ScoreField | None = None
-    model: Name | None = None
-    temperature: float | None = None
     identity: Identity | None = None
-    about: About = NOTHING
-    """What a summary says of its classes, of the one calibration that it is for, and so on."""
+    provenance: ProvenanceHeader = NOTHING
 
 
 Listed = tuple[Name, Size, Key, Key, Identity | None]
@@ -114,10 +110,7 @@ class Roster(Message, frozen=True):
     letter = "R"
 
     sites: Annotated[list[Listed], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
-    score: ScoreField | None = None
-    model: Name | None = None
-    temperature: float | None = None
-    about: About = NOTHING
+    provenance: ProvenanceHeader = NOTHING
 
 
 class Deposit(Message, frozen=True):

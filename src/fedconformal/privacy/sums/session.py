@@ -38,8 +38,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.wanted import SumTarget, summable, weighted_sum
-from fedconformal.summaries import Origin
-from fedconformal.summaries.summary import origin_of
+from fedconformal.summaries import Provenance
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class Session:
     masking: tuple[bytes, ...]
     identities: tuple[Identity | None, ...]
     """Who joined with a key that it keeps, and its signature, which has been checked."""
-    origin: Origin
+    origin: Provenance
     """What all scores were made from."""
     fingerprint: str
     """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys or scores were exchanged."""
@@ -187,12 +186,12 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     )
 
 
-def stated_origin(found: Join | Roster) -> Origin:
+def stated_origin(found: Join | Roster) -> Provenance:
     """Return what a message says that scores were made from; it may be hostile."""
-    return origin_of(found, **msgspec.structs.asdict(found.about))
+    return Provenance.from_header(found.provenance)
 
 
-def check_scores(origin: Origin, invite: Invite, label: str) -> None:
+def check_scores(origin: Provenance, invite: Invite, label: str) -> None:
     """Refuse scores that are for another alpha or day, of another kind, with two ends, or at an odd temperature."""
     if origin.temperature is not None:
         check_temperature(origin.temperature)

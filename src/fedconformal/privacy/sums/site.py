@@ -48,11 +48,10 @@ from fedconformal.privacy.sums.radix import Counted, Rounds, Search
 from fedconformal.privacy.sums.session import check_scores, check_trusted, guarantee_of
 from fedconformal.privacy.sums.shares import SECRET, split
 from fedconformal.privacy.sums.state import SiteState
-from fedconformal.summaries import Origin, Summary
+from fedconformal.summaries import Provenance, Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.losses import LossSummary
-from fedconformal.summaries.origin import UNKNOWN
-from fedconformal.summaries.summary import origin_fields, origin_of
+from fedconformal.summaries.provenance import UNKNOWN
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +62,7 @@ changed = msgspec.structs.replace
 
 
 def new_site(
-    name: str, scores: ArrayLike, origin: Origin | None = None, trusted: Mapping[str, str] | None = None
+    name: str, scores: ArrayLike, origin: Provenance | None = None, trusted: Mapping[str, str] | None = None
 ) -> SiteState:
     """Make a site with fresh keys.
 
@@ -77,15 +76,14 @@ def new_site(
     return _made(name, keys_of(as_scores(scores)).astype("<u8").tobytes(), origin or UNKNOWN, trusted)
 
 
-def _made(name: str, words: bytes, origin: Origin, trusted: Mapping[str, str] | None, rows: int = 0) -> SiteState:
+def _made(name: str, words: bytes, origin: Provenance, trusted: Mapping[str, str] | None, rows: int = 0) -> SiteState:
     return SiteState(
         name=as_name(name, "site"),
         scores=words,
         rows=rows,
         trusted=None if trusted is None else dict(trusted),
         **fresh_keys(),
-        **origin_fields(origin),
-        origin=origin.about,
+        origin=origin.to_header(),
     )
 
 
@@ -102,7 +100,7 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    same = ("name", "scores", "rows", "patients", "score", "model", "temperature", "origin")
+    same = ("name", "scores", "rows", "patients", "origin")
     kept = (*same, "trusted", "summed", "ledger")
     sessions = site.sessions + site.counts
     return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys(), sessions=sessions)
@@ -148,17 +146,14 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         size=size,
         signing=signing,
         masking=masking,
-        score=site.score,
-        model=site.model,
-        temperature=site.temperature,
         identity=identity,
-        about=site.origin,
+        provenance=site.origin,
     )
     return changed(site, invite=invite), pack(message, site.signing)
 
 
-def _origin(site: SiteState) -> Origin:
-    return origin_of(site, **msgspec.structs.asdict(site.origin))
+def _origin(site: SiteState) -> Provenance:
+    return Provenance.from_header(site.origin)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:

@@ -29,9 +29,9 @@ from fedconformal.privacy.sums.messages import (
 )
 from fedconformal.privacy.sums.radix import Search
 from fedconformal.privacy.sums.session import Session, session_of
-from fedconformal.summaries import Origin
-from fedconformal.summaries.origin import UNKNOWN
-from fedconformal.summaries.wire import NOTHING, About, ScoreField
+from fedconformal.summaries import Provenance
+from fedconformal.summaries.format import NOTHING, ProvenanceHeader
+from fedconformal.summaries.provenance import UNKNOWN
 
 
 class SiteState(
@@ -44,9 +44,6 @@ class SiteState(
     """The keys of all scores, whose order is that of the scores: 64-bit words, the low byte first."""
     signing: SigningKey
     masking: MaskingKey
-    score: ScoreField | None = None
-    model: str | None = None
-    temperature: float | None = None
     summed: str = ""
     """A digest of the sites with which a sum of these scores was opened, in this session or before; see `memory`."""
     sessions: int = 0
@@ -79,8 +76,7 @@ class SiteState(
     reply: bytes = b""
     rows: int = 0
     """How many there are, if their losses are added up: `scores` is then what more is kept at each threshold."""
-    origin: About = NOTHING
-    """What else the scores were made from, and what for."""
+    origin: ProvenanceHeader = NOTHING
     patients: int | None = None
     """Distinct ids among the rows, for the site's policy; None if there are no ids."""
 
@@ -161,7 +157,7 @@ class CoordinatorState(
         return session_of(self.invite, self.roster)
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> Provenance:
         """What all sites' scores were made from."""
         return self.session.origin if self.roster else UNKNOWN
 

@@ -1,31 +1,24 @@
-"""What scores were made from, and what for: summaries go together only where this agrees.
-
-Score, model and temperature are in every summary. The rest is what version 2 of the format adds; a summary that says
-nothing of it is written as version 1. Where one summary says something and another says nothing, they go together; but
-an id of the calibration that only some give is accepted beside version 1 alone, which cannot give one.
-"""
+"""Provenance of scores: summaries are combined only if score, model and calibration agree."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_array, as_temperature, rising
-from fedconformal._base.names import as_name, check_name, listed, name_key, shown
+from fedconformal._base.names import as_name, listed, shown
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore, RegressionScore
-from fedconformal.summaries.wire import MAX_CLASSES, About
+from fedconformal.summaries.format import ENCODER, MAX_CLASSES, NOT_CANONICAL, ProvenanceHeader
 
-SAME = ("score", "model", "temperature", "loss", "bound", "grid", "rising")
-"""Summaries differ in these also if one of them says nothing."""
-
-OF_CALIBRATION = ("alpha", "expires")
-"""Summaries that are for one calibration differ in these also if one of them says nothing."""
+SAME = ("score", "model", "temperature", "loss", "bound", "grid", "rising", "calibration")
+"""Fields that must be equal in all summaries of a calibration, also where one of them states nothing."""
 
 MAX_GRID = 2**14
 MOST_BOUND = 10**6
@@ -35,19 +28,32 @@ Classes = int | tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
-    """What scores were made from; summaries go together only when this agrees.
+class Provenance:
+    """How the scores of a summary were made, and for which calibration.
 
-    `classes` is the number of classes, or their names in order. `precision` is "float32" if probabilities were rounded
-    to it before they were scored. `estimated` says that no theorem covers how the scores were made. `calibration` is
-    the id of the one calibration that the summary is for, at `alpha`; `expires` is the last day to use it. Loss curves
-    have a `bound` and a `grid` of thresholds, as bytes; `loss` says which loss, by its name and parameters, and
-    `rising` that it need not fall along the grid. `trained` says that the model was trained on other rows of the same
-    site, as a training run knows of its sites.
+    Parameters
+    ----------
+    score, model, temperature
+        The score, a fingerprint of the model, and the temperature that divided its logits.
+    classes
+        Number of classes, or their names in order.
+    precision
+        "float32" if outputs were rounded to it before scoring.
+    estimated
+        True if no theorem covers how the scores were made.
+    calibration, alpha, expires
+        Identifier of the only calibration that may use the summary, its alpha, and the last day of use.
+    loss, bound, grid, rising
+        Of loss curves: name and parameters of the loss, the largest loss, the thresholds as bytes, and whether losses
+        may rise along the grid.
+    trained
+        True if the model was trained on other rows of the same site.
 
-    >>> Origin(temperature=1.5).difference(Origin(temperature=2.0))
+    Examples:
+    --------
+    >>> Provenance(temperature=1.5).difference(Provenance(temperature=2.0))
     'temperature 1.5 against 2.0'
-    >>> Origin(classes=2).difference(Origin(classes=3)), Origin(classes=2).difference(Origin())
+    >>> Provenance(classes=2).difference(Provenance(classes=3)), Provenance(classes=2).difference(Provenance())
     ('classes 2 against 3', None)
     """
 
@@ -75,7 +81,7 @@ class Origin:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} is {getattr(self, name)!r:.40}, expected True or False")
         checked: dict[str, Any] = {
-            "model": None if self.model is None else check_name(self.model, "model fingerprint"),
+            "model": None if self.model is None else as_name(self.model, "model fingerprint"),
             "temperature": None if self.temperature is None else as_temperature(self.temperature),
             "classes": None if self.classes is None else as_classes(self.classes),
             "calibration": None if self.calibration is None else as_name(self.calibration, "calibration id"),
@@ -87,28 +93,44 @@ class Origin:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
-    def difference(self, other: Origin) -> str | None:
-        """Name the first thing that differs, or None."""
+    @classmethod
+    def from_header(cls, header: ProvenanceHeader) -> Provenance:
+        """Check the provenance of a message."""
+        found = {name: getattr(header, name) for name in ProvenanceHeader.__struct_fields__}
+        score = None if header.score is None else score_from(*header.score)
+        provenance = cls(**found | {"score": score})
+        if ENCODER.encode(provenance.to_header()) != ENCODER.encode(ProvenanceHeader(**found)):
+            raise InputError(NOT_CANONICAL)
+        return provenance
+
+    def to_header(self) -> ProvenanceHeader:
+        """Return the fields of the wire format."""
+        found = {name: getattr(self, name) for name in ProvenanceHeader.__struct_fields__}
+        if self.score is not None:
+            found["score"] = (self.score.name, tuple(getattr(self.score, field.name) for field in fields(self.score)))
+        return ProvenanceHeader(**found)
+
+    def difference(self, other: Provenance) -> str | None:
+        """Name the first field that keeps two summaries from being combined, or return None."""
         if (self.grid is None) != (other.grid is None):
             return "losses against scores" if other.grid is None else "scores against losses"
         compared = [*SAME]
         if self.classes is not None and other.classes is not None:
             compared.append("classes")
-        if self.calibration != other.calibration and not (self.silent or other.silent):
-            compared.append("calibration")
-        if isinstance(self.score, RegressionScore):  # scores of rounded predictions are others, so thresholds are too
+        if isinstance(self.score, RegressionScore):  # a rounded prediction has another score, so another threshold
             compared.append("precision")
-        if self.calibration is not None and other.calibration is not None:
-            compared += OF_CALIBRATION
+        if self.calibration is not None:
+            compared += ["alpha", "expires"]
         for name in compared:
             mine, theirs = getattr(self, name), getattr(other, name)
-            if _compared(mine, theirs) != _compared(theirs, mine):
+            unnamed = name == "classes" and not (isinstance(mine, tuple) and isinstance(theirs, tuple))
+            if (number_of(mine) != number_of(theirs)) if unnamed else mine != theirs:
                 one = "one " if name == "grid" else ""
                 return f"{name} {_apart(mine, theirs)} against {one}{_apart(theirs, mine)}"
         return None
 
-    def joined(self, other: Origin) -> Origin:
-        """Put together what two of them say that do not differ; a precision only if both of them say it."""
+    def combine(self, other: Provenance) -> Provenance:
+        """Return the provenance of two summaries together; the precision only if both state it."""
         if other == self:
             return self
         named = [found.classes for found in (self, other) if isinstance(found.classes, tuple)]
@@ -119,8 +141,6 @@ class Origin:
             precision=self.precision if self.precision == other.precision else None,
             estimated=self.estimated or other.estimated,
             trained=self.trained or other.trained,
-            calibration=self.calibration or other.calibration,
-            alpha=self.alpha or other.alpha,
             expires=days[0] if days else None,
         )
 
@@ -137,26 +157,42 @@ class Origin:
         if not expired and has_expired(self.expires):
             raise InputError(f"the summary of {label()} expired on {self.expires}; ask the site for a new one")
 
-    @property
-    def about(self) -> About:
-        """What goes into version 2 of the wire format; empty if version 1 is enough."""
-        return About(**{name: getattr(self, name) for name in About.__struct_fields__})
 
-    @property
-    def silent(self) -> bool:
-        """Whether version 1 of the format says it all."""
-        return self == replace(UNKNOWN, score=self.score, model=self.model, temperature=self.temperature)
+UNKNOWN = Provenance()
 
 
-UNKNOWN = Origin()
-
-
-def all_joined(origins: Iterable[Origin]) -> Origin:
-    """Put together what all of them say."""
-    first, *rest = dict.fromkeys({id(origin): origin for origin in origins}.values())  # each is looked at once
-    for origin in rest:
-        first = first.joined(origin)
+def combine_provenances(provenances: Iterable[Provenance]) -> Provenance:
+    """Return the provenance of several summaries together."""
+    first, *rest = dict.fromkeys({id(one): one for one in provenances}.values())  # very many may share one object
+    for one in rest:
+        first = first.combine(one)
     return first
+
+
+def check_provenances(provenances: Sequence[Provenance], names: Sequence[str]) -> Provenance:
+    """Return the provenance of all summaries together; refuse those that differ, naming two."""
+    first = {id(one): i for i, one in reversed(list(enumerate(provenances)))}
+    together = provenances[0]
+    for i in sorted(first.values()):
+        found = provenances[i]
+        if difference := together.difference(found):
+            other = next(k for k in sorted(first.values()) if (difference := provenances[k].difference(found)))
+            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes, precision"
+            raise InputError(
+                f"{names[other]} and {names[i]} do not go together: {difference}; "
+                f"summarise all sites with the same {same} and calibration"
+            )
+        together = together.combine(found)
+    return together
+
+
+def score_from(name: str, parameters: Sequence[Any]) -> AnyScore:
+    """Rebuild a score from the wire."""
+    cls = registry.find(name, AnyScore)
+    names = [field.name for field in fields(cls)]
+    if len(names) != len(parameters):
+        raise InputError(f"the score {name!r} has {len(parameters)} parameters, expected {len(names)}")
+    return cls(**dict(zip(names, parameters, strict=True)))
 
 
 def number_of(classes: int | Sequence[str]) -> int:
@@ -240,22 +276,12 @@ def _as_loss(loss: Any) -> tuple[str, tuple[Any, ...]] | None:
         plain = False
     if not plain:
         raise InputError(f"loss is {shown(loss)}, expected its name and up to {MAX_PARAMETERS} parameters")
-    return check_name(name, "loss"), tuple(parameters)
+    return as_name(name, "loss"), tuple(parameters)
 
 
 def has_expired(expires: str | None) -> bool:
     """Whether a last day has passed, if there is one."""
     return expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat()
-
-
-def _compared(value: Any, other: Any) -> Any:
-    """Return what is compared: of a name its key, as version 1 kept names as they came; of classes their number.
-
-    But of classes that both sides name, the names.
-    """
-    if isinstance(value, tuple) and isinstance(other, int):
-        return len(value)
-    return name_key(value) if isinstance(value, str) else value
 
 
 def _apart(mine: Any, theirs: Any) -> str:

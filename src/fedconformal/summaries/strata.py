@@ -1,0 +1,275 @@
+"""Scores by stratum: one summary for each class, group, or class within a group, in one message.
+
+For promises to every class or group. Groups may overlap; two are always among them: all rows, and the rows that are in
+no other group. A stratified summary shows how many calibration rows each stratum has; a warning says so.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, Integers, as_labels, as_scores
+from fedconformal._base.groups import ALL, NONE, Groups, column_of, columns_of, members
+from fedconformal._base.names import as_name, listed
+from fedconformal.errors import ClassCountsWarning, InputError
+from fedconformal.summaries import format as wire
+from fedconformal.summaries.summary import Summary, grown
+
+
+class Stratum(NamedTuple):
+    """A group, a class, or a class within a group."""
+
+    group: str | None = None
+    label: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StratifiedSummary(Summary):
+    """The calibration scores of one site, or of several pooled sites, by stratum.
+
+    It is a summary of all its scores as well. A row counts in every group that it is in.
+
+    Attributes:
+    ----------
+    parts
+        A summary of each stratum that has rows, with a size for every site, in ascending order of the strata.
+    columns
+        The columns that define the groups, in ascending order; empty without groups.
+    by_class
+        Whether strata are classes, or classes within groups.
+
+    Examples:
+    --------
+    >>> import warnings
+    >>> warnings.filterwarnings("ignore", "a summary by class")
+    >>> site = Summary.of_scores([0.1, 0.4, 0.2], labels=[0, 0, 7], site="clinic-a")
+    >>> site, site.count_at_most(0.3), site.parts[Stratum(label=7)].count_at_most(0.3)
+    (<ranks by class summary of 3 scores from site 'clinic-a'>, (2, 2), (1, 1))
+    """
+
+    parts: Mapping[Stratum, Summary]
+    columns: tuple[str, ...] = ()
+    by_class: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "gap", sum(part.gap for part in self._whole))
+        if len(self.columns) > wire.MAX_COLUMNS or len(self.groups) > wire.MAX_GROUPS:
+            raise InputError(
+                f"{len(self.columns)} columns with {len(self.groups)} groups, more than {wire.MAX_COLUMNS} or "
+                f"{wire.MAX_GROUPS}; give fewer columns, or ranges such as 60-69",
+                where="groups",
+            )
+
+    @classmethod
+    def of_rows(
+        cls,
+        scores: ArrayLike,
+        *,
+        kind: type[Summary],
+        labels: ArrayLike | None = None,
+        groups: Groups | None = None,
+        alpha: Fraction | None = None,
+        **about: Any,
+    ) -> Self:
+        """Summarise each stratum of the rows of one site, and warn of what the result shows."""
+        strata = _rows_by_stratum(scores, labels, groups)
+        what = "class" if groups is None else "group" if labels is None else "group and class"
+        warnings.warn(
+            f"a summary by {what} shows how many calibration rows of each {what} the site has; "
+            "make one only if these counts may be known",
+            ClassCountsWarning,
+            stacklevel=3,
+        )
+        parts = {key: kind.build(values, alpha=alpha) for key, values in strata.items()}
+        columns = () if groups is None else tuple(columns_of(groups))
+        size = len(as_scores(scores))
+        return cls(parts=parts, columns=columns, by_class=labels is not None, sizes=(size,), **about)
+
+    @classmethod
+    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
+        raise InputError("a stratified summary needs the labels or groups of the rows; pass them to of_scores")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Kind of the parts, and how they are stratified."""
+        kind = next(iter(self.parts.values())).name
+        return f"{kind}{' by class' if self.by_class else ''}{' by group' if self.columns else ''}"
+
+    @property
+    def certified(self) -> bool:  # type: ignore[override]
+        """Whether the counts of all parts are certified."""
+        return all(part.certified for part in self.parts.values())
+
+    @cached_property
+    def groups(self) -> Mapping[str | None, Mapping[int | None, Summary]]:
+        """The parts by group, then by class."""
+        found: dict[str | None, dict[int | None, Summary]] = {}
+        for (group, label), part in self.parts.items():
+            found.setdefault(group, {})[label] = part
+        return found
+
+    @cached_property
+    def _whole(self) -> list[Summary]:
+        """Parts that hold each row once."""
+        return list(self.groups.get(ALL if self.columns else None, {}).values())
+
+    def in_group(self, group: str) -> Summary:
+        """Return the scores of one group, by class if this is by class; empty parts if the site has no such rows."""
+        parts = self.groups.get(group, {})
+        if not self.by_class and parts:
+            return parts[None]
+        by_label = {Stratum(label=label): part for label, part in parts.items()}
+        sizes = self.sizes_of(group)
+        return StratifiedSummary(parts=by_label, by_class=True, sizes=sizes, sites=self.sites, origin=self.origin)
+
+    def sizes_of(self, group: str | None = None, label: int | None = None) -> tuple[int, ...]:
+        """Return the number of scores of each site in a group, a class, or a class within a group."""
+        parts = self.groups.get(group, {})
+        held = [part.sizes for key, part in parts.items() if label in (None, key)]
+        return tuple(np.sum(held, axis=0).tolist()) if held else (0,) * len(self.sizes)
+
+    @cached_property
+    def points(self) -> Floats:
+        return np.unique(np.concatenate([part.points for part in self._whole]))
+
+    @property
+    def lower_counts(self) -> Integers:
+        """Add up the rises of the parts; `bounds` would ask every part about every point."""
+        values = np.concatenate([part.points for part in self._whole])
+        rises = np.concatenate([np.diff(part.lower_counts, prepend=0) for part in self._whole])
+        order = np.argsort(values)
+        after = np.searchsorted(values[order], self.points, side="right")
+        counts: Integers = np.cumsum(rises[order])[after - 1]
+        return counts
+
+    def bounds(self, q: Floats) -> tuple[Integers, Integers]:
+        lower, upper = np.sum([part.bounds(q) for part in self._whole], axis=0)
+        return lower, upper
+
+    def extend(self, more: ArrayLike, labels: ArrayLike | None = None, *, groups: Groups | None = None) -> Self:
+        """Add more rows of the same site, with their labels if it is by class and their groups if it is by group."""
+        if self.by_class != (labels is not None):
+            raise InputError("expected for a summary by class, and only there", where="labels")
+        if (() if groups is None else tuple(columns_of(groups))) != self.columns:
+            raise InputError(
+                f"expected the columns {listed(self.columns) or 'of no group'} for every new row", where="groups"
+            )
+        size = len(as_scores(more))
+        kind = type(next(iter(self.parts.values())))
+        parts: dict[Stratum, Summary] = {key: kind.merge([part], sizes=part.sizes) for key, part in self.parts.items()}
+        for key, values in _rows_by_stratum(more, labels, groups).items():
+            new = kind.build(values)
+            known = self.parts.get(key)
+            parts[key] = kind.merge([new], sizes=new.sizes) if known is None else known.extend(values)
+        ordered = dict(sorted(parts.items(), key=_order))
+        return type(self)(parts=ordered, columns=self.columns, by_class=self.by_class, **grown(self, size))
+
+    @classmethod
+    def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
+        check_columns(parts)
+        found: dict[Stratum, Summary] = {}
+        for key in {key: None for one in parts for key in one.parts}:
+            held = [one.parts[key] for one in parts if key in one.parts]
+            sizes = tuple(size for one in parts for size in one.sizes_of(*key))
+            found[key] = type(held[0]).merge(held, sizes=sizes)
+        ordered = dict(sorted(found.items(), key=_order))
+        return cls(parts=ordered, columns=parts[0].columns, by_class=parts[0].by_class, **about)
+
+    def content(self) -> wire.Content:
+        contents = [part.content() for part in self.parts.values()]
+        strata = tuple(
+            wire.StratumHeader(*key, part.sizes, content.numbers, content.lengths)
+            for (key, part), content in zip(self.parts.items(), contents, strict=True)
+        )
+        return wire.Content(
+            [array for content in contents for array in content.arrays],
+            parameters=contents[0].parameters,
+            kind=next(iter(self.parts.values())).name,
+            strata=strata,
+            columns=self.columns,
+            by_class=self.by_class,
+        )
+
+    @classmethod
+    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+        """Check that the strata are in order and that their sizes can be those of one table of rows."""
+        kind, arrays, sites = registry.find(content.kind, Summary), iter(content.arrays), len(about["sizes"])
+        keys = [Stratum(stratum.group, stratum.label) for stratum in content.strata]
+        kinds = {(group is not None, label is not None) for group, label in keys}
+        if kinds != {(bool(content.columns), content.by_class)} or content.numbers:
+            raise InputError("the summary's strata are not by the classes or columns that it states")
+        if [*dict.fromkeys(sorted(keys, key=lambda key: _order((key, None))))] != keys:
+            raise InputError("the summary's strata are not in strictly ascending order")
+        if any(len(one.sizes) != sites or not any(one.sizes) for one in content.strata):
+            raise InputError("the summary has a stratum without a size for every site, or without rows")
+        parts = {
+            key: kind.from_content(
+                wire.Content([next(arrays) for _ in one.lengths], one.numbers, content.parameters), sizes=one.sizes
+            )
+            for key, one in zip(keys, content.strata, strict=True)
+        }
+        summary = cls(parts=parts, columns=content.columns, by_class=content.by_class, **about)
+        summary._check_sizes()
+        return summary
+
+    def _check_sizes(self) -> None:
+        """Every row is in one class, and in at most one group of a column."""
+        if self.sizes_of(ALL if self.columns else None) != self.sizes:
+            raise InputError("the summary's strata do not add up to its sizes")
+        if not self.columns:
+            return
+        if list(self.columns) != columns_of(dict.fromkeys(self.columns)):
+            raise InputError("the summary's columns are not in ascending order")
+        for group in self.groups:
+            known = group in (ALL, NONE) or (
+                as_name(group, "group") == group and column_of(group or "") in self.columns
+            )
+            if not known:
+                raise InputError(f"the group {group!r:.80} is not a column of the summary and a value")
+        held = np.zeros((len(self.columns), len(self.sizes)), dtype=np.int64)
+        for group in self.groups:
+            if group not in (ALL, NONE):
+                held[self.columns.index(column_of(group or "") or "")] += self.sizes_of(group)
+        total, rest = np.array(self.sizes), np.array(self.sizes_of(NONE))
+        if not ((total - held.sum(axis=0) <= rest) & (rest <= total - held.max(axis=0))).all():
+            raise InputError("the summary's groups cannot have these sizes: a row is in one group of a column at most")
+
+
+def check_columns(summaries: Sequence[StratifiedSummary]) -> None:
+    """Refuse summaries with different columns: a row of one site would be in fewer groups."""
+    first = summaries[0]
+    if other := next((one for one in summaries if one.columns != first.columns), None):
+        raise InputError(
+            f"{first} is grouped by {listed(first.columns)}, {other} by {listed(other.columns)}; "
+            "summarise all sites by the same columns"
+        )
+
+
+def _order(item: tuple[Stratum, Any]) -> tuple[str, int]:
+    (group, label), _ = item
+    return group or "", -1 if label is None else label
+
+
+def _rows_by_stratum(scores: ArrayLike, labels: ArrayLike | None, groups: Groups | None) -> dict[Stratum, Floats]:
+    """Return the scores of each stratum that has rows, in ascending order of the strata."""
+    values = as_scores(scores)
+    truth = None if labels is None else as_labels(labels, rows=len(values), classes=wire.MAX_LABEL)
+    held = {None: np.arange(len(values))} if groups is None else members(groups, rows=len(values))
+    found: dict[Stratum, Floats] = {}
+    for group, mine in held.items():
+        if truth is None:
+            found[Stratum(group)] = values[mine]
+            continue
+        for label in np.unique(truth[mine]).tolist():
+            found[Stratum(group, label)] = values[mine[truth[mine] == label]]
+    return dict(sorted(found.items(), key=_order))

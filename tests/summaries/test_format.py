@@ -1,0 +1,217 @@
+"""The wire format: hostile bytes are refused, without harm and in one line. tests/vectors/wire has the single rules."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedconformal as fc
+from fedconformal.summaries import StratifiedSummary
+from scripts.vector_cases.tools import SCORES, File, assemble, counts, disassemble, floats, seal
+from tests.contracts.tools import checks, probes, refusal
+from tests.golden import make
+
+GOLDEN = sorted(path.stem for path in make.HERE.glob("*.fcs"))
+every_golden = pytest.mark.parametrize("name", GOLDEN)
+EXACT = File(fc.Summary.of_scores(SCORES, kind="exact", site="a", score=fc.LAC()))
+RANKS = File(fc.Summary.of_scores(np.arange(300) / 64, alpha=0.1, site="a"))
+EXTENDED = File(fc.Summary.of_scores([0.5], site="a").extend([0.25]))
+
+
+def golden(name: str) -> bytes:
+    return (make.HERE / f"{name}.fcs").read_bytes()
+
+
+def decode(data: bytes) -> Callable[[], fc.Summary]:
+    return lambda: fc.Summary.from_bytes(data)
+
+
+def check_decoded(summary: fc.Summary, data: bytes) -> None:
+    """Check what must hold of anything that was accepted."""
+    assert summary.to_bytes() == data
+    assert summary.n == sum(summary.sizes) > 0
+    assert len(summary.sites) in (0, len(summary.sizes))
+    assert np.isfinite(summary.points).all()
+    assert (summary.points[1:] >= summary.points[:-1]).all()
+    assert 0 <= summary.gap < summary.n
+    lower, upper = summary.bounds(probes(summary.points))
+    assert (lower <= upper).all()
+    assert (upper - lower <= summary.gap).all()
+    assert (np.diff(lower) >= 0).all()
+    assert (np.diff(upper) >= 0).all()
+    assert lower[0] == 0
+    assert lower[-1] == upper[-1] == summary.n
+    if isinstance(summary, StratifiedSummary):
+        for part in summary.parts.values():
+            if all(part.sizes):
+                check_decoded(part, part.to_bytes())
+    elif len(summary.sizes) == 1 and len(summary.points) < 10**4:
+        grown = summary.extend([0.5, -7.0])
+        assert fc.Summary.from_bytes(grown.to_bytes()).n == summary.n + 2
+
+
+@given(st.binary(max_size=200))
+@checks(200)
+def test_random_bytes_are_refused(data: bytes) -> None:
+    shared, own, words = disassemble(EXACT.having())
+    for hostile in (data, b"FCS1" + data, seal(data), seal(b"FCS1" + data), assemble(data, own, words)):
+        with pytest.raises(fc.InputError):
+            fc.Summary.from_bytes(hostile)
+    with pytest.raises(fc.InputError):
+        fc.Summary.from_bytes(assemble(shared, data, words))
+
+
+@every_golden
+def test_every_truncation_is_refused(name: str) -> None:
+    data = golden(name)
+    for length in range(len(data)):
+        for hostile in (data[:length], seal(data[: max(0, length - 4)])):
+            with pytest.raises(fc.InputError):
+                fc.Summary.from_bytes(hostile)
+
+
+@every_golden
+def test_trailing_bytes_are_refused(name: str) -> None:
+    data = golden(name)
+    for more in (b"\x00", b"\xc0", b"\n", data, bytes(8)):
+        assert "truncated or altered" in refusal(decode(data + more))
+        assert "bytes of arrays" in refusal(decode(seal(data[:-4] + more)))
+
+
+@every_golden
+def test_every_flipped_bit_is_refused(name: str) -> None:
+    data = golden(name)
+    for i in range(len(data)):
+        for bit in range(8):
+            with pytest.raises(fc.InputError):
+                fc.Summary.from_bytes(data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :])
+
+
+ODD: dict[str, list[Any]] = {
+    "sizes": [[0], [-1], [4], [6], [2**53], [2**64 - 1], [-(2**63)], [5.0], ["5"], [None], [True], [], 5],
+    "sites": [[""], ["x" * 65], ["a\nb"], ["\x00"], ["\x7f"], ["\x1b[31m"], ["\u202e"], ["a\u00a0b"], [1], [None], "a"],
+    "model": ["", "x" * 65, "a\nb", "\u2028", 1, b"m"],
+    "temperature": [0.0, -1.0, -0.0, 1, "1.5", True, math.nan, math.inf],
+    "score": [
+        ["LAC", []],
+        ["fedconformal.scores.lac", []],
+        ["__class__", []],
+        ["lac", [1]],
+        ["lac", [0.0] * 17],
+        ["lac", None],
+        ["lac"],
+        "lac",
+        {"lac": []},
+        ["aps", [0, 0]],
+        ["aps", [False, 0.0]],
+        ["aps", [False, -1]],
+        ["aps", [False, 2**63]],
+        ["aps", [False, True]],
+        ["aps", [False, [0]]],
+        ["raps", [False, 0, math.nan, 1]],
+        ["raps", [False, 0, 1e300, 1]],
+        ["raps", [False, 0, 0.001, 1.0]],
+    ],
+    "kind": ["", "Exact", "exact by class", "fedconformal", "../exact", 1, None],
+    "lengths": [[4], [5, 0], [-1], [2**30], [2**31], [5.0], [], None],
+    "numbers": [[0], [0.5], [0, 0, 0], None],
+    "columns": [["sex"], [""], "sex", None],
+    "by_class": [True, False, 1],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, odd in ODD.items() for value in odd])
+def test_odd_fields_are_refused(name: str, value: Any) -> None:
+    refusal(decode(EXACT.having(**{name: value})))
+
+
+@pytest.mark.parametrize(
+    "alpha",
+    [
+        "1e-999999999", "1e999999999", "9" * 17, "nan", "inf", "-0.1", "0", "1/10", ".1", "1e-1", " 0.1", "0.1 ", "0_1",
+        "\u0660.\u0661", "", "x", "0.1\n", "1E-5", "+0.1", "0.30000000000000004", "0.9", 0.1, 1, True,
+    ],
+)  # fmt: skip
+def test_an_odd_alpha_is_refused(alpha: Any) -> None:
+    refusal(decode(RANKS.having(parameters=[100, alpha])))
+
+
+def test_claims_cost_nothing() -> None:
+    shared, own, words = disassemble(EXACT.having())
+    much = b"\xff\xff\xff\xff"
+    for header in (b"\x81\xa5sizes\xdd" + much, b"\xdf" + much, b"\x81\xa5sizes\xdb" + much, b"\x91" * 100_000):
+        refusal(decode(assemble(shared, header, words)))
+        refusal(decode(assemble(header, own, words)))
+    refusal(decode(RANKS.having(sizes=[2**32])))
+
+
+def test_a_million_sites_cost_no_more_than_their_bytes() -> None:
+    with pytest.raises(fc.InputError, match="claims 1048576 scores and holds 5"):
+        fc.Summary.from_bytes(EXACT.having(sizes=[1] * 2**20, sites=[str(i) for i in range(2**20)]))
+
+
+def mutated(data: bytes, rng: random.Random) -> bytes:
+    """Flip, insert, delete, overwrite or splice a few times."""
+    out = bytearray(data)
+    special = [0x00, 0x01, 0x7F, 0x80, 0x90, 0xC0, 0xC4, 0xC6, 0xCB, 0xCC, 0xCF, 0xD9, 0xDD, 0xDF, 0xFF]
+    for _ in range(rng.randint(1, 4)):
+        i = rng.randrange(len(out) + 1) if rng.random() < 0.5 else rng.randrange(min(len(out), 60) + 1)
+        match rng.randrange(6):
+            case 0 if i < len(out):
+                out[i] ^= 1 << rng.randrange(8)
+            case 1:
+                out.insert(i, rng.choice(special))
+            case 2:
+                del out[i : i + rng.choice([1, 1, 2, 8])]
+            case 3 if i < len(out):
+                out[i] = rng.choice([*special, rng.randrange(256)])
+            case 4 if data:
+                start = rng.randrange(len(data))
+                out[i:i] = data[start : start + rng.choice([1, 8, 16])]
+            case 5:
+                j = rng.randrange(len(out) + 1)
+                out[i : i + 8], out[j : j + 8] = out[j : j + 8], out[i : i + 8]
+    return bytes(out)
+
+
+@every_golden
+@given(st.integers(0, 2**64 - 1))
+@checks(300)
+def test_mutated_messages_are_refused_or_sound(name: str, seed: int) -> None:
+    rng = random.Random(seed)
+    parts = list(disassemble(golden(name)))
+    which = rng.randrange(3)
+    parts[which] = mutated(parts[which], rng)
+    hostile = assemble(*parts)
+    try:
+        summary = fc.Summary.from_bytes(hostile)
+    except fc.InputError:
+        return
+    check_decoded(summary, hostile)
+
+
+@given(st.data())
+@checks(300)
+def test_altered_bounds_are_refused_or_sound(data: st.DataObject) -> None:
+    """Alter decoded fields rather than bytes, which gets deeper than flipping bits does."""
+    n = data.draw(st.integers(1, 12))
+    some_counts = st.lists(st.integers(0, n + 1), min_size=n, max_size=n).map(sorted)
+    lower, below = data.draw(some_counts), data.draw(some_counts)
+    if data.draw(st.booleans()):
+        lower[-1], below[-1] = n, min(below[-1], n - 1)
+    values = sorted(set(data.draw(st.lists(st.integers(-8, 8), min_size=n, max_size=n))))
+    m = len(values)
+    arrays = [floats(*values), counts(*lower[-m:]), counts(*below[-m:])]
+    hostile = EXTENDED.having(arrays, sizes=[n], numbers=[data.draw(st.integers(0, n))])
+    try:
+        summary = fc.Summary.from_bytes(hostile)
+    except fc.InputError:
+        return
+    check_decoded(summary, hostile)

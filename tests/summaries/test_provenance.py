@@ -1,0 +1,114 @@
+"""Provenance: every field is read back, and only summaries that agree are combined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.summaries import Provenance
+from fedconformal.summaries.batch import SummaryBatch
+from fedconformal.summaries.provenance import combine_provenances
+from tests.contracts.tools import KINDS, refusal, refused
+
+SCORES = np.linspace(0, 1, 40)
+FULL: dict[str, Any] = {
+    "classes": ("benign", "malignant"),
+    "precision": "float32",
+    "estimated": True,
+    "calibration": "june",
+    "expires": "2999-06-30",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", [None, *FULL])
+def test_every_kind_carries_every_field(kind: str, name: str | None) -> None:
+    about = FULL if name is None else {name: FULL[name]}
+    summary = fc.Summary.of_scores(SCORES, kind=kind, site="a", score=fc.LAC(), alpha=0.1, **about)
+    data = summary.to_bytes()
+    again = fc.Summary.from_bytes(data)
+    assert again.origin == summary.origin
+    assert again.to_bytes() == data
+    assert SummaryBatch.from_bytes([data] * 3)[2].origin == summary.origin
+    assert again.extend([0.5]).origin == summary.origin
+    assert fc.pool([again]).origin == summary.origin
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_by_class_too() -> None:
+    summary = fc.Summary.of_scores(SCORES, site="a", labels=[0, 1] * 20, alpha=0.1, **FULL)
+    again = fc.Summary.from_bytes(summary.to_bytes())
+    assert again.origin == summary.origin
+    assert again.to_bytes() == summary.to_bytes()
+
+
+def site(name: str, **about: Any) -> fc.Summary:
+    return fc.Summary.of_scores(SCORES, kind="exact", site=name, score=fc.LAC(), **about)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "message"),
+    [
+        ({"classes": 2}, {"classes": 3}, "site 'a' and site 'b' do not go together: classes 2 against 3"),
+        ({"classes": ("x", "y")}, {"classes": ("y", "x")}, "classes x, y against y, x"),
+        ({"classes": ("x", "y")}, {"classes": 3}, "classes x, y against 3"),
+        ({"calibration": "june"}, {"calibration": "july"}, "calibration june against july"),
+        ({"calibration": "j", "alpha": 0.1}, {"calibration": "j", "alpha": 0.2}, "alpha 0.1 against 0.2"),
+        ({"calibration": "j", "expires": "2999-01-01"}, {"calibration": "j"}, "expires 2999-01-01 against None"),
+        ({"calibration": "june"}, {"classes": 2}, "calibration june against None"),
+    ],
+)
+def test_summaries_that_differ_are_refused(mine: dict[str, Any], theirs: dict[str, Any], message: str) -> None:
+    with refused(message):
+        fc.calibrate([site("a", **mine), site("b", **theirs)])
+
+
+def test_a_number_of_classes_goes_with_as_many_names() -> None:
+    found = fc.calibrate([site("a", classes=2), site("b", classes=("x", "y"))]).certificate
+    assert found.labels == ["x", "y"]
+
+
+def test_what_differs_only_from_several_together_is_no_difference() -> None:
+    """Days of expiry are compared within one calibration only."""
+    days = [site("a", classes=2, expires="2998-01-01"), site("b", expires="2999-01-01"), site("c", classes=2)]
+    assert fc.calibrate(days).certificate.expires == "2998-01-01"
+    june = {"calibration": "june", "alpha": 0.1}
+    with refused("site 'a' and site 'b' do not go together: calibration june against None"):
+        fc.calibrate([site("a", **june), site("b", expires="2999-01-01"), site("c", **june)])
+
+
+def test_only_summaries_that_say_the_same_pool() -> None:
+    with refused("only summaries with the same provenance pool"):
+        fc.pool([site("a", classes=2), site("b")])
+
+
+def test_expired_summaries_are_refused_and_still_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = [site("a", expires="2020-01-01")]
+    with refused("the summary of site 'a' expired on 2020-01-01"):
+        fc.calibrate(sites)
+    monkeypatch.setattr("fedconformal.summaries.provenance.has_expired", lambda *_: False)
+    assert fc.verify(fc.calibrate(sites), sites) == []
+
+
+def test_an_estimate_promises_nothing() -> None:
+    assert combine_provenances([Provenance(estimated=True), Provenance()]).estimated
+    found = fc.calibrate([site("a", estimated=True, classes=2), site("b", classes=2)]).certificate
+    assert found.status == "estimated"
+    assert (found.coverage_at_least, found.coverage_at_most) == (0.0, 1.0)
+
+
+BAD: list[dict[str, Any]] = [
+    {"classes": True},
+    {"classes": "ab"},
+    {"precision": "double"},
+    {"estimated": 1},
+    {"expires": "soon"},
+]
+
+
+@pytest.mark.parametrize("about", BAD, ids=str)
+def test_bad_values_are_refused(about: dict[str, Any]) -> None:
+    assert len(refusal(lambda: site("a", **about)).splitlines()) == 1

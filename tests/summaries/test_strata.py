@@ -1,0 +1,238 @@
+"""Stratified summaries: their parts, pooling, extension, and refusals; tests/vectors/wire has the hostile bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal._base.groups import ALL, MOST_VALUES, NONE
+from fedconformal.summaries import StratifiedSummary
+from fedconformal.summaries.format import MAX_GROUPS
+from fedconformal.summaries.strata import Stratum
+from tests.contracts.test_summaries import check_bounds, check_round_trip
+from tests.contracts.tools import KINDS, certified_kinds, refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+
+RNG = np.random.default_rng(4)
+SCORES = RNG.normal(size=700)
+LABELS = RNG.choice([0, 3, 7], size=700, p=[0.8, 0.17, 0.03])
+SEX = np.where(RNG.random(700) < 0.1, "", RNG.choice(["F", "M"], 700))
+AGE = RNG.choice([40.0, 60.0, np.nan], size=700, p=[0.5, 0.3, 0.2])
+
+
+def made(
+    kind: str = "ranks", site: str | None = "a", rows: slice = slice(None), *, by_class: bool = False
+) -> StratifiedSummary:
+    more: dict[str, Any] = {"labels": LABELS[rows]} if by_class else {}
+    groups = {"sex": SEX[rows], "age": AGE[rows]}
+    summary = fc.Summary.of_scores(SCORES[rows], kind=kind, alpha=0.1, groups=groups, site=site, score=fc.LAC(), **more)
+    assert isinstance(summary, StratifiedSummary)
+    return summary
+
+
+def grouped(scores: Any, kind: str = "ranks", **about: Any) -> StratifiedSummary:
+    summary = fc.Summary.of_scores(scores, kind=kind, **about)
+    assert isinstance(summary, StratifiedSummary)
+    return summary
+
+
+MASKS = {
+    ALL: np.ones(700, dtype=bool),
+    "age=40": AGE == 40,
+    "age=60": AGE == 60,
+    "sex=F": SEX == "F",
+    "sex=M": SEX == "M",
+    NONE: (SEX == "") & np.isnan(AGE),
+}
+
+
+def by_class(kind: str = "ranks", site: str | None = "a", rows: slice = slice(None)) -> StratifiedSummary:
+    return grouped(SCORES[rows], kind, alpha=0.1, labels=LABELS[rows], site=site, score=fc.LAC())
+
+
+def test_it_warns_of_what_it_shows() -> None:
+    for what, about in {
+        "class": {"labels": [0]},
+        "group": {"groups": {"sex": ["F"]}},
+        "group and class": {"groups": {"sex": ["F"]}, "labels": [0]},
+    }.items():
+        with pytest.warns(fc.ClassCountsWarning, match=f"rows of each {what} the site has; make") as caught:
+            fc.Summary.of_scores([0.1], **about)  # type: ignore[arg-type]
+        assert len(caught) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_stratum_is_summarised_as_if_alone(kind: str) -> None:
+    grouped_by, classes, both = made(kind), by_class(kind), made(kind, by_class=True)
+    assert list(grouped_by.groups) == list(both.groups) == sorted(MASKS)
+    assert [label for _, label in classes.parts] == [0, 3, 7]
+    assert (grouped_by.columns, classes.columns, classes.sizes) == (("age", "sex"), (), (700,))
+    for summary, name in ((grouped_by, "by group"), (classes, "by class"), (both, "by class by group")):
+        assert summary.certified == KINDS[kind].certified
+        for (group, label), part in summary.parts.items():
+            mine = MASKS[group or ALL] & ((label is None) | (label == LABELS))
+            alone = fc.Summary.of_scores(SCORES[mine], kind=kind, alpha=0.1)
+            assert part.to_bytes() == alone.to_bytes()
+            assert summary.sizes_of(group, label) == alone.sizes
+        assert repr(summary) == f"<{kind} {name} summary of 700 scores from site 'a'>"
+        assert summary.lower_counts.tolist() == summary.bounds(summary.points)[0].tolist()
+        check_round_trip(summary)
+    assert grouped_by.sizes_of("sex=X") == classes.sizes_of(label=1) == (0,)
+    for group, mine in MASKS.items():
+        within = both.in_group(group)
+        assert isinstance(within, StratifiedSummary)
+        assert (within.n, both.sizes_of(group)) == (np.count_nonzero(mine), (np.count_nonzero(mine),))
+        assert grouped_by.in_group(group) is grouped_by.parts[Stratum(group)]
+    assert both.in_group("sex=X").sizes == (0,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pooling_and_extending_go_class_by_class(kind: str) -> None:
+    first, second = (by_class(kind, site, rows) for site, rows in zip("ab", HALVES, strict=True))
+    both = fc.pool([first, second])
+    assert isinstance(both, StratifiedSummary)
+    assert (both.sites, both.sizes) == (("a", "b"), (300, 400))
+    assert both.sizes_of(label=7) == (first.sizes_of(label=7)[0], second.sizes_of(label=7)[0])
+    check_round_trip(both)
+    grown = first.extend(SCORES[300:], LABELS[300:])
+    assert {key: part.n for key, part in grown.parts.items()} == {key: part.n for key, part in by_class().parts.items()}
+    check_round_trip(grown)
+    if kind == "exact":
+        assert grown.to_bytes() == by_class(kind).to_bytes()
+    with refused("labels"):
+        first.extend(SCORES[300:])
+    with refused("pooled"):
+        both.extend(SCORES, LABELS)
+
+
+def test_a_class_that_one_site_lacks_has_no_rows_there() -> None:
+    sites = [grouped([0.1, 0.2], labels=labels, site=site) for site, labels in (("a", [0, 0]), ("b", [0, 1]))]
+    both = fc.pool(sites)
+    assert isinstance(both, StratifiedSummary)
+    assert (both.sizes_of(label=0), both.sizes_of(label=1)) == ((2, 1), (0, 1))
+    check_round_trip(both)
+    check_round_trip(fc.pool([both, grouped([0.5], labels=[7], site="c")]))
+
+
+def test_labels_are_checked() -> None:
+    with refused("labels"):
+        StratifiedSummary.build(np.array([0.1]))
+    with refused("labels"):
+        fc.Summary.of_scores([0.1, 0.2], labels=[0])
+    with refused("label"):
+        fc.Summary.of_scores([0.1, 0.2], labels=[0, -1])
+
+
+@pytest.mark.parametrize("kind", certified_kinds())
+@pytest.mark.parametrize("by_class", [False, True])
+def test_it_bounds_all_scores_as_well(kind: str, by_class: bool) -> None:
+    check_bounds(made(kind, by_class=by_class), SCORES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("by_class", [False, True])
+def test_pooling_and_extending_go_group_by_group(kind: str, by_class: bool) -> None:
+    first, second = (made(kind, site, rows, by_class=by_class) for site, rows in zip("ab", HALVES, strict=True))
+    both = fc.pool([first, second])
+    assert isinstance(both, StratifiedSummary)
+    assert (both.sites, both.sizes) == (("a", "b"), (300, 400))
+    check_round_trip(both)
+    rows = slice(300, None)
+    more = first.extend(SCORES[rows], LABELS[rows] if by_class else None, groups={"age": AGE[rows], "sex": SEX[rows]})
+    assert more.sizes == (700,)
+    check_round_trip(more)
+    for group, mine in MASKS.items():
+        assert both.in_group(group).n == more.in_group(group).n == np.count_nonzero(mine)
+        if KINDS[kind].certified:
+            check_bounds(both.in_group(group), SCORES[mine])
+            check_bounds(more.in_group(group), SCORES[mine])
+
+
+HALVES = (slice(0, 300), slice(300, None))
+
+
+def test_a_group_that_comes_later_is_there_after() -> None:
+    site = grouped([0.5, 0.7], groups={"sex": ["F", "F"]})
+    more = site.extend([0.1, 0.2], groups={"sex": ["M", None]})
+    assert {group: more.in_group(group or "").n for group in more.groups} == {ALL: 4, NONE: 1, "sex=F": 2, "sex=M": 1}
+
+
+def test_the_size_follows_the_groups_that_have_rows() -> None:
+    few = grouped(SCORES[:100], "exact", groups={"sex": ["F"] * 100, "age": [None] * 100})
+    assert list(few.groups) == [ALL, "sex=F"]
+    plain = len(fc.Summary.of_scores(SCORES[:100], kind="exact").to_bytes())
+    assert len(few.to_bytes()) < 2 * plain + 100
+
+
+@pytest.mark.parametrize(
+    ("groups", "reason"),
+    [
+        ({}, "expected columns with a value a row"),
+        (["F", "M"], "expected columns with a value a row"),
+        ({"sex": ["F"]}, "sex: expected 2 values, one a row"),
+        ({"sex": [["F", "M"], ["F", "M"]]}, "sex: expected 2 values"),
+        ({"sex": [{1}, {2}]}, "sex: expected a text or a number a row"),
+        ({"": ["F", "M"]}, "a column of groups is ''"),
+        ({"a=b": ["F", "M"]}, "has a = in its name"),
+        ({"sex": ["F", "M"], " sex": ["F", "M"]}, "two columns have the same name"),
+        ({"sex": ["F", "x" * 64]}, "1 to 64 printable characters"),
+    ],
+    ids=repr,
+)
+def test_bad_groups_are_refused(groups: Any, reason: str) -> None:
+    with refused(reason):
+        fc.Summary.of_scores([0.1, 0.2], groups=groups)
+
+
+def test_very_many_values_are_refused() -> None:
+    count = MOST_VALUES + 1
+    with refused(f"age: has {count} different values, more than {MOST_VALUES}; give ranges"):
+        fc.Summary.of_scores(np.arange(count), groups={"age": np.arange(count)})
+    many = {f"c{k}": np.arange(MOST_VALUES) for k in range(1 + MAX_GROUPS // MOST_VALUES)}
+    with pytest.raises(fc.InputError, match="groups: 21 columns with 4201 groups, more than 64 or 4096"):
+        fc.Summary.of_scores(np.arange(MOST_VALUES) / 7, kind="exact", groups=many)
+    with refused("do not go with labels or groups"):
+        fc.Summary.of_scores([0.1], kind="ddsketch", groups={"sex": ["F"]}, parameters={"x": 1})
+
+
+def test_extending_needs_the_same_columns() -> None:
+    site = grouped([0.5], groups={"sex": ["F"]})
+    wrong: list[dict[str, Any] | None] = [None, {"age": [1]}, {"sex": ["F"], "age": [1]}]
+    for groups in wrong:
+        with refused("groups: expected the columns sex for every new row"):
+            site.extend([0.5], groups=groups)
+    with refused("labels: expected for a summary by class, and only there"):
+        site.extend([0.5], [0], groups={"sex": ["F"]})
+    pair = [grouped([0.5], groups={name: ["1"]}, site=site) for name, site in (("sex", "a"), ("age", "b"))]
+    with refused("site 'a' is grouped by sex, site 'b' by age"):
+        fc.pool(pair)
+
+
+def test_values_are_one_spelling() -> None:
+    site = fc.Summary.of_scores([0.1, 0.2, 0.3, 0.4, 0.5], groups={"age": np.array([1.0, 2.0, np.nan, 1.0, 2.0])})
+    texts = fc.Summary.of_scores([0.1, 0.2, 0.3, 0.4, 0.5], groups={" age ": ["1", "2 ", "", "1", "2"]})
+    objects = fc.Summary.of_scores(
+        [0.1, 0.2, 0.3, 0.4, 0.5], groups={"age": np.array([1, 2.0, None, "1", 2], dtype=object)}
+    )
+    assert site.to_bytes() == texts.to_bytes() == objects.to_bytes()
+
+
+def test_long_texts_are_kept_apart() -> None:
+    """Texts that do not fit into one number are compared as texts wherever their numbers are the same."""
+    rng = np.random.default_rng(1)
+    values = ["a" * 40, "a" * 39 + "b", "äöü€", "x", "x" * 9]
+    column = rng.choice(values, 200)
+    site = grouped(np.arange(200) / 7, "exact", groups={"c": column})
+    assert {group: part.n for (group, _), part in site.parts.items() if group != ALL} == {
+        f"c={value}": np.count_nonzero(column == value) for value in values
+    }
+
+
+def test_two_texts_with_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedconformal._base.groups._hashed", lambda texts: (np.zeros(len(texts), np.uint64), False))
+    site = grouped([0.1, 0.2, 0.3], groups={"c": ["one", "two", "one"]})
+    assert {group: part.n for (group, _), part in site.parts.items()} == {ALL: 3, "c=one": 2, "c=two": 1}
