@@ -35,11 +35,9 @@ from common import RESULTS, best, in_a_fresh_process, interleaved, memory, ratio
 from numpy.typing import NDArray
 
 from fedconformal.guarantees import PAC
-from fedconformal.monitoring.beta import log_e
-from fedconformal.monitoring.bets import MOVE, STAY, payoffs
-from fedconformal.monitoring.change import ChangeDetector
-from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.sites import log_mean, standing_out
+from fedconformal.monitoring.change import MOVE, STAY, ChangeDetector, payoffs
+from fedconformal.monitoring.combine import log_mean, standing_out
+from fedconformal.monitoring.monitor import Monitor, log_e
 
 SIZE, ALPHA, FAILURE, LEVEL = 500, 0.1, 0.025, 0.025
 EVER, EVERY = 20.0, 1000.0
@@ -180,21 +178,20 @@ def many() -> list[dict[str, Any]]:
     return found
 
 
-def a_day(states: list[bytes], missed: NDArray[np.float64]) -> Any:
-    """Read the states of all sites, add a day, write them; work out the evidence, its mean, and who stands out."""
-    watches = [Monitor.from_bytes(state).update(misses=day) for state, day in zip(states, missed, strict=True)]
-    written = [watch.to_bytes() for watch in watches]
+def a_day(states: list[Monitor], missed: NDArray[np.float64]) -> Any:
+    """Add a day to the states of all sites; work out the evidence, its mean, and who stands out."""
+    watches = [state.update(misses=day) for state, day in zip(states, missed, strict=True)]
     misses = np.array([watch.misses for watch in watches])
     evidence = log_e(misses, np.array([watch.rows for watch in watches]) - misses, ALPHA)
     named = standing_out({str(i): one for i, one in enumerate(evidence.tolist())})
-    return written, log_mean(evidence.tolist()), named
+    return watches, log_mean(evidence.tolist()), named
 
 
 def jobs() -> dict[str, Callable[[], object]]:
     """Return what is timed by itself."""
     rng = np.random.default_rng(0)
     missed, scores = (rng.random(1_000_000) < ALPHA).astype(float), rng.random(1_000_000)
-    states = [Monitor(limit=ALPHA, known=500, misses=float(m)).to_bytes() for m in rng.binomial(500, 0.09, SITES)]
+    states = [Monitor(limit=ALPHA, known=500, misses=float(m)) for m in rng.binomial(500, 0.09, SITES)]
     day = (rng.random((SITES, DAY)) < 0.09).astype(float)
     return {
         "a million outcomes, Monitor": lambda: Monitor(limit=ALPHA).update(misses=missed),

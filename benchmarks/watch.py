@@ -20,8 +20,8 @@ import numpy as np
 from common import save, table
 
 import fedconformal as fc
+from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.rows import Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 
 ROWS_A_SITE, SINGLE = 5, 200

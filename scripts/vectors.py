@@ -19,7 +19,7 @@ import msgspec
 
 import fedconformal as fc
 from fedconformal._base import registry
-from fedconformal.monitoring.period import Period, read_periods, write_periods
+from fedconformal.monitoring.messages import Period, read_periods, write_periods
 from fedconformal.privacy.signatures import sign
 from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import LossSummary

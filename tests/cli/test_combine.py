@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fedconformal.monitoring.period import write_periods
+from fedconformal.monitoring.messages import write_periods
 from tests.cli.command import Command
 from tests.monitoring.streams import messages
 

@@ -11,7 +11,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.period import read_periods
+from fedconformal.monitoring.messages import read_periods
 from tests.cli.command import Command
 
 pytestmark = pytest.mark.long

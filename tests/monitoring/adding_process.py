@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from fedconformal.monitoring.rows import Outcomes, Predicted
+from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 
 MISSED = 3

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedconformal.monitoring.period import Period, Stream, Tally
+from fedconformal.monitoring.messages import Period, Stream, Tally
 
 PREDICTOR = bytes(range(32))
 START = 20454

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from msgspec.structs import replace
 
 from fedconformal.errors import InputError
 from fedconformal.monitoring.combine import Combined, Gap, Refused, Silent, combine, to_dict
+from fedconformal.monitoring.messages import Period, Stream, Tally
 from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.period import Period, Stream, Tally
-from fedconformal.monitoring.words import chance, sentence, to_do
+from fedconformal.monitoring.text import chance, sentence, to_do
+from fedconformal.report.watch_page import combined_page
 from tests.monitoring.streams import PREDICTOR, START, messages
 
 DRIFT = [0.1] * 10 + [0.4] * 10
@@ -96,12 +98,12 @@ def test_a_chance_that_was_divided_beforehand_makes_a_sites_own_alarm_one() -> N
     whole = counted("all sites", Tally(900, 90))
     own = [at_level(0.025 / 10, counted(f"s{i}", Tally(70, 21 if i == 3 else 6))) for i in range(10)]
     assert 400 < evidence(Tally(70, 21)) < 10_000
-    found = combine([*whole, *(period for sent in own for period in sent)])
+    found = combine([*whole, *(period for sent in own for period in sent)], one_watch=True)
     assert found.all_rows.false_alarm == pytest.approx(0.05)
     assert found.all_rows.named == ("s3",)
     assert found.alarm
     within = replace(own[4][0], streams=(replace(own[4][0].streams[0], alarm=START, after=Tally(900, 60)),))
-    quiet = combine([*whole, *(period for sent in own[5:] for period in sent), within])
+    quiet = combine([*whole, *(period for sent in own[5:] for period in sent), within], one_watch=True)
     assert quiet.all_rows.now < 0
     assert quiet.since == START
 
@@ -111,7 +113,7 @@ def test_one_site_drifts() -> None:
     found = combine(np.random.default_rng(0).permutation(np.array(sent, dtype=object)).tolist())
     assert found.state == "alarm"
     assert found.all_rows.named == ("clinic-3",)
-    assert found.all_rows.lines[0].site == "clinic-3"
+    assert found.all_rows.histories[0].site == "clinic-3"
     assert found.since is not None
     assert START + 10 < found.since < START + 20
     assert sentence(found).startswith("alarm since 2026-01-1")
@@ -157,7 +159,7 @@ def test_holds_or_too_early() -> None:
 
 def test_a_watch_over_several_sites_counts_its_rows_once() -> None:
     whole = counted("all sites", Tally(1000, 60))
-    found = combine([*whole, *counted("a", Tally(400, 20)), *counted("b", Tally(500, 30))])
+    found = combine([*whole, *counted("a", Tally(400, 20)), *counted("b", Tally(500, 30))], one_watch=True)
     assert found.all_rows.sites == 2
     assert found.all_rows.pooled.known[-1] == 1000
     assert combine(whole).all_rows.sites == 1
@@ -168,7 +170,7 @@ def test_gaps_and_silence_are_named() -> None:
     found = combine([*whole[:3], *whole[5:], *counted("b", Tally(10, 1), Tally(20, 2))])
     assert found.gaps == (Gap("a", START + 3, START + 4),)
     assert found.silent == (Silent("b", START + 1),)
-    assert found.all_rows.lines[0].known[-1] in (100, 20)
+    assert found.all_rows.histories[0].known[-1] in (100, 20)
     words = " ".join(to_do(found))
     assert "a (2026-01-04 to 2026-01-05)" in words
     assert "b (since 2026-01-02)" in words
@@ -185,7 +187,7 @@ def test_another_predictor_is_refused_by_name() -> None:
 def test_two_spellings_of_a_name_are_one_site_and_who_is_left_out_is_named() -> None:
     one, two = counted("K\u00f6ln", Tally(10, 1), Tally(20, 2))
     found = combine([one, replace(two, site="Ko\u0308ln ")], refused=[Refused("b", "gave no answer")])
-    assert len(found.all_rows.lines) == 1
+    assert len(found.all_rows.histories) == 1
     assert to_dict(found)["refused"] == [{"site": "b", "reason": "gave no answer"}]
     assert any("Ask b for good messages" in step for step in to_do(found))
 
@@ -200,3 +202,36 @@ def test_what_a_site_says_of_its_scores_is_shown_as_its_word() -> None:
         "change": 9.0,
         "changed": {"alarm": "2026-01-01", "since": "2025-12-29"},
     }
+
+
+def test_the_name_of_all_sites_replaces_no_counts() -> None:
+    honest = [period for i in range(3) for period in counted(f"s{i}", Tally(400, 100))]
+    found = combine([*honest, *counted("all sites", Tally(10**6, 0))])
+    assert found.state == "alarm"
+    assert found.all_rows.pooled.known[-1] == 1200
+    assert [one.site for one in found.refused] == ["all sites"]
+
+
+def test_one_site_that_claims_many_rows_does_not_make_the_promise_hold() -> None:
+    honest = [period for i in range(3) for period in counted(f"s{i}", Tally(20, 1))]
+    found = combine([*honest, *counted("liar", Tally(10**6, 0))])
+    assert found.state == "too early"
+    assert to_do(found)[0].startswith("Without liar, which has most of the outcomes,")
+    large = [*honest, *counted("large", Tally(10**6, 0)), *counted("another", Tally(10**6, 10**4))]
+    assert combine(large).state == "holds"
+
+
+def test_many_invented_sites_take_a_moment() -> None:
+    invented = [replace(counted(f"s{i}", Tally(9, 1))[0], first=START + i, last=START + i) for i in range(8000)]
+    start = time.process_time()
+    found = combine(invented)
+    page = combined_page(found)
+    assert time.process_time() - start < 30
+    assert len(page) < 2**25
+    assert found.all_rows.pooled.known[-1] == 72_000
+
+
+def test_a_day_in_the_year_9999_is_drawn() -> None:
+    (period,) = counted("a", Tally(9, 1))
+    page = combined_page(combine([*counted("b", Tally(9, 1)), replace(period, last=2_932_896)]))
+    assert "9999-12-31" in page

@@ -9,11 +9,11 @@ import pytest
 import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.monitoring.combine import combine, to_dict
+from fedconformal.monitoring.history import histories_of
 from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.line import lines_of
-from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.store import Watch
-from fedconformal.monitoring.words import to_do
+from fedconformal.monitoring.text import to_do
 from fedconformal.report import watch_page
 from tests.monitoring.watches import START, answered, predictor, started, summaries, true
 
@@ -64,7 +64,7 @@ def test_what_comes_later_counts_on_a_day_that_was_not_sent(tmp_path: Path) -> N
         assert again == sent
         assert after.streams[0].before == sent.streams[0].after
         assert (after.first, after.streams[0].new) == (FIRST + 1, 21)
-        assert lines_of([again, after])[0].known[-1] == 41
+        assert histories_of([again, after])[0].known[-1] == 41
 
 
 def test_what_must_not_leave_is_not_fixed(tmp_path: Path) -> None:

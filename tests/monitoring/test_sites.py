@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.sites import log_mean, standing_out
+from fedconformal.monitoring.combine import log_mean, standing_out
 
 
 def test_few_sites_are_named_wrongly() -> None:

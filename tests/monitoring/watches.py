@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 import fedconformal as fc
+from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.rows import Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 from fedconformal.summaries.rows import summarize_rows
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fedconformal.monitoring.combine import Combined, Refused
-from fedconformal.monitoring.line import Line, Said
-from fedconformal.monitoring.period import Period
-from fedconformal.monitoring.together import Together
+from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused
+from fedconformal.monitoring.history import SelfReport, SiteHistory
+from fedconformal.monitoring.messages import Period
 from fedconformal.report import watch_page
 from fedconformal.report.watch_page import combined_page
 from tests.monitoring.streams import START, messages
@@ -71,11 +70,11 @@ def thousand() -> Combined:
     """Make 1,000 sites of 365 days with three groups, without a message."""
     rng, days = np.random.default_rng(1), START + np.arange(-1, 365)
 
-    def line(site: str, group: str) -> Line:
+    def line(site: str, group: str) -> SiteHistory:
         known = np.append(0, rng.poisson(20, 365)).cumsum().astype(float)
         misses = rng.binomial(np.diff(known, prepend=0).astype(int), 0.1).cumsum().astype(float)
         walk = rng.normal(-0.02, 0.3, 366).cumsum()
-        return Line(
+        return SiteHistory(
             site=site,
             group=group,
             limit=0.13,
@@ -88,11 +87,11 @@ def thousand() -> Combined:
             sizes=1.5 * known,
             log_e=walk,
             alarm=None,
-            said=Said(),
+            self_report=SelfReport(),
         )
 
     found = [
-        Together.of(group, [line(f"hospital-of-some-town-{i:04}", group) for i in range(sites)])
+        CombinedEvidence.of(group, [line(f"hospital-of-some-town-{i:04}", group) for i in range(sites)])
         for group, sites in (("", 1000), ("age=65-", 20), ("sex=F", 20), ("sex=M", 20))
     ]
     return Combined(

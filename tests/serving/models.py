@@ -9,9 +9,9 @@ from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression
 
 import fedconformal as fc
+from fedconformal.monitoring.store import Watch
 from fedconformal.serving.app import Settings, make_app
 from fedconformal.serving.onnx import OnnxModel
-from fedconformal.serving.store import Store
 from fedconformal.summaries.rows import summarize_rows
 from tests.serving.asgi import Client
 
@@ -51,11 +51,11 @@ def client(
     rule: fc.Predictor | None = None,
     *,
     model: OnnxModel | None = None,
-    store: Store | None = None,
+    watch: Watch | None = None,
     **settings: Any,
 ) -> Client:
     """A client of the app, in this process."""
-    app = make_app(rule or predictor(model), model=model, store=store, settings=Settings(**settings))
+    app = make_app(rule or predictor(model), model=model, watch=watch, settings=Settings(**settings))
     return Client(app)
 
 

@@ -1,7 +1,6 @@
 """What the server answers: the library's own sets, with names, ids and the sentence."""
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,11 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.registry import members
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.store import Watch
 from fedconformal.serving.bodies import ARROW, JSON, Rows
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
-from fedconformal.serving.store import Batch, StoreError
 from fedconformal.summaries.rows import summarize_rows
 from tests.serving.models import CLASSES, arrow, client, features, labels, predictor, write_model
 
@@ -207,56 +207,6 @@ def test_health_ready_metrics_and_the_page() -> None:
     assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
-class Kept:
-    """A store in memory."""
-
-    def __init__(self) -> None:
-        self.batches: list[Batch] = []
-        self.outcomes: list[tuple[list[str], list[int]]] = []
-
-    def record_predictions(self, batch: Batch) -> None:
-        self.batches.append(batch)
-
-    def record_outcomes(self, ids: Sequence[str], labels: Any, time: float) -> Mapping[str, int]:
-        self.outcomes.append((list(ids), labels.tolist()))
-        return {"recorded": len(ids), "unknown": 0}
-
-
-def test_predictions_and_outcomes_are_kept() -> None:
-    kept, rule, probs = Kept(), predictor(), probabilities(2)
-    asking = client(rule, store=kept)
-    sent = {"probabilities": probs.tolist(), "ids": ["p", "q"], "site": "clinic-a", "groups": {"sex": ["F", "M"]}}
-    assert asking.post("/predict", json=sent).status_code == 200
-    (batch,) = kept.batches
-    assert (batch.ids, batch.site, batch.groups) == (["p", "q"], "clinic-a", {"sex": ["F", "M"]})
-    assert np.array_equal(batch.sets, rule.predict_set(probs))
-    assert np.array_equal(batch.scores, rule.score.evaluate_all(probs.astype(np.float32)))
-    answer = asking.post("/outcomes", json={"ids": ["q", "p"], "labels": ["unsure", "benign"]})
-    assert answer.json() == {"recorded": 2, "unknown": 0}
-    assert kept.outcomes == [(["q", "p"], [2, 0])]
-
-
-class Full(Kept):
-    """A store on a full disk."""
-
-    def record_predictions(self, batch: Batch) -> None:
-        raise StoreError("the disk is full; send it again later")
-
-    def record_outcomes(self, ids: Sequence[str], labels: Any, time: float) -> Mapping[str, int]:
-        raise StoreError("the disk is full; send it again later")
-
-
-def test_what_is_not_kept_is_not_acknowledged() -> None:
-    asking = client(store=Full())
-    for reply in (
-        asking.post("/predict", json={"probabilities": probabilities(2).tolist()}),
-        asking.post("/outcomes", json={"ids": ["q"], "labels": ["unsure"]}),
-    ):
-        assert reply.status_code == 503
-        assert reply.json() == {"error": "the disk is full; send it again later"}
-    assert "fedconformal_rows_total 0" in asking.get("/metrics").text
-
-
 def test_without_a_store_outcomes_are_refused() -> None:
     answer = client().post("/outcomes", json={"ids": ["q"], "labels": ["unsure"]})
     assert answer.status_code == 404
@@ -272,12 +222,13 @@ def test_without_a_store_outcomes_are_refused() -> None:
         ({"ids": ["q"]}, "labels"),
     ],
 )
-def test_bad_outcomes_are_refused(body: dict[str, Any], reason: str) -> None:
-    kept = Kept()
-    answer = client(store=kept).post("/outcomes", json=body)
-    assert answer.status_code == 400
-    assert reason in answer.json()["error"]
-    assert kept.outcomes == []
+def test_bad_outcomes_are_refused(body: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    rule = predictor()
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
+        answer = client(rule, watch=watch).post("/outcomes", json=body)
+        assert answer.status_code == 400
+        assert reason in answer.json()["error"]
+        assert watch.status().counts["early"] == 0
 
 
 def test_many_rows_are_bit_equal(tmp_path: Path) -> None:

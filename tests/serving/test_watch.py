@@ -12,11 +12,11 @@ import pytest
 import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
-from fedconformal.monitoring.changes import calibration_scores
 from fedconformal.monitoring.combine import combine
+from fedconformal.monitoring.detectors import calibration_scores
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
-from fedconformal.monitoring.words import sentence
+from fedconformal.monitoring.text import sentence
 from tests.serving.models import CLASSES, client, features, labels, predictor
 
 
@@ -32,7 +32,7 @@ def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
     rule, rows = predictor(), features(60, seed=5)
     probs, truth = fc.softmax(2 * rows[:, :3]), labels(rows)
     with started(tmp_path / "w.db", rule) as watch:
-        asking = client(rule, store=watch)
+        asking = client(rule, watch=watch)
         ids = [f"scan-{k}" for k in range(60)]
         sent = {"probabilities": probs.tolist(), "ids": ids, "site": "a", "groups": {"sex": ["F", "M"] * 30}}
         assert asking.post("/predict", json=sent).status_code == 200
@@ -54,7 +54,7 @@ def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
         assert "fedconformal_watch_known 50" in lines
         assert f"fedconformal_watch_log_e_value {found.monitor().log_e_value:.10g}" in lines
         shown = asking.get("/").text
-        assert sentence(combine(watch.history())).partition(": b")[2] in html.unescape(shown)
+        assert sentence(combine(watch.history(), one_watch=True)).partition(": b")[2] in html.unescape(shown)
         assert "17% of all rows still wait" in shown
         assert "POST /predict" in shown
 
@@ -63,7 +63,7 @@ def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
     rule, rows = predictor(), features(300, seed=2)
     scores = rule.score.evaluate_all(fc.softmax(2 * rows[:, :3]).astype(np.float32))
     with started(tmp_path / "w.db", rule, scores=calibration_scores(scores, labels(rows))) as watch:
-        asking = client(rule, store=watch)
+        asking = client(rule, watch=watch)
         flat = np.full((200, 3), 1 / 3) + np.random.default_rng(0).normal(scale=0.02, size=(200, 3))
         flat /= flat.sum(axis=1, keepdims=True)
         for some in np.split(flat, 10):
@@ -75,17 +75,17 @@ def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
 def test_another_predictor_is_refused(tmp_path: Path) -> None:
     with started(tmp_path / "w.db", predictor()) as watch:
         with pytest.raises(InputError, match="is bound to another predictor"):
-            client(predictor(alpha=0.3), store=watch)
+            client(predictor(alpha=0.3), watch=watch)
         watch.close()
         with pytest.raises(InputError, match="is closed"):
-            client(predictor(), store=watch)
+            client(predictor(), watch=watch)
 
 
 def test_what_cannot_be_kept_is_a_503_and_may_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "SECONDS", 0.05)
     rule = predictor()
     with started(tmp_path / "w.db", rule) as watch:
-        asking = client(rule, store=watch)
+        asking = client(rule, watch=watch)
         sent = {"probabilities": probabilities(2).tolist(), "ids": ["p", "q"]}
         other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -110,7 +110,7 @@ def test_others_read_while_the_server_writes(tmp_path: Path) -> None:
                 done.append(whole.known % 3 == whole.waiting % 3 == 0)
 
     with started(tmp_path / "w.db", rule) as watch:
-        asking, reader = client(rule, store=watch), threading.Thread(target=read)
+        asking, reader = client(rule, watch=watch), threading.Thread(target=read)
         reader.start()
         for k in range(20):
             ids = [f"{k}-{i}" for i in range(3)]

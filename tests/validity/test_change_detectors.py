@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedconformal.monitoring.bets import payoffs
-from fedconformal.monitoring.change import ChangeDetector
+from fedconformal.monitoring.change import ChangeDetector, payoffs
 from tests.validity.watched import kept
 
 Floats = NDArray[np.float64]

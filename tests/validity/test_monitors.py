@@ -14,8 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.monitoring.beta import log_e, rates
-from fedconformal.monitoring.monitor import Monitor
+from fedconformal.monitoring.monitor import Monitor, log_e, lower_rate
 from tests.validity.watched import alarms, kept, last_alarm
 
 FAILURE = LEVEL = 0.025
@@ -181,7 +180,7 @@ def test_the_interval_holds_at_all_times_at_once(rate: float) -> None:
     rng, streams, level = np.random.default_rng(9), 400, 0.1
     rows = np.unique(np.geomspace(1, 5000, 60).astype(int))
     misses = np.cumsum(rng.random((streams, 5000)) < rate, axis=1)[:, rows - 1].astype(float)
-    outside = (rates(misses, rows - misses, level) > rate) | (1 - rates(rows - misses, misses, level) < rate)
+    outside = (lower_rate(misses, rows - misses, level) > rate) | (1 - lower_rate(rows - misses, misses, level) < rate)
     ever = np.asarray(outside.any(axis=1))
     assert kept(ever, level)
     assert ever.mean() > 0.01

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import interpolate, stats
 
-from fedconformal.monitoring.beta import log_e
+from fedconformal.monitoring.monitor import log_e
 
 Floats = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from fedconformal.cli.sign import Trusted, one_site, signature_of
 from fedconformal.errors import InputError
 from fedconformal.monitoring.combine import check_predictor, to_dict
 from fedconformal.monitoring.combine import combine as together
-from fedconformal.monitoring.period import Period, read_periods
-from fedconformal.monitoring.words import sentence, to_do
+from fedconformal.monitoring.messages import Period, read_periods
+from fedconformal.monitoring.text import sentence, to_do
 from fedconformal.privacy.signatures import check_periods, read_trusted
 from fedconformal.report.watch_page import combined_page
 
@@ -34,7 +34,9 @@ def combine(
         check_output(output, *files, ending=".html", force=force)
     periods = list(_read(files, None if signed is None else read_trusted(signed)))
     with tracking("combining sites") as move:
-        found = together(periods, moved=lambda done, total: move(done, total, "combining sites"))
+        found = together(
+            periods, one_watch=len(files) == 1, progress=lambda done, total: move(done, total, "combining sites")
+        )
     lines = [sentence(found), *(f"- {step}" for step in to_do(found))]
     facts: dict[str, Any] = {"sentence": lines[0], "to_do": to_do(found), **to_dict(found)}
     if output is not None:

@@ -28,14 +28,13 @@ from fedconformal.cli.rows import Columns, Unlabelled
 from fedconformal.cli.watched import read_outcomes, read_predicted
 from fedconformal.errors import InputError
 from fedconformal.federated.watching import leaving
-from fedconformal.monitoring.adding import DAY
-from fedconformal.monitoring.changes import calibration_scores
+from fedconformal.monitoring.detectors import calibration_scores
+from fedconformal.monitoring.events import DAY, NO_OUTCOMES
 from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.period import EPOCH, day_of, write_periods
-from fedconformal.monitoring.rows import NO_OUTCOMES
-from fedconformal.monitoring.status import Status
+from fedconformal.monitoring.messages import EPOCH, day_of, write_periods
+from fedconformal.monitoring.monitor import ALARM
 from fedconformal.monitoring.store import Watch
-from fedconformal.monitoring.verdict import ALARM
+from fedconformal.monitoring.text import Status
 from fedconformal.summaries import Summary
 
 monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.", no_args_is_help=True)
@@ -89,7 +88,7 @@ def start(
             "sites": found.sites,
             "groups": found.groups,
             "too_few": list(found.too_few),
-            "changes": made.changes.names(),
+            "changes": made.detectors.names(),
         }
     whom = "all rows" if site is None else f"site {site}"
     lines = [f"started {watch}: {whom}, at most {found.rate:.4g} missed; {found.basis}"]

@@ -54,8 +54,8 @@ def serve(
     if token is None and host not in HERE:
         raise InputError(f"--host {host} lets other machines ask, which needs a token; give it with --token-file")
     settings = Settings(token=token, max_body=int(max_body * MEGABYTE))
-    store = None if monitor is None else Watch.open(monitor)
-    app = make_app(rule, model=None if onnx is None else open_model(onnx, gives), settings=settings, store=store)
+    watch = None if monitor is None else Watch.open(monitor)
+    app = make_app(rule, model=None if onnx is None else open_model(onnx, gives), settings=settings, watch=watch)
     listening = _listen(host, port)
     bound = listening.getsockname()[1]
     url = f"http://{f'[{host}]' if ':' in host else host}:{bound}"
@@ -74,7 +74,7 @@ def serve(
     facts = {"url": url, "predictor": str(predictor), "model": rule.certificate.model, "token": token is not None}
     facts["monitor"] = None if monitor is None else str(monitor)
     print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.certificate.sentence(), json=json)
-    with nullcontext() if store is None else store:
+    with nullcontext() if watch is None else watch:
         uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedconformal._base.names import counted
-from fedconformal.monitoring.period import LENGTH, MAGIC, day_of, read_periods
+from fedconformal.monitoring.messages import LENGTH, MAGIC, day_of, read_periods
 from fedconformal.monitoring.store import Watch
 
 SQLITE = b"SQLite format 3\0"

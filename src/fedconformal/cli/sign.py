@@ -23,7 +23,7 @@ from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary
 
 if TYPE_CHECKING:
-    from fedconformal.monitoring.period import Period
+    from fedconformal.monitoring.messages import Period
 
 Trusted = Annotated[
     Path | None,
@@ -73,7 +73,7 @@ def _signing(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | sig
         read_document(data)
         return partial(signatures.seal, data)
     if file.suffix == ".fcw":
-        from fedconformal.monitoring.period import (
+        from fedconformal.monitoring.messages import (
             read_periods,  # which calibrate, with options from here, does not need
         )
 

@@ -18,8 +18,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.groups import columns_in
 from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sets import make_sets
-from fedconformal.monitoring.adding import DAY
-from fedconformal.monitoring.rows import Outcomes, Predicted
+from fedconformal.monitoring.events import DAY, Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 from fedconformal.tables import Predictions, Table
 from fedconformal.tables.classes import positions_of

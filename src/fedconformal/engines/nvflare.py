@@ -33,7 +33,7 @@ from fedconformal.federated.risk import AnyQuestion, LossQuestion, read_question
 from fedconformal.federated.watching import Source, Watched, WatchQuestion
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses import Loss
-from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.messages import Period
 from fedconformal.privacy.policy import Leaving, count_patients
 from fedconformal.privacy.policy_file import policy_of
 from fedconformal.scores import AnyScore

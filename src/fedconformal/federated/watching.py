@@ -22,8 +22,8 @@ from fedconformal.calibration.document import Document
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
-from fedconformal.monitoring.line import lines_of
-from fedconformal.monitoring.period import Period, day_of, read_periods, write_periods
+from fedconformal.monitoring.history import histories_of
+from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
 from fedconformal.privacy.policy import WATCH, Leaving, Policy
 
 FORMAT = "fcw1"
@@ -90,7 +90,7 @@ class WatchQuestion:
             raise InputError(f"sent {len(reply['data'])} bytes, more than {MAX_BYTES}")
         periods = read_periods(reply["data"])
         self.check(periods, site)
-        lines_of([*(one for one in earlier if name_key(one.site) == name_key(site)), *periods])
+        histories_of([*(one for one in earlier if name_key(one.site) == name_key(site)), *periods])
         return periods
 
     def check(self, periods: Iterable[Period], site: str) -> None:

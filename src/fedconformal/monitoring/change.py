@@ -1,10 +1,18 @@
-"""Has anything changed at this site? Bets against "new scores are like the calibration scores".
+"""Change detection: bets against "new scores are exchangeable with the calibration scores".
 
 Each new score gets a smoothed p-value among the calibration scores and all earlier new ones. While all are
-exchangeable, these p-values are independent and uniform, whatever the scores are, and `bets.py` bets against that.
-Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2nd edition, 2022, chapter 8.
+exchangeable, these p-values are independent and uniform, whatever the scores are (Vovk, Gammerman and Shafer,
+"Algorithmic learning in a random world", 2nd edition, 2022, chapter 8). With top-label scores no labels are needed.
 
-With top-label scores it needs no labels, so it speaks earlier; then the calibration scores are top-label scores too.
+A bet multiplies its stake by f(p), which is one on average if p is uniform. Money moves between six bets by fixed
+shares, so that a bet which is right now need not have been right before:
+
+- the e-process `C_j <- (.99 C_j + .01 mean C) f_j(p)` answers "has anything changed since the start?"; it ever reaches
+  1 / d with probability d at most;
+- the detectors `M_j <- f_j(p) (M_j + 1)` begin anew at every row and answer "did it change, and since when?"; while
+  nothing changes, the mean number of rows before their mean reaches 1 / d is at least 1 / d.
+
+Herbster and Warmuth, "Tracking the best expert", 1998, for the shares; Shin, Ramdas and Rinaldo, "E-detectors", 2024.
 """
 
 from __future__ import annotations
@@ -12,8 +20,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -22,15 +29,147 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_scores
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.monitoring.bets import Bets
-from fedconformal.monitoring.state import is_count, opened, sealed
+from fedconformal.monitoring.monitor import is_count
+
+FLOOR = 1e-6
+"""P-values below this count as this."""
+
+STAY, MOVE = 0.99, 0.01
+"""What stays with a bet at every row, and what is shared among all six."""
+
+LARGE = 2.0**600
+"""Stakes outside 1 / LARGE to LARGE are scaled by a power of two, which costs no bit. Detectors stop there."""
+
+BETS_AT_ONCE = 2**16
+"""P-values that are bet on at a time; it changes no bit."""
+
+LEAST = 1e-100
+"""What a lost bet pays, so that its logarithm exists."""
+
+
+class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """What the six bets are worth, and for each but the constant one its detector and where its run began."""
+
+    stakes: tuple[float, float, float, float, float, float] = (1 / 6,) * 6
+    doublings: int = 0
+    """All stakes are to be multiplied by two to the power of this."""
+    detectors: tuple[float, float, float, float, float] = (0.0,) * 5
+    sums: tuple[float, float, float, float, float] = (0.0,) * 5
+    """The logarithm of what a bet has won since the start."""
+    lows: tuple[float, float, float, float, float] = (0.0,) * 5
+    """The lowest of these logarithms so far, one row ago."""
+    starts: tuple[int, int, int, int, int] = (0,) * 5
+    """The number of rows after which it was lowest, for the last time: there the run of a bet begins."""
+    alarm_at: int | None = None
+    since: int | None = None
+
+    def __post_init__(self) -> None:
+        numbers = (*self.stakes, *self.detectors, *self.sums, *self.lows)
+        if not all(map(math.isfinite, numbers)) or min(self.stakes) < 0 or min(self.detectors) < 0:
+            raise ValueError("bets are not finite and positive")
+        if not 1 / LARGE <= math.fsum(self.stakes) <= LARGE or max(self.detectors) > LARGE or max(self.lows) > 0:
+            raise ValueError("bets are too large or too small")
+
+    def after(self, rows: int) -> bool:
+        """Whether this can be the state after this number of rows."""
+        places = [0 if place is None else place for place in (*self.starts, self.alarm_at, self.since)]
+        return min(places) >= 0 and max(places) <= rows and (self.alarm_at is None) == (self.since is None)
+
+    def placed(self, p_values: Floats, first: int, enough: float) -> Bets:
+        """Place all bets on one p-value after the other, the first of which is that of row `first`."""
+        bets = self
+        for start in range(0, len(p_values), BETS_AT_ONCE):
+            bets = bets._placed(p_values[start : start + BETS_AT_ONCE], first + start, enough)
+        return bets
+
+    def _placed(self, p_values: Floats, first: int, enough: float) -> Bets:
+        won = payoffs(p_values)[:, 1:]
+        rows = won.tolist()
+        stakes, doublings = _staked(self.stakes, self.doublings, rows)
+        detectors, place, highest = _detected(self.detectors, rows, enough if self.alarm_at is None else math.inf)
+        runs = [_runs(*one, first) for one in zip(won.T, self.sums, self.lows, self.starts, strict=True)]
+        alarm_at, since = self.alarm_at, self.since
+        if place is not None:
+            alarm_at, since = first + place + 1, int(runs[highest][2][place])
+        return Bets(
+            stakes,
+            doublings,
+            detectors,
+            tuple(float(sums[-1]) for sums, _, _ in runs),  # type: ignore[arg-type]
+            tuple(float(lows[-1]) for _, lows, _ in runs),  # type: ignore[arg-type]
+            tuple(int(starts[-1]) for _, _, starts in runs),  # type: ignore[arg-type]
+            alarm_at,
+            since,
+        )
+
+
+def payoffs(p: Floats) -> Floats:
+    """Return what each bet pays for each p-value; each pays one on average if p is uniform.
+
+    >>> payoffs(np.array([0.04, 0.64])).round(4)
+    array([[1.    , 1.92  , 0.08  , 2.5   , 1.8386, 2.    ],
+           [1.    , 0.72  , 1.28  , 0.625 , 0.8003, 0.8889]])
+    """
+    high = np.maximum(p, FLOOR)  # only where that makes a bet pay less
+    tail = np.where(p <= 0.1, 2, 8 / 9)
+    won = np.stack([np.ones_like(p), 2 - 2 * p, 2 * p, 0.5 * high**-0.5, 0.7 * high**-0.3, tail], axis=1)
+    paid: Floats = np.maximum(won, LEAST)
+    return paid
+
+
+Six = tuple[float, float, float, float, float, float]
+Five = tuple[float, float, float, float, float]
+
+
+def _staked(stakes: Six, doublings: int, rows: list[list[float]]) -> tuple[Six, int]:
+    """Follow the stakes of all six bets, spelled out as that is several times as fast."""
+    c, u, d, v, w, t = stakes
+    total, share, low, high = c + u + d + v + w + t, MOVE / 6, 1 / LARGE, LARGE
+    for f, g, h, i, j in rows:
+        common = share * total
+        c = STAY * c + common
+        u = (STAY * u + common) * f
+        d = (STAY * d + common) * g
+        v = (STAY * v + common) * h
+        w = (STAY * w + common) * i
+        t = (STAY * t + common) * j
+        total = c + u + d + v + w + t
+        if not low < total < high:
+            power = math.frexp(total)[1]
+            c, u, d, v, w, t = (math.ldexp(stake, -power) for stake in (c, u, d, v, w, t))
+            total = math.ldexp(total, -power)
+            doublings += power
+    return (c, u, d, v, w, t), doublings
+
+
+def _detected(detectors: Five, rows: list[list[float]], enough: float) -> tuple[Five, int | None, int]:
+    """Follow the detectors; and say in which row their mean first was enough, and which was the highest there."""
+    u, d, v, w, t = detectors
+    place, highest, look = None, 0, min(5 * enough * (1 - 1e-9), LARGE)
+    for row, (f, g, h, i, j) in enumerate(rows):
+        u = f * (u + 1)
+        d = g * (d + 1)
+        v = h * (v + 1)
+        w = i * (w + 1)
+        t = j * (t + 1)
+        if u + d + v + w + t >= look:
+            now = [u, d, v, w, t]
+            if place is None and (u + d + v + w + t) / 5 >= enough:
+                place, highest, look = row, now.index(max(now)), LARGE
+            u, d, v, w, t = (min(one, LARGE) for one in now)
+    return (u, d, v, w, t), place, highest
+
+
+def _runs(won: Floats, total: float, low: float, start: int, first: int) -> tuple[Floats, Floats, Integers]:
+    """Follow what one bet has won since the start, the lowest of it before each row, and where that was."""
+    sums = np.cumsum(np.append(total, np.log(won)))
+    lows = np.minimum.accumulate(np.append(low, sums[:-1]))[1:]
+    begun = np.where(sums[:-1] <= lows, first + np.arange(len(won)), start)
+    return sums[1:], lows, np.maximum.accumulate(begun)
+
 
 BLOCK = 32
 """New scores that are ranked among themselves at first: all pairs of them are compared."""
-
-MAGIC = b"FCD1"
-
-State = tuple[Annotated[int, msgspec.Meta(ge=0)], float, Annotated[int, msgspec.Meta(ge=0)], Bets, bytes]
 
 
 def _compared(old: Floats, new: Floats) -> tuple[Integers, Integers]:
@@ -61,9 +200,6 @@ def _larger_before(rank: Integers) -> Integers:
         width *= 2
         runs = np.sort(runs.reshape(-1, width), axis=1, kind="stable")  # which merges two runs
     return found[rank]
-
-
-C = TypeVar("C", bound="ChangeDetector")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,23 +281,7 @@ class ChangeDetector:
         """The number of rows before the run of the bet that wins most now: where a change began, if there is one."""
         return self.bets.starts[max(range(len(self.bets.starts)), key=lambda bet: self.bets.detectors[bet])]
 
-    def to_bytes(self) -> bytes:
-        """Write the state, eight bytes a score; to go on from it gives the same bits."""
-        return sealed(MAGIC, (self.random_state, self.every, self.rows, self.bets, self.scores.astype("<f8").tobytes()))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a state, which may be hostile."""
-        return opened(MAGIC, data, partial(_rebuilt, cls), "a change detector")
-
     def __repr__(self) -> str:
         if self.alarm_at is None:
             return f"<no change in {self.rows} rows>"
         return f"<alarm at row {self.alarm_at}: changed since row {self.since}>"
-
-
-def _rebuilt(cls: type[C], content: bytes) -> C:
-    seed, every, rows, bets, scores = msgspec.msgpack.decode(content, type=State)
-    if len(scores) % 8:
-        raise InputError(f"the scores have {len(scores)} bytes, not a multiple of 8")
-    return cls(np.frombuffer(scores, dtype="<f8").astype(np.float64), seed, every, rows, bets)

@@ -1,56 +1,150 @@
-"""Is the promise still kept? A watch over misses that may be read at any time, with a stated chance of a false alarm.
+"""The e-process of a watch: evidence that rows are missed more often than a limit, valid at any stopping time.
 
-Each row is covered or missed. If sets miss at most `limit` of independent rows, the e-value of `beta.py` ever reaches
-1 / false_alarm with probability false_alarm at most (Ville, 1939). It may be read after every row, and watching may
-stop or go on as anybody likes. A calibration itself may be unlucky: `Monitor.of` watches a_b, which this calibration
-exceeds with probability `failure` at most, so that false alarms ever have probability false_alarm + failure at most.
-Watching alpha itself raises several times as many.
+If independent rows are missed with probability `limit` at most, the e-value ever reaches 1 / false_alarm with
+probability false_alarm at most (Ville, 1939). It may be read after every row, and watching may stop or go on at will.
 
-Rows whose outcome is not known yet count as covered. So nothing is claimed too early, also if labels of missed rows
-come sooner than those of others: E with some misses still unknown is never above E with all of them known.
+The e-value is a mixture of bets on miss rates p > a, with p distributed as Beta(1/2, 1/2) truncated to (a, 1). After S
+misses and F hits
+
+    E = B(S + 1/2, F + 1/2) I_{1-a}(F + 1/2, S + 1/2) / (2 acos(sqrt a) a^S (1 - a)^F).
+
+Robbins, "Statistical methods related to the law of the iterated logarithm", 1970; Howard, Ramdas, McAuliffe and Sekhon,
+"Time-uniform, nonparametric, nonasymptotic confidence sequences", 2021.
+
+Rows without an outcome count as covered: E with some misses still unknown is never above E with all of them known.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import special
 
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.monitoring.beta import at_most, log_e, rates
-from fedconformal.monitoring.state import MOST_ROWS, is_count, opened, sealed
 
 if TYPE_CHECKING:
     from fedconformal.calibration.document import Document
     from fedconformal.summaries import Summary
 
-MAGIC = b"FCW1"
-
+MOST_ROWS = 2**50
+"""Counts up to this are exact in floats."""
 LEAST = 1e-9
-"""Limits and false alarms nearer to 0 or 1 are refused: E is shown to be exact up to here."""
+"""Limits and false alarms nearer to 0 or 1 are refused."""
+UNDERFLOW = 1e-290
+"""Incomplete beta functions below this have lost digits."""
+TINY, BELOW_ONE, STEPS = 1e-150, 1 - 2.0**-53, 100
+"""Bounds of rates in logarithms, and the maximum number of Newton's steps."""
 
-Rows = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
+ALARM, HOLDS, EARLY, NO_LIMIT = "alarm", "holds", "too early", "no limit"
+
+
+def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
+    """Return ln E after these misses and hits, against a miss rate of at most `limit`.
+
+    Where E exceeds one, the error is below 3e-9 up to a million rows and grows in proportion to the rows.
+
+    >>> np.exp(log_e([0, 1, 4], [1, 1, 4], 0.1)).round(9)
+    array([ 0.42212036,  1.65575928, 20.44154175])
+    >>> float(log_e(5, 5000, 0.3).round(3))
+    -8.776
+    """
+    s, f = np.asarray(misses, dtype=np.float64), np.asarray(hits, dtype=np.float64)
+    inside = special.betainc(f + 0.5, s + 0.5, 1 - limit)
+    # E is small where the incomplete beta function underflows; the integrand falls exponentially from the limit on.
+    steepness = 2 * np.maximum(f * limit - s * (1 - limit), 0.5) / math.sqrt(limit * (1 - limit))
+    small = -np.log(_angle(limit) * steepness)
+    exact = _untruncated(s, f, limit) + np.log(np.maximum(inside, UNDERFLOW))
+    found: Floats = np.where(inside > UNDERFLOW, exact, small)
+    return found
+
+
+def _untruncated(s: Floats, f: Floats, limit: float) -> Floats:
+    """Return ln E of the mixture over all rates, an upper bound of ln E that takes no incomplete beta function."""
+    powers = s * math.log(limit) + f * math.log1p(-limit)
+    found: Floats = special.betaln(s + 0.5, f + 0.5) - math.log(2 * _angle(limit)) - powers
+    return found
+
+
+def _angle(limit: float) -> float:
+    """Return acos(sqrt(limit)), to the last digit for limits near one."""
+    return math.atan2(math.sqrt(1 - limit), math.sqrt(limit))
+
+
+def lower_rate(misses: ArrayLike, hits: ArrayLike, level: float) -> Floats:
+    """Return the lower end of a confidence sequence for the miss rate, valid at all times at once but with `level`.
+
+    It is the smallest p with ln B(S + 1/2, F + 1/2) - ln pi - S ln p - F ln(1 - p) < ln(1 / level), rounded down.
+
+    >>> lower_rate([0, 10, 100], [100, 90, 900], 0.05).round(4)
+    array([0.    , 0.0291, 0.0689])
+    """
+    s, f = np.broadcast_arrays(np.asarray(misses, dtype=np.float64), np.asarray(hits, dtype=np.float64))
+    rate = np.divide(s, s + f, out=np.zeros(s.shape), where=s + f > 0)
+    least = special.betaln(s + 0.5, f + 0.5) - math.log(math.pi) + math.log(level)
+    excess = special.xlogy(s, rate) + special.xlog1py(f, -np.minimum(rate, BELOW_ONE)) - least
+    log_p = np.log(np.maximum(rate, TINY)) - np.minimum(excess / np.maximum(s, TINY), -math.log(TINY)) - 1
+    for _ in range(STEPS):  # Newton's steps from below stay below, as the logarithm is convex in ln p
+        p = np.minimum(np.exp(log_p), BELOW_ONE)
+        lacking = np.maximum(least - s * log_p - special.xlog1py(f, -p), 0)
+        step = lacking * (1 - p) / np.maximum(s - (s + f) * p, TINY)
+        if not (log_p + step > log_p).any():
+            break
+        log_p = np.minimum(log_p + step, 0.0)
+    return np.where(s > 0, np.minimum(np.exp(log_p), rate), 0.0)
+
+
+def verdict_of(limit: float | None, *, alarm: bool, known: float, upper: Callable[[], float]) -> str:
+    """Judge a stream by its limit, whether it raised the alarm, its outcomes, and the upper end of the miss rate.
+
+    - *alarm*: the evidence was once at least 1 / false_alarm. It stays, whatever comes later.
+    - *holds*: the confidence sequence ends below the limit; rows that wait count as missed for that end.
+    - *too early*: neither.
+    - *no limit*: rows are counted, and nothing is claimed.
+
+    >>> [verdict_of(0.1, alarm=False, known=rows, upper=lambda: 2 / rows**0.5) for rows in (50, 500)]
+    ['too early', 'holds']
+    """
+    if limit is None:
+        return NO_LIMIT
+    if alarm:
+        return ALARM
+    return HOLDS if known and upper() < limit else EARLY
 
 
 @dataclass(frozen=True, kw_only=True)
 class Monitor:
-    """Counts of misses and hits, and what they say of a limit on the miss rate; `update` returns the next state.
+    """Counts of misses and hits, and the evidence against a limit on the miss rate.
 
-    Attributes:
-        limit: how often rows may be missed while the promise holds.
-        false_alarm: how often an alarm is ever raised while rows are missed at most that often.
-        failure: how often a calibration is so unlucky that the limit does not hold; it adds to false alarms.
-        known: rows with a known outcome.
-        misses: how many of them are missed; or their losses, each divided by the bound, added up.
-        waiting: rows whose outcome is not known yet.
-        alarm_at: the number of known rows at which the alarm was raised; None if it was not.
+    A calibration itself may be unlucky: `Monitor.of` watches a limit that this calibration exceeds with probability
+    `failure` at most, so false alarms ever have probability false_alarm + failure at most. `update` returns the next
+    state.
 
+    Parameters
+    ----------
+    limit
+        Miss rate that the promise allows.
+    false_alarm
+        Probability of ever raising an alarm while rows are missed at most that often.
+    failure
+        Probability that the limit does not hold for this calibration; it adds to false alarms.
+    known
+        Rows with a known outcome.
+    misses
+        Misses among them, or the sum of their losses, each divided by the bound of the loss.
+    waiting
+        Rows whose outcome is not known yet.
+    alarm_at
+        Number of known rows at which the alarm was raised; None without an alarm.
+
+    Examples:
+    --------
     >>> watch = Monitor(limit=0.1, false_alarm=0.05).update(misses=[0, 1, 0, 0, 1, 1, 0, 1])
     >>> round(watch.e_value, 8), watch.alarm, watch.alarm_at, watch.rows
     (20.44154175, True, 8, 8)
@@ -61,10 +155,10 @@ class Monitor:
     limit: float
     false_alarm: float = 0.025
     failure: float = 0.0
-    known: Rows = 0
+    known: int = 0
     misses: float = 0.0
-    waiting: Rows = 0
-    alarm_at: Rows | None = None
+    waiting: int = 0
+    alarm_at: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("limit", "false_alarm"):
@@ -94,10 +188,10 @@ class Monitor:
         site: str | None = None,
         summary: Summary | None = None,
     ) -> Self:
-        """Watch what a predictor promises to the mixture of its sites; rows must come from them in that mixture.
+        """Watch the promise of a predictor; rows must come from its sites in the promised mixture.
 
-        The limit is alpha, and what an unlucky calibration explains but with probability `failure`. With `site`, rows
-        come from that site alone; where it is not promised coverage by itself, its limit is from its own `summary`.
+        The limit is alpha, plus an allowance for an unlucky calibration, exceeded with probability `failure`. With
+        `site`, rows come from that site alone; a site without a promise of its own has a limit from its `summary`.
         """
         from fedconformal.monitoring.limits import limits_of
 
@@ -112,10 +206,9 @@ class Monitor:
     def update(self, *, misses: ArrayLike = (), waiting: ArrayLike = 0) -> Self:
         """Add rows whose outcomes are new: 1 if missed, 0 if covered, or a loss between 0 and 1.
 
-        `waiting` is how many rows have no outcome yet, now, and not how many more; a row waits until its outcome comes,
-        however late. Give outcomes in the order in which the rows came: if those of missed rows came first, the first
-        few would look bad. Or give them in the order in which they came themselves, and in `waiting` a list: how many
-        rows had none after each of them. Then an alarm is as rare as stated, whatever decides when an outcome comes.
+        `waiting` is the number of rows without an outcome now, not the increase. Give outcomes in the order in which
+        the rows came; or in the order in which they came themselves, with `waiting` as a list: the number of rows
+        without an outcome after each. Then the false alarm rate holds, whatever decides when an outcome comes.
 
         >>> watch = Monitor(limit=0.1, false_alarm=0.05, waiting=8)
         >>> watch.update(misses=[1, 1, 1, 1, 0, 0, 0, 0], waiting=range(7, -1, -1)).alarm_at  # not at row 2
@@ -142,17 +235,14 @@ class Monitor:
         return replace(self, known=rows, misses=total, waiting=last, alarm_at=alarm_at)
 
     def first_alarm(self, missed: Floats, known: NDArray[Any], waiting: Any) -> int | None:
-        """Find where E is first at least 1 / false_alarm, from the counts at each place; E is worked out only there.
+        """Return the first place at which E is at least 1 / false_alarm, from the counts at each place.
 
-        While misses are at most the limit's share E is at most one: no rate above the limit fits better than the limit.
-        Elsewhere the whole mixture, not truncated, bounds it from above, and takes no series.
+        E is at most one while misses are at most the limit's share. Elsewhere the untruncated mixture bounds it.
         """
         enough = -math.log(self.false_alarm)
         hits = known - missed + waiting
         place = np.flatnonzero(missed > self.limit * (missed + hits))
-        if not len(place):
-            return None
-        place = place[at_most(missed[place], hits[place], self.limit) >= enough]
+        place = place[_untruncated(missed[place], hits[place], self.limit) >= enough]
         start, step = 0, 64
         while start < len(place):  # mostly the first candidate is it
             some = place[start : start + step]
@@ -174,7 +264,7 @@ class Monitor:
 
     @property
     def e_value(self) -> float:
-        """The same, as a number: what a stake of one has become by betting against the promise."""
+        """The e-value: the wealth of a bettor against the promise who began with one."""
         return math.exp(min(self.log_e_value, 700.0))
 
     @property
@@ -184,22 +274,19 @@ class Monitor:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Bound the miss rate from below and above, at all times at once, but with probability `false_alarm`.
+        """Confidence sequence for the miss rate: valid at all times at once, but with probability `false_alarm`.
 
         Rows that wait count as covered for the lower end and as missed for the upper one.
         """
         hits = self.known - self.misses
-        low, high = rates([self.misses, hits], [hits + self.waiting, self.misses + self.waiting], self.false_alarm)
+        counts = [self.misses, hits], [hits + self.waiting, self.misses + self.waiting]
+        low, high = lower_rate(*counts, self.false_alarm)
         return float(low), 1 - float(high)
 
-    def to_bytes(self) -> bytes:
-        """Write the state; to go on from it gives the same bits."""
-        return sealed(MAGIC, self)
 
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Read a state, which may be hostile."""
-        return opened(MAGIC, data, lambda content: msgspec.msgpack.decode(content, type=cls), "a monitor")
+def is_count(number: Any) -> bool:
+    """Whether this is a number of rows."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= int(number) <= MOST_ROWS
 
 
 def _outcomes(misses: ArrayLike) -> Floats:

@@ -1,7 +1,8 @@
-"""The file of a watch: one SQLite database, its tables, and what is said when it cannot be used.
+"""The database of a watch: one SQLite file, its tables and transactions, and errors in one line.
 
-A write-ahead log with full synchronisation: what a transaction has committed survives a kill and a power cut, and what
-it has not leaves no trace. Deleted rows are overwritten. The file is readable by its owner only.
+A write-ahead log with full synchronisation: a committed transaction survives a kill and a power cut, and any other
+leaves no trace. Deleted rows are overwritten. The file is readable by its owner only. A file from elsewhere may be
+hostile: before use its schema is compared with the expected one, and its pages and types are checked.
 """
 
 from __future__ import annotations
@@ -9,60 +10,72 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError, StoreError
 
 APPLICATION = 0x46435721
-"""Which SQLite file this is, next to all others."""
-VERSION = 1
+"""The application id in the header of the file."""
 SECONDS = 5.0
 """How long to wait while another process writes."""
 AT_ONCE = 50_000
 """Values in one statement."""
+LONGEST = 2**28
+"""Bytes of one value, at most."""
+CHECK_SECONDS, STEPS = 60.0, 100_000
+"""How long the check of a file may take, and steps of the database engine between looks at the clock."""
 
 TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE counts (what TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE counts (what TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE streams (
     number INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, rate REAL, false_alarm REAL NOT NULL,
     failure REAL NOT NULL, known INTEGER NOT NULL, misses REAL NOT NULL, waiting INTEGER NOT NULL,
-    sizes REAL NOT NULL, alarm_at INTEGER, alarm_day INTEGER, UNIQUE (kind, name));
+    sizes REAL NOT NULL, alarm_at INTEGER, alarm_day INTEGER, UNIQUE (kind, name)) STRICT;
 CREATE TABLE tallies (
     stream INTEGER, day INTEGER, known INTEGER NOT NULL, misses REAL NOT NULL, waiting INTEGER NOT NULL,
-    sizes REAL NOT NULL, PRIMARY KEY (stream, day)) WITHOUT ROWID;
-CREATE TABLE cells (number INTEGER PRIMARY KEY, streams TEXT NOT NULL UNIQUE);
+    sizes REAL NOT NULL, PRIMARY KEY (stream, day)) STRICT, WITHOUT ROWID;
+CREATE TABLE stream_keys (number INTEGER PRIMARY KEY, streams TEXT NOT NULL UNIQUE) STRICT;
 CREATE TABLE rows (
-    id TEXT PRIMARY KEY, time REAL NOT NULL, cell INTEGER NOT NULL, held BLOB, outcome REAL) WITHOUT ROWID;
-CREATE TABLE early (id TEXT PRIMARY KEY, time REAL NOT NULL, outcome REAL NOT NULL) WITHOUT ROWID;
+    id TEXT PRIMARY KEY, time REAL NOT NULL, stream_key INTEGER NOT NULL, held BLOB, outcome REAL)
+    STRICT, WITHOUT ROWID;
+CREATE TABLE early (id TEXT PRIMARY KEY, time REAL NOT NULL, outcome REAL NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE detectors (
     name TEXT PRIMARY KEY, seed INTEGER NOT NULL, rows INTEGER NOT NULL, bets BLOB NOT NULL, alarm_day INTEGER,
-    since_day INTEGER) WITHOUT ROWID;
-CREATE TABLE scores (detector TEXT, first INTEGER, day INTEGER, scores BLOB NOT NULL, PRIMARY KEY (detector, first))
-    WITHOUT ROWID;
-CREATE TABLE evidence (detector TEXT, day INTEGER, log_e REAL NOT NULL, PRIMARY KEY (detector, day)) WITHOUT ROWID;
+    since_day INTEGER) STRICT, WITHOUT ROWID;
+CREATE TABLE scores (
+    detector TEXT, first INTEGER, day INTEGER NOT NULL, scores BLOB NOT NULL, PRIMARY KEY (detector, first))
+    STRICT, WITHOUT ROWID;
+CREATE TABLE evidence (detector TEXT, day INTEGER, log_e REAL NOT NULL, PRIMARY KEY (detector, day))
+    STRICT, WITHOUT ROWID;
 """
 
 NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL)"
 
+DAMAGED = "is damaged; go on with a copy of it, and keep this one"
 WORDS = {
     "SQLITE_BUSY": "is in use by another process; try again later",
     "SQLITE_LOCKED": "is in use by another process; try again later",
     "SQLITE_FULL": "cannot be written, as the disk is full; make room and try again",
     "SQLITE_NOTADB": "is not the file of a watch; monitor start makes one",
-    "SQLITE_CORRUPT": "is damaged; go on with a copy of it, and keep this one",
+    "SQLITE_CORRUPT": DAMAGED,
+    "SQLITE_TOOBIG": DAMAGED,
+    "SQLITE_INTERRUPT": DAMAGED,
     "SQLITE_READONLY": "cannot be written; change the rights of the file and its folder",
     "SQLITE_CANTOPEN": "cannot be opened; look at its folder and its rights",
 }
 
 
 @contextmanager
-def saying(path: Path) -> Iterator[None]:
-    """Say in one line what is wrong with the file; nothing of the transaction has happened then.
+def store_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the database into one line; the transaction has no effect then.
 
     A server passes this on to its clients, so it has the name of the file and not the folder.
     """
@@ -72,6 +85,10 @@ def saying(path: Path) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", "")
         known = next((words for start, words in WORDS.items() if name.startswith(start)), None)
         raise StoreError(f"{path.name}: {known or f'cannot be used ({shown(str(error))})'}") from None
+    except InputError:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError, msgspec.MsgspecError) as error:  # values of the file
+        raise StoreError(f"{path.name}: {DAMAGED}") from error
 
 
 def create(
@@ -88,17 +105,16 @@ def create(
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}); choose another folder", where=path) from None
     try:
-        with saying(path):
+        with store_errors(path):
             connection = _connected(path)
             with transaction(connection):
                 for statement in TABLES.split(";"):
-                    connection.execute(statement)
+                    connection.execute(statement.strip())
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
                 rows = [(number, *row) for number, row in enumerate(streams)]
                 connection.executemany(NEW_STREAM, rows)
                 fill(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
     except BaseException:
         for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
             name.unlink(missing_ok=True)
@@ -110,7 +126,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the file of a watch; any other file is refused."""
     if not path.is_file():
         raise InputError("there is no such file; monitor start makes one", where=path)
-    with saying(path):
+    with store_errors(path):
         return _connected(path, check=True)
 
 
@@ -118,12 +134,13 @@ def _connected(path: Path, *, check: bool = False) -> sqlite3.Connection:
     address = f"{path.resolve().as_uri()}?mode=rw"
     connection = sqlite3.connect(address, uri=True, timeout=SECONDS, isolation_level=None, check_same_thread=False)
     try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        connection.execute("PRAGMA trusted_schema = OFF")
         if check:
             _check(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")
     except BaseException:
         connection.close()
         raise
@@ -131,12 +148,25 @@ def _connected(path: Path, *, check: bool = False) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file with another schema, and one with damaged pages or values of another type."""
+    end = time.monotonic() + CHECK_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
     (kind,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if kind != APPLICATION:
+    if kind != APPLICATION or _schema(connection) != _expected_schema():
         raise InputError("is not the file of a watch; monitor start makes one", where=path)
-    if version > VERSION:
-        raise InputError(f"is of version {version}, this release knows {VERSION}; use a newer fedconformal", where=path)
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise StoreError(f"{path.name}: {DAMAGED}")
+    connection.set_progress_handler(None, 0)
+
+
+def _schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
+    return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name LIMIT 99").fetchall()
+
+
+def _expected_schema() -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(TABLES)
+        return _schema(connection)
 
 
 @contextmanager

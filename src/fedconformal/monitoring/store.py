@@ -19,22 +19,34 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.names import as_name, shown
+from fedconformal._base.arrays import Floats
+from fedconformal._base.names import as_name, name_key, shown
 from fedconformal.calibration.document import Document, read_document
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.certificates.text import class_called
 from fedconformal.errors import InputError
-from fedconformal.monitoring import reporting, schema
-from fedconformal.monitoring.adding import DAY, THERE, Happening, Progress, insert, settle, unseen
-from fedconformal.monitoring.changes import LABELLED, Changes
+from fedconformal.monitoring import messages, schema
+from fedconformal.monitoring.detectors import LABELLED, Detectors
+from fedconformal.monitoring.events import (
+    DAY,
+    NO_OUTCOMES,
+    THERE,
+    EventBatch,
+    Kind,
+    Outcomes,
+    Predicted,
+    Progress,
+    check_ids,
+    insert,
+    packed,
+    settle,
+    unseen,
+)
 from fedconformal.monitoring.limits import Limits
-from fedconformal.monitoring.period import Period, day_of
-from fedconformal.monitoring.places import ALL_STREAMS, Places
-from fedconformal.monitoring.reporting import Span
-from fedconformal.monitoring.rows import NO_OUTCOMES, Batch, Kind, Outcomes, Predicted, check_ids, packed
-from fedconformal.monitoring.status import Status, status
-from fedconformal.monitoring.streams import CLASS, GROUP, SITE, WHOLE, State
+from fedconformal.monitoring.messages import ALL_SITES, Period, Span, day_of
+from fedconformal.monitoring.streams import ALL_STREAMS, CLASS, GROUP, SITE, WHOLE, StreamIndex, StreamState
+from fedconformal.monitoring.text import Status, status
+from fedconformal.summaries.format import MAX_CLASSES
 
 COUNTED = ("rows", "counted", "repeated", "conflicting", "early", "late", "unscored", "purged", "purged_waiting")
 """What is counted over all calls."""
@@ -80,18 +92,17 @@ class Watch:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._connection = path, connection
-        with schema.saying(path):
+        self._history: tuple[tuple[int, int], list[Period]] | None = None
+        with schema.store_errors(path):
             meta = dict(connection.execute("SELECT key, value FROM meta"))
-        try:
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
             self.predictor = read_document(meta["predictor"])
-        except (msgspec.DecodeError, KeyError, InputError) as error:
-            raise InputError(f"is damaged: {shown(str(error))}", where=path) from None
-        self.changes = Changes(connection, self.settings.each)
-        self._places = Places(connection, self.settings.site, self.settings.false_alarm)
-        self._history: tuple[tuple[int, int], list[Period]] | None = None
-        labels = self.predictor.certificate.labels
-        self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
+            self.detectors = Detectors(connection, self.settings.each)
+            self._index = StreamIndex(connection, self.settings.site, self.settings.false_alarm)
+            labels = self.predictor.certificate.labels
+            self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
+            if not 0 <= self.width <= MAX_CLASSES:
+                raise ValueError("a number of classes that no predictor has")
         """How many classes there are; 0 if that is not known yet, or if there are none."""
 
     @classmethod
@@ -111,6 +122,8 @@ class Watch:
         `false_alarm` equally, so that any of them is raised by chance with that probability at most.
         """
         about, data = predictor.certificate, predictor.to_bytes()
+        if site is not None and name_key(site) == ALL_SITES:
+            raise InputError(f"{ALL_SITES} is the name of a watch over several sites; name the site otherwise")
         if not 0 < false_alarm < 1:
             raise InputError(f"false_alarm is {shown(false_alarm)}, expected a number between 0 and 1")
         classes = {class_called(label, about.labels): rate for label, rate in limits.classes.items()}
@@ -132,7 +145,7 @@ class Watch:
             part = about.sites if kind == SITE else len(rates)
             streams += [(kind, name, rate, settings.each / part, limits.failure / part) for name, rate in rates.items()]
         meta = {"settings": msgspec.json.encode(settings), "predictor": data}
-        connection = schema.create(Path(path), meta, streams, lambda made: Changes(made).begin(scores or {}))
+        connection = schema.create(Path(path), meta, streams, lambda made: Detectors(made).begin(scores or {}))
         return cls(Path(path), connection)
 
     @classmethod
@@ -144,39 +157,25 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with schema.saying(self.path):
+        with schema.store_errors(self.path):
             self._connection.close()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Do all of it or nothing, and what is not committed is forgotten in memory too."""
         try:
-            with schema.saying(self.path), schema.transaction(self._connection):
+            with schema.store_errors(self.path), schema.transaction(self._connection):
                 yield
         except BaseException:
-            self._places.forget()
-            self.changes.forget()
+            self._index.forget()
+            self.detectors.forget()
             raise
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """See one state, whatever others write meanwhile."""
-        with schema.saying(self.path), schema.transaction(self._connection, write=False):
+        with schema.store_errors(self.path), schema.transaction(self._connection, write=False):
             yield
-
-    def record_predictions(self, batch: Batch) -> None:
-        """Keep rows that a server has answered."""
-        sites = None if batch.site is None else [batch.site] * len(batch.ids)
-        times = np.full(len(batch.ids), batch.time)
-        held = Predicted(
-            ids=batch.ids, times=times, sets=batch.sets, scores=batch.scores, sites=sites, groups=batch.groups
-        )
-        self.add(held)
-
-    def record_outcomes(self, ids: Sequence[str], labels: Integers, time: float) -> Mapping[str, int]:
-        """Count the true labels of rows; say how many count, came again, are in conflict, or are of rows to come."""
-        counts = self.add(None, Outcomes(ids=ids, times=np.full(len(ids), time), values=labels.astype(np.float64)))
-        return {what: counts[what] for what in ("counted", "repeated", "conflicting", "early")}
 
     def add(
         self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES, *, progress: Progress = unseen
@@ -186,29 +185,29 @@ class Watch:
         with self._writing():
             if self._meta("closed") is not None:
                 raise InputError(f"{self.path.name}: the watch is closed, and takes no more; it still answers status")
-            cells = np.empty(0, dtype=np.int64)
+            keys = np.empty(0, dtype=np.int64)
             if rows is not None:
                 self._check(rows)
-                cells = self._places.cells(rows)
-                held = packed(rows, scored=LABELLED in self.changes.names())
-                insert(self._connection, rows, cells, held, progress)
+                keys = self._index.stream_keys(len(rows.ids), rows.sites or (), rows.groups)
+                held = packed(rows, scored=LABELLED in self.detectors.names())
+                insert(self._connection, rows, keys, held, progress)
             self._check_values(outcomes.values)
             found, counts = settle(self._connection, rows, outcomes, progress)
             last = int(self._meta("last_day") or 0)
             counts["late"] = sum(time // DAY < last for time in found.times)
-            if len(cells) + len(found.ids):
-                now = Happening.of(rows, cells, found, last)
-                counts["unscored"] = now.happen(
+            if len(keys) + len(found.ids):
+                batch = EventBatch.of(rows, keys, found, last)
+                counts["unscored"] = batch.apply(
                     self._connection,
-                    self._places,
-                    self.changes,
+                    self._index,
+                    self.detectors,
                     kind=self.settings.kind,
                     width=self.width,
                     labels=self.predictor.certificate.labels,
                 )
-                self._note("last_day", int(now.days[-1]))
-            self._count({**counts, "rows": len(cells)})
-        return {"rows": len(cells), "unscored": 0, **counts}
+                self._note("last_day", int(batch.days[-1]))
+            self._count({**counts, "rows": len(keys)})
+        return {"rows": len(keys), "unscored": 0, **counts}
 
     def _check(self, rows: Predicted) -> None:
         check_ids(rows.ids, rows.times, "rows")
@@ -260,20 +259,20 @@ class Watch:
         """Say how things are now."""
         with self._reading():
             counts = dict.fromkeys(COUNTED, 0) | dict(self._connection.execute("SELECT what, number FROM counts"))
-            return status(self._states(), self.changes, counts, closed=self._meta("closed") is not None)
+            return status(self._states(), self.detectors, counts, closed=self._meta("closed") is not None)
 
-    def whole(self) -> State:
+    def whole(self) -> StreamState:
         """Return the stream of all rows."""
         with self._reading():
-            return self._places.states([0])[0]
+            return self._index.states([0])[0]
 
-    def _states(self) -> list[State]:
-        return [State(*row) for row in self._connection.execute(ALL_STREAMS)]
+    def _states(self) -> list[StreamState]:
+        return [StreamState(*row) for row in self._connection.execute(ALL_STREAMS)]
 
     def days(self) -> tuple[int, int] | None:
         """Return the first and the last day on which anything came, in days since 1970; None if nothing did."""
         with self._reading():
-            return reporting.days(self._connection)
+            return messages.observed_days(self._connection)
 
     def periods(self, first: int | None = None, last: int | None = None) -> list[Period]:
         """Return what is sent of the days from first to last, by default of all days.
@@ -282,15 +281,15 @@ class Watch:
         follows, where sites have limits of their own.
         """
         with self._reading():
-            found = reporting.days(self._connection)
+            found = messages.observed_days(self._connection)
             if found is None:
                 raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
             start, end = found[0] if first is None else first, found[1] if last is None else last
             return self._periods(Span(start, end, start))
 
     def _periods(self, span: Span) -> list[Period]:
-        about = (self._states(), self.changes, self.settings.predictor, self.settings.site)
-        return reporting.periods(self._connection, *about, span)
+        about = (self._states(), self.detectors, self.settings.predictor, self.settings.site)
+        return messages.periods(self._connection, *about, span)
 
     def sent(self) -> list[Period]:
         """Return the messages of all periods that were fixed so far, which are the same each time."""
@@ -318,7 +317,7 @@ class Watch:
             check: is given the new messages, and raises if they must not leave; then nothing is fixed.
         """
         with self._writing():
-            there, spans = reporting.days(self._connection), self._spans()
+            there, spans = messages.observed_days(self._connection), self._spans()
             if there is None:
                 raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
             first, end = spans[-1].last + 1 if spans else there[0], there[1] if last is None else last
@@ -331,7 +330,7 @@ class Watch:
                 if stop < start:
                     continue
                 since = next((one.last + 1 for one in reversed(spans) if one.since is not None), there[0])
-                withheld = reporting.has_small_parts(self._periods(Span(since, stop, since)), least)
+                withheld = messages.has_small_parts(self._periods(Span(since, stop, since)), least)
                 spans.append(Span(start, stop, None if withheld else since))
                 new += self._periods(spans[-1])
             if new:
@@ -349,7 +348,7 @@ class Watch:
 
         They are worked out anew only if something was written since, here or by another process.
         """
-        with schema.saying(self.path):
+        with schema.store_errors(self.path):
             (others,) = self._connection.execute("PRAGMA data_version").fetchone()
         written = (others, self._connection.total_changes)
         if self._history is None or self._history[0] != written:
@@ -382,7 +381,7 @@ class Watch:
             early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
             self._count({"purged": rows, "purged_waiting": waiting})
             self._note("purged", max(before, int(self._meta("purged") or 0)))
-        with schema.saying(self.path):
+        with schema.store_errors(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return {"rows": rows, "waiting": waiting, "early": early}

@@ -1,29 +1,61 @@
-"""What is watched by itself: all rows, those of a site, a group or a class; and how events move each of them on.
+"""Streams: all rows, or those of a site, a group or a class, each with counts and evidence of its own.
 
-An event is a row that was answered, or an outcome. Rows without an outcome count as covered, also those that wait for
-one at the moment of each outcome. So the evidence is that of what is known at that moment, and it does not matter in
-which batches events come: the state is that of feeding `Monitor.update` with one outcome after the other.
+An event is a row that was answered, or an outcome. Rows without an outcome count as covered at the moment of each
+outcome, so the evidence is that of what is known at that moment. Batches do not matter: the state is that of feeding
+`Monitor.update` with one outcome after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import json
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.period import Tally
+from fedconformal._base.groups import ALL, Groups, members
+from fedconformal._base.names import as_name, name_key, shown
+from fedconformal.errors import InputError
+from fedconformal.monitoring import schema
+from fedconformal.monitoring.monitor import MOST_ROWS, Monitor
 
 WHOLE, SITE, GROUP, CLASS = "all", "site", "group", "class"
-"""What streams are of."""
+"""Kinds of streams."""
+MOST_SITES, MOST_STREAMS = 100_000, 1000
+"""Maximum number of sites in a watch, and of groups in a watch or a message."""
+ALL_STREAMS = "SELECT * FROM streams ORDER BY number"
+SOME_STREAMS = "SELECT * FROM streams WHERE number IN (SELECT value FROM json_each(?))"
+OF_KIND = "SELECT * FROM streams WHERE kind = ? ORDER BY number"
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
+
+
+class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """Rows since the watch began: with a known outcome, missed, without an outcome yet; and the sizes of their sets."""
+
+    known: Count = 0
+    misses: int | float = 0
+    waiting: Count = 0
+    sizes: int | float = 0
+    """Labels in all sets, or the widths of all intervals, added up."""
+
+    def __post_init__(self) -> None:
+        for name in ("misses", "sizes"):
+            value = getattr(self, name)
+            if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_ROWS:  # which is shorter
+                msgspec.structs.force_setattr(self, name, int(value))
+        if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
+            raise ValueError("more misses than known rows, or sizes that are no sizes")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StreamState:
     """A stream: what is watched, by which limit (None if there is none), and all that came so far."""
 
     number: int
@@ -75,18 +107,18 @@ class Events(NamedTuple):
         return Events(*(column[index] for column in self))
 
 
-class Moved(NamedTuple):
+class Advance(NamedTuple):
     """A stream after events, and its counts at the end of each day on which there was one."""
 
-    state: State
+    state: StreamState
     tallies: list[tuple[int, int, int, float, int, float]]
 
 
-def moved(state: State, events: Events, waiting: Integers | None = None) -> Moved:
-    """Let events happen to a stream, in their order.
+def advance(state: StreamState, events: Events, waiting: Integers | None = None) -> Advance:
+    """Apply events to a stream, in their order.
 
-    `waiting` says how many rows wait after each event, where these are not the stream's own: those of a class are not
-    known before their outcomes, so that all rows that wait count as covered rows of it.
+    `waiting` is the number of rows that wait after each event, where these are not the stream's own: the class of a row
+    is unknown before its outcome, so all rows that wait count as covered rows of each class.
     """
     days, known, missed, sizes = events
     if waiting is None:
@@ -94,27 +126,24 @@ def moved(state: State, events: Events, waiting: Integers | None = None) -> Move
     counted = _running(state.known, known.astype(np.int64))
     misses, total = _running(state.misses, missed), _running(state.sizes, sizes)
     alarm_at, alarm_day = state.alarm_at, state.alarm_day
-    if state.limit is not None and alarm_at is None and (misses > state.limit * (counted + waiting)).any():
-        place = state.monitor().first_alarm(misses, counted, waiting)  # elsewhere the evidence is at most one
+    if state.limit is not None and alarm_at is None:
+        place = state.monitor().first_alarm(misses, counted, waiting)
         if place is not None:
             alarm_at, alarm_day = int(counted[place]), int(days[place])
-    ends = [-1] if days[0] == days[-1] else [*np.flatnonzero(days[1:] != days[:-1]).tolist(), -1]
+    ends = [*np.flatnonzero(days[1:] != days[:-1]).tolist(), -1]
     rows = zip(*(column[ends].tolist() for column in (days, counted, misses, waiting, total)), strict=True)
     tallies = [(state.number, *row) for row in rows]
-    _, _, *counts = tallies[-1]
-    named = dict(zip(("known", "misses", "waiting", "sizes"), counts, strict=True))
-    after = State(
-        state.number,
-        state.kind,
-        state.name,
-        state.limit,
-        state.false_alarm,
-        state.failure,
+    _, _, known_now, misses_now, waiting_now, sizes_now = tallies[-1]
+    after = replace(
+        state,
+        known=known_now,
+        misses=misses_now,
+        waiting=waiting_now,
+        sizes=sizes_now,
         alarm_at=alarm_at,
         alarm_day=alarm_day,
-        **named,
     )
-    return Moved(after, tallies)
+    return Advance(after, tallies)
 
 
 def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
@@ -125,13 +154,88 @@ def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
     return summed
 
 
-def parted(cells: Integers, streams: dict[int, tuple[int, ...]]) -> Iterator[tuple[int, Integers]]:
-    """Return for each stream where its events are, in their order, from the cell of each event."""
-    order = np.argsort(cells, kind="stable")
-    starts = np.flatnonzero(np.diff(cells[order], prepend=-1)) if len(order) else np.empty(0, dtype=np.int64)
+def rows_by_stream(keys: Integers, streams: dict[int, tuple[int, ...]]) -> Iterator[tuple[int, Integers]]:
+    """Return the positions of the events of each stream, in their order, from the stream key of each event."""
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1)) if len(order) else np.empty(0, dtype=np.int64)
     found: dict[int, list[Integers]] = {}
-    for cell, mine in zip(cells[order][starts].tolist(), np.split(order, starts[1:]), strict=True):
-        for stream in streams[cell]:
+    for key, mine in zip(keys[order][starts].tolist(), np.split(order, starts[1:]), strict=True):
+        for stream in streams[key]:
             found.setdefault(stream, []).append(mine)
     for stream, parts in found.items():
         yield stream, np.sort(np.concatenate(parts)) if parts[1:] else parts[0]
+
+
+class StreamIndex:
+    """The streams that a row belongs to, besides that of all rows: its site and its groups.
+
+    Rows keep a stream key: the number of a combination of streams, which many rows share. New sites and groups get a
+    stream without a limit, which only counts.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, site: str | None, false_alarm: float) -> None:
+        self._connection, self._site, self._false_alarm = connection, site, false_alarm
+        self._keys: dict[tuple[int, ...], int] = {}
+
+    def forget(self) -> None:
+        """Read anew what a transaction that failed had added."""
+        self._keys.clear()
+
+    def stream_keys(self, count: int, sites: Iterable[str | None], groups: Groups) -> Integers:
+        """Return the stream key of each of `count` rows."""
+        columns: list[Integers] = []
+        names = [None if site is None else name_key(site) for site in sites]
+        if self._site is not None:
+            other = next((site for site in names if site not in (None, self._site)), None)
+            if other is not None:
+                raise InputError(f"a row is of site {shown(other)}, and the watch is over site {self._site} alone")
+        elif names:
+            numbers = self._numbers(SITE, {site for site in names if site is not None}, MOST_SITES)
+            columns.append(np.array([-1 if site is None else numbers[site] for site in names]))
+        if groups:
+            found = {name: index for name, index in members(groups, rows=count).items() if name != ALL}
+            numbers = self._numbers(GROUP, found, MOST_STREAMS - 1)
+            for name, index in found.items():
+                inside = np.full(count, -1)
+                inside[index] = numbers[name]
+                columns.append(inside)
+        if not columns:
+            return np.full(count, self._key(()))
+        kinds, places = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        keys = [self._key(tuple(one for one in kind if one >= 0)) for kind in kinds.tolist()]
+        return np.array(keys, dtype=np.int64)[places.ravel()]
+
+    def streams(self, keys: Integers) -> dict[int, tuple[int, ...]]:
+        """Return the streams of each stream key."""
+        query = "SELECT number, streams FROM stream_keys WHERE number IN (SELECT value FROM json_each(?))"
+        found = schema.looked_up(self._connection, query, np.unique(keys).tolist())
+        return {number: tuple(json.loads(text)) for number, text in found}
+
+    def states(self, numbers: list[int]) -> dict[int, StreamState]:
+        """Return streams by their numbers."""
+        return {row[0]: StreamState(*row) for row in schema.looked_up(self._connection, SOME_STREAMS, numbers)}
+
+    def of_kind(self, kind: str) -> list[StreamState]:
+        """Return the streams of one kind."""
+        return [StreamState(*row) for row in self._connection.execute(OF_KIND, (kind,))]
+
+    def _numbers(self, kind: str, names: Iterable[str], most: int) -> dict[str, int]:
+        there = {state.name: state.number for state in self.of_kind(kind)}
+        new = sorted({as_name(name, kind) for name in names} - there.keys())
+        if new:
+            if len(there) + len(new) > most:
+                raise InputError(f"there are more than {most} {kind}s; {shown(new[0])} is one too many")
+            (first,) = self._connection.execute("SELECT max(number) + 1 FROM streams").fetchone()
+            added = [(first + k, kind, name, None, self._false_alarm, 0.0) for k, name in enumerate(new)]
+            self._connection.executemany(schema.NEW_STREAM, added)
+            there |= {name: number for number, _, name, *_ in added}
+        return there
+
+    def _key(self, streams: tuple[int, ...]) -> int:
+        number = self._keys.get(streams)
+        if number is None:
+            text = json.dumps(streams)
+            self._connection.execute("INSERT OR IGNORE INTO stream_keys (streams) VALUES (?)", (text,))
+            (found,) = self._connection.execute("SELECT number FROM stream_keys WHERE streams = ?", (text,)).fetchone()
+            number = self._keys[streams] = int(found)
+        return number

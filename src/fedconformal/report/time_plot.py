@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.monitoring.line import Line
-from fedconformal.monitoring.period import EPOCH, day_of
+from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.messages import EPOCH, day_of
 from fedconformal.report.plot import Plot, Point, round_numbers
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -50,13 +50,11 @@ class TimePlot(Plot):
         ]
 
 
-def _months(low: float, high: float) -> Iterator[date]:
-    """Yield the first day of every month between two days."""
-    day = day_of(math.ceil(low))
-    while (day - EPOCH).days <= high:
-        if day.day == 1:
-            yield day
-        day = (day.replace(day=28) + timedelta(days=4)).replace(day=1)
+def _months(low: float, high: float) -> list[date]:
+    """List the first day of every month between two days."""
+    first, last = (np.datetime64(int(day), "D").astype("datetime64[M]") for day in (math.ceil(low) - 1, high))
+    found: list[date] = np.arange(first + 1, last + 1).astype("datetime64[D]").tolist()
+    return found
 
 
 def power_of_ten(value: float) -> str:
@@ -70,7 +68,7 @@ def power_of_ten(value: float) -> str:
     return f"10{f'{value:g}'.translate(POWERS)}"
 
 
-def thinned(line: Line, most: int) -> Integers:
+def thinned(line: SiteHistory, most: int) -> Integers:
     """Choose at most this many places of a line, evenly; the last, and that of the most evidence, are among them."""
     even = np.linspace(0, len(line.days) - 1, min(len(line.days), most - 1))
     return np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))

@@ -8,8 +8,8 @@ from html import escape
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.monitoring.line import Line
-from fedconformal.monitoring.words import count, date
+from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.text import count, date
 from fedconformal.report.html import shortened
 from fedconformal.report.plot import percent
 from fedconformal.report.time_plot import TimePlot, defined, power_of_ten, shares, thinned
@@ -28,7 +28,7 @@ PLAIN = 6
 """Evidence beyond ten to this power is written as a power."""
 
 
-def coverage_plot(line: Line) -> str:
+def coverage_plot(line: SiteHistory) -> str:
     """Draw coverage since the start with its interval, coverage in each window of time, and the promise."""
     at = thinned(line, POINTS)
     low, high = line.intervals(at)
@@ -46,7 +46,7 @@ def coverage_plot(line: Line) -> str:
     return plot.svg()
 
 
-def evidence_plot(line: Line) -> str:
+def evidence_plot(line: SiteHistory) -> str:
     """Draw evidence on a log scale with the line of the alarm."""
     at = thinned(line, POINTS)
     tens = line.log_e[at] / math.log(10)
@@ -59,7 +59,7 @@ def evidence_plot(line: Line) -> str:
     return plot.svg()
 
 
-def waiting_plot(line: Line) -> str:
+def waiting_plot(line: SiteHistory) -> str:
     """Draw the share of rows that have no outcome yet."""
     at = thinned(line, POINTS)
     plot = _plot(line, "Share of rows still without an outcome", (0.0, 1.0), "without outcome")
@@ -68,7 +68,7 @@ def waiting_plot(line: Line) -> str:
     return plot.svg()
 
 
-def size_plot(line: Line) -> str:
+def size_plot(line: SiteHistory) -> str:
     """Draw the mean size of sets: since the start, and in each window of time."""
     at = thinned(line, POINTS)
     rows = line.known + line.waiting
@@ -82,18 +82,18 @@ def size_plot(line: Line) -> str:
     return plot.svg()
 
 
-def _plot(line: Line, title: str, y: tuple[float, float], y_label: str) -> TimePlot:
+def _plot(line: SiteHistory, title: str, y: tuple[float, float], y_label: str) -> TimePlot:
     x = (float(line.days[0]), float(line.days[-1]))
     return TimePlot(title=title, x=x, y=y, x_label="day (UTC)", y_label=y_label, height=240)
 
 
-def _windows(line: Line, places: Integers) -> tuple[Integers, Floats]:
+def _windows(line: SiteHistory, places: Integers) -> tuple[Integers, Floats]:
     """Return the coverage from each of these places to the next, by its last day."""
     hits = line.known - line.misses
     return line.days[places[1:]], shares(np.diff(hits[places]), np.diff(line.known[places]))
 
 
-def small(line: Line, span: tuple[int, int], floor: float, points: int, state: str) -> str:
+def small(line: SiteHistory, span: tuple[int, int], floor: float, points: int, state: str) -> str:
     """Draw a site, or a group, with few bytes: coverage above, evidence below, on the same scales as all others."""
     at = thinned(line, points)
     x = np.rint((line.days[at] - span[0]) / (span[1] - span[0]) * WIDTH)
@@ -128,7 +128,7 @@ def small(line: Line, span: tuple[int, int], floor: float, points: int, state: s
     )
 
 
-def numbers(line: Line) -> str:
+def numbers(line: SiteHistory) -> str:
     """Say in one line how a site does."""
     if line.coverage is None:
         return f"no outcome yet, {count(line.rows, 'row')}"
@@ -149,7 +149,7 @@ def e_value(log_e: float) -> str:
     return f"{value:.2g}" if tens < 0 else f"{value:.3g}" if tens < 2 else f"{value:,.0f}"
 
 
-def _said(line: Line, state: str) -> str:
+def _said(line: SiteHistory, state: str) -> str:
     since = f" since {date(line.alarm)}" if line.alarm is not None else ""
     return f"{shortened(line.site, LONGEST)}: {state}{since}; coverage above, evidence below"
 

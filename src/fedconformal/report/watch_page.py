@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from fedconformal.monitoring.combine import Combined, Refused, combine
-from fedconformal.monitoring.line import Line
-from fedconformal.monitoring.period import Period
-from fedconformal.monitoring.words import chance, count, date, sentence, to_do
+from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.messages import Period
+from fedconformal.monitoring.text import chance, count, date, sentence, to_do
 from fedconformal.report.document import document, resource
 from fedconformal.report.html import answer, card, columns, soft, table
 from fedconformal.report.plot import percent
@@ -42,7 +42,12 @@ TITLE = "Is the promise kept?"
 
 
 def watch_page(
-    periods: Iterable[Period], *, promise: str = "", refused: Iterable[Refused] = (), more: Sequence[str] = ()
+    periods: Iterable[Period],
+    *,
+    promise: str = "",
+    refused: Iterable[Refused] = (),
+    one_watch: bool = False,
+    more: Sequence[str] = (),
 ) -> str:
     """Return the whole page as HTML, from the messages of all sites.
 
@@ -50,6 +55,7 @@ def watch_page(
         periods: may be none yet.
         promise: what the predictor promises, in a sentence.
         refused: sites whose messages could not be used, and why.
+        one_watch: whether all messages are of one watch, as for `combine`.
         more: other parts of the page, as HTML.
 
     >>> "No row yet" in watch_page([])
@@ -57,7 +63,7 @@ def watch_page(
     """
     sent = list(periods)
     if sent:
-        return combined_page(combine(sent, refused=refused), promise=promise, more=more)
+        return combined_page(combine(sent, refused=refused, one_watch=one_watch), promise=promise, more=more)
     empty = answer(TITLE, "No row yet", ["Nothing was sent or predicted so far, so there is nothing to watch."])
     return document(TITLE, [f"<h1>{TITLE}</h1>", _lede(promise), empty, *more])
 
@@ -84,7 +90,7 @@ def _lede(text: str) -> str:
     return f'<p class="lede">{escape(text)}</p>' if text else ""
 
 
-def _board(found: Combined, everything: Line) -> str:
+def _board(found: Combined, everything: SiteHistory) -> str:
     level = LEVEL[found.state]
     mark = f'<span class="badge {level}">since {date(found.since)}</span>' if found.since is not None else ""
     steps = "".join(f"<li>{escape(text)}</li>" for text in to_do(found))
@@ -98,7 +104,7 @@ def _board(found: Combined, everything: Line) -> str:
     return f'<div class="board">{"".join(answers)}</div>'
 
 
-def _seen(line: Line) -> tuple[str, list[str]]:
+def _seen(line: SiteHistory) -> tuple[str, list[str]]:
     watched = f"The watch is against a coverage below {percent(round(1 - line.limit, 4))}."
     if line.coverage is None:
         return "No outcome yet", [f"{count(line.rows, 'row')} wait for an outcome. {watched}"]
@@ -115,7 +121,7 @@ def _where(found: Combined) -> tuple[str, list[str]]:
     together = found.all_rows
     sites = count(together.sites, "site")
     texts = []
-    by_name = {line.site: line for line in together.lines}
+    by_name = {line.site: line for line in together.histories}
     for name in together.named[:5]:
         line = by_name[name]
         texts.append(f"{name}: {numbers(line)}" + (f", since {date(line.alarm)}." if line.alarm is not None else "."))
@@ -124,12 +130,12 @@ def _where(found: Combined) -> tuple[str, list[str]]:
     if found.named_groups:
         texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
     if not texts:
-        good = sum(line.state == "holds" for line in together.lines)
+        good = sum(line.state == "holds" for line in together.histories)
         texts = [f"{good:,} of {sites} show by themselves that the promise holds there."]
     return f"{len(together.named):,} of {sites}" if together.named else "No site stands out", texts
 
 
-def _over_time(line: Line) -> Iterator[str]:
+def _over_time(line: SiteHistory) -> Iterator[str]:
     at = thinned(line, ROWS)
     low, high = line.intervals(at)
     rows = [
@@ -172,8 +178,9 @@ def _messages(found: Combined) -> str:
         (one.site, "groups withheld", f"{date(one.first)} to {date(one.last)}: too few outcomes")
         for one in found.withheld[:MOST_NOTES]
     ]
-    for line in found.all_rows.lines:
-        for what, changed in (("scores", line.said.changed), ("top scores", line.said.unlabelled_changed)):
+    for line in found.all_rows.histories:
+        own = line.self_report
+        for what, changed in (("scores", own.changed), ("top scores", own.unlabelled_changed)):
             if changed is not None:
                 text = f"{what} differ since {date(changed[1])}, noticed on {date(changed[0])}"
                 rows.append((line.site, "says", text))

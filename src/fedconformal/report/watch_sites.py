@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fedconformal.monitoring.combine import Combined
-from fedconformal.monitoring.line import Line
-from fedconformal.monitoring.together import Together
-from fedconformal.monitoring.words import date
+from fedconformal.monitoring.combine import Combined, CombinedEvidence
+from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.text import date
 from fedconformal.report.html import card, soft, table
 from fedconformal.report.plot import percent
 from fedconformal.report.watch_charts import e_value, small
@@ -26,7 +25,7 @@ KEYS = (
 def site_by_site(found: Combined) -> str:
     """Draw all sites; those that stand out come first."""
     together = found.all_rows
-    lines = sorted(together.lines, key=lambda line: line.site not in together.named)  # the rest stays by evidence
+    lines = sorted(together.histories, key=lambda line: line.site not in together.named)  # the rest stays by evidence
     return _drawn("Site by site", found, lines, [_state(together, line) for line in lines])
 
 
@@ -40,14 +39,14 @@ def group_by_group(found: Combined) -> str:
     return _drawn("Group by group", found, lines, states) if lines else ""
 
 
-def _state(together: Together, line: Line) -> str:
+def _state(together: CombinedEvidence, line: SiteHistory) -> str:
     """Call a site what it is among all: its own alarm alone leaves it in doubt."""
     if line.alarm is None:
         return line.state
-    return "alarm" if line.site in together.named or len(together.lines) == 1 else "in doubt"
+    return "alarm" if line.site in together.named or len(together.histories) == 1 else "in doubt"
 
 
-def _drawn(title: str, found: Combined, lines: Sequence[Line], states: Sequence[str]) -> str:
+def _drawn(title: str, found: Combined, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
     span, floor = (found.first - 1, found.last), _floor(lines)
     points = min(MOST, max(FEWEST, ALL_POINTS // len(lines)))
     drawn = [small(line, span, floor, points, state) for line, state in zip(lines, states, strict=True)]
@@ -60,12 +59,12 @@ def _drawn(title: str, found: Combined, lines: Sequence[Line], states: Sequence[
     return card(title, shown, _table(title.partition(" ")[0].lower(), lines, states))
 
 
-def _floor(lines: Sequence[Line]) -> float:
+def _floor(lines: Sequence[SiteHistory]) -> float:
     """Choose where the axis of coverage begins: three times the limit is seen."""
     return max(0.0, (10 - 30 * max(line.limit for line in lines)) // 1 / 10)
 
 
-def _table(what: str, lines: Sequence[Line], states: Sequence[str]) -> str:
+def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
     rows = (
         (
             line.site,

@@ -26,7 +26,8 @@ from starlette.routing import Route
 
 from fedconformal._base.names import MAX_NAME, shown
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, StoreError
+from fedconformal.monitoring import events
 from fedconformal.monitoring.store import Watch
 from fedconformal.serving.answers import Answer, wanted
 from fedconformal.serving.bodies import ARROW, JSON, Rows, read_outcomes, read_rows
@@ -36,7 +37,6 @@ from fedconformal.serving.metrics import CONTENT, Metrics
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.page import POLICY, page
 from fedconformal.serving.service import Service
-from fedconformal.serving.store import Store, StoreError
 
 AT_ONCE = 2**12
 """Bytes of a body that is answered in the event loop."""
@@ -64,8 +64,8 @@ class Settings:
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, service: Service, settings: Settings, store: Store | None) -> None:
-        self.service, self.settings, self.store = service, settings, store
+    def __init__(self, service: Service, settings: Settings, watch: Watch | None) -> None:
+        self.service, self.settings, self.watch = service, settings, watch
         about = {"predictor": service.digest, "status": service.certificate.status}
         self.metrics = Metrics({**about, "alpha": f"{service.certificate.alpha:g}"})
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
@@ -78,17 +78,16 @@ class Server:
         body = await read_body(request, self.settings.max_body, self.settings.seconds)
         kind = wanted(request.headers.get("accept", ""), content)
         read = partial(_of_site, request.headers.get(SITE))
-        if self.store is None and len(body) <= AT_ONCE:
+        if self.watch is None and len(body) <= AT_ONCE:
             answer = await self._gatherer.answer(read(read_rows(body, content)))
             data = answer.encoded(kind)
         else:
             rows, answer, data = await to_thread.run_sync(
                 self._answer, body, content, kind, read, limiter=self._threads
             )
-        if self.store is not None:  # before the answer: an outcome may come as soon as the client has the id
+        if self.watch is not None:  # before the answer: an outcome may come as soon as the client has the id
             async with self._storing:
-                batch = self.service.batch(rows, answer)
-                await to_thread.run_sync(self.store.record_predictions, batch, limiter=self._threads)
+                await to_thread.run_sync(self.watch.add, self.service.predicted(rows, answer), limiter=self._threads)
         labels = int(np.count_nonzero(answer.sets))
         self.metrics.sets(rows=len(answer.sets), labels=labels, full=answer.about["full_sets"])
         return Response(data, media_type=kind)
@@ -101,16 +100,16 @@ class Server:
     async def outcomes(self, request: Request) -> Response:
         """Take the true labels of rows that were answered before."""
         _content(request, JSON)
-        if self.store is None:
+        if self.watch is None:
             raise RefusedError(404, "this server keeps no outcomes; start it with a monitor")
         found = read_outcomes(await read_body(request, self.settings.max_body, self.settings.seconds))
-        labels = self.service.labels(found)
+        labels = self.service.labels(found).astype(np.float64)
+        came = events.Outcomes(ids=found.ids, times=np.full(len(found.ids), time.time()), values=labels)
         async with self._storing:
-            counts = await to_thread.run_sync(
-                self.store.record_outcomes, found.ids, labels, time.time(), limiter=self._threads
-            )
+            added = await to_thread.run_sync(self.watch.add, None, came, limiter=self._threads)
+        counts = {what: added[what] for what in ("counted", "repeated", "conflicting", "early")}
         self.metrics.outcomes(counts)
-        return _json(200, dict(counts))
+        return _json(200, counts)
 
     async def health(self, _: Request) -> Response:
         """Say that the process is alive."""
@@ -126,10 +125,10 @@ class Server:
 
     async def _watched(self, ask: Callable[[Watch], T]) -> T | None:
         """Ask the watch, if there is one."""
-        if not isinstance(self.store, Watch):
+        if self.watch is None:
             return None
         async with self._storing:
-            return await to_thread.run_sync(ask, self.store, limiter=self._threads)
+            return await to_thread.run_sync(ask, self.watch, limiter=self._threads)
 
     async def front(self, _: Request) -> Response:
         """Show what is promised and what was answered so far."""
@@ -142,16 +141,16 @@ def make_app(
     *,
     model: OnnxModel | None = None,
     settings: Settings | None = None,
-    store: Store | None = None,
+    watch: Watch | None = None,
 ) -> Starlette:
     """Return the ASGI app, for any ASGI server; `fedconformal serve` runs it under uvicorn.
 
     Without a token it answers only requests that name this machine as their host.
     """
     service = Service(predictor, model)
-    if isinstance(store, Watch):
-        store.check_for(service.digest)
-    server = Server(service, settings or Settings(), store)
+    if watch is not None:
+        watch.check_for(service.digest)
+    server = Server(service, settings or Settings(), watch)
     routes: dict[str, tuple[str, Handler]] = {
         "/predict": ("POST", server.predict),
         "/outcomes": ("POST", server.outcomes),

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from fedconformal.monitoring.streams import State
+from fedconformal.monitoring.streams import StreamState
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 CONTENT = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,12 +47,12 @@ class Metrics:
         """Count what outcomes were: counted, repeated, conflicting, early."""
         self._outcomes.update(counts)
 
-    def text(self, watch: State | None = None) -> str:
+    def text(self, watch: StreamState | None = None) -> str:
         """Write all of them, and those of all rows of a watch."""
         lines = [*self._lines(), *(() if watch is None else self._watched(watch))]
         return "".join(f"{line}\n" for line in lines)
 
-    def _watched(self, watch: State) -> Iterator[str]:
+    def _watched(self, watch: StreamState) -> Iterator[str]:
         yield from _head("fedconformal_outcomes_total", "counter", "Outcomes, by what became of them.")
         for what, count in sorted(self._outcomes.items()):
             yield f'fedconformal_outcomes_total{{what="{what}"}} {count}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.messages import Period
 from fedconformal.report.document import document
 from fedconformal.report.html import card, shortened, soft, table
 from fedconformal.report.watch_page import watch_page
@@ -42,6 +42,6 @@ def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = 
         card("How to ask", f"<p>POST /predict, application/json: <code>{escape(ask)}</code></p>"),
     ]
     if watched is not None:
-        return watch_page(watched, promise=about.sentence(), more=parts)
+        return watch_page(watched, one_watch=True, promise=about.sentence(), more=parts)
     lede = f'<p class="lede">{escape(about.sentence())}</p>'
     return document("prediction sets", ["<h1>Prediction sets</h1>", lede, *parts])

@@ -17,10 +17,10 @@ from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
+from fedconformal.monitoring.events import Predicted
 from fedconformal.serving.answers import Answer, new_ids
 from fedconformal.serving.bodies import Outcomes, Rows
 from fedconformal.serving.onnx import PREFIX, OnnxModel
-from fedconformal.serving.store import Batch
 from fedconformal.summaries.format import MAX_CLASSES
 from fedconformal.summaries.provenance import has_expired, number_of
 
@@ -144,14 +144,15 @@ class Service:
             raise InputError(f"columns: there are {len(columns)} names, and rows of {width} numbers")
         return match_columns(columns, classes)
 
-    def batch(self, rows: Rows, answer: Answer) -> Batch:
-        """Return what a store keeps of an answer."""
-        return Batch(
+    def predicted(self, rows: Rows, answer: Answer) -> Predicted:
+        """Return the part of an answer that a watch keeps."""
+        count = len(answer.ids)
+        return Predicted(
             ids=answer.ids,
-            time=time.time(),
+            times=np.full(count, time.time()),
             sets=answer.sets,
             scores=answer.scores,
-            site=rows.site,
+            sites=None if rows.site is None else [rows.site] * count,
             groups=rows.groups or {},
         )
 

@@ -15,7 +15,7 @@ from fedconformal.engines.flower import Federation, InProcessGrid, watch, watch_
 from fedconformal.engines.flower.records import ASK, site_of
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
-from fedconformal.monitoring.period import Period, read_periods, write_periods
+from fedconformal.monitoring.messages import Period, read_periods, write_periods
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.report import watch_page
 from tests.engines.flower.tools import Fault, grid

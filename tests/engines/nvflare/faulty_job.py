@@ -18,7 +18,7 @@ from fedconformal._base.arrays import Floats, Integers
 from fedconformal.engines.nvflare import calibrate, calibrate_reply, evaluate, evaluate_reply, watch, watch_reply
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import MAX_BYTES
-from fedconformal.monitoring.period import Period, Stream, Tally, write_periods
+from fedconformal.monitoring.messages import Period, Stream, Tally, write_periods
 from fedconformal.report import watch_page
 
 SITES = ["site-0", "site-1", "site-2"]

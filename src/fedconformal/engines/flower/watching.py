@@ -13,7 +13,7 @@ from fedconformal.engines.flower.records import ASK, SITE, check_keys, reply, si
 from fedconformal.engines.flower.sums_site import site_policy
 from fedconformal.errors import InputError
 from fedconformal.federated.watching import Source, Watched, WatchQuestion
-from fedconformal.monitoring.period import Period
+from fedconformal.monitoring.messages import Period
 
 STAGE = "watch"
 WATCH = "watch"

@@ -9,17 +9,17 @@ import pytest
 
 from fedconformal._base.arrays import Floats
 from fedconformal.monitoring import schema
-from fedconformal.monitoring.changes import LABELLED, Changes
-from fedconformal.monitoring.period import LAST_DAY
+from fedconformal.monitoring.detectors import LABELLED, Detectors
+from fedconformal.monitoring.messages import LAST_DAY
 
 DAYS = np.repeat(np.arange(20), 24)
 
 
 def noticed(path: Path, calibration: Floats, new: Floats) -> tuple[int, int] | None:
-    connection = schema.create(path, {}, [], lambda made: Changes(made).begin({LABELLED: calibration}))
-    changes = Changes(connection, 0.025)
+    connection = schema.create(path, {}, [], lambda made: Detectors(made).begin({LABELLED: calibration}))
+    changes = Detectors(connection, 0.025)
     for half in (slice(0, 250), slice(250, None)):  # which cuts a day
-        changes.move(LABELLED, new[half], DAYS[half])
+        changes.update(LABELLED, new[half], DAYS[half])
     found = changes.at(LABELLED, LAST_DAY)[1]
     connection.close()
     return found

@@ -20,13 +20,12 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.monitoring.bets import Bets
-from fedconformal.monitoring.change import ChangeDetector
+from fedconformal.monitoring.change import Bets, ChangeDetector
 
 LABELLED, UNLABELLED = "labelled", "unlabelled"
 
 
-class Changes:
+class Detectors:
     """The detectors of one file; what was read stays in memory as long as nobody else moves them on."""
 
     def __init__(self, connection: sqlite3.Connection, false_alarm: float = 0.025) -> None:
@@ -62,7 +61,7 @@ class Changes:
             held = self._held[name] = ChangeDetector(scores, random_state=seed, rows=rows, bets=state)
         return held
 
-    def move(self, name: str, scores: Floats, days: Integers) -> None:
+    def update(self, name: str, scores: Floats, days: Integers) -> None:
         """Add the scores of new rows, in their order, each with its day."""
         if not len(scores):
             return

@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.line import lines_of, lines_of_sites
-from fedconformal.monitoring.period import Period, Stream, Tally
-from fedconformal.monitoring.status import StreamStatus
-from fedconformal.monitoring.streams import State
+from fedconformal.monitoring.history import histories_of
+from fedconformal.monitoring.messages import Period, Stream, Tally
+from fedconformal.monitoring.streams import StreamState
+from fedconformal.monitoring.text import StreamStatus
 from tests.monitoring.streams import PREDICTOR, START, messages
 
 
@@ -24,7 +24,7 @@ NONE, SOME, MORE = Tally(), Tally(100, 9, 3, 140), Tally(200, 20, 1, 280)
 
 def test_evidence_and_intervals_are_those_of_the_monitor() -> None:
     periods = messages("clinic-a", [0.1, 0.3, 0.2, 0.1], groups={"sex=F": 1.0})
-    for line, number in zip(lines_of(periods[::-1]), (0, 1), strict=True):
+    for line, number in zip(histories_of(periods[::-1]), (0, 1), strict=True):
         low, high = line.intervals()
         for i, period in enumerate(periods):
             watch = period.streams[number].monitor()
@@ -34,27 +34,17 @@ def test_evidence_and_intervals_are_those_of_the_monitor() -> None:
         assert line.days.tolist() == [START - 1, START, START + 1, START + 2, START + 3]
 
 
-def test_many_sites_at_a_time_have_the_evidence_of_each_by_itself() -> None:
-    sites = [messages(f"s{i}", [0.2] * 40, limit=(0.1, 0.2)[i % 2], groups={"sex=F": 1.0}) for i in range(60)]
-    together = list(lines_of_sites(sites))
-    assert len(together) == 60
-    for periods, lines in zip(sites, together, strict=True):
-        for number, line in enumerate(lines):
-            assert line.now == pytest.approx(periods[-1].streams[number].monitor().log_e_value, abs=1e-11)
-            assert line.site == periods[0].site
-
-
 def test_a_message_that_comes_twice_counts_once_and_a_longer_one_may_hold_two() -> None:
     parts = [sent(0, 0, NONE, SOME), sent(1, 1, SOME, MORE)]
     whole = sent(0, 1, NONE, MORE)
-    (line,) = lines_of([*parts, parts[0], whole])
+    (line,) = histories_of([*parts, parts[0], whole])
     assert line.known.tolist() == [0, 100, 200]
     assert line.rows == 201
     assert line.coverage == pytest.approx(0.9)
 
 
 def test_a_message_may_be_written_before_its_last_day_is_over() -> None:
-    (line,) = lines_of([sent(0, 0, NONE, SOME), sent(1, 1, Tally(120, 12, 0, 170), MORE)])
+    (line,) = histories_of([sent(0, 0, NONE, SOME), sent(1, 1, Tally(120, 12, 0, 170), MORE)])
     assert line.known.tolist() == [0, 120, 200]
 
 
@@ -75,7 +65,7 @@ def test_a_message_may_be_written_before_its_last_day_is_over() -> None:
 )
 def test_contradictions_are_refused(other: Period, words: str) -> None:
     with pytest.raises(InputError) as error:
-        lines_of([sent(0, 0, NONE, SOME), other])
+        histories_of([sent(0, 0, NONE, SOME), other])
     assert words in str(error.value)
     assert str(error.value).startswith("clinic-a: ")
 
@@ -83,11 +73,11 @@ def test_contradictions_are_refused(other: Period, words: str) -> None:
 def test_another_limit_is_refused() -> None:
     stream = replace(sent(1, 1, SOME, MORE).streams[0], limit=0.2)
     with pytest.raises(InputError, match=r"clinic-a: watches a limit of 0.1 first and 0.2 from 2026-01-02 on"):
-        lines_of([sent(0, 0, NONE, SOME), replace(sent(1, 1, SOME, MORE), streams=(stream,))])
+        histories_of([sent(0, 0, NONE, SOME), replace(sent(1, 1, SOME, MORE), streams=(stream,))])
 
 
 def test_an_alarm_is_worked_out_and_not_taken_from_the_site() -> None:
-    (line,) = lines_of([sent(0, 0, NONE, Tally(100, 40)), sent(1, 1, Tally(100, 40), Tally(1000, 90))])
+    (line,) = histories_of([sent(0, 0, NONE, Tally(100, 40)), sent(1, 1, Tally(100, 40), Tally(1000, 90))])
     assert line.now < 0
     assert line.alarm == START  # which the site does not say, and which is gone later
     assert line.state == "alarm"
@@ -95,27 +85,27 @@ def test_an_alarm_is_worked_out_and_not_taken_from_the_site() -> None:
 
 def test_an_alarm_within_a_period_counts_if_the_counts_allow_it() -> None:
     quiet = Tally(1000, 90)
-    (line,) = lines_of([sent(0, 9, NONE, quiet, alarm=START + 3)])
+    (line,) = histories_of([sent(0, 9, NONE, quiet, alarm=START + 3)])
     assert line.log_e.max() < -math.log(0.025)
     assert line.alarm == START + 3
     for day, after in ((START + 3, Tally(1000, 1)), (START + 10, quiet)):
         with pytest.raises(InputError, match=r"says that its alarm is of 2026-01-(04|11), which its counts rule out"):
-            lines_of([sent(0, 9, NONE, after, alarm=day)])
+            histories_of([sent(0, 9, NONE, after, alarm=day)])
     late = [sent(0, 9, NONE, quiet), sent(10, 19, quiet, Tally(1010, 95), alarm=START + 12)]
     with pytest.raises(InputError, match="rule out"):
-        lines_of(late)
+        histories_of(late)
 
 
 def test_too_early_until_the_whole_interval_is_on_one_side() -> None:
-    (line,) = lines_of([sent(0, 0, NONE, Tally(100, 5))])
+    (line,) = histories_of([sent(0, 0, NONE, Tally(100, 5))])
     assert line.state == "too early"
     assert line.needed is not None
-    (enough,) = lines_of([sent(0, 0, NONE, Tally(20 * line.needed // 20, line.needed // 20))])
+    (enough,) = histories_of([sent(0, 0, NONE, Tally(20 * line.needed // 20, line.needed // 20))])
     assert enough.state == "holds"
-    (waiting,) = lines_of([sent(0, 0, NONE, Tally(line.needed, line.needed // 20, line.needed))])
+    (waiting,) = histories_of([sent(0, 0, NONE, Tally(line.needed, line.needed // 20, line.needed))])
     assert waiting.state == "too early"  # rows that wait count as missed here
     for tally in (Tally(0, 0, 100), Tally(100, 11)):
-        (none,) = lines_of([sent(0, 0, NONE, tally)])
+        (none,) = histories_of([sent(0, 0, NONE, tally)])
         assert none.state == "too early"
         assert none.needed is None
 
@@ -128,9 +118,9 @@ def test_the_verdict_of_a_site_is_the_one_of_its_own_watch(percent: int, found: 
     states = set()
     for rows in (20, 60, 200, 400, 600, 1000):
         tally = Tally(rows, percent * rows // 100, rows // 50)
-        (line,) = lines_of([sent(0, 0, NONE, tally)])
+        (line,) = histories_of([sent(0, 0, NONE, tally)])
         counts = {"known": rows, "misses": float(tally.misses), "waiting": tally.waiting}
-        own = State(0, "all", "", 0.1, 0.025, 0.0, **counts, alarm_at=None if line.alarm is None else rows)  # type: ignore[arg-type]
+        own = StreamState(0, "all", "", 0.1, 0.025, 0.0, **counts, alarm_at=None if line.alarm is None else rows)  # type: ignore[arg-type]
         assert line.state == StreamStatus(own).verdict
         states.add(line.state)
     assert states == found
@@ -138,7 +128,7 @@ def test_the_verdict_of_a_site_is_the_one_of_its_own_watch(percent: int, found: 
 
 def test_too_many_messages_are_refused_and_many_rows_are_not() -> None:
     with pytest.raises(InputError, match="5001 messages, at most 5000"):
-        lines_of([sent(0, 0, NONE, SOME)] * 5001)
-    (line,) = lines_of([sent(0, 0, NONE, Tally(2**50, 2**40))])
+        histories_of([sent(0, 0, NONE, SOME)] * 5001)
+    (line,) = histories_of([sent(0, 0, NONE, Tally(2**50, 2**40))])
     assert math.isfinite(line.now)
     assert line.state == "holds"

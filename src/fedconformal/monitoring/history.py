@@ -1,15 +1,15 @@
-"""What a site has sent so far, put in order: counts over time, and the evidence worked out anew from them.
+"""The history of a site: counts over time from its messages, and the evidence recomputed from them.
 
 Counts of a message are those since the watch began, so a message that is missing leaves a gap in time and loses no
 count. Messages that contradict each other are refused: other counts for the same moment, counts that fall, another
-limit. A site also says on which day its own watch raised the alarm, which may be within a period and gone at its end;
-that day counts if the counts allow it.
+limit. A site also states the day on which its own watch raised the alarm, which may be within a period and gone at its
+end; that day counts if the counts allow it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,25 +20,22 @@ import numpy as np
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
-from fedconformal.monitoring.beta import log_e, rates
-from fedconformal.monitoring.period import Period, Stream, Tally, day_of
-from fedconformal.monitoring.verdict import verdict_of
+from fedconformal.monitoring.messages import Period, Stream, day_of
+from fedconformal.monitoring.monitor import log_e, lower_rate, verdict_of
+from fedconformal.monitoring.streams import Tally
 
 ROUNDING = 1e-9
 """Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
-
-
-AT_ONCE = 4096
-"""Moments whose evidence is worked out together: more would take much memory."""
-
 MOST_NEEDED = 10**9
-"""Rows that nobody waits for."""
-
+"""Outcomes that nobody waits for."""
 MOST_MESSAGES = 5000
-"""Of one site: 13 years of days."""
+"""Maximum number of messages of one site: 13 years of days."""
+
+Sent = Sequence[tuple[Period, Stream]]
+"""The messages of a site about all rows or a group, in order."""
 
 
-class Said(NamedTuple):
+class SelfReport(NamedTuple):
     """What only the site can know: since when scores differ by its own detectors, and the evidence for it."""
 
     change: float | None = None
@@ -48,13 +45,17 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Line:
-    """The counts of a site, or of a group there, at the end of some days, and what they say of the limit.
+class SiteHistory:
+    """Counts of a site, or of a group there, at the end of some days, and their evidence against the limit.
 
-    Attributes:
-        days: at the end of which the counts stand, in order.
-        log_e: the evidence then that more than the limit is missed; rows that wait count as covered.
-        alarm: the day since when the evidence is or was enough; None if it never was.
+    Parameters
+    ----------
+    days
+        Days at the end of which the counts stand, in order.
+    log_e
+        The evidence then that more than the limit is missed; rows that wait count as covered.
+    alarm
+        The day since when the evidence is or was enough; None if it never was.
     """
 
     site: str
@@ -69,7 +70,7 @@ class Line:
     sizes: Floats
     log_e: Floats
     alarm: int | None
-    said: Said
+    self_report: SelfReport
 
     @property
     def now(self) -> float:
@@ -94,9 +95,9 @@ class Line:
 
     @cached_property
     def state(self) -> str:
-        """Whether the limit holds here, by this line alone."""
+        """Whether the limit holds here, by this history alone."""
         alarm, known = self.alarm is not None, float(self.known[-1])
-        return verdict_of(self.limit, alarm=alarm, known=known, most=lambda: 1 - self.interval[0])
+        return verdict_of(self.limit, alarm=alarm, known=known, upper=lambda: 1 - self.interval[0])
 
     @property
     def needed(self) -> int | None:
@@ -104,7 +105,7 @@ class Line:
         if self.coverage is None or self.coverage <= 1 - self.limit:
             return None
         rows = int(self.known[-1])
-        while rates(self.coverage * rows, (1 - self.coverage) * rows, self.false_alarm) <= 1 - self.limit:
+        while lower_rate(self.coverage * rows, (1 - self.coverage) * rows, self.false_alarm) <= 1 - self.limit:
             rows = math.ceil(1.1 * rows)
             if rows > MOST_NEEDED:
                 return None
@@ -113,84 +114,37 @@ class Line:
     def intervals(self, places: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
         """Bound the coverage from below and above at these places, at all times at once, but with `false_alarm`."""
         misses, hits, waiting = (one[places] for one in (self.misses, self.known - self.misses, self.waiting))
-        return rates(hits, misses + waiting, self.false_alarm), 1 - rates(misses, hits + waiting, self.false_alarm)
+        low = lower_rate(hits, misses + waiting, self.false_alarm)
+        return low, 1 - lower_rate(misses, hits + waiting, self.false_alarm)
 
 
-def lines_of(periods: Sequence[Period]) -> list[Line]:
-    """Put all messages of one site in order; the line of all rows comes first.
+def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
+    """Put all messages of one site in order; the history of all rows comes first, then those of groups.
 
     >>> stream = Stream(0.1, 0.05, 0.0, Tally(), Tally(known=8, misses=4))
-    >>> (line,) = lines_of([Period(bytes(32), "clinic-a", 20758, 20773, (stream,))])
-    >>> round(line.now, 3), line.state, day_of(line.alarm).isoformat()
+    >>> (history,) = histories_of([Period(bytes(32), "clinic-a", 20758, 20773, (stream,))])
+    >>> round(history.now, 3), history.state, day_of(history.alarm).isoformat()
     (3.018, 'alarm', '2026-11-16')
     """
-    (lines,) = lines_of_sites([periods])
-    return lines
-
-
-def lines_of_sites(sites: Iterable[Sequence[Period]]) -> Iterator[list[Line]]:
-    """Put the messages of each site in order; evidence is worked out for many sites at a time, which is faster."""
-    some: list[list[_Counts]] = []
-    moments = 0
-    for periods in sites:
-        some.append(_ordered(periods))
-        moments += sum(len(part.days) for part in some[-1])
-        if moments >= AT_ONCE:
-            yield from _worked_out(some)
-            some, moments = [], 0
-    yield from _worked_out(some)
-
-
-class _Counts(NamedTuple):
-    """The messages of a site about all rows or a group, and counts by day: known, missed, waiting, sizes."""
-
-    name: str
-    sent: Sequence[tuple[Period, Stream]]
-    days: list[int]
-    table: Floats
-
-    @property
-    def about(self) -> Stream:
-        return self.sent[0][1]
-
-
-def _ordered(periods: Sequence[Period]) -> list[_Counts]:
     if len(periods) > MOST_MESSAGES:
         many = f"{len(periods)} messages, at most {MOST_MESSAGES} are read"
         raise InputError(f"{shown(periods[0].site)}: {many}; send longer periods")
-    found: dict[str, list[tuple[Period, Stream]]] = {}
+    by_group: dict[str, list[tuple[Period, Stream]]] = {}
     for period in sorted(periods, key=lambda one: (one.first, one.last)):
         for stream in period.streams:
-            found.setdefault(stream.group, []).append((period, stream))
-    parts = []
-    for group, sent in sorted(found.items()):
-        name = shown(sent[0][0].site) + (f", {shown(group)}" if group else "")
-        _check_terms(name, sent)
-        counts = _counts_by_day(name, sent)
-        days = sorted(counts)
-        rows = [(one.known, one.misses, one.waiting, one.sizes) for one in (counts[day] for day in days)]
-        parts.append(_Counts(name, sent, days, np.array(rows, dtype=np.float64).T))
-    return parts
+            by_group.setdefault(stream.group, []).append((period, stream))
+    return [_history(sent) for _, sent in sorted(by_group.items())]
 
 
-def _worked_out(some: Sequence[list[_Counts]]) -> Iterator[list[Line]]:
-    by_limit: dict[float, list[_Counts]] = {}
-    for parts in some:
-        for part in parts:
-            by_limit.setdefault(part.about.limit, []).append(part)
-    found: dict[int, Floats] = {}
-    for limit, alike in by_limit.items():
-        known, misses, waiting, _ = np.concatenate([part.table for part in alike], axis=1)
-        evidence = log_e(misses, known - misses + waiting, limit)
-        ends = np.cumsum([len(part.days) for part in alike])
-        found |= {id(part): own for part, own in zip(alike, np.split(evidence, ends[:-1]), strict=True)}
-    for parts in some:
-        yield [_line(part, found[id(part)]) for part in parts]
-
-
-def _line(part: _Counts, evidence: Floats) -> Line:
-    name, sent, days, (known, misses, waiting, sizes) = part
-    about, last = part.about, sent[-1][1]
+def _history(sent: Sent) -> SiteHistory:
+    site, about, last = sent[0][0].site, sent[0][1], sent[-1][1]
+    name = shown(site) + (f", {shown(about.group)}" if about.group else "")
+    _check_terms(name, sent)
+    counts = _counts_by_day(name, sent)
+    days = sorted(counts)
+    table = [(one.known, one.misses, one.waiting, one.sizes) for one in (counts[day] for day in days)]
+    known, misses, waiting, sizes = np.array(table, dtype=np.float64).T
+    evidence = log_e(misses, known - misses + waiting, about.limit)
     enough = -math.log(about.false_alarm)
     above = np.flatnonzero(evidence >= enough)
     alarms = [days[above[0]]] if len(above) else []
@@ -201,8 +155,8 @@ def _line(part: _Counts, evidence: Floats) -> Line:
         if place == len(days) or log_e(misses[place], hits, about.limit) < enough - ROUNDING:
             raise InputError(f"says that its alarm is of {_date(stated)}, which its counts rule out", where=name)
         alarms.append(stated)
-    return Line(
-        site=sent[0][0].site,
+    return SiteHistory(
+        site=site,
         group=about.group,
         limit=about.limit,
         false_alarm=about.false_alarm,
@@ -214,11 +168,11 @@ def _line(part: _Counts, evidence: Floats) -> Line:
         sizes=sizes,
         log_e=evidence,
         alarm=min(alarms, default=None),
-        said=Said(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
+        self_report=SelfReport(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
     )
 
 
-def _check_terms(name: str, sent: Sequence[tuple[Period, Stream]]) -> None:
+def _check_terms(name: str, sent: Sent) -> None:
     """Refuse a watch whose limit or chances change."""
     first = sent[0][1]
     for period, stream in sent:
@@ -230,7 +184,7 @@ def _check_terms(name: str, sent: Sequence[tuple[Period, Stream]]) -> None:
             )
 
 
-def _counts_by_day(name: str, sent: Sequence[tuple[Period, Stream]]) -> dict[int, Tally]:
+def _counts_by_day(name: str, sent: Sent) -> dict[int, Tally]:
     """Return the counts at the end of each day that a message begins after or ends with; they must not disagree."""
     starts: dict[int, Tally] = {}
     ends: dict[int, Tally] = {}

@@ -1,30 +1,29 @@
-"""What a site sends of a period: counts, and what its watches say. About a hundred bytes, and nothing about a row.
+"""Messages of a site: the counts of a period, about a hundred bytes, and nothing about a row.
 
-A message gives the counts since the watch began, at the start of the period and at its end. So it can be read alone, a
-message that is lost loses no count, and who reads it works out the evidence anew from the counts.
+A message holds the counts since the watch began, at the start of the period and at its end. It can be read alone, a
+message that is lost loses no count, and the reader recomputes the evidence from the counts.
 """
 
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 import msgspec
 
 from fedconformal._base.names import MAX_NAME, check_name
 from fedconformal.errors import InputError
-from fedconformal.monitoring.monitor import Monitor, Rows
-from fedconformal.monitoring.state import MOST_ROWS, opened, sealed
+from fedconformal.monitoring.detectors import LABELLED, UNLABELLED, Detectors
+from fedconformal.monitoring.monitor import Monitor
+from fedconformal.monitoring.streams import CLASS, MOST_STREAMS, SITE, WHOLE, StreamState, Tally
 
 MAGIC = b"FCP1"
 EPOCH = date(1970, 1, 1)
 ALL_SITES = "all sites"
-"""What rows of all sites together are called where a message names a site."""
-MOST_STREAMS = 1000
-"""Groups in one message."""
-
+"""Name of the message of a watch over several sites; no site may have it."""
 LAST_DAY = 2_932_896
 Day = Annotated[int, msgspec.Meta(ge=0, le=LAST_DAY)]
 """Days since 1970-01-01, in UTC, to the end of the year 9999."""
@@ -38,24 +37,6 @@ def day_of(day: int) -> date:
     '2026-11-16'
     """
     return EPOCH + timedelta(days=day)
-
-
-class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Rows since the watch began: with a known outcome, missed, without an outcome yet; and the sizes of their sets."""
-
-    known: Rows = 0
-    misses: int | float = 0
-    waiting: Rows = 0
-    sizes: int | float = 0
-    """Labels in all sets, or the widths of all intervals, added up."""
-
-    def __post_init__(self) -> None:
-        for name in ("misses", "sizes"):
-            value = getattr(self, name)
-            if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_ROWS:  # which is shorter
-                msgspec.structs.force_setattr(self, name, int(value))
-        if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
-            raise ValueError("more misses than known rows, or sizes that are no sizes")
 
 
 class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -139,13 +120,19 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
             raise ValueError("the stream of all rows comes first, and each group once")
 
     def to_bytes(self) -> bytes:
-        """Write the message."""
-        return sealed(MAGIC, self)
+        """Encode the message: a magic number, then MessagePack."""
+        return MAGIC + msgspec.msgpack.encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read one message, which may be hostile."""
-        return opened(MAGIC, data, lambda content: msgspec.msgpack.decode(content, type=cls), "a period")
+        """Decode one message, which may be hostile; only the canonical form is accepted."""
+        try:
+            found = msgspec.msgpack.decode(data[len(MAGIC) :], type=cls) if data.startswith(MAGIC) else None
+            if found is not None and found.to_bytes() == data:
+                return found
+        except (msgspec.DecodeError, InputError, ValueError, OverflowError) as error:
+            raise InputError(f"this is not the state of a period: {error}") from None
+        raise InputError("this is not the state of a period")
 
 
 LENGTH = 4
@@ -176,3 +163,95 @@ def read_periods(data: bytes) -> list[Period]:
     if not found:
         raise InputError("this is not a file of periods: it is empty")
     return found
+
+
+Tallies = dict[int, Tally]
+
+
+class Span(NamedTuple):
+    """A period: its first day, its last day, and the first day that groups, classes and sites count from.
+
+    The last is before the period if these were withheld since then; None if they are withheld now. All of them go
+    together: the rows of one that is missing would be those of all rows without the others.
+    """
+
+    first: int
+    last: int
+    since: int | None
+
+
+def observed_days(connection: sqlite3.Connection) -> tuple[int, int] | None:
+    """Return the first day and the last day on which anything came."""
+    first, last = connection.execute("SELECT min(day), max(day) FROM tallies WHERE stream = 0").fetchone()
+    return None if first is None else (first, last)
+
+
+def periods(
+    connection: sqlite3.Connection,
+    states: Sequence[StreamState],
+    detectors: Detectors,
+    predictor: str,
+    site: str | None,
+    span: Span,
+) -> list[Period]:
+    """Return the messages of a period: one of all rows, groups and classes, and one of each site.
+
+    Only streams with a limit are included.
+    """
+    first, last, since = span
+    if last < first:
+        raise InputError(f"the period ends on {day_of(last)}, before it begins on {day_of(first)}")
+    before, after = _tallies(connection, first - 1), _tallies(connection, last)
+    before_parts = before if since is None or since == first else _tallies(connection, since - 1)
+    together: list[Stream] = []
+    found, withheld = [(site or ALL_SITES, together)], False
+    for state in states:
+        if state.limit is None or (state.kind == SITE and state.number not in after):
+            continue
+        if state.kind != WHOLE and since is None:
+            withheld = True
+            continue
+        stream = _stream(state, detectors, before if state.kind == WHOLE else before_parts, after, last)
+        if state.kind != SITE:
+            together.append(stream)
+        else:
+            found.append((state.name, [stream]))
+    if len(together) > MOST_STREAMS:
+        raise InputError(f"there are more than {MOST_STREAMS} groups, which is more than a message holds")
+    digest = bytes.fromhex(predictor)
+    return [Period(digest, name, first, last, tuple(streams), withheld) for name, streams in found]
+
+
+def has_small_parts(found: Sequence[Period], least: int) -> bool:
+    """Whether a group, a class or a site has new outcomes and fewer than `least`, or all rows but its own have."""
+    whole, *parts = (stream.new for one in found for stream in one.streams)
+    return any(0 < few < least for new in parts for few in (new, whole - new))
+
+
+def _tallies(connection: sqlite3.Connection, day: int) -> Tallies:
+    """Return the counts of each stream at the end of a day."""
+    query = (
+        "SELECT stream, known, misses, waiting, sizes FROM tallies AS t WHERE day = "
+        "(SELECT max(day) FROM tallies WHERE stream = t.stream AND day <= ?)"
+    )
+    return {stream: Tally(*row) for stream, *row in connection.execute(query, (day,))}
+
+
+def _stream(state: StreamState, detectors: Detectors, before: Tallies, after: Tallies, last: int) -> Stream:
+    name = {WHOLE: "", SITE: "", CLASS: f"class={state.name}"}.get(state.kind, state.name)
+    whole = state.kind == WHOLE
+    change, changed = detectors.at(LABELLED, last) if whole else (None, None)
+    unlabelled, unlabelled_changed = detectors.at(UNLABELLED, last) if whole else (None, None)
+    return Stream(
+        limit=state.limit or 0.0,
+        false_alarm=state.false_alarm,
+        failure=state.failure,
+        before=before.get(state.number, Tally()),
+        after=after.get(state.number, Tally()),
+        group=name,
+        alarm=state.alarm_day if state.alarm_day is not None and state.alarm_day <= last else None,
+        change=change,
+        changed=changed,
+        unlabelled=unlabelled,
+        unlabelled_changed=unlabelled_changed,
+    )

@@ -1,0 +1,301 @@
+"""One transaction: decide which outcomes count, then apply rows and outcomes to streams and detectors in time order.
+
+Of a set its bits are kept until the outcome comes, and the score of each label where changes of scores are watched; of
+an interval its two ends; of an answer with a loss nothing. All of it is bytes, next to an opaque id.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeVar
+
+import numpy as np
+
+from fedconformal._base.arrays import Booleans, Floats, Integers
+from fedconformal._base.names import shown
+from fedconformal.certificates.text import ClassNames, class_called
+from fedconformal.errors import InputError
+from fedconformal.monitoring import schema
+from fedconformal.monitoring.detectors import LABELLED, UNLABELLED, Detectors
+from fedconformal.monitoring.streams import CLASS, Events, StreamIndex, advance, rows_by_stream
+from fedconformal.tables.table import twice
+
+T = TypeVar("T")
+Kind = Literal["sets", "intervals", "losses"]
+
+DAY = 86_400
+LONGEST_ID = 256
+LATEST = 2_932_897 * DAY
+"""The end of the year 9999, in seconds since 1970."""
+THERE = "SELECT id FROM rows WHERE id IN (SELECT value FROM json_each(?))"
+ROWS = "SELECT id, time, stream_key, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
+EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json_each(?))"
+UPDATE = (
+    "UPDATE streams SET known = ?, misses = ?, waiting = ?, sizes = ?, alarm_at = ?, alarm_day = ? WHERE number = ?"
+)
+
+
+class Progress(Protocol):
+    """Iterates over items and shows a progress bar; a million rows take more than a moment."""
+
+    def __call__(self, items: Iterable[T], label: str, total: int) -> Iterable[T]:
+        """Yield the items, one after the other."""
+
+
+def unseen(items: Iterable[T], label: str, total: int) -> Iterable[T]:  # noqa: ARG001
+    """Iterate without a progress bar."""
+    return items
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """Rows that were answered, in any order: their times in seconds since 1970, and what was answered.
+
+    `sets` are (n, J) booleans, or `ends` are (n, 2) ends of intervals, or neither, where outcomes are losses. `scores`
+    are those of each label, where they are known.
+    """
+
+    ids: Sequence[str]
+    times: Floats
+    sets: Booleans | None = None
+    ends: Floats | None = None
+    scores: Floats | None = None
+    sites: Sequence[str | None] | None = None
+    groups: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> Floats:
+        """How many labels are in each set, or how wide each interval is; one without an end counts as 0."""
+        if self.sets is not None:
+            labels: Floats = self.sets.sum(axis=1).astype(np.float64)
+            return labels
+        if self.ends is None:
+            return np.zeros(len(self.ids))
+        width = self.ends[:, 1] - self.ends[:, 0]
+        found: Floats = np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcomes:
+    """What came true: positions of labels, numbers, or losses divided by their bound."""
+
+    ids: Sequence[str]
+    times: Floats
+    values: Floats
+
+
+NO_OUTCOMES = Outcomes(ids=(), times=np.empty(0), values=np.empty(0))
+
+
+def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
+    """Refuse ids that are there twice or are no ids, and times that are none."""
+    if len(set(ids)) < len(ids):
+        raise InputError(f"the id {shown(twice(ids))} is there twice; give each once", where=what)
+    odd = next((one for one in ids if not 0 < len(one) <= LONGEST_ID or not one.isprintable()), None)
+    if odd is not None:
+        raise InputError(f"the id {shown(odd)!r} is empty, too long, or cannot be printed", where=what)
+    if not ((times >= 0) & (times < LATEST)).all():
+        raise InputError("a time is not one since 1970", where=what)
+
+
+def packed(rows: Predicted, *, scored: bool) -> list[bytes]:
+    """Write what is kept of each row."""
+    if rows.ends is not None:
+        ends = np.ascontiguousarray(rows.ends, dtype="<f8")
+        return [end.tobytes() for end in ends]
+    if rows.sets is None:
+        return [b""] * len(rows.ids)
+    bits = np.packbits(rows.sets, axis=1)
+    if not scored or rows.scores is None:
+        return [row.tobytes() for row in bits]
+    scores = np.ascontiguousarray(rows.scores, dtype="<f8")
+    return [row.tobytes() + score.tobytes() for row, score in zip(bits, scores, strict=True)]
+
+
+def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int) -> Floats:
+    """Return how much of each row is missed, from what was kept of it and what came true.
+
+    >>> rows = Predicted(ids=["p", "q"], times=np.zeros(2), sets=np.array([[True, False], [True, True]]))
+    >>> missed("sets", packed(rows, scored=False), np.array([1.0, 1.0]), 2)
+    array([1., 0.])
+    """
+    if kind == "losses" or not len(held):
+        return np.asarray(values, dtype=np.float64)
+    if kind == "intervals":
+        ends = np.frombuffer(b"".join(held), dtype="<f8").reshape(-1, 2)
+        return ((values < ends[:, 0]) | (values > ends[:, 1])).astype(np.float64)
+    label = values.astype(np.int64)
+    size = -(-width // 8)
+    bits = np.frombuffer(b"".join(one[:size] for one in held), dtype=np.uint8).reshape(-1, size)
+    inside = (bits[np.arange(len(bits)), label // 8] >> (7 - label % 8)) & 1
+    return (1 - inside).astype(np.float64)
+
+
+def label_scores(held: Sequence[bytes], values: Floats, width: int) -> tuple[Floats, Booleans]:
+    """Return the score of the true label of each row, and of which rows it was kept."""
+    size = -(-width // 8)
+    kept = np.array([len(one) == size + 8 * width for one in held], dtype=np.bool_)
+    some = [one[size:] for one in held if len(one) == size + 8 * width]
+    scores = np.frombuffer(b"".join(some), dtype="<f8").reshape(-1, width)
+    return scores[np.arange(len(some)), values[kept].astype(np.int64)], kept
+
+
+def set_sizes(held: Sequence[bytes], width: int) -> Floats:
+    """Return how many labels are in each set that was kept."""
+    size = -(-width // 8)
+    bits = np.frombuffer(b"".join(one[:size] for one in held), dtype=np.uint8).reshape(-1, size)
+    found: Floats = np.unpackbits(bits, axis=1).sum(axis=1).astype(np.float64)
+    return found
+
+
+@dataclass
+class Settled:
+    """Outcomes that count now, in the order in which they came: of which rows, and what was kept of these."""
+
+    ids: list[str] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)
+    held: list[bytes] = field(default_factory=list)
+
+    def add(self, name: str, time: float, value: float, row: tuple[float, int, bytes]) -> None:
+        """Add one; it comes no sooner than its row."""
+        then, key, held = row
+        self.ids.append(name)
+        self.times.append(max(time, then))
+        self.values.append(value)
+        self.keys.append(key)
+        self.held.append(held)
+
+
+def insert(
+    connection: sqlite3.Connection,
+    rows: Predicted,
+    keys: Integers,
+    held: Sequence[bytes],
+    progress: Progress = unseen,
+) -> None:
+    """Keep rows until their outcomes come; an id that is there already is refused."""
+    there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
+    if there is not None:
+        raise InputError(f"rows: the id {shown(there[0])} is there already; add each row once")
+    values = zip(rows.ids, rows.times.tolist(), keys.tolist(), held, strict=True)
+    kept = progress(values, "adding rows", len(keys))
+    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", kept)
+
+
+def settle(
+    connection: sqlite3.Connection, rows: Predicted | None, outcomes: Outcomes, progress: Progress = unseen
+) -> tuple[Settled, dict[str, int]]:
+    """Decide which outcomes count now, keep those of rows that are yet to come, and count the others."""
+    counts = dict.fromkeys(("counted", "repeated", "conflicting", "early"), 0)
+    found, new = Settled(), () if rows is None else rows.ids
+    early = {name: (time, value) for name, time, value in schema.looked_up(connection, EARLY, list(new))}
+    asked = [*outcomes.ids, *early]
+    found_rows = progress(schema.looked_up(connection, ROWS, asked), "finding the rows of outcomes", len(asked))
+    there = {name: row for name, *row in found_rows}
+    lacking = [name for name in outcomes.ids if name not in there]
+    known = {name: value for name, _, value in schema.looked_up(connection, EARLY, lacking)}
+    for name, (time, value) in early.items():
+        then, key, held, _ = there[name]
+        found.add(name, time, value, (then, key, held))
+        known[name] = value
+    kept = []
+    for name, time, value in zip(outcomes.ids, outcomes.times.tolist(), outcomes.values.tolist(), strict=True):
+        row = there.get(name)
+        before = known.get(name) if row is None or row[3] is None else row[3]
+        if before is not None:
+            counts["repeated" if before == value else "conflicting"] += 1
+        elif row is None:
+            counts["early"] += 1
+            kept.append((name, time, value))
+        else:
+            found.add(name, time, value, (row[0], row[1], row[2] or b""))
+    counts["counted"] = len(found.ids)
+    connection.executemany("INSERT INTO early VALUES (?, ?, ?)", kept)
+    connection.executemany("DELETE FROM early WHERE id = ?", [(name,) for name in early])
+    settled = progress(zip(found.values, found.ids, strict=True), "adding outcomes", len(found.ids))
+    connection.executemany("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", settled)
+    return found, counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventBatch:
+    """Rows and outcomes of one transaction in the order of their times, rows before outcomes of the same time.
+
+    `days` are in that order, and never before the last day so far.
+    """
+
+    rows: Predicted | None
+    keys: Integers
+    outcomes: Settled
+    order: Integers
+    days: Integers
+
+    @classmethod
+    def of(cls, rows: Predicted | None, keys: Integers, outcomes: Settled, last: int) -> EventBatch:
+        """Sort the events."""
+        times = np.concatenate([np.empty(0) if rows is None else rows.times, outcomes.times])
+        kinds = np.repeat([0, 1], [len(keys), len(outcomes.ids)])
+        order = np.lexsort((kinds, times))
+        days = np.maximum(np.floor(times[order] / DAY).astype(np.int64), last)
+        return cls(rows=rows, keys=keys, outcomes=outcomes, order=order, days=days)
+
+    def in_order(self, of_rows: Floats | Integers, of_outcomes: Floats | Integers) -> Floats:
+        """Put a number of each row and of each outcome in order."""
+        found: Floats = np.concatenate([of_rows, of_outcomes])[self.order]
+        return found
+
+    def apply(
+        self,
+        connection: sqlite3.Connection,
+        index: StreamIndex,
+        detectors: Detectors,
+        *,
+        kind: Kind,
+        width: int,
+        labels: ClassNames,
+    ) -> int:
+        """Update all streams, tallies and detectors; return the number of rows without scores for the detectors."""
+        none, values = np.zeros(len(self.keys)), np.array(self.outcomes.values)
+        lost = missed(kind, self.outcomes.held, values, width)
+        known = self.order >= len(self.keys)
+        sizes = none if self.rows is None else self.rows.sizes
+        events = Events(self.days, known, self.in_order(none, lost), self.in_order(sizes, np.zeros(len(values))))
+        keys = self.in_order(self.keys, np.array(self.outcomes.keys, dtype=np.int64)).astype(np.int64)
+        by_stream = dict(rows_by_stream(keys, index.streams(keys)))
+        states = index.states([0, *by_stream])
+        done = [advance(states[0], events)]
+        done += [advance(states[one], events.some(mine)) for one, mine in by_stream.items()]
+        classes = index.of_kind(CLASS)
+        if classes:
+            number = {class_called(label, labels): label for label in range(width)}
+            truth = self.in_order(none - 1, values)
+            own_sizes = self.in_order(none, set_sizes(self.outcomes.held, width))
+            waiting = states[0].waiting + np.cumsum(np.where(known, -1, 1))
+            for state in classes:
+                mine = truth == number[state.name]
+                lost_here, sized = (np.where(mine, column, 0.0) for column in (events.missed, own_sizes))
+                done.append(advance(state, Events(self.days, mine, lost_here, sized), waiting))
+        connection.executemany(UPDATE, [one.state.values for one in done])
+        tallies = [row for one in done for row in one.tallies]
+        connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?)", tallies)
+        return self._detect(detectors, values, known, width)
+
+    def _detect(self, detectors: Detectors, values: Floats, known: Booleans, width: int) -> int:
+        there, unscored = detectors.names(), 0
+        if UNLABELLED in there and self.rows is not None:
+            if self.rows.scores is None:
+                unscored = len(self.keys)
+            else:
+                lowest = self.rows.scores.min(axis=1)
+                detectors.update(UNLABELLED, lowest[self.order[~known]], self.days[~known])
+        if LABELLED in there and len(values):
+            scores, kept = label_scores(self.outcomes.held, values, width)
+            place = self.order[known] - len(self.keys)
+            mine = place[kept[place]]
+            detectors.update(LABELLED, scores[(np.cumsum(kept) - 1)[mine]], self.days[known][kept[place]])
+        return unscored

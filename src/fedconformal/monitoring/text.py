@@ -1,0 +1,261 @@
+"""Text of a watch and of the combination of sites: whether the promise holds, where not, and what to do next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fedconformal._base.names import listed
+from fedconformal.monitoring.combine import Combined, CombinedEvidence
+from fedconformal.monitoring.detectors import Detectors
+from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.messages import LAST_DAY, day_of
+from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS, verdict_of
+from fedconformal.monitoring.streams import WHOLE, StreamState
+
+MUCH = 0.5
+"""Rows that wait are mentioned from this share on."""
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """What is said of one stream.
+
+    >>> quiet = StreamStatus(StreamState(0, "all", "", 0.2, 0.05, 0.0, known=900, misses=90.0))
+    >>> loud = StreamStatus(StreamState(0, "all", "", 0.2, 0.05, 0.0, 10, 9.0, alarm_at=9, alarm_day=20773))
+    >>> quiet.words, loud.words
+    ('holds', 'alarm since 2026-11-16 (row 9)')
+    """
+
+    state: StreamState
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Bound the miss rate at all times at once."""
+        return self.state.monitor().interval
+
+    @cached_property
+    def verdict(self) -> str:
+        """Judge the stream."""
+        one = self.state
+        alarm = one.alarm_at is not None
+        return verdict_of(one.limit, alarm=alarm, known=one.known, upper=lambda: self.interval[1])
+
+    @property
+    def log_e_value(self) -> float | None:
+        """The evidence now, where there is a limit."""
+        return None if self.state.limit is None else self.state.monitor().log_e_value
+
+    @property
+    def called(self) -> str:
+        """What its rows are called."""
+        if self.state.kind == WHOLE:
+            return "all rows"
+        return self.state.name if "=" in self.state.name else f"{self.state.kind} {self.state.name}"
+
+    @property
+    def rate(self) -> float | None:
+        """How often rows with a known outcome were missed."""
+        return self.state.misses / self.state.known if self.state.known else None
+
+    @property
+    def words(self) -> str:
+        """The verdict, and since when."""
+        if self.state.alarm_day is None:
+            return self.verdict
+        return f"alarm since {day_of(self.state.alarm_day)} (row {self.state.alarm_at})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        one, day = self.state, self.state.alarm_day
+        return {
+            "kind": one.kind,
+            "name": one.name or None,
+            "verdict": self.verdict,
+            "limit": one.limit,
+            "false_alarm": one.false_alarm,
+            "failure": one.failure,
+            "known": one.known,
+            "misses": one.misses,
+            "waiting": one.waiting,
+            "miss_rate": self.rate,
+            "interval": list(self.interval),
+            "log_e_value": self.log_e_value,
+            "alarm_day": None if day is None else day_of(day).isoformat(),
+            "alarm_at": one.alarm_at,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a detector of changes says."""
+
+    name: str
+    rows: int
+    log_e_value: float
+    days: tuple[int, int] | None
+
+    @property
+    def words(self) -> str:
+        """Whether scores have changed, and since when."""
+        if self.days is None:
+            return f"no change of scores noticed in {self.rows} rows"
+        alarm, since = map(day_of, self.days)
+        return f"scores have changed since about {since}, noticed on {alarm}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What a watch says, all of it."""
+
+    streams: list[StreamStatus]
+    changes: list[Change]
+    counts: dict[str, int]
+    closed: bool
+
+    @property
+    def verdict(self) -> str:
+        """An alarm if any stream has one; else what is said of all rows."""
+        return ALARM if any(one.verdict == ALARM for one in self.streams) else self.streams[0].verdict
+
+    @property
+    def sentence(self) -> str:
+        """Say it for people."""
+        raised = [one for one in self.streams if one.verdict == ALARM]
+        whole = self.streams[0]
+        if raised:
+            first = min(raised, key=lambda one: one.state.alarm_day or math.inf)
+            more = f", and of {len(raised) - 1} more" if raised[1:] else ""
+            return f"The promise is not kept: alarm of {first.called} since {day_of(first.state.alarm_day or 0)}{more}."
+        if whole.verdict == HOLDS:
+            limit = f"the limit is {whole.state.limit:.4g}"
+            return f"The promise holds: at most {whole.interval[1]:.4g} of the rows are missed, {limit}."
+        low, high = whole.interval
+        known = f"{whole.state.known} outcomes are known, {whole.state.waiting} rows wait"
+        return f"It is too early to tell: {known}, and between {low:.4g} and {high:.4g} of the rows are missed."
+
+
+def status(states: Sequence[StreamState], detectors: Detectors, counts: dict[str, int], *, closed: bool) -> Status:
+    """Say how things are now."""
+    found = []
+    for name in detectors.names():
+        detector, days = detectors.read(name), detectors.at(name, LAST_DAY)[1]
+        found.append(Change(name=name, rows=detector.rows, log_e_value=detector.log_e_value, days=days))
+    return Status(streams=list(map(StreamStatus, states)), changes=found, counts=counts, closed=closed)
+
+
+def sentence(found: Combined) -> str:
+    """Say in one sentence whether the promise holds."""
+    line = found.all_rows.pooled
+    sites, known = count(found.all_rows.sites, "site"), int(line.known[-1])
+    if found.alarm:
+        return f"alarm since {date(found.since)} {where(found)}: more rows are missed than the limit allows"
+    if found.state == "in doubt":
+        doubtful = found.all_rows.doubtful
+        names = listed([f"{line.site} (since {date(line.alarm)})" for line in doubtful])
+        return f"in doubt: the own watch of {names} raised the alarm, too weak to stand out among {sites}"
+    if found.state == HOLDS:
+        most = f"at most {1 - line.interval[0]:.1%} of rows are missed, and the limit is {line.limit:.1%}"
+        return f"holds: {most} ({count(known, 'outcome')} at {sites})"
+    if not known:
+        return f"too early: no row has an outcome yet at {sites}"
+    low, high = (1 - end for end in line.interval[::-1])
+    return f"too early: between {low:.1%} and {high:.1%} of rows are missed ({count(known, 'outcome')} at {sites})"
+
+
+def where(found: Combined) -> str:
+    """Say where the evidence is enough."""
+    groups = f"in the group {listed(found.named_groups)}" if found.named_groups else ""
+    if found.all_rows.alarm is None:
+        return groups
+    named = found.all_rows.named
+    at = f"at {listed(named)}" if named else f"over {count(found.all_rows.sites, 'site')} together"
+    return f"{at} and {groups}" if groups else at
+
+
+def chance(found: CombinedEvidence) -> str:
+    """Say how often such an alarm is false."""
+    if found.chance >= 1:
+        return (
+            f"The chances that limits of the sites do not hold add up to {found.failures:.3g}, so nothing is promised "
+            "about false alarms: start each watch with a failure that is divided by the number of sites."
+        )
+    return (
+        f"While the promise holds, an alarm over all sites is ever raised with probability {found.chance:.3g} at most "
+        f"({found.false_alarm:.3g}, and {found.failures:.3g} for limits that may fail), if sites are independent. Of "
+        f"the sites that are named, at most a share {found.chance:.3g} is named wrongly on average."
+    )
+
+
+def to_do(found: Combined) -> list[str]:
+    """List what follows, the most urgent first."""
+    return [*_about_evidence(found), *_about_messages(found)]
+
+
+def _about_evidence(found: Combined) -> Iterator[str]:
+    together = found.all_rows
+    if found.alarm:
+        yield f"Do not rely on the sets {where(found)} until the cause is found: new patients, devices, a new model?"
+        if not together.named and together.alarm is not None:
+            first = listed([line.site for line in together.histories], most=3)
+            yield f"No site stands out by itself. Begin with those on top of the list: {first}."
+        yield "Then recalibrate with new rows, not with those that raised the alarm."
+    if together.doubtful and len(together.histories) > 1:
+        often = math.fsum(line.false_alarm + line.failure for line in together.histories)
+        names = listed([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
+        yield f"Look at {names}: the own watch raised the alarm there. Up to {often:.2g} sites do so by chance."
+    changed = [line for line in together.histories if line.self_report.changed or line.self_report.unlabelled_changed]
+    for line in changed[:3]:
+        _, since = line.self_report.changed or line.self_report.unlabelled_changed or (0, 0)
+        yield f"Ask {line.site} what changed: by its own word its scores differ since {date(since)}."
+    if found.state == EARLY and together.pooled.state == HOLDS:
+        rest = "the others do not show yet that the promise holds: wait for more outcomes there."
+        yield f"Without {together.decisive}, which has most of the outcomes, {rest}"
+    elif found.state == EARLY:
+        yield from _too_early(together.pooled)
+    if found.state == HOLDS:
+        yield "Use the sets. Combine again when the next messages come."
+
+
+def _too_early(line: SiteHistory) -> Iterator[str]:
+    if not line.known[-1]:
+        yield f"Send outcomes: {count(line.rows, 'row')} wait for one. Without them nobody sees if the promise holds."
+    elif line.needed is None:
+        yield "Go on, and look at the sites on top of the list: rows are missed as often as the limit or more, so far."
+    else:
+        yield f"Go on: if rows are missed as often as so far, about {line.needed:,} outcomes show that it holds."
+
+
+def _about_messages(found: Combined) -> Iterator[str]:
+    line = found.all_rows.pooled
+    rows, waiting = line.rows, int(line.waiting[-1])
+    if line.known[-1] and waiting >= MUCH * rows:
+        late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
+        yield f"{waiting / rows:.0%} of the rows {late}"
+    if found.refused:
+        yield f"Ask {listed([one.site for one in found.refused])} for good messages: what they sent is left out here."
+    if found.silent:
+        yield f"Ask {listed([f'{one.site} (since {date(one.last)})' for one in found.silent])} why no message comes."
+    if found.withheld:
+        sites = listed(sorted({one.site for one in found.withheld}))
+        yield f"Groups, classes or sites are withheld by {sites}: too few outcomes, which is not none."
+    if found.gaps:
+        gaps = [f"{gap.site} ({date(gap.first)} to {date(gap.last)})" for gap in found.gaps]
+        yield f"Messages are missing: {listed(gaps, most=3)}. No count is lost, but nobody sees what was when."
+
+
+def date(day: int | None) -> str:
+    """Write a day as a date."""
+    return "" if day is None else day_of(day).isoformat()
+
+
+def count(number: int, what: str) -> str:
+    """Write a number of things.
+
+    >>> count(1, "site"), count(1200, "row")
+    ('1 site', '1,200 rows')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,131 @@
+"""Crafted files of watches: each is refused in one line, or usable; none hangs or takes much memory."""
+
+import random
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from fedconformal.errors import InputError, StoreError
+from fedconformal.monitoring.detectors import calibration_scores
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.store import Watch
+from fedconformal.report.watch_page import watch_page
+from tests.monitoring.watches import START, answered, predictor, rows_of, true
+
+DAY = 86_400
+ODD: list[Any] = [-1, 2**62, 1e308, -1e308, float("inf"), "", "999", "[0]", "[99]", "[" * 5000, None]
+ODD += [b"", b"\xff" * 33, b"[]", b"1000000000", b"-5", b"\0" * 7]
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A watch over sites and groups with detectors, outcomes that came, wait and are early, and a period sent."""
+    path = tmp_path_factory.mktemp("good") / "w.db"
+    rule = predictor(fc.EverySite())
+    probs, labels = rows_of(9, 60)
+    scores = rule.score.evaluate_all(probs.astype(np.float32))
+    with Watch.start(path, rule, limits_of(rule), scores=calibration_scores(scores, labels)) as watch:
+        ids = [f"p{i}" for i in range(60)]
+        rows = answered(ids, sites=["a", "b"] * 30, groups={"sex": ["F", "M"] * 30}, scores=scores)
+        watch.add(rows, true([*ids[:40], "early"], [*labels[:40], 1], time=START + DAY))
+        watch.send()
+    return path.read_bytes()
+
+
+def use(path: Path) -> None:
+    """Do all that can be done with a watch."""
+    with Watch.open(path) as watch:
+        watch.status()
+        watch_page(watch.history(), one_watch=True)
+        rows = answered(["y", "z"], time=START + 9 * DAY, sites=["a", "c"], groups={"sex": ["F", "X"]})
+        watch.add(rows, true(["z", "p50", "early"], [0, 1, 2], time=START + 9 * DAY))
+        watch.send()
+        watch.purge(20_800)
+        watch.close()
+
+
+def damage(path: Path, good: bytes, rng: random.Random) -> None:
+    """Change some bytes of the file, or a value of a table."""
+    data = bytearray(good)
+    if rng.random() < 0.5:
+        for _ in range(rng.randint(1, 8)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        path.write_bytes(data)
+        return
+    path.write_bytes(data)
+    raw = sqlite3.connect(path)
+    tables = [name for (name,) in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    table = rng.choice(tables)
+    columns = [row[1] for row in raw.execute(f"PRAGMA table_info({table})")]
+    try:
+        raw.execute(f"UPDATE {table} SET {rng.choice(columns)} = ?", (rng.choice(ODD),))  # noqa: S608
+        raw.commit()
+    except sqlite3.Error:
+        raw.rollback()
+    raw.close()
+
+
+def test_damaged_files_are_refused_in_one_line_or_usable(good: bytes, tmp_path: Path) -> None:
+    outcomes = set()
+    for seed in range(80):
+        path = tmp_path / f"{seed}.db"
+        damage(path, good, random.Random(seed))
+        start = time.process_time()
+        try:
+            use(path)
+            outcomes.add("usable")
+        except InputError as error:
+            outcomes.add(f"refused in {len(str(error).splitlines())} line")
+        assert time.process_time() - start < 10
+    assert outcomes == {"usable", "refused in 1 line"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON rows BEGIN DELETE FROM streams; END",
+        "CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c",
+        "DROP TABLE tallies",
+        "ALTER TABLE meta ADD COLUMN more TEXT",
+    ],
+)
+def test_another_schema_is_refused(good: bytes, tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "w.db"
+    path.write_bytes(good)
+    raw = sqlite3.connect(path)
+    raw.execute(statement).connection.commit()
+    raw.close()
+    with pytest.raises(InputError, match="is not the file of a watch"):
+        Watch.open(path)
+
+
+def test_a_view_in_the_place_of_a_table_never_runs(good: bytes, tmp_path: Path) -> None:
+    """It would make rows for ever, or of any size."""
+    path = tmp_path / "w.db"
+    path.write_bytes(good)
+    raw = sqlite3.connect(path)
+    endless = (
+        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT 'k' AS key, zeroblob(1e9) AS value FROM c"
+    )
+    for script in ("DROP TABLE meta", f"CREATE VIEW meta AS {endless}"):
+        raw.execute(script)
+    raw.commit()
+    raw.close()
+    with pytest.raises(InputError, match="is not the file of a watch"):
+        Watch.open(path)
+
+
+def test_a_number_of_classes_is_not_believed(tmp_path: Path) -> None:
+    rule = fc.Predictor.of(fc.calibrate([fc.summarize(np.linspace(0, 1, 200), score=fc.LAC(), site="a")]))
+    path = tmp_path / "w.db"
+    Watch.start(path, rule, limits_of(rule)).__exit__()
+    raw = sqlite3.connect(path)
+    raw.execute("INSERT INTO meta VALUES ('width', CAST('1000000000' AS BLOB))").connection.commit()
+    raw.close()
+    with pytest.raises(StoreError, match="is damaged"):
+        Watch.open(path)
