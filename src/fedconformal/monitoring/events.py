@@ -181,7 +181,7 @@ def insert(
     """Keep rows until their outcomes come; an id that is there already is refused."""
     there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
     if there is not None:
-        raise InputError(f"rows: the id {shown(there[0])} is there already; add each row once")
+        raise InputError(f"the id {shown(there[0])} is there already; add each row once", where="rows")
     values = zip(rows.ids, rows.times.tolist(), keys.tolist(), held, strict=True)
     kept = progress(values, "adding rows", len(keys))
     connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", kept)

@@ -128,7 +128,7 @@ def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
     """
     if len(periods) > MOST_MESSAGES:
         many = f"{len(periods)} messages, at most {MOST_MESSAGES} are read"
-        raise InputError(f"{shown(periods[0].site)}: {many}; send longer periods")
+        raise InputError(f"{many}; send longer periods", where=shown(periods[0].site))
     by_group: dict[str, list[tuple[Period, Stream]]] = {}
     for period in sorted(periods, key=lambda one: (one.first, one.last)):
         for stream in period.streams:

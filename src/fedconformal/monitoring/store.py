@@ -215,8 +215,9 @@ class Watch:
         old = np.flatnonzero(rows.times < purged * DAY)
         if len(old):  # its id may be one that was counted and is forgotten
             raise InputError(
-                f"rows: {shown(rows.ids[int(old[0])])} was answered before {day_of(purged)}, and rows from before that "
-                "day were purged; leave such rows out"
+                f"{shown(rows.ids[int(old[0])])} was answered before {day_of(purged)}, and rows from before that "
+                "day were purged; leave such rows out",
+                where="rows",
             )
         given = "sets" if rows.sets is not None else "intervals" if rows.ends is not None else "losses"
         if given != self.settings.kind:
@@ -233,14 +234,16 @@ class Watch:
         """Refuse outcomes that no row can have."""
         if self.settings.kind == "sets":
             if len(values) and not self.width:
-                raise InputError("outcomes: how many classes there are is not known before rows come; add rows first")
+                raise InputError(
+                    "how many classes there are is not known before rows come; add rows first", where="outcomes"
+                )
             right, wanted = (values >= 0) & (values < self.width), f"a class from 0 to {self.width - 1}"
         elif self.settings.kind == "losses":
             right, wanted = (values >= 0) & (values <= 1), "a loss from 0 to 1, that is divided by its bound"
         else:
             right, wanted = np.isfinite(values), "a finite number"
         if not right.all():
-            raise InputError(f"outcomes: {values[~right][0]:g} is not {wanted}")
+            raise InputError(f"{values[~right][0]:g} is not {wanted}", where="outcomes")
 
     def _meta(self, key: str) -> bytes | None:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
