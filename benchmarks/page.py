@@ -166,8 +166,11 @@ def imports(found: Any) -> Lines:
 
 def one_row(found: Any) -> Lines:
     """A server that answers row by row."""
-    for row in found:
-        yield row["score"].upper(), f"{row['classes']:,}", f"{row['more']} µs", f"{row['predict_set']} µs"
+    for name in dict.fromkeys(row["score"] for row in found):
+        rows = [row for row in found if row["score"] == name]
+        classes = ", ".join(f"{row['classes']:,}" for row in rows)
+        more = ", ".join(f"{row['more']}" for row in rows)
+        yield f"one row, {name.upper()}, {classes} classes: time beyond its arithmetic", f"{more} µs", "at most 20 µs"
 
 
 def flower(found: Any) -> Lines:
@@ -200,40 +203,49 @@ def release(found: Any) -> Lines:
 
 
 PLAIN = ("", "measured", "goal")
-SECTIONS: list[tuple[str, str, tuple[str, ...], Callable[[Any], Lines]]] = [
+SECTIONS: list[tuple[str, tuple[str, ...], list[tuple[str, Callable[[Any], Lines]]]]] = [
     (
-        "scores",
         "Scores and sets, 50,000 + 50,000 rows",
         ("score", "classes", "ours against the bound", "TorchCP against ours", "MAPIE against ours", "extra memory"),
-        scores,
+        [("scores", scores)],
     ),
-    ("sites", "Decode and calibrate, against np.partition", ("sites", "warm", "fresh process", "memory"), sites),
-    ("many_predictors", "A predictor from many sites", PLAIN, many_predictors),
+    ("Decode and calibrate, against np.partition", ("sites", "warm", "fresh process", "memory"), [("sites", sites)]),
     (
-        "scale",
         "A million sites",
         ("sites", "wall clock", "bytes of a site", "of a pool", "read in all", "`NewSite`, each site apart", "memory"),
-        scale,
+        [("scale", scale)],
     ),
-    ("stream", "Streams", PLAIN, stream),
-    ("sql", "SQL and lazy frames", PLAIN, sql),
-    ("losses", "Loss curves", PLAIN, losses),
-    ("monitoring", "Monitoring: cost", PLAIN, monitoring),
     (
-        "monitoring",
+        "Summaries, predictors and commands",
+        PLAIN,
+        [
+            ("many_predictors", many_predictors),
+            ("stream", stream),
+            ("sql", sql),
+            ("losses", losses),
+            ("imports", imports),
+            ("one_row", one_row),
+            ("privacy", release),
+        ],
+    ),
+    (
         "Monitoring: alarms by additional points of misses, 40 streams of 2,000 rows",
         ("watch", "+0", "+5", "+10", "+20"),
-        detection,
+        [("monitoring", detection)],
     ),
-    ("imports", "Imports and bytes", PLAIN, imports),
-    ("one_row", "One row", ("score", "classes", "beyond its arithmetic, goal 20 µs", "in all"), one_row),
-    ("training", "Training", PLAIN, training),
-    ("tct_features", "TCT: features", PLAIN, tct_features),
-    ("tct_linear", "TCT: the linear stage", PLAIN, tct_linear),
-    ("paper", "The paper's tables", PLAIN, paper),
-    ("flower", "Flower, in process", PLAIN, flower),
-    ("privacy", "Masked sums", ("sites", "rounds", "masks", "time", "bytes that a site sends"), privacy),
-    ("privacy", "Differential privacy", PLAIN, release),
+    (
+        "Monitoring, training and engines",
+        PLAIN,
+        [
+            ("monitoring", monitoring),
+            ("training", training),
+            ("tct_features", tct_features),
+            ("tct_linear", tct_linear),
+            ("paper", paper),
+            ("flower", flower),
+        ],
+    ),
+    ("Masked sums", ("sites", "rounds", "masks", "time", "bytes that a site sends"), [("privacy", privacy)]),
 ]
 
 
@@ -267,12 +279,13 @@ def at_least(ratio: float) -> str:
 def page() -> str:
     """Put the tables of all results together."""
     parts = [HEAD]
-    for name, title, head, rows in SECTIONS:
-        file = json.loads((HERE / "results" / f"{name}.json").read_text())
-        parts.append(f"## {title}\n\n{file['date']}, {file['machine']['processor']}.\n")
-        table = [head, ("---",) * len(head), *rows(file["results"])]
+    for title, head, sources in SECTIONS:
+        files = {name: json.loads((HERE / "results" / f"{name}.json").read_text()) for name, _ in sources}
+        machines = sorted({f"{file['date']}, {file['machine']['processor']}" for file in files.values()})
+        parts.append(f"## {title}\n\n{'; '.join(machines)}.\n")
+        table = [head, ("---",) * len(head), *(row for name, rows in sources for row in rows(files[name]["results"]))]
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in table) + "\n")
-        parts += [f"{NOTES[name]}\n"] if name in NOTES else []
+        parts += [f"{NOTES[name]}\n" for name in files if name in NOTES]
     return "\n".join(parts)
 
 

@@ -30,7 +30,7 @@ PAGE = HERE.parent / "docs" / "threat-model.md"
 SITES, SPLITS, ALPHA = 10, 20, 0.1
 SESSIONS, TEMPERATURES = 103, (0.5, 1.0, 2.0)
 MODES = {"small steps": None, "8 rounds of 8 bits": BYTES, "2 rounds of 16 bits": (16, 16)}
-HEAD = ("scores", "rows", "sums", "members decided", "seen alone", "threshold", "coverage", "labels a set")
+HEAD = ("scores", "rows", "members decided, small steps", "decided, to the last bit", "coverage", "labels a set")
 
 
 def weak(seed: int) -> tuple[Any, Any, Any]:
@@ -114,14 +114,18 @@ def put(mark: str, text: str) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Write the table."""
+    """Write a row for each kind of scores: what small steps show and cost, and what sums to the last bit show."""
     lines = [HEAD, ("---",) * len(HEAD)]
     for row in rows:
-        share, most = row["decided"] / row["rows"], row["most_decided"] / row["rows"]
+        if row["sums"] != "small steps":
+            continue
+        alike = [one for one in rows if (one["scores"], one["rows"]) == (row["scores"], row["rows"]) and one != row]
         size = f"{row['size']:+.1%}, at most {row['most_size']:+.1%}" if row["scores"] != "a weak model" else ""
-        seen = (f"{share:.2%}, at most {most:.2%}", f"{row['alone']:.1f}")
-        cost = (f"{row['threshold']:+.4f}", f"{row['coverage']:+.2%}", size)
-        lines.append((row["scores"], f"{row['rows']:,}", row["sums"], *seen, *cost))
+        shares = (
+            f"{one['decided'] / one['rows']:.2%}, at most {one['most_decided'] / one['rows']:.2%}"
+            for one in (row, max(alike, key=lambda one: one["decided"]))
+        )
+        lines.append((row["scores"], f"{row['rows']:,}", *shares, f"{row['coverage']:+.2%}", size))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
