@@ -306,8 +306,8 @@ def page() -> str:
         "*ten halves*: means over ten random halves of the held-out rows, as in the paper, where logits were at hand.",
         "[Results](results.md) draws the conclusions.",
         "",
-        "| run | sites | rounds | seconds | accuracy | labels a set | coverage | ten halves | paper's labels |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| run | rounds | seconds | accuracy | labels a set | coverage | ten halves | paper's labels |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, settings in RUNS.items():
         if not _there(name):
@@ -315,7 +315,7 @@ def page() -> str:
         found = json.loads((RESULTS / f"{name}.json").read_text())
         sets = found["sets"]["0.9"]
         lines.append(
-            f"| {name} | {found['clients']} | {found['rounds']} | {found['seconds']:.0f} | {found['accuracy']:.3f} | "
+            f"| {name} | {found['rounds']} | {found['seconds']:.0f} | {found['accuracy']:.3f} | "
             f"{sets['size']:.2f} | {sets['coverage']:.3f} | {_ten_halves(found)} | {_in_the_paper(settings)} |"
         )
     if absent := [name for name in RUNS if not _there(name)]:

@@ -167,31 +167,33 @@ def tables_page(record: Record, home: str) -> str:
     parts = ["# Tables\n", _filled(TABLES_INTRO.format(home=home))]
     for entry in TABLES.values():
         if entry.name in record.tables and entry.name != HEART:
-            parts += [f"## {_upper(entry.about)}\n", f"`{entry.name}` ({entry.label})\n"]
-            parts.append(_short(record.tables[entry.name]))
+            about, text = _short(record.tables[entry.name])
+            parts += [f"## {_upper(entry.about)}\n", f"`{entry.name}` ({', '.join([entry.label, *about])})\n", text]
     return "\n".join(parts)
 
 
-def _short(table: Table) -> str:
-    """Write a table at one level, with a word for the source of each row and the notes of its own."""
+def _short(table: Table) -> tuple[list[str], str]:
+    """Write a table at one level, with the source of each row; columns of one value are returned apart."""
     level = table.columns.index(LEVEL) if LEVEL in table.columns else None
-    columns = [column for column in (*table.columns[:-1], "logits") if column != LEVEL]
-    lines = [" | ".join(columns).replace("\n", " "), " | ".join("---" for _ in columns)]
-    for row, cells in zip(table.rows, table.cells(), strict=True):
-        if level is None or row[level] == SHOWN:
-            source = "own" if row[-1].startswith(OWN_RUN) else "others'"
-            lines.append(" | ".join([*(cell for i, cell in enumerate(cells[:-1]) if i != level), source]))
+    names = [column.replace("\n", " ") for column in (*table.columns[:-1], "logits")]
+    lines = [
+        [*cells[:-1], "own" if row[-1].startswith(OWN_RUN) else "others'"]
+        for row, cells in zip(table.rows, table.cells(), strict=True)
+        if level is None or row[level] == SHOWN
+    ]
+    same = {name: line[0] for name, *line in zip(names, *lines, strict=True) if len(line) > 2 and len(set(line)) == 1}
+    shown = [[cell for name, cell in zip(names, line, strict=True) if name not in same] for line in [names, *lines]]
+    shown.insert(1, ["---"] * len(shown[0]))
     notes = "".join(f"- {note}\n" for note in table.notes if not note.startswith(SHARED))
-    return "".join(f"| {line} |\n" for line in lines) + (f"\n{notes}" if notes else "")
+    text = "".join(f"| {' | '.join(line)} |\n" for line in shown) + (f"\n{notes}" if notes else "")
+    return [f"{name} {value}" for name, value in same.items() if name != LEVEL], text
 
 
 def figures_page(record: Record, home: str) -> str:
     """Write the page of all figures."""
     parts = ["# Figures\n", _filled(FIGURES_INTRO.format(home=home))]
-    for entry in FIGURES.values():
-        if entry.name in record.figures:
-            about = _upper(entry.about)
-            parts += [f"![{about}](../{IMAGES}/{entry.name}.svg)\n", f"{about} ({entry.label})\n"]
+    shown = [entry for entry in FIGURES.values() if entry.name in record.figures]
+    parts += [f"![{_upper(entry.about)}](../{IMAGES}/{entry.name}.svg)\n" for entry in shown]
     return "\n".join(parts)
 
 
