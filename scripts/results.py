@@ -334,15 +334,18 @@ def _ten_halves(found: Settings) -> str:
 
 def _deviations() -> list[str]:
     """List every deviation from the paper's settings; runs that differ alike are together."""
+    runs = [run for run in read_runs(RESULTS) if run.dataset in FULL_RESULTS]
+    always = [text for text in runs[0].differs if all(text in run.differs for run in runs)]
     alike: dict[str, list[str]] = {}
-    for run in read_runs(RESULTS):
-        if run.dataset in FULL_RESULTS:
-            alike.setdefault(", ".join(run.differs) or "in nothing", []).append(run.name)
+    for run in runs:
+        own = ", ".join(text for text in run.differs if text not in always)
+        alike.setdefault(own or "nothing else", []).append(run.name)
     return [
         "## Deviations from the paper's settings",
         "",
         "The settings of a run against `fedconformal train --preset paper`, which is App. F of the paper.",
         "",
+        *([f"- all runs: {', '.join(always)}"] if always else []),
         *(f"- {', '.join(names)}: {text}" for text, names in alike.items()),
         "",
         "The data differ too: the runs of CIFAR-10 without `-paper-` in their name were trained on a JPEG copy of the",
