@@ -132,6 +132,17 @@ def test_every_figure_is_shown_and_no_cell_is_a_dash() -> None:
     assert not [line for text in texts for line in text.splitlines() if re.search(r"\| -? *\|", line)]
 
 
+def test_the_page_of_differences_has_the_numbers_of_the_record() -> None:
+    text = (ROOT / "docs" / "paper-and-code.md").read_text()
+    found: dict[str, list[str]] = {}
+    for method, rule, size, coverage, _ in Record.read(record_of(PAGE)).tables["threshold-rules"].rows:
+        if method in ("TCT", "FedAvg"):
+            found.setdefault(rule, [])[:0] = [f"{size.mean:.2f}", f"{coverage.mean:.4f}"]
+    assert found
+    for rule, cells in found.items():
+        assert f" | {' | '.join(cells)} |" in text, rule
+
+
 @needs_logits
 def test_the_record_is_what_the_logits_give() -> None:
     """The whole takes half a minute, see below."""

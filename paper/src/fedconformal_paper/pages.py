@@ -46,7 +46,8 @@ KEPT = """`fedconformal paper results` (`make results`) writes every number. It 
 PRICE = """All tables use the paper's rank, `FCP()`, which pays one row for every site. The default, `Mixture()`,
 [does not](guarantees.md#the-number-of-sites-costs-nothing)."""
 LINKS = """[Tables]({folder}/tables.md) and [figures]({folder}/figures.md) of the paper, redone; [training
-results](training-results.md) has every own run."""
+results](training-results.md) has every own run; [The paper, its code, ours](paper-and-code.md) lists where they differ.
+`pip install ./paper` adds the command `fedconformal paper`."""
 TABLES_INTRO = """The paper's tables beside our numbers; [back to the answer](../{home}). `fedconformal paper table
 NAME` prints a table for the logits at hand, with all levels and the settings of every run. *Own*: logits of an own
 run (listed in [training results](../training-results.md)); *others'*: logits of models that other people trained.
