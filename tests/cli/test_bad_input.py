@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedconformal.cli import app
 from tests.cli.command import Command, site_rows
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
@@ -148,6 +149,13 @@ def test_a_slip_names_the_help_to_read(command: Command) -> None:
         "(fedconformal calibrate --help shows what there is)\n"
     )
     assert "Did you mean 'add'?" in command("monitor", "ad").err
+
+
+def test_the_paper_is_a_package_of_its_own(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "_of_others", dict)
+    done = command("paper", "list")
+    assert done.code == 2
+    assert "pip install ./paper" in done.err
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,9 @@ def _used_wrongly(error: Any) -> str:
     where = "fedconformal" if error.ctx is None else error.ctx.command_path
     message = error.format_message() or "Name one of these commands."
     typed = NO_COMMAND.match(message)
-    if typed is not None:
+    if typed is not None and typed[1] == "paper":
+        message += " It is a package of its own: run `pip install ./paper` in a copy of the repository."
+    elif typed is not None:
         close = get_close_matches(typed[1], error.ctx.command.list_commands(error.ctx), n=1)
         message += "".join(f" Did you mean {name!r}?" for name in close)
     return f"{message} ({where} --help shows what there is)"
