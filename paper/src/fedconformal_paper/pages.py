@@ -20,6 +20,8 @@ from fedconformal_paper.table import Table
 
 IMAGES = "images/results"
 ANSWER, HEART, TABLES_PAGE, FIGURES_PAGE = "answer", "heart-disease", "tables", "figures"
+ELSEWHERE = {HEART, "relative-inefficiency", "threshold-rules"}
+"""Tables that other pages show, or whose numbers follow from another table."""
 LEVEL, SHOWN = "level", 0.9
 ABLATED = ((False, False), (True, False), (False, True), (True, True))
 """Sites weighted by rows or not, with an intercept or not."""
@@ -167,7 +169,7 @@ def tables_page(record: Record, home: str) -> str:
     """Write the page of all tables of the paper."""
     parts = ["# Tables\n", _filled(TABLES_INTRO.format(home=home))]
     for entry in TABLES.values():
-        if entry.name in record.tables and entry.name != HEART:
+        if entry.name in record.tables and entry.name not in ELSEWHERE:
             about, text = _short(record.tables[entry.name])
             parts += [f"## {_upper(entry.about)}\n", f"`{entry.name}` ({', '.join([entry.label, *about])})\n", text]
     return "\n".join(parts)
