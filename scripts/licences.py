@@ -1,9 +1,8 @@
-"""Write docs/licences.md: the licence of everything in constraints.txt, as its own metadata states it.
+"""Write docs/licences.md from the metadata of the packages in constraints.txt.
 
     python scripts/licences.py
 
-Run it in an environment with all extras (`make lint` makes one). A package that is there only while another one is
-built, and so not installed, keeps the entry that it has on the page.
+Run it in an environment with all extras (`make lint` makes one).
 """
 
 # ruff: noqa: T201
@@ -50,13 +49,14 @@ PERMISSIVE = {
     *("MIT-CMU", "PSF-2.0", "Public Domain", "Zlib"),
 }
 NOT_STATED = "not stated"
-CORE, EXTRAS = "Core", "Extras and development tools"
+CORE = "Core"
 
 TOP = """# Licences of the dependencies
 
-Written by `scripts/licences.py` from the metadata of the packages in `constraints.txt`. fedconformal itself is under
-Apache-2.0. Wheels that bundle other projects, such as OpenSSL or OpenBLAS, have their licence files inside. A build of
-torch for graphics cards brings NVIDIA libraries with licences of their own, which are not listed.
+Written by `scripts/licences.py` from the metadata of the packages in `constraints.txt`: those of the core, and those of
+extras and development tools that are not plainly permissive. fedconformal itself is under Apache-2.0. Wheels that
+bundle other projects, such as OpenSSL or OpenBLAS, have their licence files inside. A build of torch for graphics cards
+brings NVIDIA libraries with licences of their own.
 """
 NOTE = f"""## Not plainly permissive
 
@@ -113,38 +113,29 @@ def needed(requirements: Iterable[str]) -> set[str]:
     return {name for name, _ in seen}
 
 
-def rows() -> dict[str, tuple[str, str]]:
-    """Read the licence and the section of each package from the page."""
-    found: dict[str, tuple[str, str]] = {}
-    section = ""
-    for line in PAGE.read_text("utf-8").splitlines() if PAGE.exists() else []:
-        if line.startswith("## "):
-            section = line[3:]
-        elif line.startswith("- ") and section in (CORE, EXTRAS):
-            licence, _, names = line[2:].rpartition(": ")
-            found |= dict.fromkeys(names.split(", "), (licence, section))
+def licences() -> dict[str, str]:
+    """Return the licence of every pinned package that is installed."""
+    found = {}
+    for name in pinned():
+        try:
+            found[name] = licence_of(name)
+        except metadata.PackageNotFoundError:  # one that is there only while another is built
+            continue
     return found
+
+
+def core() -> list[str]:
+    """Return the pinned packages that come with every installation."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = needed(project["dependencies"])
+    return [name for name in pinned() if plain(name) in wanted]
 
 
 def page() -> str:
     """Return the page."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    kept, core = rows(), needed(project["dependencies"])
-    found: dict[str, tuple[str, str]] = {}
-    for name in pinned():
-        try:
-            found[name] = licence_of(name), CORE if plain(name) in core else EXTRAS
-        except metadata.PackageNotFoundError:
-            if name not in kept:
-                raise SystemExit(f"{name} is not installed and not on the page: install it, then run again") from None
-            found[name] = kept[name]
-    odd = [f"- {name}: {licence}" for name, (licence, _) in found.items() if not permissive(licence)]
-    parts = [TOP, NOTE, *odd]
-    for section in (CORE, EXTRAS):
-        parts += ["", f"## {section}", ""]
-        for licence in sorted({licence for licence, where in found.values() if where == section}):
-            parts.append(f"- {licence}: {', '.join(name for name in found if found[name] == (licence, section))}")
-    return "\n".join([*parts, ""])
+    found = licences()
+    odd = [f"- {name}: {licence}" for name, licence in found.items() if not permissive(licence)]
+    return "\n".join([TOP, NOTE, *odd, "", f"## {CORE}", "", *(f"- {name}: {found[name]}" for name in core()), ""])
 
 
 if __name__ == "__main__":
