@@ -20,14 +20,14 @@ os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 
 import numpy as np
 from common import best, in_a_fresh_process, interleaved, memory, save, table
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
-from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.engines.flower.client import summary_reply
-from fedconformal.engines.flower.records import fingerprint
+from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint
+from fedconformal.federated.calibration import ScoreQuestion
 
 CLIENTS, ROUNDS = 10, 20
 Shapes = tuple[tuple[int, ...], ...]
@@ -84,7 +84,8 @@ def many(clients: int) -> tuple[InProcessGrid, list[fc.Summary]]:
 
 def handling(grid: InProcessGrid) -> None:
     """Send one message to every site and take the replies as they are."""
-    content = ask_for(TINY, alpha=0.1)
+    question = ScoreQuestion.about(fingerprint(TINY), alpha=0.1)
+    content = RecordDict({ARRAYS: TINY, ASK: ConfigRecord(question.to_dict())})
     messages = [Message(content, node, "query.calibrate", ttl=60) for node in grid.get_node_ids()]
     list(grid.send_and_receive(messages))
 

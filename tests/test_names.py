@@ -13,7 +13,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import as_sites, named_sites
 from fedconformal._base.names import as_name
-from fedconformal.federated.calibration import FORMAT, Question, Reader, reasons_to_refuse
+from fedconformal.federated.calibration import FORMAT, Outputs, ScoreQuestion, reasons_to_refuse
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.sums.coordinator import invite, step
@@ -92,9 +92,10 @@ def test_trusted_keys(text: str) -> None:
 
 @pytest.mark.parametrize("text", SPELLINGS)
 def test_over_a_network(text: str) -> None:
-    question = Question(model="m", kind="exact")
-    summary = question.answer([[2.0, 0.0]], [0], site=text)
-    assert Reader(question).read(summary.to_bytes(), FORMAT, rows=1, site=text).sites == (NAME,)
+    question = ScoreQuestion(model="m", kind="exact")
+    summary = question.summarize(Outputs(outputs=[[2.0, 0.0]], truth=[0]), site=text)
+    sent = {"data": summary.to_bytes(), "format": FORMAT, "rows": 1}
+    assert question.read(sent, site=text).summary.sites == (NAME,)
     old = fc.Summary.of_scores([0.5], site=text)
     assert reasons_to_refuse([(NAME, fc.summarize([0.5], site=NAME)), ("b", old)])[1] is not None
     assert reasons_to_refuse([("b", old), (NAME, fc.summarize([0.5], site=NAME))])[0] is not None

@@ -16,7 +16,7 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal.calibration.curve import in_units
-from fedconformal.federated.calibration import Question
+from fedconformal.federated.calibration import ScoreQuestion
 from fedconformal.report import report_page
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.strata import Stratum
@@ -280,8 +280,8 @@ def test_plain_summaries_and_other_guarantees_around_it_are_refused() -> None:
 
 
 def test_the_engines_ask_for_summaries_by_class() -> None:
-    assert Question.about("m", guarantee=fc.Prevalence()).by_class
-    assert not Question.about("m", guarantee=fc.Mixture()).by_class
+    assert ScoreQuestion.about("m", guarantee=fc.Prevalence()).by_class
+    assert not ScoreQuestion.about("m", guarantee=fc.Mixture()).by_class
 
 
 RNG = np.random.default_rng(0)

@@ -19,7 +19,7 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.cli.app import run
-from fedconformal.federated.calibration import Question
+from fedconformal.federated.calibration import ScoreQuestion
 from fedconformal.scores import DEFAULT, AnyScore, Score
 
 ROOT = Path(__file__).parents[2]
@@ -67,18 +67,15 @@ def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore 
 
 
 def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
-    return Question(model="m").score
+    return ScoreQuestion(model="m").score
 
 
 def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     pytest.importorskip("flwr", reason="the question is in Flower's records")
-    from flwr.app import Array, ArrayRecord
+    from tests.engines.flower.tools import ASK, MODEL, ask_for
 
-    from fedconformal.engines.flower.calibration import ask_for
-    from fedconformal.engines.flower.records import ASK
-
-    asked = ask_for(ArrayRecord({"w": Array(np.zeros(2))}), alpha=ALPHA)
-    return Question.from_dict(asked.config_records[ASK]).score
+    asked = ask_for(MODEL, alpha=ALPHA)
+    return ScoreQuestion.from_dict(asked.config_records[ASK]).score
 
 
 def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
@@ -98,16 +95,17 @@ def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:
     pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
     from fedconformal.engines import nvflare
 
-    asked: list[dict[str, Any]] = []
+    asked: list[Any] = []
 
-    def call(_sites: Any, question: dict[str, Any], *_sent: Any, **_read: Any) -> list[Any]:
+    def ask(_sites: Any, question: Any, _model: Any) -> list[Any]:
         asked.append(question)
         return []
 
-    patch.setattr(nvflare.SitesOnNVFlare, "call", call)
+    patch.setattr(nvflare.NVFlareSites, "ask", ask)
     with pytest.raises(fc.InputError, match="0 sites answered"):
-        nvflare.calibrate({"w": np.zeros(2)})
-    return Question.from_dict(asked[0]).score
+        nvflare.calibrate(nvflare.NVFlareSites(), {"w": np.zeros(2)})
+    found: AnyScore = asked[0].score
+    return found
 
 
 def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:

@@ -1,7 +1,7 @@
-"""Calibration and evaluation on NVFlare: one more call to every site each, through its Collab API.
+"""NVFlare as a carrier of questions: one call to every site each, through its Collab API.
 
-Roth et al., "NVIDIA FLARE: federated learning from simulation to real-world", 2022. A site publishes `calibrate`, which
-answers with a summary of its scores; the server's main function calls `calibrate` here, once, after training. The same
+Roth et al., "NVIDIA FLARE: federated learning from simulation to real-world", 2022. A site publishes `calibrate`,
+`evaluate` or `watch`; the server's main function calls the function of the same name here with `NVFlareSites`. The same
 data give the threshold that they give on Flower, to the last bit.
 """
 
@@ -9,42 +9,31 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.choose import AnyPredictor, as_predictor
-from fedconformal.calibration.document import Document, read_document
-from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.errors import InputError
-from fedconformal.evaluation import why_full
-from fedconformal.federated import calibration as exchange
-from fedconformal.federated.ask import Answer
-from fedconformal.federated.calibration import Calibrated, Question, Reader, SiteSummary, calibrate_summaries
-from fedconformal.federated.evaluation import AnyCounts, Counts, IntervalCounts, counts_of, shares_by_site
-from fedconformal.federated.risk import AnyQuestion, LossQuestion, read_question
-from fedconformal.federated.watching import Source, Watched, WatchQuestion
-from fedconformal.guarantees import Guarantee
-from fedconformal.losses import Loss
-from fedconformal.monitoring.messages import Period
-from fedconformal.privacy.policy import Leaving, count_patients
+from fedconformal.federated import ask
+from fedconformal.federated.ask import Answer, Question
+from fedconformal.federated.calibration import Calibrated, Outputs, calibrate, calibrate_risk, read_question
+from fedconformal.federated.evaluation import EvaluationQuestion, evaluate
+from fedconformal.federated.watching import Source, Watched, WatchQuestion, watch
 from fedconformal.privacy.policy_file import policy_of
-from fedconformal.scores import AnyScore
 
 try:
-    from nvflare.collab import CollabCallError, collab
+    from nvflare.collab import collab
 except ImportError:
     raise InputError("running on NVFlare needs nvflare 2.9 or newer: pip install 'fedconformal[nvflare]'") from None
 
 __all__ = [
     "Calibrated",
+    "NVFlareSites",
     "Watched",
     "calibrate",
     "calibrate_reply",
@@ -59,194 +48,65 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-KEYS = {"data", "format", "num-examples"}
+Weights = Mapping[str, ArrayLike]
 
 
 def calibrate_reply(
     question: Mapping[str, Any],
-    weights: Mapping[str, ArrayLike],
-    logits: ArrayLike,
-    labels: ArrayLike,
+    weights: Weights,
+    outputs: ArrayLike,
+    truth: ArrayLike,
     *,
-    groups: Groups | None = None,
-    ids: Iterable[Any] | None = None,
     policy: str | Path | None = None,
+    **rows: Any,
 ) -> dict[str, Any]:
     """Answer the server's `calibrate(question, weights)`: score rows that nothing was fitted to, and summarise.
 
     Args:
-        question: the server's; it says which score, temperature and kind of summary.
+        question: the server's.
         weights: the model that came with it.
-        logits: of that model, (n, J); where the score is of numbers, what it predicts.
-        labels: (n,) class indices, or true numbers.
-        groups: columns with a value a row, such as {"sex": [...]}, for a guarantee by group.
-        ids: of the patients, one a row, which stay here: the site's policy may want a number of different ones.
-        policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
+        outputs: (n, J) logits of that model; a regressor's predictions; scores in [0, 1] for a loss.
+        truth: (n,) class indices or names; true numbers; the truth in the shape of the scores.
+        policy: the path of the site's policy, by default that of FEDCONFORMAL_POLICY.
+        **rows: `probabilities`, `classes`, `groups` and `ids`, as in `Outputs`.
     """
-    asked = read_question(question)
-    if fingerprint(weights) != asked.model:
-        raise InputError("the model in the call is not the one that is asked about")
-    summary = asked.answer(logits, labels, site=collab.site_name, groups=groups)
-    policy_of(policy).check(Leaving.of(summary, guarantee=asked.guarantee, patients=count_patients(ids)))
-    return {"data": summary.to_bytes(), "format": exchange.FORMAT, "num-examples": summary.n}
+    found = Outputs(outputs=outputs, truth=truth, **rows)
+    about = {"site": collab.site_name, "model": fingerprint(weights)}
+    return read_question(question).answer(found, policy=policy_of(policy), **about)
 
 
-def calibrate(  # noqa: PLR0913
-    weights: Mapping[str, ArrayLike],
-    *,
-    alpha: Any = 0.1,
-    score: AnyScore | str = "lac",
-    guarantee: Guarantee | str = "mixture",
-    temperature: float = 1.0,
-    kind: str = "ranks",
-    min_sites: int = 2,
-    min_scores: int = 1,
-    timeout: float = 600.0,
-) -> Calibrated:
-    """Ask every site for a summary of its scores, and turn them into a predictor and its certificate.
+def evaluate_reply(question: Mapping[str, Any], outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> dict[str, Any]:
+    """Answer the server's `evaluate(question, weights)`: count how the sets do on the site's own test rows.
 
     Args:
-        weights: the trained model, arrays by name; every site gets it with the question.
-        alpha: how often the sets may miss.
-        score: by default `scores.DEFAULT`, which is LAC.
-        guarantee: what is promised, by default `Mixture()`.
-        temperature: what the sites divide logits by.
-        kind: of summary.
-        min_sites: with fewer that answer properly there is no calibration.
-        min_scores: nor with fewer scores in all.
-        timeout: seconds that sites have for an answer.
+        question: the server's.
+        outputs: of the model that came with it.
+        truth: class indices, or true numbers.
+        **rows: `probabilities` and `groups`, as in `Outputs`.
     """
-    asked = {"alpha": alpha, "score": score, "temperature": temperature, "kind": kind}
-    question = Question.about(fingerprint(weights), guarantee=guarantee, **asked)
-    wanted: dict[str, Any] = {"alpha": alpha, "guarantee": guarantee, "min_scores": min_scores}
-    return _found(question, weights, SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), wanted)
-
-
-def calibrate_risk(  # noqa: PLR0913
-    weights: Mapping[str, ArrayLike],
-    *,
-    risk: Any,
-    loss: Loss | str,
-    thresholds: ArrayLike | None = None,
-    guarantee: Guarantee | str = "mixture",
-    safe: str | None = None,
-    min_sites: int = 2,
-    min_scores: int = 1,
-    timeout: float = 600.0,
-) -> Calibrated:
-    """Ask every site for the sums of its losses, and turn them into a threshold with a limit on the expected loss.
-
-    Args:
-        weights: the trained model, arrays by name; every site gets it with the question.
-        risk: what the expected loss is to be at most.
-        loss: such as `FalseNegativeRate()`.
-        thresholds: the grid, fixed beforehand, by default 0, 0.001, ..., 1.
-        guarantee: what is promised, by default `Mixture()`.
-        safe: what is answered where no threshold is enough; by default what the loss says.
-        min_sites: with fewer that answer properly there is no calibration.
-        min_scores: nor with fewer rows in all.
-        timeout: seconds that sites have for an answer.
-    """
-    question = LossQuestion.about(fingerprint(weights), loss, thresholds, guarantee)
-    wanted: dict[str, Any] = {"risk": risk, "safe": safe, "guarantee": guarantee, "min_scores": min_scores}
-    return _found(question, weights, SitesOnNVFlare("calibrate", min_sites=min_sites, timeout=timeout), wanted)
-
-
-def _found(
-    question: AnyQuestion, weights: Mapping[str, ArrayLike], sites: SitesOnNVFlare, wanted: dict[str, Any]
-) -> Calibrated:
-    reader = Reader(question)
-
-    def read(site: str, reply: Any) -> SiteSummary:
-        if not isinstance(reply, dict) or set(reply) != KEYS:
-            raise InputError(f"sent {shown(reply)}, expected what calibrate_reply gives")
-        return SiteSummary(reader.read(reply["data"], reply["format"], rows=reply["num-examples"], site=site))
-
-    answers, left_out = exchange.gather(sites, sites.call(question.to_dict(), dict(weights), read=read))
-    summaries = [answer.value.summary for answer in answers]
-    found = calibrate_summaries(summaries, left_out, **wanted)
-    if why := why_full(found.certificate):
-        logger.warning("calibrate: %s", why)
-    return found
-
-
-def evaluate_reply(
-    predictor: bytes, logits: ArrayLike, labels: ArrayLike, *, groups: Groups | None = None
-) -> dict[str, Any]:
-    """Answer the server's `evaluate(predictor, weights)`: count how the sets do on the site's own test rows.
-
-    Args:
-        predictor: the server's, as bytes.
-        logits: of the model that came with it, (n, J).
-        labels: (n,) class indices.
-        groups: columns with a value a row, for a predictor by group.
-    """
-    return counts_of(as_predictor(read_document(predictor)), logits, labels, groups, collab.site_name)._asdict()
-
-
-def evaluate(
-    predictor: AnyPredictor, weights: Mapping[str, ArrayLike], *, min_sites: int = 2, timeout: float = 600.0
-) -> dict[str, dict[str, float]]:
-    """Ask every site how often the predictor's sets hold the label of its test rows: rows, coverage, size, accuracy.
-
-    Args:
-        predictor: what `calibrate` gave.
-        weights: the model, arrays by name.
-        min_sites: fewer that answer properly are an error.
-        timeout: seconds that sites have for an answer.
-    """
-    sites = SitesOnNVFlare("evaluate", min_sites=min_sites, timeout=timeout)
-    kind = IntervalCounts if isinstance(predictor, IntervalPredictor) else Counts
-    answers = sites.call(predictor.to_bytes(), dict(weights), read=partial(_read_counts, kind))
-    return shares_by_site(sites.refuse(answers, [None] * len(answers)))
+    found = Outputs(outputs=outputs, truth=truth, **rows)
+    return EvaluationQuestion.from_dict(question).answer(found, site=collab.site_name)
 
 
 def watch_reply(question: Mapping[str, Any], source: Source, *, policy: str | Path | None = None) -> dict[str, Any]:
-    """Answer the server's `watch(question)`: send the counts of the site's watch, nothing about a row.
+    """Answer the server's `watch(question)`: send the counts of the site's monitor, nothing about a row.
 
     Args:
-        question: the server's; it says which predictor.
+        question: the server's.
         source: a .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`.
-        policy: the path of the site's policy, by default what FEDCONFORMAL_POLICY names.
+        policy: the path of the site's policy, by default that of FEDCONFORMAL_POLICY.
     """
     return WatchQuestion.from_dict(question).answer(source, site=collab.site_name, policy=policy_of(policy))
 
 
-def watch(
-    predictor: Document | str,
-    *,
-    earlier: Sequence[Period] = (),
-    min_sites: int = 2,
-    timeout: float = 600.0,
-) -> Watched:
-    """Ask every site what its watch counted; one that cannot be used is refused, and named on the page.
-
-    Args:
-        predictor: what is watched, or its SHA-256.
-        earlier: messages that came before, which new ones must not contradict.
-        min_sites: fewer that answer properly are an error.
-        timeout: seconds that sites have for an answer.
-    """
-    question = WatchQuestion.about(predictor)
-
-    def read(site: str, reply: Any) -> list[Period]:
-        return question.read(reply if isinstance(reply, dict) else {}, site=site, earlier=earlier)
-
-    sites = SitesOnNVFlare("watch", min_sites=min_sites, timeout=timeout)
-    answers = sites.call(question.to_dict(), read=read)
-    kept = sites.refuse(answers, [None] * len(answers))
-    return Watched.of([answer.value for answer in kept], sites.left_out(kept), earlier)
-
-
-def fingerprint(weights: Mapping[str, ArrayLike]) -> str:
-    """Return what says which model scores are from; the same arrays have the same one on Flower.
+def fingerprint(weights: Weights) -> str:
+    """Return the fingerprint of a model; the same arrays have the same one on Flower.
 
     >>> fingerprint({"w": np.zeros(2)})[:8] != fingerprint({"w": np.ones(2)})[:8]
     True
     """
     arrays = ((name, np.asarray(values)) for name, values in weights.items())
-    return exchange.fingerprint((name, str(array.dtype), array.shape, _npy(array)) for name, array in arrays)
+    return ask.fingerprint((name, str(array.dtype), array.shape, _npy(array)) for name, array in arrays)
 
 
 def _npy(array: np.typing.NDArray[Any]) -> bytes:
@@ -255,63 +115,69 @@ def _npy(array: np.typing.NDArray[Any]) -> bytes:
     return file.getvalue()
 
 
-class SitesOnNVFlare:
-    """Calls one published function of every site, which the stage is called after, and keeps who is refused."""
+class NVFlareSites:
+    """The sites of a job.
 
-    def __init__(self, stage: str, *, min_sites: int, timeout: float) -> None:
-        self._stage = stage
-        self._min_sites = min_sites
-        self._timeout = timeout
+    Args:
+        min_sites: fewer that answer properly are an error.
+        timeout: seconds that sites have for an answer.
+    """
+
+    def __init__(self, *, min_sites: int = 2, timeout: float = 600.0) -> None:
+        self.min_sites = min_sites
+        self.timeout = timeout
+        self._stage = ""
         self._reasons: dict[str, str] = {}
 
-    def call(self, *arguments: Any, read: Callable[[str, Any], T]) -> list[Answer[T]]:
-        """Call every site, and read what can be read."""
+    def fingerprint(self, model: Weights) -> str:
+        """Return the fingerprint of a model; refuse weights that are not finite, which no site could use."""
+        for name, values in model.items():
+            array = np.asarray(values)
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise InputError(f"model: {name} holds a value that is not finite (NaN or inf); look at the training")
+        return fingerprint(model)
+
+    def ask(self, question: Question[T], model: Weights | None = None) -> list[Answer[T]]:
+        """Call the published function of every site that has the name of the question's stage."""
+        self._stage, self._reasons = question.stage, {}
         sites = sorted(client.name for client in collab.clients)
-        if not sites:
-            return []
-        replies = getattr(collab.clients(timeout=self._timeout), self._stage)(*arguments)
+        arguments = (question.to_dict(),) if model is None else (question.to_dict(), dict(model))
+        replies: Any = getattr(collab.clients(timeout=self.timeout), self._stage)(*arguments) if sites else {}
         found, answers = dict(replies), []
         for site in sites:
             try:
                 if site not in found:
                     raise InputError(self._why_none(replies.failures.get(site)))
-                answers.append(Answer(site, read(site, found[site])))
-            except exchange.MALFORMED as error:
-                self._refuse(site, exchange.reason(error))
-        return answers
+                if not isinstance(found[site], dict):
+                    raise InputError(f"sent {shown(found[site])}, expected a reply of {self._stage}")
+                answers.append(Answer(site, question.read(found[site], site=site)))
+            except ask.MALFORMED as error:
+                self._refuse(site, ask.refusal(error))
+        return self.refuse(answers, [None] * len(answers))
 
     def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
-        """Refuse the answers that have a reason, and return the others."""
-        kept = []
+        """Refuse the answers that have a reason, and return the others; too few of them are an error."""
         for answer, reason in zip(answers, reasons, strict=True):
-            if reason is None:
-                kept.append(answer)
-            else:
+            if reason is not None:
                 self._refuse(answer.name, reason)
-        if len(kept) < self._min_sites:
+        kept = [answer for answer in answers if answer.name not in self._reasons]
+        if len(kept) < self.min_sites:
             whys = "; ".join(f"{site}: {self._reasons[site]}" for site in sorted(self._reasons)[-3:]) or "none"
             raise InputError(
-                f"{self._stage}: {len(kept)} sites answered properly, at least {self._min_sites} are needed ({whys})"
+                f"{self._stage}: {len(kept)} sites answered properly, at least {self.min_sites} are needed ({whys})"
             )
         return kept
 
     def left_out(self, answers: Iterable[Answer[Any]]) -> list[LeftOut]:
-        """Name the sites that were refused."""
+        """Return the sites that were refused, with the reason."""
         return [LeftOut(site=site, reason=self._reasons[site]) for site in sorted(self._reasons)]
 
     def _refuse(self, site: str, reason: str) -> None:
         self._reasons[site] = reason
         logger.warning("%s: %s %s", self._stage, site, reason)
 
-    def _why_none(self, failure: CollabCallError | None) -> str:
-        """Say why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
-        if failure is None or isinstance(failure.cause, TimeoutError):
-            return f"gave no answer within {self._timeout:g} s"
-        return f"failed: {exchange.failure(str(failure.cause))}"
-
-
-def _read_counts(kind: type[AnyCounts], _site: str, reply: Any) -> AnyCounts:
-    types = {name: float if name == "widths" else int for name in kind._fields}
-    if not isinstance(reply, dict) or {name: type(value) for name, value in reply.items()} != types:
-        raise InputError(f"sent {shown(reply)}, expected what evaluate_reply gives")
-    return kind(**reply).check()
+    def _why_none(self, error: Any) -> str:
+        """Return why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
+        if error is None or isinstance(error.cause, TimeoutError):
+            return f"gave no answer within {self.timeout:g} s"
+        return f"failed: {ask.failure(str(error.cause))}"

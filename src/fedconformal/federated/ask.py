@@ -1,28 +1,132 @@
-"""What an algorithm needs from an engine: `ask(question)` asks every site and returns the answers in their order.
+"""The transport protocol: `ask(question)` asks every site and returns the answers in their order.
 
-An algorithm in this package is written once and gets `ask`. Who carries the question is in `fedconformal.engines`:
-processes on this machine, Flower, NVFlare. FedJAX does the same with its `for_each_client` backends: Ro, Suresh and Wu,
-"FedJAX: federated learning simulation with JAX", 2021.
-
-An engine refuses a site that fails or sends what cannot be used, and goes on with the others.
+Calibration, evaluation, temperature, monitoring and masked sums are written once over it. `fedconformal.engines`
+carries the questions, on Flower and NVFlare, as the `for_each_client` backends of FedJAX do: Ro, Suresh and Wu,
+"FedJAX: federated learning simulation with JAX", 2021. An engine refuses a site that fails or sends an unusable answer,
+and continues with the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, TypeVar
+import hashlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import dropwhile
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+from fedconformal._base.names import shown
+from fedconformal.calibration.certificate import LeftOut
+from fedconformal.errors import InputError
 
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+MAX_BYTES = 2**22
+"""Largest payload of an answer; a summary of ranks has about a kilobyte."""
+MAX_REASON = 1000
+"""Characters of a reason: whole errors of torch fit, and a site cannot fill a certificate."""
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
+"""Errors of reading an answer from outside; each of them is the site's fault."""
+RAISED = re.compile(r"^<class '(?:[\w.]*\.)?(\w+)'>:<'(.*)'>$", re.DOTALL)
+"""An error as Flower's deployment reports it."""
+
 
 class Answer(NamedTuple, Generic[A]):
-    """What one site answered; the engine has checked it. It may be valid only until the next one is taken."""
+    """The answer of one site, checked by the engine; it may be valid only until the next one is taken."""
 
     name: str
     value: A
     node: int = 0
-    """By which an engine knows the site, if not by its name."""
+    """The engine's own number of the site, if it has one."""
 
 
 Ask = Callable[[Q], Iterable[Answer[A]]]
+
+
+class Question(ABC, Generic[A]):
+    """A question to every site, in plain values that the messages of every engine can hold.
+
+    Attributes:
+        stage: the name of the exchange; sites register their handler under it.
+    """
+
+    stage: ClassVar[str]
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question in plain values."""
+
+    @abstractmethod
+    def read(self, reply: Mapping[str, Any], *, site: str) -> A:
+        """Read a site's reply, which may be hostile."""
+
+    def look_ahead(self, replies: Iterable[Mapping[str, Any]]) -> None:
+        """Decode replies together where that is faster; refuses nothing."""
+
+
+class Sites(Protocol):
+    """The sites that an engine reaches."""
+
+    min_sites: int
+
+    def fingerprint(self, model: Any) -> str:
+        """Return the fingerprint of a model in the engine's own form; refuse weights that are not finite."""
+
+    def ask(self, question: Question[A], model: Any = None) -> list[Answer[A]]:
+        """Ask every site, with the model if there is one; fewer good answers than `min_sites` are an error."""
+
+    def refuse(self, answers: Sequence[Answer[A]], reasons: Sequence[str | None]) -> list[Answer[A]]:
+        """Refuse the answers that have a reason, and return the others; too few of them are an error."""
+
+    def left_out(self, answers: Iterable[Answer[Any]]) -> list[LeftOut]:
+        """Return the known sites that are not among these, with the reason."""
+
+
+def payload(reply: Mapping[str, Any], form: str, *more: str) -> bytes:
+    """Return the bytes of a reply with exactly the keys data, format and `more`."""
+    data = reply.get("data")
+    if set(reply) != {"data", "format", *more} or reply["format"] != form or not isinstance(data, bytes):
+        raise InputError(f"sent no message in the format {form}, as bytes")
+    if len(data) > MAX_BYTES:
+        raise InputError(f"sent {len(data)} bytes, more than {MAX_BYTES}")
+    return data
+
+
+def whole_number(reply: Mapping[str, Any], key: str, *, least: int = 0, most: int = 2**32) -> int:
+    """Return a whole number of a reply."""
+    value = reply.get(key)
+    if type(value) is not int or not least <= value <= most:
+        raise InputError(f"{key} is {shown(value)}, expected a whole number from {least} to {most}")
+    return value
+
+
+def refusal(error: Exception) -> str:
+    """Return why an answer was refused."""
+    return str(error) if isinstance(error, InputError) else f"cannot be read ({type(error).__name__})"
+
+
+def failure(text: str | None) -> str:
+    r"""Return a site's error in one line: the whole message, without traceback and class path.
+
+    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nValueError: Missing:\n  w')
+    'ValueError: Missing: w'
+    >>> failure("<class 'fedconformal.errors.InputError'>:<'labels: has no rows'>")
+    'InputError: labels: has no rows'
+    """
+    if raised := RAISED.match(text or ""):
+        text = f"{raised[1]}: {raised[2]}"
+    lines = (text or "").splitlines()
+    frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
+    rest = lines[frames[-1] + 1 :] if frames else lines
+    said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
+    return shown(" ".join(said), MAX_REASON) or "no reason given"
+
+
+def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:
+    """Return a SHA-256 of names, types, shapes and .npy bytes of a model."""
+    found = hashlib.sha256()
+    for name, dtype, shape, data in arrays:
+        found.update(repr((name, dtype, shape, len(data))).encode())
+        found.update(data)
+    return found.hexdigest()

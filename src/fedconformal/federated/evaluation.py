@@ -1,50 +1,42 @@
-"""Coverage at every site of an engine: sites count on their own test rows, and only the counts leave them."""
+"""Evaluation over an engine: sites count on their own test rows, and only the counts leave them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import as_labels, softmax
-from fedconformal._base.groups import Groups
-from fedconformal.calibration.choose import AnyPredictor
+from fedconformal._base.arrays import as_labels
+from fedconformal._base.names import shown
+from fedconformal.calibration.choose import AnyPredictor, as_predictor
+from fedconformal.calibration.document import read_document
 from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.membership import needed_of, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
-from fedconformal.federated.ask import Answer
+from fedconformal.federated.ask import Question, Sites, whole_number
+from fedconformal.federated.calibration import Outputs
 from fedconformal.federated.outputs import for_score
 
 
 class Counts(NamedTuple):
-    """What a site counts: its rows, sets that hold the label, labels in all sets, top labels that are right, full sets.
-
-    `full` is None from a site of an earlier version, which does not count the sets that hold every label.
-    """
+    """Counts of a site: rows, sets that hold the label, labels in all sets, correct top labels, sets of all labels."""
 
     rows: int
     covered: int
     labels: int
     correct: int
-    full: int | None
+    full: int
 
     @classmethod
-    def of(
-        cls,
-        predictor: Predictor,
-        logits: ArrayLike,
-        labels: ArrayLike,
-        groups: Groups | None = None,
-        site: str | None = None,
-    ) -> Counts:
+    def of(cls, predictor: Predictor, rows: Outputs, site: str) -> Counts:
         """Count on a site's own rows."""
-        probs = softmax(np.asarray(logits, dtype=np.float64), temperature=predictor.certificate.temperature or 1.0)
-        truth = as_labels(labels, rows=len(probs), classes=probs.shape[1], name="labels")
-        own, known = needed_of(predictor.certificate, groups), own_sites(predictor.certificate, site)
+        probs = np.asarray(rows.probs(predictor.certificate.temperature or 1.0))
+        truth = as_labels(rows.truth, rows=len(probs), classes=probs.shape[1], name="labels")
+        own, known = needed_of(predictor.certificate, rows.groups), own_sites(predictor.certificate, site)
         sets = predictor.predict_set(probs, groups=own, sites=known)
         return cls(
             rows=len(truth),
@@ -61,7 +53,7 @@ class Counts(NamedTuple):
         Traceback (most recent call last):
         fedconformal.errors.InputError: metrics: cannot be counts of 2 rows
         """
-        shares = (self.covered, self.correct, self.full or 0)
+        shares = (self.covered, self.correct, self.full)
         if not (all(0 <= count <= self.rows for count in shares) and self.labels >= 0):
             raise InputError(f"metrics: cannot be counts of {self.rows} rows")
         return self
@@ -69,23 +61,20 @@ class Counts(NamedTuple):
     def to_dict(self) -> dict[str, float]:
         """Return shares of the rows.
 
-        >>> Counts(rows=4, covered=3, labels=8, correct=2, full=None).to_dict()
-        {'rows': 4, 'coverage': 0.75, 'mean_size': 2.0, 'accuracy': 0.5}
+        >>> Counts(rows=4, covered=3, labels=8, correct=2, full=0).to_dict()
+        {'rows': 4, 'coverage': 0.75, 'mean_size': 2.0, 'accuracy': 0.5, 'full_sets': 0}
         """
-        found = {
+        return {
             "rows": self.rows,
             "coverage": self.covered / self.rows,
             "mean_size": self.labels / self.rows,
             "accuracy": self.correct / self.rows,
+            "full_sets": self.full,
         }
-        return found | ({} if self.full is None else {"full_sets": int(self.full)})
 
 
 class IntervalCounts(NamedTuple):
-    """What a site counts of intervals: its rows, those that hold the truth, their widths in all, those without an end.
-
-    The widths are those of the intervals that have both ends.
-    """
+    """Counts of a site: rows, intervals that hold the truth, total width of the finite ones, infinite ones."""
 
     rows: int
     covered: int
@@ -93,13 +82,11 @@ class IntervalCounts(NamedTuple):
     infinite: int
 
     @classmethod
-    def of(
-        cls, predictor: IntervalPredictor, outputs: ArrayLike, y: ArrayLike, site: str | None = None
-    ) -> IntervalCounts:
+    def of(cls, predictor: IntervalPredictor, rows: Outputs, site: str) -> IntervalCounts:
         """Count on a site's own rows."""
         known = own_sites(predictor.certificate, site)
-        ends = predictor.predict_interval(for_score(outputs, predictor.score), sites=known)
-        covered = evaluate_intervals(ends, y).overall.coverage
+        ends = predictor.predict_interval(for_score(rows.outputs, predictor.score), sites=known)
+        covered = evaluate_intervals(ends, rows.truth).overall.coverage
         finite = np.isfinite(ends).all(axis=1)
         widths = float(np.diff(ends[finite], axis=1).sum())
         return cls(len(ends), round(covered * len(ends)), widths, int((~finite).sum()))
@@ -129,26 +116,71 @@ class IntervalCounts(NamedTuple):
 AnyCounts = Counts | IntervalCounts
 
 
-def counts_of(
-    predictor: AnyPredictor,
-    outputs: ArrayLike,
-    truth: ArrayLike,
-    groups: Groups | None = None,
-    site: str | None = None,
-) -> AnyCounts:
-    """Count on a site's own rows, by what the predictor gives."""
-    if isinstance(predictor, IntervalPredictor):
-        return IntervalCounts.of(predictor, outputs, truth, site)
-    return Counts.of(predictor, outputs, truth, groups, site)
+@dataclass(frozen=True, eq=False)
+class EvaluationQuestion(Question[AnyCounts]):
+    """A question for counts of a predictor's sets or intervals on a site's test rows."""
+
+    stage = "evaluate"
+
+    predictor: AnyPredictor
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question in plain values."""
+        return {"predictor": self.predictor.to_bytes()}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> EvaluationQuestion:
+        """Read the values of `to_dict`."""
+        return cls(as_predictor(read_document(found["predictor"])))
+
+    def answer(self, rows: Outputs, *, site: str) -> dict[str, Any]:
+        """Count on a site's own rows."""
+        if isinstance(self.predictor, IntervalPredictor):
+            return IntervalCounts.of(self.predictor, rows, site)._asdict()
+        return Counts.of(self.predictor, rows, site)._asdict()
+
+    def read(self, reply: Mapping[str, Any], *, site: str) -> AnyCounts:
+        """Refuse counts that no rows can have."""
+        kind: Any = IntervalCounts if isinstance(self.predictor, IntervalPredictor) else Counts
+        if {name: type(value) for name, value in reply.items()} != get_type_hints(kind):
+            raise InputError(f"sent {shown(dict(reply))}, expected {', '.join(kind._fields)}")
+        whole_number(reply, "rows", least=1)
+        found: AnyCounts = kind(**reply).check()
+        return found
 
 
-def shares_by_site(answers: Iterable[Answer[AnyCounts]]) -> dict[str, dict[str, float]]:
-    """Return how often the predictor's sets hold the label of each site's test rows."""
-    return {answer.name: answer.value.to_dict() for answer in answers}
+@dataclass(frozen=True, eq=False)
+class PredictorQuestion(Question[None]):
+    """Sends every site the predictor, to keep."""
+
+    stage = "broadcast"
+
+    predictor: AnyPredictor
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question in plain values."""
+        return {"predictor": self.predictor.to_bytes()}
+
+    def read(self, reply: Mapping[str, Any], *, site: str) -> None:
+        """Expect an empty reply."""
+        if reply:
+            raise InputError(f"sent {shown(dict(reply))}, expected nothing")
+
+
+def evaluate(sites: Sites, model: Any, predictor: AnyPredictor) -> dict[str, dict[str, float]]:
+    """Ask every site for the coverage on its test rows: rows, coverage, size and accuracy, or width, by site.
+
+    Args:
+        sites: the engine's sites.
+        model: the model in the engine's own form.
+        predictor: the result of `calibrate`.
+    """
+    sites.fingerprint(model)  # refuses a model that is not finite
+    return {answer.name: answer.value.to_dict() for answer in sites.ask(EvaluationQuestion(predictor), model)}
 
 
 def overall(by_site: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """Return the means over all rows; how many sets are full only if every site says so.
+    """Return the means over the rows of all sites; there is no mean width if a site has none.
 
     >>> overall({"a": {"rows": 1, "coverage": 1.0, "mean_size": 2.0, "accuracy": 0.0}})["coverage"]
     1.0

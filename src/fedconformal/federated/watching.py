@@ -1,4 +1,4 @@
-"""One more question to every site, whatever engine carries it: what did your watch count?
+"""Monitoring over an engine: the coordinator asks every site for the counts of its monitor.
 
 The coordinator names a predictor; every site answers with the messages of its periods, counts only, as they are in a
 `.fcw` file. The site fixes the periods (`Watch.send`): who could choose days would read single outcomes from the
@@ -17,17 +17,15 @@ from typing import Any
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal._base.names import name_key, shown
-from fedconformal.calibration.certificate import LeftOut
 from fedconformal.calibration.document import Document
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import MAX_BYTES
+from fedconformal.federated.ask import Question, Sites, payload
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
 from fedconformal.monitoring.history import histories_of
 from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
 from fedconformal.privacy.policy import WATCH, Leaving, Policy
 
 FORMAT = "fcw1"
-KEYS = {"data", "format"}
 DIGEST = 32
 """Bytes of a SHA-256."""
 
@@ -36,22 +34,24 @@ Source = str | Path | Callable[[], Sequence[Period]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchQuestion:
-    """What every site is asked for: its messages about a predictor, by its SHA-256.
+class WatchQuestion(Question[list[Period]]):
+    """A question for a site's messages about a predictor, by its SHA-256.
 
     >>> question = WatchQuestion(predictor="00" * 32)
     >>> WatchQuestion.from_dict(question.to_dict()) == question
     True
     """
 
+    stage = "watch"
+
     predictor: str
+    earlier: tuple[Period, ...] = ()
 
     @classmethod
-    def about(cls, predictor: Document | str) -> WatchQuestion:
+    def about(cls, predictor: Document | str, earlier: Iterable[Period] = ()) -> WatchQuestion:
         """Ask about a predictor, or about the SHA-256 of one."""
-        return cls(
-            predictor=predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
-        )
+        digest = predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
+        return cls(predictor=digest, earlier=tuple(earlier))
 
     def __post_init__(self) -> None:
         try:
@@ -82,15 +82,11 @@ class WatchQuestion:
         policy.check(leaving(own))
         return {"data": write_periods(own), "format": FORMAT}
 
-    def read(self, reply: Mapping[str, Any], *, site: str, earlier: Iterable[Period] = ()) -> list[Period]:
-        """Read what a site answered, which may be hostile, and compare it with its earlier messages."""
-        if set(reply) != KEYS or reply["format"] != FORMAT or not isinstance(reply["data"], bytes):
-            raise InputError(f"sent no messages of a watch in the format {FORMAT}, as bytes")
-        if len(reply["data"]) > MAX_BYTES:
-            raise InputError(f"sent {len(reply['data'])} bytes, more than {MAX_BYTES}")
-        periods = read_periods(reply["data"])
+    def read(self, reply: Mapping[str, Any], *, site: str) -> list[Period]:
+        """Read a site's messages, and compare them with its earlier ones."""
+        periods = read_periods(payload(reply, FORMAT))
         self.check(periods, site)
-        histories_of([*(one for one in earlier if name_key(one.site) == name_key(site)), *periods])
+        histories_of([*(one for one in self.earlier if name_key(one.site) == name_key(site)), *periods])
         return periods
 
     def check(self, periods: Iterable[Period], site: str) -> None:
@@ -138,14 +134,6 @@ class Watched:
     periods: tuple[Period, ...]
     refused: tuple[Refused, ...] = ()
 
-    @classmethod
-    def of(
-        cls, answers: Iterable[Sequence[Period]], left_out: Iterable[LeftOut], earlier: Iterable[Period] = ()
-    ) -> Watched:
-        """Put answers and earlier messages together."""
-        new = [period for answer in answers for period in answer]
-        return cls(periods=(*earlier, *new), refused=tuple(Refused(one.site, one.reason) for one in left_out))
-
     def combined(self) -> Combined:
         """Return what all of them say."""
         return combine(self.periods, refused=self.refused)
@@ -153,3 +141,16 @@ class Watched:
     def to_bytes(self) -> bytes:
         """Write the messages as a .fcw file, which `fedconformal monitor combine` reads."""
         return write_periods(self.periods)
+
+
+def watch(sites: Sites, predictor: Document | str, *, earlier: Sequence[Period] = ()) -> Watched:
+    """Ask every site for the counts of its monitor; a site that cannot be used is refused, and named.
+
+    Args:
+        sites: the engine's sites.
+        predictor: the monitored predictor, or its SHA-256.
+        earlier: messages that came before, which new ones must not contradict.
+    """
+    answers = sites.ask(WatchQuestion.about(predictor, earlier))
+    refused = tuple(Refused(one.site, one.reason) for one in sites.left_out(answers))
+    return Watched(periods=(*earlier, *(period for answer in answers for period in answer.value)), refused=refused)

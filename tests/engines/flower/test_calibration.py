@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, gather, pooled_reply
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, gather, pooled_reply, summary_question
 from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
 from fedconformal.summaries.rows import summarize_rows
@@ -101,7 +101,7 @@ def aggregator(sites: int, faulty: int | None = None) -> ClientApp:
         nodes = [{"partition-id": me * sites + k} for k in range(sites)]
         inner = grid(0, {} if faulty is None else {faulty: fail})
         inner = InProcessGrid(inner._client_app, nodes)
-        answers, left_out = gather(Federation(inner), msg.content)
+        answers, left_out = gather(Federation(inner), msg.content.array_records["arrays"], summary_question(msg))
         return pooled_reply(msg, context, [answer.value[0] for answer in answers], left_out)
 
     return app

@@ -16,7 +16,7 @@ from flwr.clientapp import ClientApp
 import fedconformal as fc
 from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import MAX_BYTES
+from fedconformal.federated.ask import MAX_BYTES
 from scripts.vector_cases.tools import File
 from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid
 
@@ -35,13 +35,13 @@ def fail(reply: Message) -> None:
 
 
 def data_of(reply: Message) -> bytes:
-    data = reply.content.config_records["summary"]["data"]
+    data = reply.content.config_records["answer"]["data"]
     assert isinstance(data, bytes)
     return data
 
 
 def truncate(reply: Message) -> None:
-    changed(reply.content, "summary", data=data_of(reply)[:-9])
+    changed(reply.content, "answer", data=data_of(reply)[:-9])
 
 
 def rewritten(**about: Any) -> Callable[[Message], None]:
@@ -54,7 +54,7 @@ def rewritten(**about: Any) -> Callable[[Message], None]:
         made = fc.summarize(
             np.linspace(0, 1, was.n), score=origin.score, model=origin.model, temperature=origin.temperature, site=site
         )
-        changed(reply.content, "summary", data=made.to_bytes())
+        changed(reply.content, "answer", data=made.to_bytes())
 
     return fault
 
@@ -62,7 +62,7 @@ def rewritten(**about: Any) -> Callable[[Message], None]:
 def another_kind(reply: Message) -> None:
     was = fc.Summary.from_bytes(data_of(reply))
     made = fc.summarize(np.linspace(0, 1, was.n), "exact", site=was.sites[0], **told_of(was))
-    changed(reply.content, "summary", data=made.to_bytes())
+    changed(reply.content, "answer", data=made.to_bytes())
 
 
 def exact(*values: float) -> Callable[[Message], None]:
@@ -73,7 +73,7 @@ def exact(*values: float) -> Callable[[Message], None]:
         file = File(fc.Summary.from_bytes(data))
         scores = np.frombuffer(file.arrays[0], "<f8").copy()
         scores[-len(values) :] = values
-        changed(reply.content, "summary", data=file.having([scores.tobytes()]))
+        changed(reply.content, "answer", data=file.having([scores.tobytes()]))
 
     return fault
 
@@ -83,7 +83,7 @@ def metrics(**values: Any) -> Callable[[Message], None]:
 
 
 def summary(**values: Any) -> Callable[[Message], None]:
-    return lambda reply: changed(reply.content, "summary", **values)
+    return lambda reply: changed(reply.content, "answer", **values)
 
 
 def records(**more: Any) -> Callable[[Message], None]:
@@ -97,17 +97,12 @@ def records(**more: Any) -> Callable[[Message], None]:
 CALIBRATION_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "raises": (fail, "failed: RuntimeError: out of memory"),
     "truncated": (truncate, "truncated or altered"),
-    "wrong count": (
-        metrics(num_examples=39),
-        "40 scores and says that it has 39",
-    ),
-    "negative count": (
-        metrics(num_examples=-1e9),
-        "num-examples is -1000000000",
-    ),
-    "huge count": (metrics(num_examples=1e12), "num-examples is 1000000000000"),
-    "no count": (lambda reply: reply.content.metric_records["metrics"].clear(), "metrics: are"),
-    "another metric": (metrics(loss=0.5), "metrics: are"),
+    "wrong count": (summary(rows=39), "40 scores and says that it has 39"),
+    "negative count": (summary(rows=-(10**9)), "rows is -1000000000"),
+    "huge count": (summary(rows=10**12), "rows is 1000000000000"),
+    "a count that is no number": (summary(rows=40.0), "rows is 40.0"),
+    "no count": (lambda reply: reply.content.config_records["answer"].pop("rows"), "no message in the format fcs1"),
+    "another value": (summary(loss=0.5), "no message in the format fcs1"),
     "another score": (rewritten(score=fc.LAC()), "sent scores of something else: score"),
     "another parameter": (rewritten(score=fc.RAPS(penalty=0.5)), "sent scores of something else: score"),
     "another temperature": (rewritten(temperature=3.0), "sent scores of something else: temperature"),
@@ -118,8 +113,8 @@ CALIBRATION_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
         summary(data=b"FCS1" + bytes(50_000_000)),
         "50000004 bytes",
     ),
-    "not bytes": (summary(data="FCS1"), "no summary in the format fcs1, as bytes"),
-    "another format": (summary(format="fcs9"), "no summary in the format fcs1"),
+    "not bytes": (summary(data="FCS1"), "no message in the format fcs1, as bytes"),
+    "another format": (summary(format="fcs9"), "no message in the format fcs1"),
     "one more record": (records(arrays=ArrayRecord()), "holds the records"),
     "no name": (records(site=ConfigRecord({"partition-id": 2})), "does not say properly whose answer it is"),
     "a name to fool readers": (records(site=ConfigRecord({"partition-id": 2, "name": "a\nb"})), "the site's name is"),
@@ -201,8 +196,8 @@ def pool_with(*others: str) -> Callable[[Message], None]:
         was = fc.Summary.from_bytes(data_of(reply))
         about = told_of(was)
         made = fc.pool([was, *(fc.summarize(np.zeros(40), site=site, **about) for site in others)])
-        changed(reply.content, "summary", data=made.to_bytes())
-        changed(reply.content, "metrics", num_examples=made.n)
+        changed(reply.content, "answer", data=made.to_bytes())
+        changed(reply.content, "answer", rows=made.n)
 
     return fault
 

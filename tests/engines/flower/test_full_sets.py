@@ -83,22 +83,10 @@ def test_a_score_that_leaves_no_label_out_is_the_reason(model: Path, tmp_path: P
     assert "(aps, 10 labels)" in found["evaluation"]["why_full"]
 
 
-def test_a_site_of_an_earlier_version_does_not_count_them(model: Path, tmp_path: Path) -> None:
-    def forget(reply: Message) -> None:
-        if reply.metadata.message_type == "evaluate":
-            del reply.content["metrics"]["full"]
-
-    faulty: Any = Faulty(client_app, {1: forget})
-    found = again(model, tmp_path, faulty)
-    assert "full_sets" not in found["evaluation"]["by_site"]["site-1"]
-    assert "full_sets" in found["evaluation"]["by_site"]["site-2"]
-    assert "full_sets" not in found["evaluation"]["overall"]
-
-
 def test_more_full_sets_than_rows_are_refused(model: Path, tmp_path: Path) -> None:
     def boast(reply: Message) -> None:
-        if reply.metadata.message_type == "evaluate":
-            changed(reply.content, "metrics", full=1_000_000)
+        if reply.metadata.message_type == "query.evaluate":
+            changed(reply.content, "answer", full=1_000_000)
 
     faulty: Any = Faulty(client_app, {1: boast})
     found = again(model, tmp_path, faulty)

@@ -20,11 +20,12 @@ from fedconformal.engines.flower import (
     calibrate_reply,
     gather,
     pooled_reply,
+    summary_question,
 )
-from fedconformal.engines.flower.calibration import MAX_LEFT_OUT
-from fedconformal.engines.flower.records import SUMMARY, site_of
+from fedconformal.engines.flower.records import ANSWER, ARRAYS, site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import failure
+from fedconformal.federated.ask import failure
+from fedconformal.federated.calibration import MAX_LEFT_OUT
 from tests.engines.flower.tools import MODEL, calibrating_app, grid, site_logits
 
 START = ArrayRecord({"w": Array(np.zeros(3, np.float32))})
@@ -124,9 +125,11 @@ def aggregator(tell: Callable[[list[LeftOut]], Any]) -> ClientApp:
             raise ValueError("out of order")
 
         inner = InProcessGrid(grid(0, {2 * me + 1: down})._client_app, nodes)
-        answers, left_out = gather(Federation(inner, min_sites=1), msg.content)
+        answers, left_out = gather(
+            Federation(inner, min_sites=1), msg.content.array_records[ARRAYS], summary_question(msg)
+        )
         reply = pooled_reply(msg, context, [answer.value[0] for answer in answers], left_out)
-        reply.content.config_records[SUMMARY].__dict__["_data"]["left-out"] = tell(
+        reply.content.config_records[ANSWER].__dict__["_data"]["left-out"] = tell(
             [f"{one.site}\n{one.reason}" for one in left_out]  # type: ignore[misc]
         )
         return reply

@@ -10,18 +10,17 @@ pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message
+from flwr.app import Array, ArrayRecord, Message
 
 import fedconformal as fc
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
-from fedconformal.engines.flower.calibration import ask_for
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.errors import InputError
 from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import letter_of
-from tests.engines.flower.tools import MODEL, calibrating_app
+from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, with_message
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning"),
@@ -154,8 +153,7 @@ def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: di
     write_ledger(Path("ledger.json"), Ledger(budget=1.0))
     carried = Grid([config])
     _, invitation = invite(fc.Mixture(), 0.1, epsilon=epsilon)
-    asked = ask_for(MODEL, alpha=0.1, kind="sums")
-    asked["sums"] = ConfigRecord({"data": invitation})
+    asked = with_message(ask_for(MODEL, alpha=0.1, kind="sums"), invitation)
     assert carried.deliver(Message(asked, 2, "query.calibrate")).has_error() == (why is not None)
     assert carried.said == ([] if why is None else [f"InputError: policy.toml, line 1: {line}, and {why}"])
     assert read_ledger(Path("ledger.json")).entries == []  # nothing has left so far
@@ -169,7 +167,7 @@ class Watched(Grid):
         self.entries: dict[bytes, set[int]] = {}
 
     def deliver(self, message: Message) -> Message:
-        letter = letter_of(cast("bytes", message.content.config_records["sums"]["data"]))
+        letter = letter_of(cast("bytes", message.content.config_records["ask"]["message"]))
         self.entries.setdefault(letter, set()).add(len(read_ledger(Path("ledger.json")).entries))
         return super().deliver(message)
 
@@ -212,7 +210,7 @@ def test_a_policy_pins_the_model(run: Callable[..., Any]) -> None:
     }
 
 
-def test_the_question_of_an_older_server_names_no_guarantee() -> None:
+def test_a_question_that_names_no_guarantee() -> None:
     Path("policy.toml").write_text('guarantees = ["mixture"]', "utf-8")
     carried = Grid(1)
     question = ask_for(MODEL, alpha=0.3)

@@ -120,8 +120,8 @@ def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("values", [{"widths": -1.0}, {"widths": float("inf")}, {"covered": 10**6}, {"infinite": -1}])
 def test_faulty_counts_are_left_out(values: dict[str, Any], app: App, tmp_path: Path) -> None:
     def boast(reply: Message) -> None:
-        if reply.metadata.message_type == "evaluate":
-            changed(reply.content, "metrics", **values)
+        if reply.metadata.message_type == "query.evaluate":
+            changed(reply.content, "answer", **values)
 
     found = run(app, tmp_path, client=Faulty(app.load()[0], {1: boast}), rounds=1)
     assert set(found["evaluation"]["by_site"]) == {"site-0", "site-2"}

@@ -110,6 +110,40 @@ def test_a_name_that_is_registered_with_a_key_is_that_nodes() -> None:
     ]
 
 
+def test_a_site_that_states_no_name_has_that_of_its_registered_key() -> None:
+    here = Moving(training_app(), 3, names={2: "clinic-a", 3: "site-2"})
+    federation = Federation(here)
+    certificate = calibrate(federation, MODEL).certificate
+    assert [one.sites for one in certificate.summaries] == [("clinic-a",), ("site-2",)]
+    (left_out,) = certificate.left_out or []
+    assert left_out.reason == "calls itself site-2, which is the name of a node that was there before"
+
+
+def test_a_model_with_nan_is_the_fault_of_no_site() -> None:
+    federation = Federation(grid(3))
+    broken = ArrayRecord({"weights": Array(np.full((4, 4), np.nan, np.float32))})
+    with pytest.raises(InputError, match="model: weights holds a value that is not finite"):
+        calibrate(federation, broken)
+    assert federation.stages == []
+
+
+class Full(InProcessGrid):
+    """A link that does not take the message to one node, as Flower's own grid reports it."""
+
+    def push_messages(self, messages: Any) -> Any:
+        messages = list(messages)
+        sent = [message for message in messages if message.metadata.dst_node_id != 3]
+        numbers = iter(super().push_messages(sent))
+        return ["" if message.metadata.dst_node_id == 3 else next(numbers) for message in messages]
+
+
+def test_a_message_that_could_not_be_sent_is_no_timeout() -> None:
+    certificate = calibrate(Federation(Full(calibrating_app(), 4), timeout=0.2), MODEL).certificate
+    (left_out,) = certificate.left_out or []
+    assert left_out.site == "node-3"
+    assert "could not be sent; see the log of the SuperLink" in left_out.reason
+
+
 def with_error(code: int, reason: str) -> Any:
     """Let a site's reply be an error of Flower's own."""
 
@@ -139,6 +173,7 @@ RuntimeError: Error(s) in loading state_dict for Net:
         (5, "Node Unavailable - The destination node failed to report.", "is not connected any more"),
         (2, TORCH, "failed: " + " ".join(TORCH.split("\n", 4)[4].split())),
         (2, "x" * 5000, "failed: " + "x" * 1000 + "..."),
+        (2, "<class 'app.task.NoRows'>:<'of today'>", "failed: NoRows: of today"),
         (0, "", "failed: no reason given"),
     ],
 )
@@ -149,11 +184,11 @@ def test_a_reason_is_given_in_full_and_a_timeout_is_called_one(code: int, said: 
 
 def test_every_reason_is_given_when_too_few_are_left() -> None:
     def fault(reply: Message) -> None:
-        changed(reply.content, "summary", format="other")
+        changed(reply.content, "answer", format="other")
 
     with pytest.raises(InputError, match="calibrate: 1 sites answered properly") as caught:
         calibrate(Federation(grid(6, dict.fromkeys(range(5), fault))), MODEL)
-    assert str(caught.value).count("sent no summary in the format fcs1") == 5
+    assert str(caught.value).count("sent no message in the format fcs1") == 5
 
 
 def test_the_checked_strategy_takes_the_settings_and_keys_of_fedavg() -> None:

@@ -52,7 +52,7 @@ def app(*, grouped: bool = True, losses: bool = False) -> ClientApp:
         logits, labels = site_logits(site)
         return calibrate_reply(msg, context, logits, labels, groups=groups_of(site, len(labels)) if grouped else None)
 
-    @made.evaluate()
+    @made.query("evaluate")
     def evaluate_rows(msg: Message, context: Context) -> Message:
         logits, labels = site_logits(site_of(context).partition)
         return evaluate_reply(msg, context, logits, labels, groups=groups_of(site_of(context).partition, len(labels)))
@@ -119,7 +119,8 @@ def test_another_grid_is_refused() -> None:
             return calibrate_reply(msg, context, *masks_of(site.partition))
         other = fc.FalseNegativeRate().evaluate(*masks_of(0), thresholds=[0.5, 1.0])
         about: dict[str, Any] = {"loss": fc.FalseNegativeRate(), "model": fingerprint(MODEL), "site": site.name}
-        return summary_reply(msg, context, fc.summarize_losses(other, thresholds=[0.5, 1.0], **about))
+        made = fc.summarize_losses(other, thresholds=[0.5, 1.0], **about)
+        return summary_reply(msg, context, made)
 
     federation = Federation(InProcessGrid(made, 3), min_sites=2)
     found = calibrate_risk(federation, MODEL, risk=0.3, loss=fc.FalseNegativeRate(), thresholds=GRID)

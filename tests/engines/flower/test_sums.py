@@ -22,7 +22,7 @@ from fedconformal.engines.flower.records import ASK, fingerprint, site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration
-from fedconformal.federated.calibration import Question
+from fedconformal.federated.calibration import ScoreQuestion
 from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT
@@ -37,20 +37,14 @@ ORIGIN = ("model", "temperature", "score")
 @pytest.fixture(autouse=True)
 def thresholds_as_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let plain calibrations keep their thresholds as they are found, as sums do."""
-    monkeypatch.setattr(calibration, "calibrate", partial(fc.calibrate, exact=True))
+    monkeypatch.setattr(calibration, "calibrate_summaries", partial(fc.calibrate, exact=True))
 
 
 def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
     """Go on to the last bit, so that the threshold can be compared with the plain one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedconformal.engines.flower.sums.IN_STEPS", (BYTES, None))
+        patch.setattr("fedconformal.federated.sums.IN_STEPS", (BYTES, None))
         return in_steps(*asked, **more)
-
-
-@pytest.fixture(autouse=True)
-def exact_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not round the plain thresholds up: sums to the last bit are compared with them."""
-    monkeypatch.setattr("fedconformal.federated.calibration.calibrate", partial(fc.calibrate, exact=True))
 
 
 Fault = Callable[[Message], Any]
@@ -170,13 +164,13 @@ class Fewer(InProcessGrid):
 
 
 def data_of(reply: Message) -> bytes:
-    data = reply.content.config_records["sums"]["data"]
+    data = reply.content.config_records["answer"]["data"]
     assert isinstance(data, bytes)
     return data
 
 
 def set_data(reply: Message, data: Any) -> None:
-    reply.content.config_records["sums"]["data"] = data
+    reply.content.config_records["answer"]["data"] = data
 
 
 class From:
@@ -302,7 +296,7 @@ def altered(reply: Message) -> None:
 
 
 def another_format(reply: Message) -> None:
-    reply.content.config_records["sums"]["format"] = "fcm9"
+    reply.content.config_records["answer"]["format"] = "fcm9"
 
 
 def more_records(reply: Message) -> None:
@@ -329,8 +323,8 @@ HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
     "cut off": (lambda: From("A", 1, lambda reply: set_data(reply, data_of(reply)[:70])), "cannot be decoded"),
     "empty": (lambda: From("A", 1, lambda reply: set_data(reply, b"")), "not a message of a sums session"),
     "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM2V" + data_of(reply)[5:])), "expected"),
-    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM2")), "no message of a sums session as bytes"),
-    "huge": (lambda: From("A", 1, lambda reply: set_data(reply, bytes(2**23))), "4194304 at most"),
+    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM2")), "no message in the format fcm2, as bytes"),
+    "huge": (lambda: From("A", 1, lambda reply: set_data(reply, bytes(2**23))), "more than 4194304"),
     "another format": (lambda: From("A", 1, another_format), "in the format fcm2"),
     "one more record": (lambda: From("A", 1, more_records), "holds the records"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
@@ -393,7 +387,7 @@ def test_scores_of_something_else_are_refused() -> None:
 def test_a_site_with_other_classes_than_most_is_left_out() -> None:
     def other(msg: Message, context: Context) -> Message:
         if not later_step(msg):
-            about = Question.from_dict(msg.content.config_records[ASK]).origin
+            about = ScoreQuestion.from_dict(msg.content.config_records[ASK]).origin
             classes = 3 if site_of(context).partition == BAD else 2
             scores = np.random.default_rng(site_of(context).partition).random(50)
             summary = fc.summarize(scores, "exact", site=site_of(context).name)
@@ -461,4 +455,4 @@ def test_the_model_goes_out_once_and_scores_never_leave() -> None:
     app = calibrating_app()
     calibrate_by_sums(Federation(InProcessGrid(watched, 3)), MODEL)  # type: ignore[arg-type]
     assert sum("arrays" in asked for asked, _ in contents) == 3
-    assert {tuple(sorted(sent)) for _, sent in contents} == {("site", "sums")}
+    assert {tuple(sorted(sent)) for _, sent in contents} == {("answer", "site")}

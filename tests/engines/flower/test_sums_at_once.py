@@ -12,13 +12,11 @@ pytest.importorskip("cryptography", reason="sums need cryptography")
 
 import tempfile
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Context, Message
 
 import fedconformal as fc
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate_by_sums, sums_site
-from fedconformal.engines.flower.calibration import ask_for
-from fedconformal.engines.flower.records import ASK, SUMS
-from fedconformal.engines.flower.sums import TYPE
+from fedconformal.engines.flower.records import ANSWER
 from fedconformal.errors import InputError
 from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.coordinator import invite, step
@@ -26,7 +24,7 @@ from fedconformal.privacy.sums.messages import Closed, Question, pack
 from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.reading import read
 from tests.contracts.tools import refused
-from tests.engines.flower.tools import MODEL, calibrating_app
+from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, with_message
 
 SITES = 7
 
@@ -42,10 +40,9 @@ class Server:
 
     def ask(self, node: int, message: bytes, context: Context | None = None) -> bytes:
         """Let a node answer, with its context or a copy of it."""
-        asked = ask_for(MODEL, kind=SUMS) if message[4:5] == b"I" else RecordDict({ASK: ConfigRecord({"kind": SUMS})})
-        content = RecordDict({**asked, SUMS: ConfigRecord({"data": message})})
-        sent = Message(content, node, TYPE)
-        found = self.app(sent, context or self.contexts[node]).content.config_records[SUMS]["data"]
+        asked = ask_for(MODEL, kind="sums") if message[4:5] == b"I" else None
+        sent = Message(with_message(asked, message), node, "query.calibrate")
+        found = self.app(sent, context or self.contexts[node]).content.config_records[ANSWER]["data"]
         assert isinstance(found, bytes)
         return found
 

@@ -23,18 +23,17 @@ import fedconformal as fc
 from fedconformal._base.arrays import softmax
 from fedconformal._base.float_bits import keys_of
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply, sums_reply
-from fedconformal.engines.flower.calibration import ask_for
-from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, site_of
-from fedconformal.engines.flower.sums import TYPE
+from fedconformal.engines.flower.records import ANSWER, ARRAYS, ASK, site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import Question
+from fedconformal.federated.calibration import ScoreQuestion
+from fedconformal.federated.sums import SUMS
 from fedconformal.privacy import new_key, public_key
 from fedconformal.privacy.sums import coordinator
 from fedconformal.privacy.sums.messages import Roster, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.reading import read
 from fedconformal.summaries import Provenance
-from tests.engines.flower.tools import CLASSES, MODEL, site_logits
+from tests.engines.flower.tools import CLASSES, MODEL, ask_for, site_logits, with_message
 from tests.privacy.attack import watching
 
 SITES, TARGET, ROWS = 5, 3, 60
@@ -91,14 +90,13 @@ class TwoFaced:
 
     def _sent(self, state: Any, name: str, message: bytes) -> Any:
         first = letter_of(message) == b"I"
-        content = self._asked[name] if first else RecordDict({ASK: ConfigRecord({"kind": SUMS})})
-        content = RecordDict({**content, SUMS: ConfigRecord({"data": message})})
-        sent = self._nodes.create_message(content, TYPE, 2 + int(name[-1]), "0")
+        content = with_message(self._asked[name] if first else None, message)
+        sent = self._nodes.create_message(content, "query.calibrate", 2 + int(name[-1]), "0")
         (reply,) = self._nodes.send_and_receive([sent])
         if reply.has_error():
             self.refused.append(str(reply.error.reason).splitlines()[-1])
             return None
-        return read(state, reply.content.config_records[SUMS]["data"])  # type: ignore[arg-type]
+        return read(state, reply.content.config_records[ANSWER]["data"])  # type: ignore[arg-type]
 
     def _own_roster(self, state: Any, name: str, message: bytes) -> bytes:
         """Tell a site that all scores were made from what it was asked for itself."""
@@ -172,7 +170,7 @@ def test_the_model_of_a_message_is_the_one_that_scores_are_of(nodes: InProcessGr
 
     @app.query("calibrate")
     def calibrate(msg: Message, context: Context) -> Message:
-        asked = Question.from_dict(msg.content.config_records[ASK])
+        asked = ScoreQuestion.from_dict(msg.content.config_records[ASK])
         summary = fc.summarize([0.5] * ROWS, "exact", site=site_of(context).name)
         return sums_reply(msg, context, replace(summary, origin=asked.origin))
 

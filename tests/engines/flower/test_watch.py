@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from fedconformal.engines.flower import Federation, InProcessGrid, watch, watch_reply
 from fedconformal.engines.flower.records import ASK, site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import MAX_BYTES
+from fedconformal.federated.ask import MAX_BYTES
 from fedconformal.monitoring.messages import Period, read_periods, write_periods
 from fedconformal.privacy.policy_file import VARIABLE
 from fedconformal.report import watch_page
@@ -54,14 +54,14 @@ def sent(change: Any) -> Fault:
     """Change the messages of a reply."""
 
     def fault(reply: Message) -> None:
-        record: Any = reply.content["watch"]
+        record: Any = reply.content["answer"]
         record["data"] = write_periods([change(one) for one in read_periods(record["data"])])
 
     return fault
 
 
 def put(**values: Any) -> Fault:
-    return lambda reply: reply.content["watch"].update(values)
+    return lambda reply: reply.content["answer"].update(values)
 
 
 def fewer(period: Period) -> Period:
@@ -78,9 +78,9 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "contradiction": (sent(fewer), "two messages disagree about the end of 2026-01-01"),
     "cut": (put(data=b"\x09\0\0\0abc"), "ends within a message"),
     "too large": (put(data=bytes(MAX_BYTES + 1)), f"more than {MAX_BYTES}"),
-    "another format": (put(format="fcw9"), "no messages of a watch in the format fcw1"),
-    "no bytes": (put(data="text"), "no messages of a watch in the format fcw1"),
-    "one key more": (put(more=1), "no messages of a watch"),
+    "another format": (put(format="fcw9"), "no message in the format fcw1"),
+    "no bytes": (put(data="text"), "no message in the format fcw1"),
+    "one key more": (put(more=1), "no message in the format fcw1"),
     "nothing": (lambda reply: reply.content.clear(), "holds the records"),
 }
 
@@ -158,7 +158,7 @@ def test_the_coordinator_chooses_no_days(file_app: ClientApp) -> None:
     for days in ({}, {"first": START, "last": START}, {"last": START + 1}, {"first": START + 2}):
         asked = RecordDict({ASK: ConfigRecord({"predictor": DIGEST, **days})})
         reply = carried.deliver(Message(asked, 2, "query.watch"))
-        answers.add(dict(reply.content.config_records["watch"])["data"])
+        answers.add(dict(reply.content.config_records["answer"])["data"])
     assert len(answers) == 1
 
 

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply
-from fedconformal.engines.flower.records import site_of
+from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint, site_of
+from fedconformal.federated.calibration import ScoreQuestion
 
 CLASSES = 4
 MODEL = ArrayRecord({"weights": Array(np.eye(CLASSES, dtype=np.float32))})
@@ -22,6 +23,18 @@ def site_logits(site: int, rows: int = 40) -> tuple[Floats, Integers]:
     rng = np.random.default_rng(site)
     labels = rng.integers(0, CLASSES, rows)
     return rng.normal(size=(rows, CLASSES)) + 2 * np.eye(CLASSES)[labels], labels
+
+
+def ask_for(model: ArrayRecord, **settings: Any) -> RecordDict:
+    """Return the content of a message that asks for a summary."""
+    question = ScoreQuestion.about(fingerprint(model), **settings)
+    return RecordDict({ARRAYS: model, ASK: ConfigRecord(question.to_dict())})
+
+
+def with_message(asked: RecordDict | None, message: bytes) -> RecordDict:
+    """Return the content of a message of a sums session."""
+    values = {"kind": "sums"} if asked is None else dict(asked.config_records[ASK])
+    return RecordDict({**(asked or {}), ASK: ConfigRecord({**values, "message": message})})
 
 
 def calibrating_app() -> ClientApp:

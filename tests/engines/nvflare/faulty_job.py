@@ -15,9 +15,17 @@ from nvflare.recipe import SimEnv
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.engines.nvflare import calibrate, calibrate_reply, evaluate, evaluate_reply, watch, watch_reply
+from fedconformal.engines.nvflare import (
+    NVFlareSites,
+    calibrate,
+    calibrate_reply,
+    evaluate,
+    evaluate_reply,
+    watch,
+    watch_reply,
+)
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import MAX_BYTES
+from fedconformal.federated.ask import MAX_BYTES
 from fedconformal.monitoring.messages import Period, Stream, Tally, write_periods
 from fedconformal.report import watch_page
 
@@ -63,14 +71,14 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "none": (dict, ""),
     "raises": (fail, "failed: ValueError: the disk is full"),
     "truncated": (lambda reply: reply | {"data": reply["data"][:-9]}, "truncated or altered"),
-    "wrong count": (lambda reply: reply | {"num-examples": 39}, "40 scores and says that it has 39 rows"),
+    "wrong count": (lambda reply: reply | {"rows": 39}, "40 scores and says that it has 39 rows"),
     "too large": (lambda reply: reply | {"data": bytes(MAX_BYTES + 1)}, f"more than {MAX_BYTES}"),
     "another site": (another_site, "is site-2 and sent a summary of site 'site-0'"),
     "another model": (another_model, "sent scores of something else: model"),
-    "another format": (lambda reply: reply | {"format": "fcs9"}, "sent no summary in the format fcs1"),
-    "one key more": (lambda reply: reply | {"loss": 0.5}, "expected what calibrate_reply gives"),
-    "bytes alone": (lambda reply: reply["data"], "expected what calibrate_reply gives"),
-    "nothing": (dict.clear, "sent None, expected what calibrate_reply gives"),
+    "another format": (lambda reply: reply | {"format": "fcs9"}, "sent no message in the format fcs1"),
+    "one key more": (lambda reply: reply | {"loss": 0.5}, "sent no message in the format fcs1"),
+    "bytes alone": (lambda reply: reply["data"], "expected a reply of calibrate"),
+    "nothing": (dict.clear, "sent None, expected a reply of calibrate"),
     "late": (late, f"gave no answer within {LATE:g} s"),
 }
 
@@ -94,7 +102,7 @@ WATCH_FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "raises": (fail, "failed: ValueError: the disk is full"),
     "truncated": (lambda reply: reply | {"data": reply["data"][:-9]}, "ends within a message"),
     "another site": (renamed, "is site-2 and sent messages of site-0"),
-    "bytes alone": (lambda reply: reply["data"], "sent no messages of a watch in the format fcw1"),
+    "bytes alone": (lambda reply: reply["data"], "expected a reply of watch"),
 }
 
 
@@ -112,8 +120,8 @@ class Site:
         return fault(reply) if collab.site_name == BAD else reply
 
     @collab.publish
-    def evaluate(self, predictor: bytes, weights: dict[str, Any]) -> Any:
-        reply = evaluate_reply(predictor, *site_logits(collab.site_name))
+    def evaluate(self, question: dict[str, Any], weights: dict[str, Any]) -> Any:
+        reply = evaluate_reply(question, *site_logits(collab.site_name))
         return reply | {"covered": 1_000_000} if collab.site_name == BAD else reply
 
     @collab.publish
@@ -131,17 +139,17 @@ class Server:
     def run(self) -> None:
         found: dict[str, Any] = {}
         for name in FAULTS:
-            result = calibrate(WEIGHTS, min_sites=1, timeout=LATE if name == "late" else 60.0)
+            result = calibrate(NVFlareSites(min_sites=1, timeout=LATE if name == "late" else 60.0), WEIGHTS)
             found[name] = result.certificate.to_dict()
         try:
-            calibrate(WEIGHTS, min_sites=4, timeout=60.0)
+            calibrate(NVFlareSites(min_sites=4, timeout=60.0), WEIGHTS)
         except InputError as error:
             found["too few"] = str(error)
         for name in WATCH_FAULTS:
-            seen = watch("00" * 32, min_sites=1, timeout=60.0)
+            seen = watch(NVFlareSites(min_sites=1, timeout=60.0), "00" * 32)
             page = watch_page(seen.periods, refused=seen.refused)
             found[f"watch {name}"] = {"refused": [list(one) for one in seen.refused], "page": page}
-        found["evaluation"] = evaluate(result.predictor, WEIGHTS, timeout=60.0)
+        found["evaluation"] = evaluate(NVFlareSites(timeout=60.0), WEIGHTS, result.predictor)
         folder = Path(collab.workspace.get_result_root(collab.fl_ctx.get_job_id()))
         (folder / "found.json").write_text(json.dumps(found))
 

@@ -11,7 +11,7 @@ import numpy as np
 import fedconformal as fc
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines import nvflare
-from fedconformal.engines.nvflare import SitesOnNVFlare
+from fedconformal.engines.nvflare import NVFlareSites
 from fedconformal.federated.ask import Answer
 from fedconformal.federated.calibration import SiteSummary
 
@@ -23,14 +23,14 @@ def test_a_lost_site_is_named(
     sites = [fc.summarize(np.linspace(0, 1, rows), "ranks", score=fc.LAC(), site=f"site-{k}") for k in range(2)]
     lost = [LeftOut(site="site-2", reason="gave no answer within 60 s")]
     answers = [Answer(site.sites[0], SiteSummary(site)) for site in sites]
-    monkeypatch.setattr(SitesOnNVFlare, "call", lambda *_, **__: answers)
-    monkeypatch.setattr(SitesOnNVFlare, "left_out", lambda *_: lost)
+    monkeypatch.setattr(NVFlareSites, "ask", lambda *_, **__: answers)
+    monkeypatch.setattr(NVFlareSites, "left_out", lambda *_: lost)
     with caplog.at_level(logging.WARNING):
         if said:
             with pytest.warns(fc.InfeasibleWarning):
-                nvflare.calibrate({"w": np.zeros(2)}, alpha=0.1)
+                nvflare.calibrate(NVFlareSites(), {"w": np.zeros(2)}, alpha=0.1)
             assert "calibrate: alpha=0.1 cannot be promised from these scores" in caplog.text
             assert "the scores of these sites are missing: site-2 (gave no answer within 60 s)" in caplog.text
         else:
-            nvflare.calibrate({"w": np.zeros(2)}, alpha=0.1)
+            nvflare.calibrate(NVFlareSites(), {"w": np.zeros(2)}, alpha=0.1)
             assert caplog.text == ""

@@ -10,7 +10,7 @@ pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
 
 from fedconformal.engines import nvflare
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import Question
+from fedconformal.federated.calibration import ScoreQuestion
 from fedconformal.privacy.policy_file import VARIABLE
 from tests.engines.nvflare.faulty_job import WEIGHTS, site_logits, site_periods
 
@@ -24,7 +24,7 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answered(line: str, policy: str | None = None, **asked: Any) -> dict[str, Any]:
     Path("policy.toml").write_text(line, "utf-8")
-    question = Question(model=nvflare.fingerprint(WEIGHTS), **{"guarantee": "mixture"} | asked)
+    question = ScoreQuestion(model=nvflare.fingerprint(WEIGHTS), **{"guarantee": "mixture"} | asked)
     return nvflare.calibrate_reply(question.to_dict(), WEIGHTS, *site_logits("site-0"), policy=policy)
 
 
@@ -60,7 +60,14 @@ def test_what_must_not_leave(line: str, asked: dict[str, Any], why: str) -> None
     ],
 )
 def test_what_may_leave(line: str) -> None:
-    assert answered(line)["num-examples"] == 40
+    assert answered(line)["rows"] == 40
+
+
+def test_another_model_than_the_one_that_is_asked_about() -> None:
+    Path("policy.toml").write_text("", "utf-8")
+    question = ScoreQuestion(model="0" * 64).to_dict()
+    with pytest.raises(InputError, match="is not the one that is asked about"):
+        nvflare.calibrate_reply(question, WEIGHTS, *site_logits("site-0"))
 
 
 def test_an_argument_names_the_policy_too() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import fedconformal as fc
 from fedconformal.engines import nvflare
 from fedconformal.federated.ask import Answer
+from fedconformal.federated.calibration import LossQuestion
 
 WEIGHTS = {"w": np.zeros(2)}
 SITES = [f"site-{k}" for k in range(3)]
@@ -35,35 +36,36 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Let sites answer in this process; what they send is kept."""
     sent: list[bytes] = []
 
-    def call(_: Any, question: Any, weights: Any, *, read: Any) -> list[Any]:
+    def ask(_: Any, question: Any, weights: Any) -> list[Any]:
         answers = []
         for site in SITES:
             monkeypatch.setattr(nvflare, "collab", SimpleNamespace(site_name=site))
             logits, labels, groups = rows_of(site)
-            rows = masks_of(site) if "loss" in question else (logits, labels)
-            more: dict[str, Any] = {} if "loss" in question else {"groups": groups}
-            reply = nvflare.calibrate_reply(question, weights, *rows, **more)
+            losses = isinstance(question, LossQuestion)
+            rows = masks_of(site) if losses else (logits, labels)
+            more: dict[str, Any] = {} if losses else {"groups": groups}
+            reply = nvflare.calibrate_reply(question.to_dict(), weights, *rows, **more)
             sent.append(reply["data"])
-            answers.append(Answer(site, read(site, reply)))
+            answers.append(Answer(site, question.read(reply, site=site)))
         return answers
 
-    monkeypatch.setattr(nvflare.SitesOnNVFlare, "call", call)
+    monkeypatch.setattr(nvflare.NVFlareSites, "ask", ask)
     return sent
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_by_group(asked: list[bytes]) -> None:
-    found = nvflare.calibrate(WEIGHTS, alpha=0.3, guarantee=fc.ByGroup())
+    found = nvflare.calibrate(nvflare.NVFlareSites(), WEIGHTS, alpha=0.3, guarantee=fc.ByGroup())
     assert [one.group for one in found.certificate.groups or ()] == ["all rows", "sex=F", "sex=M"]
     assert fc.verify(found.predictor, [fc.Summary.from_bytes(data) for data in asked]) == []
     logits, labels, groups = rows_of("site-0")
-    counts = nvflare.evaluate_reply(found.predictor.to_bytes(), logits, labels, groups=groups)
+    counts = nvflare.evaluate_reply({"predictor": found.predictor.to_bytes()}, logits, labels, groups=groups)
     assert counts["rows"] == 90
 
 
 def test_a_limit_on_losses(asked: list[bytes]) -> None:
     loss = fc.FalseNegativeRate()
-    found = nvflare.calibrate_risk(WEIGHTS, risk=0.3, loss=loss, thresholds=GRID)
+    found = nvflare.calibrate_risk(nvflare.NVFlareSites(), WEIGHTS, risk=0.3, loss=loss, thresholds=GRID)
     about: dict[str, Any] = {"thresholds": GRID, "loss": loss, "model": nvflare.fingerprint(WEIGHTS)}
     sites = [fc.summarize_losses(loss.evaluate(*masks_of(site), thresholds=GRID), site=site, **about) for site in SITES]
     assert asked == [site.to_bytes() for site in sites]

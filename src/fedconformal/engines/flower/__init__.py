@@ -1,7 +1,7 @@
-"""Calibration on Flower: the same client and server app in one process, in simulation and in a deployment.
+"""Flower as a carrier of questions: the same client and server app in one process, in simulation and on a deployment.
 
-Beutel et al., "Flower: a friendly federated learning framework", 2020. A site gets one more kind of message, answers
-with a summary of its scores, and the server turns the summaries into a predictor and its certificate.
+Beutel et al., "Flower: a friendly federated learning framework", 2020. A site answers one more kind of message with a
+summary of its scores, and the server turns the summaries into a predictor and its certificate.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from __future__ import annotations
 from fedconformal._base.extras import needing
 
 with needing("flower"):
-    from fedconformal.engines.flower.calibration import calibrate, calibrate_risk, gather
     from fedconformal.engines.flower.client import (
         calibrate_reply,
         evaluate_reply,
         keep_predictor,
         pooled_reply,
+        summary_question,
         temperature_reply,
+        watch_reply,
     )
     from fedconformal.engines.flower.federation import Federation
     from fedconformal.engines.flower.in_process import InProcessGrid, run_in_process
     from fedconformal.engines.flower.strategy import CheckedFedAvg
-    from fedconformal.engines.flower.sums import calibrate_by_sums
     from fedconformal.engines.flower.sums_site import later_step, sums_reply
-    from fedconformal.engines.flower.watching import watch, watch_reply
-    from fedconformal.federated.calibration import Calibrated
-    from fedconformal.federated.watching import Watched
+    from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk, gather
+    from fedconformal.federated.evaluation import evaluate
+    from fedconformal.federated.sums import calibrate_by_sums
+    from fedconformal.federated.watching import Watched, watch
 
 __all__ = [
     "Calibrated",
@@ -36,12 +37,14 @@ __all__ = [
     "calibrate_by_sums",
     "calibrate_reply",
     "calibrate_risk",
+    "evaluate",
     "evaluate_reply",
     "gather",
     "keep_predictor",
     "later_step",
     "pooled_reply",
     "run_in_process",
+    "summary_question",
     "sums_reply",
     "temperature_reply",
     "watch",

@@ -1,8 +1,4 @@
-"""What a site answers: each of these turns its model's outputs, which stay with it, into one small reply.
-
-They take logits, so any model will do; one that gives probabilities passes their logarithms. Where the score is of
-numbers, they take what a regressor predicts, and the true numbers.
-"""
+"""Replies of a site: each turns its model's outputs, which stay with it, into one small message."""
 
 from __future__ import annotations
 
@@ -12,33 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from flwr.app import ConfigRecord, Context, Message, MetricRecord
+from flwr.app import ConfigRecord, Context, Message
 from numpy.typing import ArrayLike
 
 from fedconformal._base.files import write_bytes
 from fedconformal._base.groups import Groups
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.calibration.choose import AnyPredictor, as_predictor
-from fedconformal.calibration.document import read_document
-from fedconformal.engines.flower.records import (
-    ASK,
-    EXAMPLES,
-    METRICS,
-    RESIDUALS,
-    SUMMARY,
-    SUMS,
-    check_model,
-    reply,
-    site_of,
-)
+from fedconformal.engines.flower.records import ARRAYS, ASK, TCT_STATE, fingerprint, reply, site_of
 from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_reply
-from fedconformal.federated import temperature
-from fedconformal.federated.calibration import FORMAT, Question
-from fedconformal.federated.evaluation import counts_of
-from fedconformal.federated.risk import read_question
-from fedconformal.privacy.policy import Leaving, count_patients
-from fedconformal.summaries import Summary, pool
+from fedconformal.errors import InputError
+from fedconformal.federated.calibration import LossQuestion, Outputs, ScoreQuestion, read_question
+from fedconformal.federated.evaluation import EvaluationQuestion
+from fedconformal.federated.sums import SUMS
+from fedconformal.federated.temperature import TemperatureQuestion
+from fedconformal.federated.watching import Source, WatchQuestion
+from fedconformal.privacy.policy import count_patients
+from fedconformal.summaries import Summary
 
 logger = logging.getLogger(__name__)
 
@@ -48,95 +33,110 @@ KEPT = "predictor"
 def calibrate_reply(
     msg: Message,
     context: Context,
-    logits: ArrayLike,
-    labels: ArrayLike,
+    outputs: ArrayLike,
+    truth: ArrayLike,
     *,
+    probabilities: bool = False,
+    classes: Sequence[str] | None = None,
     groups: Groups | None = None,
     ids: Iterable[Any] | None = None,
 ) -> Message:
-    """Answer `query.calibrate`: score the rows that were kept for it, and send a summary of the scores.
+    """Answer `query.calibrate`: score rows that nothing was fitted to, and send a summary of the scores.
 
-    In a sums session nothing but masked counts is sent, in many messages. Only the first of them has a model; later
-    ones make no use of logits and labels (`later_step` tells).
+    In a sums session only masked counts are sent, in many messages. Only the first of them has a model; later ones use
+    neither outputs nor truth (`later_step` tells).
 
     Args:
-        msg: the server's; it says which score, temperature and kind of summary.
-        context: says who this site is.
-        logits: of the model in the message, (n, J); or, where a limit on losses is wanted, its scores in [0, 1].
-        labels: (n,) class indices; or the truth in the shape of the scores.
-        groups: columns with a value a row, such as {"sex": [...]}, for a guarantee by group.
-        ids: of the patients, one a row, which stay here: the site's policy may want a number of different ones.
+        msg: the server's question.
+        context: of this site.
+        outputs: (n, J) logits of the model in the message; a regressor's predictions; scores in [0, 1] for a loss.
+        truth: (n,) class indices or names; true numbers; the truth in the shape of the scores.
+        probabilities: whether the outputs are probabilities, which may be zero.
+        classes: the class names in the order of the site's label indices.
+        groups: columns with one value a row, such as {"sex": [...]}, for a guarantee by group.
+        ids: of the patients, one a row; they stay here, for the site's policy.
     """
     if later_step(msg):
         return sums_reply(msg, context)
-    question = read_question(msg.content.config_records[ASK])
-    sums = isinstance(question, Question) and question.kind == SUMS
-    if not sums:  # `sums_reply` looks at it itself
-        check_model(msg, question.model)
-    asked = replace(question, kind="exact") if isinstance(question, Question) and sums else question
-    if own := sorted(context.state.array_records.keys() - {RESIDUALS}):
+    question = summary_question(msg)
+    if own := sorted(context.state.array_records.keys() - {*TCT_STATE}):
         logger.warning(
             "this site keeps arrays of its own (%s), and its scores carry the fingerprint of the global model; "
             "if the logits are of a personal model, the promise is for that model here, not for the global one",
             ", ".join(own),
         )
-    summary = asked.answer(logits, labels, site=site_of(context).name, groups=groups)
-    return (sums_reply if sums else summary_reply)(msg, context, summary, patients=count_patients(ids))
+    site, model = site_of(context, msg).name, fingerprint(msg.content.array_records[ARRAYS])
+    rows = Outputs(outputs=outputs, truth=truth, probabilities=probabilities, classes=classes, groups=groups, ids=ids)
+    if isinstance(question, ScoreQuestion) and question.kind == SUMS:
+        summary = replace(question, kind="exact").summarize(rows, site=site)
+        return sums_reply(msg, context, summary, patients=count_patients(ids))
+    return reply(msg, context, question.answer(rows, site=site, model=model, policy=site_policy(context)))
+
+
+def summary_question(msg: Message) -> ScoreQuestion | LossQuestion:
+    """Read the server's question for a summary."""
+    return read_question(msg.content.config_records[ASK])
+
+
+def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
+    """Answer `query.calibrate` with a summary that is there already."""
+    return reply(msg, context, summary_question(msg).reply(summary, policy=site_policy(context)))
 
 
 def pooled_reply(
     msg: Message, context: Context, summaries: Sequence[Summary], left_out: Sequence[LeftOut] = ()
 ) -> Message:
     """Answer `query.calibrate` for many sites at once: an aggregator pools their summaries and forwards one."""
-    pooled = summary_reply(msg, context, pool(summaries))
-    record = pooled.content.config_records[SUMMARY]
-    record["left-out"] = [f"{one.site}\n{one.reason}" for one in left_out]  # also if empty: it marks an aggregator
-    return pooled
-
-
-def summary_reply(msg: Message, context: Context, summary: Summary, *, patients: int | None = None) -> Message:
-    """Wrap a summary as the server reads it, unless the site's policy is against it."""
-    named: Any = msg.content.config_records[ASK].get("guarantee")
-    site_policy(context).check(Leaving.of(summary, guarantee=named, patients=patients))
-    made = _reply(msg, context, {EXAMPLES: summary.n})
-    made.content[SUMMARY] = ConfigRecord({"data": summary.to_bytes(), "format": FORMAT})
-    return made
+    answer = summary_question(msg).pooled_reply(summaries, left_out, policy=site_policy(context))
+    return reply(msg, context, answer)
 
 
 def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `query.temperature`: three sums over the rows that were kept for it, at each inverse temperature asked."""
-    points: Any = msg.content.config_records[ASK]["points"]
-    sums: dict[str, Any] = temperature.answer(points, logits, labels)
-    return _reply(msg, context, {EXAMPLES: len(np.asarray(labels)), **sums})
+    question = TemperatureQuestion.from_dict(msg.content.config_records[ASK])
+    return reply(msg, context, question.answer(logits, labels))
 
 
 def evaluate_reply(
-    msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike, *, groups: Groups | None = None
+    msg: Message,
+    context: Context,
+    outputs: ArrayLike,
+    truth: ArrayLike,
+    *,
+    probabilities: bool = False,
+    groups: Groups | None = None,
 ) -> Message:
-    """Answer `evaluate`: how often the predictor's sets hold the label of the site's own test rows, or every label."""
-    counts = counts_of(
-        _predictor(msg.content.config_records[ASK]), logits, labels, groups, site_of(context).name
-    )._asdict()
-    return _reply(msg, context, {EXAMPLES: counts.pop("rows"), **counts})
+    """Answer `query.evaluate`: count how often sets or intervals hold the truth of the site's own test rows."""
+    question = EvaluationQuestion.from_dict(msg.content.config_records[ASK])
+    rows = Outputs(outputs=outputs, truth=truth, probabilities=probabilities, groups=groups)
+    return reply(msg, context, question.answer(rows, site=site_of(context, msg).name))
 
 
 def keep_predictor(msg: Message, context: Context) -> Message:
-    """Answer `query.predictor`: check it and keep it, in the file that `predictor` in the node config names.
+    """Answer `query.broadcast`: check it and keep it, in the file that `predictor` in the node config names.
 
     Without such a file it stays in the context's state, for the length of the run.
     """
-    data = _predictor(msg.content.config_records[ASK]).to_bytes()
+    data = EvaluationQuestion.from_dict(msg.content.config_records[ASK]).predictor.to_bytes()
     path = context.node_config.get("predictor")
     if path is None:
         context.state[KEPT] = ConfigRecord({"data": data})
     else:
         write_bytes(Path(str(path)), data)
-    return _reply(msg, context, {EXAMPLES: 1})
+    return reply(msg, context, {})
 
 
-def _predictor(asked: Any) -> AnyPredictor:
-    return as_predictor(read_document(asked["predictor"]))
+def watch_reply(msg: Message, context: Context, source: Source | None = None) -> Message:
+    """Answer `query.watch`: send the counts of the site's monitor, nothing about a row.
 
-
-def _reply(msg: Message, context: Context, metrics: dict[str, Any]) -> Message:
-    return reply(msg, context, {METRICS: MetricRecord(metrics)})
+    Args:
+        msg: the server's question.
+        context: of this site.
+        source: a .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`; by default the
+            file that `watch` in the node config names.
+    """
+    named: Any = context.node_config.get("watch") if source is None else source
+    if named is None:
+        raise InputError("this site names no watch: pass a source, or give it watch='FILE.fcw' in the node config")
+    question = WatchQuestion.from_dict(msg.content.config_records[ASK])
+    return reply(msg, context, question.answer(named, site=site_of(context, msg).name, policy=site_policy(context)))

@@ -1,7 +1,7 @@
 """The sites of a run, as the server sees them: it asks, waits a limited time, and refuses a site, not the run.
 
-Who took part in each stage, who was refused and why, and how many bytes crossed the wire is all kept here. Answers are
-handed on in the order of the sites' partition numbers, not of their arrival, so that sums are the same every time.
+Participants of each stage, refused sites with reasons, and bytes are recorded. Answers are in the order of the sites'
+partition numbers, not of their arrival, so that sums are the same every time.
 """
 
 from __future__ import annotations
@@ -11,21 +11,35 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from flwr.app import Message, RecordDict
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedconformal._base.names import listed, name_key
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
-from fedconformal.engines.flower.records import SITE, Site, read_site, size_of
+from fedconformal.engines.flower.records import (
+    ANSWER,
+    ARRAYS,
+    ASK,
+    SITE,
+    Site,
+    fingerprint,
+    is_float,
+    read_answer,
+    read_site,
+    size_of,
+)
 from fedconformal.engines.flower.roster import GONE, Roster, Stage
 from fedconformal.errors import InputError
-from fedconformal.federated import calibration as exchange
-from fedconformal.federated.ask import Answer
+from fedconformal.federated.ask import MALFORMED, Answer, Question, failure, refusal
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+Check = Callable[[RecordDict, str], T]
+"""Reads a reply of the site with this name."""
 
 POLL_SECONDS = 0.5
 
@@ -62,42 +76,52 @@ class Federation:
                 )
             time.sleep(POLL_SECONDS)
 
-    def ask(
-        self,
-        stage: str,
-        content: RecordDict,
-        message_type: str,
-        check: Callable[[RecordDict], T],
-        *,
-        look_ahead: Callable[[list[RecordDict]], object] | None = None,
-    ) -> list[Answer[T]]:
-        """Send this to every node and return what `check` reads from the replies, in the order of the sites.
+    def fingerprint(self, model: ArrayRecord) -> str:
+        """Return the fingerprint of a model; refuse weights that are not finite, which no site could use."""
+        for name, array in model.items():
+            if is_float(array) and not np.isfinite(array.numpy()).all():
+                raise InputError(f"model: {name} holds a value that is not finite (NaN or inf); look at the training")
+        return fingerprint(model)
 
-        `look_ahead` sees some replies together, before each of them is checked, for what is faster done for many at
-        once; it must refuse nothing.
-        """
+    def ask(self, question: Question[T], model: ArrayRecord | None = None) -> list[Answer[T]]:
+        """Ask every node, and return the answers in the order of the sites."""
+        content = _content(question, model)
         contents = dict.fromkeys(self.grid.get_node_ids(), content)
-        return self._exchange(stage, contents, message_type, check, look_ahead=look_ahead, least=self.min_sites)
+        return self._ask(question, contents, least=self.min_sites)
 
-    def ask_some(
-        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Callable[[RecordDict], T]
-    ) -> list[Answer[T]]:
-        """Send each of these nodes its own content; who answers is returned, and that may be nobody."""
-        there = contents.keys() & self.grid.get_node_ids()
-        asked = {node: contents[node] for node in there}
-        return self._exchange(stage, asked, message_type, check, gone=sorted(contents.keys() - there))
+    def ask_each(self, questions: Mapping[int, Question[T]]) -> list[Answer[T]]:
+        """Ask each of these nodes its own question; the answers may be none."""
+        contents = {question: _content(question) for question in set(questions.values())}
+        there = questions.keys() & self.grid.get_node_ids()
+        asked, gone = {node: contents[questions[node]] for node in there}, sorted(questions.keys() - there)
+        return self._ask(next(iter(questions.values())), asked, gone=gone) if questions else []
 
-    def _exchange(
-        self,
-        stage: str,
-        contents: Mapping[int, RecordDict],
-        message_type: str,
-        check: Callable[[RecordDict], T],
-        **how: Any,
+    def _ask(self, question: Question[T], contents: Mapping[int, RecordDict], **how: Any) -> list[Answer[T]]:
+        def look_ahead(replies: list[RecordDict]) -> None:
+            records = [content.get(ANSWER) for content in replies]
+            question.look_ahead(dict(record.items()) for record in records if isinstance(record, ConfigRecord))
+
+        def read(content: RecordDict, site: str) -> T:
+            return question.read(read_answer(content), site=site)
+
+        how |= {"look_ahead": look_ahead}
+        return self.exchange(question.stage, contents, f"query.{question.stage}", read, **how)
+
+    def exchange(
+        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Check[T], **how: Any
     ) -> list[Answer[T]]:
-        messages = [Message(contents[node], node, message_type, ttl=self.timeout) for node in sorted(contents)]
+        """Send each of these nodes its content, and return what `check` reads from the replies."""
+        messages = [
+            Message(self._addressed(node, contents[node]), node, message_type, ttl=self.timeout)
+            for node in sorted(contents)
+        ]
         numbers = list(filter(None, self.grid.push_messages(messages)))
         return self.read_replies(stage, messages, self._replies(numbers), check, **how)
+
+    def _addressed(self, node: int, content: RecordDict) -> RecordDict:
+        """Tell a node the name under which its key is registered."""
+        name = self._roster.registered(node)
+        return content if name is None else RecordDict({**content, SITE: ConfigRecord({"name": name})})
 
     def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
         """Yield the replies to messages with these numbers as they come, a batch at a time."""
@@ -122,7 +146,7 @@ class Federation:
         stage: str,
         messages: Sequence[Message],
         replies: Iterable[Sequence[Message]],
-        check: Callable[[RecordDict], T],
+        check: Check[T],
         *,
         look_ahead: Callable[[list[RecordDict]], object] | None = None,
         gone: Sequence[int] | None = None,
@@ -130,12 +154,13 @@ class Federation:
     ) -> list[Answer[T]]:
         """Read the replies to these messages; one that cannot be read is refused, and the stage goes on.
 
-        `gone` are the nodes that could not be asked, by default all that were there before; fewer good answers than
-        `least` are an error.
+        `look_ahead` sees some replies together, before each of them is checked. `gone` are the nodes that could not be
+        asked, by default all that were there before; fewer good answers than `least` are an error.
         """
         record = self._stage(stage, messages)
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        waiting, twice = set(asked.values()), list[int]()
+        unsent = {message.metadata.dst_node_id: message for message in messages if not message.metadata.message_id}
+        waiting, twice = {*asked.values()} - unsent.keys(), list[int]()
         answers: dict[tuple[int, int], Answer[T]] = {}
         for some in replies:
             if look_ahead is not None:
@@ -152,10 +177,13 @@ class Federation:
                     try:
                         partition, answer = self._read(record, node, reply, check)
                         answers[partition, node] = answer
-                    except exchange.MALFORMED as error:
-                        self._refuse(record, node, exchange.reason(error))
+                    except MALFORMED as error:
+                        self._refuse(record, node, refusal(error))
         for node in sorted(waiting):
             self._refuse(record, node, self._late)
+        for node, message in unsent.items():
+            size = size_of(message.content)
+            self._refuse(record, node, f"the message of {size} bytes could not be sent; see the log of the SuperLink")
         for node in self._roster.gone if gone is None else gone:
             self._refuse(record, node, GONE)
         kept = self._each_once(record, [answers[place] for place in sorted(answers)])
@@ -190,18 +218,18 @@ class Federation:
     def _late(self) -> str:
         return f"timeout: gave no answer within {self.timeout:g} s"
 
-    def _read(self, stage: Stage, node: int, reply: Message, check: Callable[[RecordDict], T]) -> tuple[int, Answer[T]]:
+    def _read(self, stage: Stage, node: int, reply: Message, check: Check[T]) -> tuple[int, Answer[T]]:
         if reply.has_error():
             known = {NODE_GONE: GONE} | dict.fromkeys(EXPIRED, self._late)
-            raise InputError(known.get(reply.error.code) or f"failed: {exchange.failure(reply.error.reason)}")
+            raise InputError(known.get(reply.error.code) or f"failed: {failure(reply.error.reason)}")
         content = reply.content
         stage.received += size_of(content)
-        site = read_site(content, node)
-        if SITE in content:
-            self._roster.check(node, site.name)
-        else:  # an app that is not ours may not say so in every reply
+        site = read_site(content, self._roster.registered(node))
+        if site is None:
             site = Site(node, self._roster.name(node))
-        return site.partition, Answer(site.name, check(content), node)
+        else:
+            self._roster.check(node, site.name)
+        return site.partition, Answer(site.name, check(content, site.name), node)
 
     def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
         kept: dict[str, Answer[T]] = {}
@@ -232,6 +260,11 @@ class Federation:
         if entry not in stage.refused:
             stage.refused[entry] = None
             logger.warning("%s: %s %s", stage.name, *entry)
+
+
+def _content(question: Question[Any], model: ArrayRecord | None = None) -> RecordDict:
+    asked = RecordDict({ASK: ConfigRecord(question.to_dict())})
+    return asked if model is None else RecordDict({**asked, ARRAYS: model})
 
 
 def _check_enough(stage: Stage, answers: Sequence[Answer[Any]], least: int) -> None:

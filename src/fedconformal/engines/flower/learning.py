@@ -1,7 +1,7 @@
-"""What a site does with torch: load the model of a message, train it on the site's own rows, ask it about them.
+"""Training at a site: load the model of a message, train it on the site's own rows, compute its outputs.
 
-The steps are those of `fedconformal.federated`, with the site at its own place among the sites, so a run on Flower
-gives the weights that `FedAvg.fit` and `TCT.fit` give.
+The steps are those of `fedconformal.training`, with the site at its own place among the sites, so a run on Flower
+gives the weights of `FedAvg.fit` and `TCT.fit`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedconformal.engines.flower.client import evaluate_reply, keep_predictor, temperature_reply
+from fedconformal.engines.flower.client import evaluate_reply, keep_predictor, temperature_reply, watch_reply
 from fedconformal.engines.flower.records import (
     ARRAYS,
     ASK,
     EXAMPLES,
+    FEATURES,
     LINEAR,
     METRIC_OF,
     METRICS,
+    NETWORK,
     RESIDUALS,
+    TCT_STATE,
+    fingerprint,
     read_arrays,
-    reply,
     site_of,
+    wrap,
 )
-from fedconformal.engines.flower.watching import watch_reply
 from fedconformal.errors import InputError
 from fedconformal.training.clients import ClientData, PackedClients, as_clients
 from fedconformal.training.fedprox import FedProx
@@ -44,6 +47,9 @@ from fedconformal.training.threads import one_thread
 CPU = torch.device("cpu")
 BATCH = 256
 PREPARATIONS = ("measure", "prepare")
+LINEAR_ARRAYS = {"theta", "mean", "scale"}
+MOST_KEPT = 2**28
+"""Bytes of features that a site keeps between messages; more are computed again."""
 
 
 def arrays_of(model: nn.Module) -> ArrayRecord:
@@ -53,7 +59,7 @@ def arrays_of(model: nn.Module) -> ArrayRecord:
 
 def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
     """Return the model with these weights, or its linearised form if they are of TCT's second stage."""
-    if "theta" in arrays:
+    if set(arrays) != set(model.state_dict()) and set(arrays) >= LINEAR_ARRAYS:
         (classes, columns), (count,) = arrays["theta"].shape, arrays["mean"].shape
         model = LinearisedModel.of(model, classes=classes, coordinates=count, seed=0, intercept=columns > count)
     found = read_arrays(arrays, arrays_of(model))
@@ -106,36 +112,46 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
 def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientData) -> Message:
     """Answer `train.linear`: moments of the features, the largest eigenvalue, or the gradient of a round.
 
-    L-BFGS keeps nothing at a site. For SCAFFOLD its residuals, one number a row and class, are kept from message to
-    message, in the context's state. A deployment starts a new process for every message, so features are computed
-    again for each.
+    The network comes with the first message only. It stays in the context's state, by its fingerprint, with the
+    standardised features if they fit, and with SCAFFOLD's residuals: a deployment starts a process for every message.
     """
     asked: dict[str, Any] = dict(msg.content.config_records[ASK])
-    network = load_model(model, msg.content.array_records[ARRAYS])
+    network, what = load_model(model, _network(msg, context, asked["network"])), asked["what"]
     (rows,) = as_clients([rows])
-    classes, coordinates, seed, steps = (int(asked[name]) for name in ("classes", "coordinates", "seed", "steps"))
-    settings = TCT(
-        coordinates=coordinates,
-        seed=seed,
-        solver=asked.get("solver", "scaffold"),  # what servers of earlier versions mean
-        intercept=bool(asked.get("intercept", False)),
-        steps=steps,
-        loss=asked["loss"],
-        memory=float(asked["memory"]),
-    )
-    features = LinearisedModel.of(network, classes=classes, coordinates=coordinates, seed=seed).features
-    kept = context.state.array_records.get(RESIDUALS)
-    residuals = torch.zeros(classes, rows.n) if kept is None else _tensor(kept[RESIDUALS])
+    names = ("coordinates", "seed", "solver", "intercept", "steps", "loss", "memory")
+    settings, classes = TCT(**{name: asked[name] for name in names}), int(asked["classes"])
+    about: dict[str, Any] = {"classes": classes, "coordinates": settings.coordinates, "seed": settings.seed}
+    features, kept = LinearisedModel.of(network, **about).features, context.state.array_records
+    residuals = torch.zeros(classes, rows.n) if RESIDUALS not in kept else _tensor(kept[RESIDUALS][RESIDUALS])
     sent = msg.content.array_records.get(LINEAR, ArrayRecord())
     tensors = {name: _tensor(array) for name, array in sent.items()}
     with one_thread(), linear_task(settings, features, [rows], residuals, CPU) as task:
-        for needed in itertools.takewhile(lambda step: step != asked["what"], PREPARATIONS):
-            task(0, Step(needed, tensors))
-        update = task(0, Step(asked["what"], tensors, {"step": float(asked["step"])}))
-    if asked["what"] == "round":
+        stored = {"features": task.storage.features, "products": task.storage.products}
+        if FEATURES in kept and what not in PREPARATIONS:
+            for name, vector in stored.items():
+                vector.tensor.copy_(_tensor(kept[FEATURES][name]))
+        else:
+            for needed in itertools.takewhile(lambda step: step != what, PREPARATIONS):
+                task(0, Step(needed, tensors))
+        update = task(0, Step(what, tensors, {"step": float(asked["step"])}))
+        if what == "prepare" and 4 * sum(vector.length for vector in stored.values()) <= MOST_KEPT:
+            context.state[FEATURES] = ArrayRecord({name: Array(one.tensor.numpy()) for name, one in stored.items()})
+    if what == "round":
         context.state[RESIDUALS] = ArrayRecord({RESIDUALS: Array(task.residuals.numpy())})
     arrays = ArrayRecord({name: Array(tensor.numpy()) for name, tensor in update.tensors.items()})
     return _update_reply(msg, context, arrays, update)
+
+
+def _network(msg: Message, context: Context, wanted: str) -> ArrayRecord:
+    """Return the network of a message, and keep it; or the one that was kept."""
+    if ARRAYS in msg.content:
+        for name in TCT_STATE:
+            context.state.pop(name, None)
+        context.state[NETWORK] = msg.content.array_records[ARRAYS]
+    found = context.state.array_records.get(NETWORK, ArrayRecord())
+    if fingerprint(found) != wanted:
+        raise InputError("this site does not have the network that is asked about, or has lost its state")
+    return found
 
 
 def add_handlers(
@@ -160,11 +176,11 @@ def add_handlers(
     def temperature(msg: Message, context: Context) -> Message:
         return temperature_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "temperature")))
 
-    @app.evaluate()
+    @app.query("evaluate")
     def evaluate(msg: Message, context: Context) -> Message:
         return evaluate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "test")))
 
-    app.query("predictor")(keep_predictor)
+    app.query("broadcast")(keep_predictor)
     app.query("watch")(watch_reply)
 
 
@@ -178,7 +194,7 @@ def _place(context: Context) -> int:
 
 def _update_reply(msg: Message, context: Context, arrays: ArrayRecord, update: Update) -> Message:
     numbers: dict[str, Any] = {METRIC_OF[name]: value for name, value in update.numbers.items()}
-    return reply(msg, context, {ARRAYS: arrays, METRICS: MetricRecord({EXAMPLES: update.rows, **numbers})})
+    return wrap(msg, context, {ARRAYS: arrays, METRICS: MetricRecord({EXAMPLES: update.rows, **numbers})})
 
 
 def _tensor(array: Array) -> Tensor:

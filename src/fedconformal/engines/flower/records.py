@@ -1,6 +1,7 @@
-"""What is inside a message, and how an answer from outside is read: strictly, before anything is computed from it.
+"""Records of a message, and strict reading of an answer from outside before anything is computed from it.
 
-A reply holds `arrays` and `metrics` as Flower's own strategies have them, and `site`, which says whose it is.
+A question is in the record `ask`, with the model in `arrays`; its answer is in `answer`. Replies to training messages
+hold `arrays` and `metrics` as Flower's own strategies have them. The record `site` says whose reply it is.
 """
 
 from __future__ import annotations
@@ -17,28 +18,30 @@ from numpy.typing import NDArray
 
 from fedconformal._base.names import as_name, shown
 from fedconformal.errors import InputError
-from fedconformal.federated import calibration as exchange
+from fedconformal.federated import ask
 from fedconformal.summaries.format import MAX_SIZE
 
-ARRAYS, ASK, METRICS, SITE, SUMMARY, SUMS = "arrays", "ask", "metrics", "site", "summary", "sums"
-LINEAR, RESIDUALS = "linear", "residuals"
-EXAMPLES, FULL = "num-examples", "full"
+ANSWER, ARRAYS, ASK, METRICS, SITE = "answer", "arrays", "ask", "metrics", "site"
+LINEAR = "linear"
+NETWORK, FEATURES, RESIDUALS = TCT_STATE = ("network", "features", "residuals")
+"""Arrays that a site keeps in its state during TCT's second stage."""
+EXAMPLES = "num-examples"
 METRIC_OF = {"loss": "train-loss", "eigenvalue": "eigenvalue"}
-"""What the numbers of an update are called in a message."""
+"""Names of an update's numbers in a message."""
 NUMBER_BYTES = 8
 NUMBERS = (int, float)
 C_ORDER = b"'fortran_order': False"
 
 
 class Site(NamedTuple):
-    """Whose answer it is: the number of its partition, by which answers are sorted, and its name."""
+    """The number of a site's partition, by which answers are sorted, and its name."""
 
     partition: int
     name: str
 
 
-def site_of(context: Context) -> Site:
-    """Tell who this node is: `site` in its node config is its name, `partition-id` its number.
+def site_of(context: Context, msg: Message | None = None) -> Site:
+    """Return the site of this node: `site` in its node config, or the name of its registered key, or its number.
 
     >>> from flwr.app import RecordDict
     >>> site_of(Context(run_id=1, node_id=7, node_config={"partition-id": 2}, state=RecordDict(), run_config={}))
@@ -47,33 +50,48 @@ def site_of(context: Context) -> Site:
     partition = context.node_config.get("partition-id", context.node_id)
     if not isinstance(partition, int):
         raise InputError(f"partition-id is {shown(partition)} in the node config, expected a whole number")
-    return Site(partition, str(context.node_config.get("site", f"site-{partition}")))
+    return Site(partition, _stated_name(context, msg) or f"site-{partition}")
 
 
-def check_model(msg: Message, asked: str | None) -> None:
-    """Refuse a model that does not have the fingerprint which it is asked about by."""
-    if fingerprint(msg.content.array_records[ARRAYS]) != asked:
-        raise InputError("the model in the message is not the one that is asked about")
+def _stated_name(context: Context, msg: Message | None) -> str:
+    """Return the name in the node config, or else the one that the server knows from the node's key."""
+    told: Any = msg.content.config_records.get(SITE, {}) if msg is not None else {}
+    return str(context.node_config.get("site", told.get("name", "")))
 
 
-def reply(msg: Message, context: Context, records: Mapping[str, Any]) -> Message:
-    """Answer with these records, and say whose answer it is."""
-    site = site_of(context)
-    said = ConfigRecord({"partition-id": site.partition, "name": site.name})
+def wrap(msg: Message, context: Context, records: Mapping[str, Any]) -> Message:
+    """Reply with these records, and state the site; an empty name leaves it to the server."""
+    said = ConfigRecord({"partition-id": site_of(context).partition, "name": _stated_name(context, msg)})
     return Message(RecordDict({**records, SITE: said}), reply_to=msg)
 
 
-def read_site(content: RecordDict, node: int) -> Site:
-    """Read whose answer it is; an app that is not ours may not say so."""
+def reply(msg: Message, context: Context, answer: Mapping[str, Any]) -> Message:
+    """Reply to a question in plain values; training is over."""
+    for name in TCT_STATE:
+        context.state.pop(name, None)
+    return wrap(msg, context, {ANSWER: ConfigRecord(dict(answer))})
+
+
+def read_answer(content: RecordDict) -> dict[str, Any]:
+    """Read the plain values of a reply."""
+    check_keys(content, ANSWER)
+    record = content[ANSWER]
+    if not isinstance(record, ConfigRecord):
+        raise InputError(f"the record {ANSWER} is no ConfigRecord")
+    return dict(record.items())
+
+
+def read_site(content: RecordDict, known: str | None) -> Site | None:
+    """Read whose answer it is; `known` is the name of the node's key. An app of another kind may not say so."""
     record = content.get(SITE)
     if record is None:
-        return Site(node, f"node-{node}")
+        return None
     values: Any = record.items() if isinstance(record, ConfigRecord) else ()
     said = dict(values)
     partition, name = said.get("partition-id"), said.get("name")
     if len(said) != len(Site._fields) or type(partition) is not int or not isinstance(name, str):
         raise InputError("does not say properly whose answer it is")
-    return Site(partition, as_name(name, "the site's name"))
+    return Site(partition, as_name(name or known or f"site-{partition}", "the site's name"))
 
 
 def check_keys(content: RecordDict, *wanted: str) -> None:
@@ -173,8 +191,8 @@ def read_update(
 
 
 def fingerprint(arrays: ArrayRecord) -> str:
-    """Return a SHA-256 of names, types, shapes and numbers: what says which model scores are from."""
-    return exchange.fingerprint((name, array.dtype, tuple(array.shape), array.data) for name, array in arrays.items())
+    """Return a SHA-256 of names, types, shapes and numbers of a model."""
+    return ask.fingerprint((name, array.dtype, tuple(array.shape), array.data) for name, array in arrays.items())
 
 
 def size_of(content: RecordDict) -> int:

@@ -82,6 +82,10 @@ class Roster:
         """Return the site's name, or the node's number until it is known."""
         return self._names.get(node) or f"node-{node}"
 
+    def registered(self, node: int) -> str | None:
+        """Return the name under which the operator has registered the node's key."""
+        return self._names[node] if node in self._registered else None
+
     def check(self, node: int, name: str) -> None:
         """Refuse a name that is another node's, or another than the node had."""
         own = self._names.get(node, name)

@@ -27,17 +27,17 @@ from fedconformal._base.files import read_npz, write_bytes
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.document import load
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.engines.flower.calibration import ask_evaluation, ask_temperature, calibrate, send_predictor
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.run_config import STAGES, RunConfig
-from fedconformal.engines.flower.sums import calibrate_by_sums
 from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
-from fedconformal.federated import temperature
-from fedconformal.federated.evaluation import overall, shares_by_site
+from fedconformal.federated.calibration import calibrate
+from fedconformal.federated.evaluation import PredictorQuestion, evaluate, overall
+from fedconformal.federated.sums import calibrate_by_sums
+from fedconformal.federated.temperature import fit_temperature
 from fedconformal.privacy.sums.communication import quoted_bound
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.logits import npz
@@ -120,7 +120,7 @@ class _Run:
 
     def _temperature(self) -> None:
         if self.config.temperature and not self.config.numbers:
-            self.temperature = temperature.fit(ask_temperature(self.federation, self.arrays))
+            self.temperature = fit_temperature(self.federation, self.arrays)
 
     def _calibrate(self) -> None:
         config = self.config
@@ -146,10 +146,10 @@ class _Run:
         self.predictor.save(self.output / "predictor.json")
 
     def _evaluate(self) -> None:
-        self.coverage = shares_by_site(ask_evaluation(self.federation, self.arrays, self._found()))
+        self.coverage = evaluate(self.federation, self.arrays, self._found())
 
     def _broadcast(self) -> None:
-        send_predictor(self.federation, self._found())
+        self.federation.ask(PredictorQuestion(self._found()))
 
     def _found(self) -> AnyPredictor:
         """Return this run's predictor, or the one beside the saved model."""

@@ -6,7 +6,7 @@ FedProx differs only at the clients, so it is this with `proximal-mu` in the tra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
-from fedconformal.engines.flower.federation import Federation
+from fedconformal.engines.flower.federation import Check, Federation
 from fedconformal.engines.flower.records import is_float, read_arrays, read_examples, read_metrics
 from fedconformal.errors import InputError
 from fedconformal.training.mean import WeightedMean
@@ -96,18 +96,18 @@ class CheckedFedAvg(FedAvg):
             message.metadata.ttl = self.federation.timeout
         return self._sent
 
-    def _answers(self, stage: str, replies: Iterable[Message], read: Callable[[RecordDict], Update]) -> list[Update]:
+    def _answers(self, stage: str, replies: Iterable[Message], read: Check[Update]) -> list[Update]:
         if not self._sent:
             return []
         least = min(self.federation.min_sites, len(self._sent))
         answers = self.federation.read_replies(stage, self._sent, [list(replies)], read, least=least)
         return [answer.value for answer in answers]
 
-    def _read(self, content: RecordDict) -> Update:
+    def _read(self, content: RecordDict, _site: str) -> Update:
         arrays = read_arrays(_only(content.array_records, "arrays"), self._like)
         return arrays, self._weight(content, self.metrics), content
 
-    def _read_evaluation(self, content: RecordDict) -> Update:
+    def _read_evaluation(self, content: RecordDict, _site: str) -> Update:
         return {}, self._weight(content, None), content
 
     def _weight(self, content: RecordDict, names: Iterable[str] | None) -> int:

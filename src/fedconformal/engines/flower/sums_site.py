@@ -21,8 +21,9 @@ from flwr.app import ConfigRecord, Context, Message
 
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.float_bits import scores_of
-from fedconformal.engines.flower.records import ARRAYS, ASK, SUMS, check_model, reply
+from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint, reply
 from fedconformal.errors import InputError
+from fedconformal.federated.sums import FORMAT
 from fedconformal.privacy.ledger import locked, read_ledger, rows_of, spending
 from fedconformal.privacy.policy import Leaving, Policy
 from fedconformal.privacy.policy_file import policy_of
@@ -33,7 +34,6 @@ from fedconformal.privacy.sums.site import renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import Summary, summarize
 
-FORMAT = "fcm2"
 KEPT = "fedconformal.sums"
 
 
@@ -53,7 +53,7 @@ class Turn(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
 
 def later_step(msg: Message) -> bool:
     """Tell whether this asks for a later step of a sums session, which needs neither model nor rows."""
-    return msg.content.config_records[ASK].get("kind") == SUMS and ARRAYS not in msg.content
+    return "message" in msg.content.config_records[ASK] and ARRAYS not in msg.content
 
 
 def sums_reply(
@@ -64,11 +64,11 @@ def sums_reply(
     In the node config, `key` names the file of the private key by which other sites know this one, and `signed` that of
     the public keys that all sites have to join with.
     """
-    message = msg.content.config_records[SUMS]["data"]
+    message = msg.content.config_records[ASK].get("message")
     if not isinstance(message, bytes):
         raise InputError("the message of the sums session is missing")
-    if summary is not None:
-        check_model(msg, summary.origin.model)
+    if summary is not None and fingerprint(msg.content.array_records[ARRAYS]) != summary.origin.model:
+        raise InputError("the model in the message is not the one that is asked about")
     path = _turn_file(context)
     with locked(path, wait=True):
         last = msgspec.msgpack.decode(read_bytes(path), type=Turn) if path.exists() else None
@@ -77,7 +77,7 @@ def sums_reply(
             sent = last.reply
         else:
             sent = _answered(context, message, summary, last, path, patients)
-    return reply(msg, context, {SUMS: ConfigRecord({"data": sent, "format": FORMAT})})
+    return reply(msg, context, {"data": sent, "format": FORMAT})
 
 
 def _answered(

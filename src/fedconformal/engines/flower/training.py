@@ -1,4 +1,4 @@
-"""The server's side of training on Flower: it carries the steps of FedAvg, FedProx and TCT to the sites."""
+"""Training on Flower, at the server: carries the steps of FedAvg, FedProx and TCT to the sites."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of
-from fedconformal.engines.flower.records import ARRAYS, ASK, LINEAR, METRIC_OF, is_float, read_update
+from fedconformal.engines.flower.records import ARRAYS, ASK, LINEAR, METRIC_OF, fingerprint, is_float, read_update
 from fedconformal.federated.ask import Answer, Ask
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.fedprox import FedProx
@@ -41,32 +41,38 @@ def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> 
         config = ConfigRecord({name: getattr(settings, name) for name in SENT})
         if isinstance(settings, FedProx):
             config["proximal-mu"] = settings.mu
-        if settings.numbers:  # which sites of an earlier version refuse, as they take y for classes
+        if settings.numbers:
             config["loss"], config["quantiles"] = str(settings.loss), list(settings.quantiles)
         config["server-round"] = int(step.numbers["round"]) + 1
         like = with_weights(start, step.tensors)
-        content = RecordDict({ARRAYS: like, "config": config})
-        return _updates(federation, ("train", MessageType.TRAIN, "weights"), content, like, ["loss"])
+        contents = dict.fromkeys(federation.grid.get_node_ids(), RecordDict({ARRAYS: like, "config": config}))
+        return _updates(federation, ("train", MessageType.TRAIN, "weights"), contents, like, ["loss"])
 
     return ask
 
 
 def ask_linear(federation: Federation, network: nn.Module, model: LinearisedModel, settings: TCT) -> Ask[Step, Update]:
-    """Ask the sites for the steps of TCT's second stage, on the features of this network."""
-    column, table = _array(model.mean), _array(model.theta)
+    """Ask the sites for the steps of TCT's second stage; each site gets the network once."""
+    column, table, weights = _array(model.mean), _array(model.theta), arrays_of(network)
     expected: dict[str, tuple[dict[str, Array], list[str]]] = {
         "measure": ({"mean": column, "variance": column}, []),
         "prepare": ({}, ["eigenvalue"] if settings.solver == "scaffold" else []),
         "gradient": ({"gradient": table}, ["loss"]),
         "round": ({"control": table}, ["loss"]),
     }
+    config: dict[str, Any] = {name: getattr(settings, name) for name in SENT_LINEAR}
+    config |= {"classes": len(model.theta), "network": fingerprint(weights)}
+    have: set[int] = set()
 
     def ask(step: Step) -> Iterator[Answer[Update]]:
-        config: dict[str, Any] = {"what": step.what, "classes": len(model.theta)}
-        config |= {name: getattr(settings, name) for name in SENT_LINEAR} | {"step": step.numbers.get("step", 0.0)}
+        asked = ConfigRecord({**config, "what": step.what, "step": step.numbers.get("step", 0.0)})
         vectors = ArrayRecord({name: _array(tensor) for name, tensor in step.tensors.items()})
-        content = RecordDict({ARRAYS: arrays_of(network), LINEAR: vectors, ASK: ConfigRecord(config)})
-        return _updates(federation, ("linear", "train.linear", step.what), content, *expected[step.what])
+        later = RecordDict({LINEAR: vectors, ASK: asked})
+        first = RecordDict({**later, ARRAYS: weights})
+        contents = {node: later if node in have else first for node in federation.grid.get_node_ids()}
+        for answer in _updates(federation, ("linear", "train.linear", step.what), contents, *expected[step.what]):
+            have.add(answer.node)
+            yield answer
 
     return ask
 
@@ -74,17 +80,18 @@ def ask_linear(federation: Federation, network: nn.Module, model: LinearisedMode
 def _updates(
     federation: Federation,
     names: tuple[str, str, str],
-    content: RecordDict,
+    contents: Mapping[int, RecordDict],
     like: Mapping[str, Array],
     numbers: Sequence[str],
 ) -> Iterator[Answer[Update]]:
     """Ask, and read arrays like these and these numbers; `names` are of the stage, the message and the arrays."""
     stage, message_type, what = names
 
-    def read(reply: RecordDict) -> tuple[dict[str, Any], int, dict[str, float]]:
+    def read(reply: RecordDict, _site: str) -> tuple[dict[str, Any], int, dict[str, float]]:
         return read_update(reply, like, [METRIC_OF[name] for name in numbers], what=what, most=MAX_EXAMPLES)
 
-    for name, (arrays, rows, metrics), node in federation.ask(stage, content, message_type, read):
+    answers = federation.exchange(stage, contents, message_type, read, least=federation.min_sites)
+    for name, (arrays, rows, metrics), node in answers:
         tensors = {one: torch.tensor(array) for one, array in arrays.items() if is_float(like[one])}
         yield Answer(name, Update(rows, tensors, {one: metrics[METRIC_OF[one]] for one in numbers}), node)
 

@@ -1,0 +1,172 @@
+"""Masked sums over an engine: the coordinator's part of a session, in which it sees no site's own counts.
+
+The protocol and its driver are those of `fedconformal.privacy.sums`; the engine carries the messages. First the sites
+join and state their number of scores, then they leave shares of their secrets with their neighbours, then each round is
+three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the reason.
+Before the first sum is opened the driver starts the session again with the others. Later a site that drops out stays in
+the promise, and the search stops at the cell that it has reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from fedconformal._base.spec import build
+from fedconformal.errors import InputError
+from fedconformal.federated.ask import Answer, Question, Sites, payload
+from fedconformal.federated.calibration import Calibrated, ScoreQuestion, check_origin, unusual
+from fedconformal.guarantees import Guarantee
+from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.drive import Reader, play
+from fedconformal.privacy.sums.messages import Message
+from fedconformal.privacy.sums.radix import IN_STEPS
+from fedconformal.privacy.sums.session import stated_origin
+from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.privacy.sums.wanted import summable
+from fedconformal.scores import DEFAULT, AnyScore
+
+FORMAT = "fcm2"
+SUMS = "sums"
+
+
+class AddressableSites(Sites, Protocol):
+    """Sites that can be sent a message each."""
+
+    def ask_each(self, questions: Mapping[int, Question[Any]]) -> list[Answer[Any]]:
+        """Ask each of these nodes its own question; the answers may be none."""
+
+
+@dataclass(frozen=True)
+class SumsQuestion(Question[Any]):
+    """One message of a session; the first one also has the question about the scores."""
+
+    stage = "calibrate"
+
+    message: bytes
+    check: Callable[[bytes, str], Any]
+    scores: ScoreQuestion | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question in plain values."""
+        return {"kind": SUMS, "message": self.message} if self.scores is None else self._first(self.scores)
+
+    def _first(self, scores: ScoreQuestion) -> dict[str, Any]:
+        return scores.to_dict() | {"message": self.message}
+
+    def read(self, reply: Mapping[str, Any], *, site: str) -> Any:
+        """Read a site's message."""
+        return self.check(payload(reply, FORMAT), site)
+
+
+def calibrate_by_sums(
+    sites: AddressableSites,
+    model: Any,
+    *,
+    alpha: Any = 0.1,
+    score: AnyScore | str = DEFAULT,
+    guarantee: Guarantee | str = "mixture",
+    temperature: float = 1.0,
+    min_scores: int = 1,
+    **how: Any,
+) -> Calibrated:
+    """Find a threshold from sums over the sites alone: that of all scores, rounded up to the edge of a public cell.
+
+    Args:
+        sites: the engine's sites; three at least.
+        model: the trained model in the engine's own form.
+        alpha: the miss rate.
+        score: of labels, or of numbers.
+        guarantee: the promise; one that needs more than one sum is refused.
+        temperature: by which the sites divide logits.
+        min_scores: with fewer in all there is no calibration.
+        **how: `epsilon`, for one round in which the sites add noise to their counts, for differential privacy;
+            `reach`, for scores of numbers, a public bound that the threshold is not expected to exceed.
+    """
+    promised = summable(build(guarantee, Guarantee))
+    about = {"alpha": alpha, "temperature": temperature, "kind": SUMS}
+    question = ScoreQuestion.about(sites.fingerprint(model), score=score, **about)
+    channel = _Channel(sites, model, question, min_scores)
+    state = play(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
+    return Calibrated(predictor=channel.certified(state))
+
+
+class _Channel:
+    """Sends the messages of a session, and knows the node of each site."""
+
+    def __init__(self, sites: AddressableSites, model: Any, question: ScoreQuestion, min_scores: int) -> None:
+        self._sites = sites
+        self._model = model
+        self._question = question
+        self._min_scores = min_scores
+        self._joined: list[Answer[Any]] = []
+        self._answered: list[Answer[Any]] = []
+        self._nodes: dict[str, int] = {}
+
+    def invite(self, invitation: bytes, read: Reader) -> list[Message]:
+        """Ask everybody to join, with the model; or those who answered last, which have their scores already."""
+        keys: set[bytes] = set()
+
+        def check(data: bytes, site: str) -> Any:
+            found: Any = read(data)
+            _check_sender(site, found.site)
+            check_origin(self._question.origin, stated_origin(found))
+            if keys & {found.signing, found.masking}:
+                raise InputError("brings a key that another site has")
+            keys.update((found.signing, found.masking))
+            return found
+
+        if not self._joined:
+            joined = self._sites.ask(SumsQuestion(invitation, check, self._question), self._model)
+            self._joined = self._sites.refuse(joined, unusual([stated_origin(one.value) for one in joined]))
+        else:
+            self._check_enough(self._answered)
+            again = SumsQuestion(invitation, check)
+            self._joined = self._sites.ask_each({answer.node: again for answer in self._answered})
+            self._check_enough(self._joined)
+        self._nodes = {answer.name: answer.node for answer in self._joined}
+        scores = sum(answer.value.size for answer in self._joined)
+        if scores < self._min_scores:
+            raise InputError(f"calibrate: the sites have {scores} scores, at least {self._min_scores} are needed")
+        return [answer.value for answer in self._joined]
+
+    def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> list[Message]:
+        """Send each of these sites its message, and read the answers."""
+        names = sorted(self._nodes)  # the roster's order
+
+        def check(data: bytes, site: str) -> Any:
+            found: Any = read(data)
+            _check_sender(site, names[found.site])
+            return found
+
+        questions = {message: SumsQuestion(message, check) for message in set(outgoing.values())}
+        asked = {self._nodes[name]: questions[message] for name, message in outgoing.items()}
+        self._answered = self._sites.ask_each(asked)
+        return [answer.value for answer in self._answered]
+
+    def certified(self, state: CoordinatorState) -> Any:
+        """Return the predictor; its certificate names the sites outside the session and why others dropped out."""
+        predictor = certified(state)
+        why = {one.site: one.reason for one in self._sites.left_out(())}
+        claim = dict(predictor.certificate.privacy or {})
+        claim["dropped"] = [{**one, "reason": why.get(one["site"], "was lost")} for one in claim["dropped"]]
+        left_out = self._sites.left_out(self._joined) or None
+        changed = msgspec.structs.replace(predictor.certificate, privacy=claim, left_out=left_out)
+        return replace(predictor, certificate=changed)
+
+    def _check_enough(self, answers: list[Answer[Any]]) -> None:
+        if len(answers) < self._sites.min_sites:
+            lost = "; ".join(f"{one.site}: {one.reason}" for one in self._sites.left_out(answers)[-3:])
+            raise InputError(
+                f"calibrate: {len(answers)} sites are left, at least {self._sites.min_sites} are needed ({lost})"
+            )
+
+
+def _check_sender(name: str, site: str) -> None:
+    if name != site:
+        raise InputError(f"is {name} and sent a message of {site}")
