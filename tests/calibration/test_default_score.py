@@ -72,7 +72,8 @@ def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
 
 def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     pytest.importorskip("flwr", reason="the question is in Flower's records")
-    from tests.engines.flower.tools import ASK, MODEL, ask_for
+    from fedconformal.engines.flower.records import ASK
+    from tests.engines.flower.tools import MODEL, ask_for
 
     asked = ask_for(MODEL, alpha=ALPHA)
     return ScoreQuestion.from_dict(asked.config_records[ASK]).score

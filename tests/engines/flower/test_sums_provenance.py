@@ -103,7 +103,8 @@ class TwoFaced:
         roster = unpack(message, Roster, state.invite.coordinator)
         asked = self._asked[name].config_records[ASK]
         own = {"model": str(asked["model"]), "temperature": float(asked["temperature"])}  # type: ignore[arg-type]
-        return pack(msgspec.structs.replace(roster, **own), state.signing)
+        stated = msgspec.structs.replace(roster.provenance, **own)
+        return pack(msgspec.structs.replace(roster, provenance=stated), state.signing)
 
 
 def leaked(seen: Any) -> int:
