@@ -23,7 +23,6 @@ OPTIONAL = {
     "duckdb",
     "fedconformal_paper",
     "flwr",
-    "mlflow",
     "nvflare",
     "onnx",
     "onnxruntime",

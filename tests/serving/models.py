@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression
 
@@ -57,15 +56,3 @@ def client(
     """A client of the app, in this process."""
     app = make_app(rule or predictor(model), model=model, watch=watch, settings=Settings(**settings))
     return Client(app)
-
-
-def arrow(matrix: Any, form: str, *, ids: list[str] | None = None, metadata: dict[str, str] | None = None) -> bytes:
-    """Write rows as an Arrow stream."""
-    columns: dict[str, Any] = {form: pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])}
-    if ids is not None:
-        columns["id"] = pa.array(ids)
-    table = pa.table(columns).replace_schema_metadata(metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())

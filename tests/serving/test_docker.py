@@ -74,7 +74,7 @@ def test_the_install_lines_give_a_server(tmp_path: Path) -> None:
         if done.returncode and "No matching distribution" in done.stderr:
             pytest.skip(f"pip cannot find a package: {done.stderr.splitlines()[-1]}")
         assert done.returncode == 0, done.stderr
-    check = "import fedconformal.serving.app, uvicorn, pyarrow, onnxruntime"
+    check = "import fedconformal.serving.app, uvicorn, prometheus_client, onnxruntime"
     subprocess.run([made.env_exe, "-c", check], cwd=tmp_path, env=env, check=True)
     program = Path(made.bin_path) / "fedconformal"
     done = subprocess.run([program, "serve", "none.json"], check=False, **about)

@@ -49,10 +49,10 @@ def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
         assert (found.known, found.misses, found.waiting) == (50, missed[:50].sum(), 10)
         assert {one.called for one in watch.status().streams} == {"all rows", "site a", "sex=F", "sex=M"}
         lines = asking.get("/metrics").text.splitlines()
-        assert 'fedconformal_outcomes_total{what="counted"} 50' in lines
-        assert 'fedconformal_outcomes_total{what="repeated"} 50' in lines
-        assert "fedconformal_watch_known 50" in lines
-        assert f"fedconformal_watch_log_e_value {found.monitor().log_e_value:.10g}" in lines
+        assert 'fedconformal_outcomes_total{what="counted"} 50.0' in lines
+        assert 'fedconformal_outcomes_total{what="repeated"} 50.0' in lines
+        assert "fedconformal_watch_known 50.0" in lines
+        assert f"fedconformal_watch_log_e_value {found.monitor().log_e_value}" in lines
         shown = asking.get("/").text
         assert sentence(combine(watch.history(), one_watch=True)).partition(": b")[2] in html.unescape(shown)
         assert "17% of all rows still wait" in shown

@@ -20,8 +20,6 @@ from fedconformal.monitoring.store import Watch
 MEGABYTE = 10**6
 GRACE = 30
 """Seconds that requests under way have to end, once the server is asked to stop."""
-CONNECTIONS = 1000
-"""At a time; more are refused with a 503."""
 
 
 def serve(
@@ -47,6 +45,7 @@ def serve(
         import uvicorn
 
         from fedconformal.serving.app import Settings, make_app
+        from fedconformal.serving.connections import LimitedProtocol
         from fedconformal.serving.guard import HERE, read_token
     if not 0 < max_body <= 1000:
         raise InputError(f"--max-body is {max_body:g}, expected megabytes, more than 0 and at most 1000")
@@ -68,7 +67,7 @@ def serve(
         lifespan="off",
         ws="none",
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        http=LimitedProtocol,
         timeout_graceful_shutdown=GRACE,
     )
     facts = {"url": url, "predictor": str(predictor), "model": rule.certificate.model, "token": token is not None}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -29,11 +30,10 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring import events
 from fedconformal.monitoring.store import Watch
-from fedconformal.serving.answers import Answer, wanted
-from fedconformal.serving.bodies import ARROW, JSON, Rows, read_outcomes, read_rows
+from fedconformal.serving.bodies import JSON, Answer, Rows, read_outcomes, read_rows
 from fedconformal.serving.gather import Gatherer
 from fedconformal.serving.guard import RefusedError, check_caller, read_body
-from fedconformal.serving.metrics import CONTENT, Metrics
+from fedconformal.serving.metrics import CONTENT_TYPE, Metrics
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.page import POLICY, page
 from fedconformal.serving.service import Service
@@ -42,6 +42,8 @@ AT_ONCE = 2**12
 """Bytes of a body that is answered in the event loop."""
 SITE = "X-Fedconformal-Site"
 """The header that names the site of all rows of a request; other letters than ASCII are percent-encoded."""
+MOST_ACTIVE = 1000
+"""Requests that are answered at a time; more are refused with a 503."""
 SECONDS = 30.0
 """In which a body has to come."""
 
@@ -71,35 +73,44 @@ class Server:
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
         self._storing = anyio.Lock()
         self._gatherer = Gatherer(service)
+        self._active = 0
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Count the requests that are being answered, and refuse too many."""
+        if self._active >= MOST_ACTIVE:
+            raise RefusedError(503, "too many requests are being answered; send it again later")
+        self._active += 1
+        try:
+            yield
+        finally:
+            self._active -= 1
 
     async def predict(self, request: Request) -> Response:
         """Answer rows with sets."""
-        content = _content(request, JSON, ARROW)
+        _check_content(request)
         body = await read_body(request, self.settings.max_body, self.settings.seconds)
-        kind = wanted(request.headers.get("accept", ""), content)
         read = partial(_of_site, request.headers.get(SITE))
         if self.watch is None and len(body) <= AT_ONCE:
-            answer = await self._gatherer.answer(read(read_rows(body, content)))
-            data = answer.encoded(kind)
+            answer = await self._gatherer.answer(read(read_rows(body)))
+            data = answer.encoded()
         else:
-            rows, answer, data = await to_thread.run_sync(
-                self._answer, body, content, kind, read, limiter=self._threads
-            )
+            rows, answer, data = await to_thread.run_sync(self._answer, body, read, limiter=self._threads)
         if self.watch is not None:  # before the answer: an outcome may come as soon as the client has the id
             async with self._storing:
                 await to_thread.run_sync(self.watch.add, self.service.predicted(rows, answer), limiter=self._threads)
         labels = int(np.count_nonzero(answer.sets))
         self.metrics.sets(rows=len(answer.sets), labels=labels, full=answer.about["full_sets"])
-        return Response(data, media_type=kind)
+        return Response(data, media_type=JSON)
 
-    def _answer(self, body: bytes, content: str, kind: str, read: Callable[[Rows], Rows]) -> tuple[Rows, Answer, bytes]:
-        rows = read(read_rows(body, content))
+    def _answer(self, body: bytes, read: Callable[[Rows], Rows]) -> tuple[Rows, Answer, bytes]:
+        rows = read(read_rows(body))
         answer = self.service.answer(rows)
-        return rows, answer, answer.encoded(kind)
+        return rows, answer, answer.encoded()
 
     async def outcomes(self, request: Request) -> Response:
         """Take the true labels of rows that were answered before."""
-        _content(request, JSON)
+        _check_content(request)
         if self.watch is None:
             raise RefusedError(404, "this server keeps no outcomes; start it with a monitor")
         found = read_outcomes(await read_body(request, self.settings.max_body, self.settings.seconds))
@@ -121,7 +132,7 @@ class Server:
 
     async def numbers(self, _: Request) -> Response:
         """Give the metrics."""
-        return Response(self.metrics.text(await self._watched(Watch.whole)), media_type=CONTENT)
+        return Response(self.metrics.text(await self._watched(Watch.whole)), media_type=CONTENT_TYPE)
 
     async def _watched(self, ask: Callable[[Watch], T]) -> T | None:
         """Ask the watch, if there is one."""
@@ -172,7 +183,8 @@ def _guarded(handler: Handler, server: Server) -> Handler:
         start = time.perf_counter()
         try:
             check_caller(request, server.settings.token)
-            response = await handler(request)
+            with server.answering():
+                response = await handler(request)
         except RefusedError as refused:
             response = _refusal(refused)
         except StoreError as error:
@@ -195,12 +207,11 @@ def _of_site(site: str | None, rows: Rows) -> Rows:
     return msgspec.structs.replace(rows, site=named)
 
 
-def _content(request: Request, *kinds: str) -> str:
-    """Return the content type of a body, which a web page of a stranger cannot set to one of these."""
+def _check_content(request: Request) -> None:
+    """Refuse content types that a web page of a stranger can set."""
     found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found not in kinds:
-        raise RefusedError(415, f"the content type is {found or 'missing'}; send {' or '.join(kinds)}")
-    return found
+    if found != JSON:
+        raise RefusedError(415, f"the content type is {found or 'missing'}; send {JSON}")
 
 
 def _refusal(refused: RefusedError) -> Response:

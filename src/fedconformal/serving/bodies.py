@@ -1,28 +1,28 @@
-"""What a client sends: JSON or Arrow, with one kind of numbers for each row. Anything else is refused by name.
+"""Requests and answers in JSON. Nothing that a client sends is trusted.
 
-Neither is trusted. JSON is read straight into the types below, so that depth, unknown fields and text in the place of
-a number end the reading. Arrow is checked before it is used: its columns, its offsets, and that nothing is compressed,
-as a small body could unpack to any size.
+A body is decoded straight into the types below, so that depth, unknown fields and text in the place of a number end the
+decoding. The numbers and rows of a body are limited before it is decoded.
 """
 
 from __future__ import annotations
 
-import json
-import struct
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.names import MAX_NAME, listed, shown
+from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.names import MAX_NAME, shown
 from fedconformal.errors import InputError
 
 JSON = "application/json"
-ARROW = "application/vnd.apache.arrow.stream"
 FORMS = ("probabilities", "logits", "features")
-RECORD_BATCH, SCHEMA = 3, 1
-"""Kinds of Arrow messages."""
+MOST_ROWS, MOST_NUMBERS = 10_000, 2**21
+"""In one request. A number takes several times its bytes in memory while it is decoded."""
 
 Matrix = list[list[float]]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
@@ -56,8 +56,8 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         count = len(self.matrix)
-        if not count:
-            raise InputError(f"{self.form}: has no rows")
+        if not 0 < count <= MOST_ROWS:
+            raise InputError(f"{self.form}: has {count or 'no'} rows; send at least one, at most {MOST_ROWS}")
         for name, column in [("ids", self.ids), *(self.groups or {}).items()]:
             if column is not None and len(column) != count:
                 raise InputError(f"has {len(column)} values, and there are {count} rows", where=shown(name))
@@ -78,14 +78,12 @@ _ROWS = msgspec.json.Decoder(JsonRows)
 _OUTCOMES = msgspec.json.Decoder(Outcomes)
 
 
-def read_rows(body: bytes, content: str) -> Rows:
-    """Read a body of either kind.
+def read_rows(body: bytes) -> Rows:
+    """Decode rows.
 
-    >>> read_rows(b'{"probabilities": [[0.75, 0.25]], "ids": ["scan-7"]}', JSON).matrix
+    >>> read_rows(b'{"probabilities": [[0.75, 0.25]], "ids": ["scan-7"]}').matrix
     array([[0.75, 0.25]])
     """
-    if content == ARROW:
-        return _of_arrow(body)
     found: JsonRows = _decoded(_ROWS, body)
     given = [(name, held) for name in FORMS if (held := getattr(found, name)) is not None]
     if len(given) != 1:
@@ -99,12 +97,16 @@ def read_rows(body: bytes, content: str) -> Rows:
 def read_outcomes(body: bytes) -> Outcomes:
     """Read the labels of rows."""
     found: Outcomes = _decoded(_OUTCOMES, body)
+    if len(found.ids) > MOST_ROWS:
+        raise InputError(f"ids: has {len(found.ids)} values; send at most {MOST_ROWS} at a time")
     if len(found.ids) != len(found.labels) or not found.ids:
         raise InputError(f"labels: has {len(found.labels)} values, and there are {len(found.ids)} ids")
     return found
 
 
 def _decoded(decoder: Any, body: bytes) -> Any:
+    if body.count(b",") > MOST_NUMBERS or body.count(b"[") > 2 * MOST_ROWS:  # before any of it takes memory
+        raise InputError(f"the body has too many values; send at most {MOST_ROWS} rows and {MOST_NUMBERS} numbers")
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -119,81 +121,32 @@ def _matrix(rows: Matrix, name: str) -> NDArray[np.float64]:
         raise InputError(f"has {len(rows[row])} numbers, row 0 has {len(rows[0])}", where=name, row=row) from None
 
 
-def _of_arrow(body: bytes) -> Rows:
-    try:
-        import pyarrow as pa
-        from pyarrow import ipc
-    except ImportError:
-        raise InputError("Arrow needs pyarrow on the server: pip install 'fedconformal[serve]'") from None
-    try:
-        reader = ipc.MessageReader.open_stream(body)
-        for message in iter(reader):
-            if not _is_plain(message.metadata.to_pybytes()):
-                raise InputError("the Arrow body is compressed or has dictionaries; send plain columns")
-        with ipc.open_stream(body) as stream:
-            form = _arrow_form(stream.schema, pa)
-            table = stream.read_all()
-        table.validate(full=True)
-        matrix = _flat(table.column(form), table.schema.field(form).type.list_size)
-        ids = table.column("id").to_pylist() if "id" in table.column_names else None
-        about = {key.decode(): value for key, value in (table.schema.metadata or {}).items()}
-    except (pa.ArrowException, OSError, ValueError, StopIteration) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"the body is no Arrow stream that can be read: {shown(str(error), 160)}") from None
-    said = {key: _said(about[key]) for key in ("columns", "site", "groups") if key in about}
-    try:
-        return msgspec.convert({"form": form, "matrix": matrix, "ids": ids, **said}, Rows)
-    except msgspec.ValidationError as error:
-        raise InputError(f"the body cannot be read: {error}") from None
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """Sets and p-values of rows, (n, J); `classes` are the names of the columns, or their numbers.
 
-
-def _said(value: bytes) -> Any:
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise InputError("the Arrow metadata cannot be read: columns, site and groups are JSON") from None
-
-
-def _arrow_form(schema: Any, pa: Any) -> str:
-    """Return the one column of numbers; all else but ids is refused before a row is read."""
-    numbers = [name for name in schema.names if name in FORMS]
-    if len(numbers) != 1 or sorted(schema.names) not in (numbers, sorted(["id", *numbers])):
-        raise InputError(
-            f"the Arrow columns are {shown(listed(schema.names))}; expected one of {', '.join(FORMS)}, and id"
-        )
-    kind = schema.field(numbers[0]).type
-    if not pa.types.is_fixed_size_list(kind) or kind.value_type not in (pa.float32(), pa.float64()):
-        raise InputError(f"the Arrow column {numbers[0]} is {shown(str(kind))}; expected fixed-size lists of floats")
-    if "id" in schema.names and schema.field("id").type not in (pa.string(), pa.large_string()):
-        raise InputError("the Arrow column id is no text")
-    return str(numbers[0])
-
-
-def _flat(column: Any, width: int) -> NDArray[Any]:
-    parts = [chunk.flatten() for chunk in column.chunks]
-    if column.null_count or any(part.null_count for part in parts):
-        raise InputError("the Arrow body has missing numbers; give every row its numbers")
-    if not parts or not width:
-        raise InputError("the Arrow body has no rows")
-    arrays = [part.to_numpy(zero_copy_only=True).reshape(-1, width) for part in parts]
-    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _is_plain(metadata: bytes) -> bool:
-    """Whether a message is a schema, or a record batch without compression; by its flatbuffer, which Arrow has checked.
-
-    A table is a position; a signed number there says how far before it its list of fields is.
+    `scores` are for a watch, and are not sent back.
     """
 
-    def field(table: int, index: int) -> int:
-        start = table - struct.unpack_from("<i", metadata, table)[0]
-        inside = 4 + 2 * index < struct.unpack_from("<H", metadata, start)[0]
-        return int(struct.unpack_from("<H", metadata, start + 4 + 2 * index)[0]) if inside else 0
+    ids: Sequence[str]
+    classes: Sequence[str] | Sequence[int]
+    sets: Booleans
+    p_values: Floats
+    scores: Floats
+    about: dict[str, Any]
 
-    message: int = struct.unpack_from("<I", metadata, 0)[0]
-    kind = metadata[message + field(message, 1)]
-    if kind != RECORD_BATCH:
-        return kind == SCHEMA
-    at = message + field(message, 2)
-    return field(at + struct.unpack_from("<I", metadata, at)[0], 3) == 0
+    def encoded(self) -> bytes:
+        """Encode as JSON."""
+        rows = {"classes": self.classes, "ids": self.ids, "sets": self.labels(), "p_values": self.p_values.tolist()}
+        return msgspec.json.encode({**self.about, **rows})
+
+    def labels(self) -> list[list[str | int]]:
+        """Return the sets by the names of their labels."""
+        classes: Sequence[Any] = self.classes
+        return [[classes[label] for label in np.flatnonzero(row).tolist()] for row in self.sets]
+
+
+def new_ids(count: int) -> list[str]:
+    """Make ids for rows that came without: 96 random bits each."""
+    drawn = secrets.token_hex(12 * count)
+    return [drawn[start : start + 24] for start in range(0, 24 * count, 24)]

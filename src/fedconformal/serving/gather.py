@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from fedconformal.errors import InputError
-from fedconformal.serving.answers import Answer
-from fedconformal.serving.bodies import Rows
+from fedconformal.serving.bodies import Answer, Rows
 from fedconformal.serving.service import Service
 
 MOST = 64

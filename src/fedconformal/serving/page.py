@@ -19,7 +19,8 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = None) -> str:
     """Return the page as HTML; `watched` are the messages of the watch, if there is one."""
     about = service.certificate
-    size = f"{metrics.labels / metrics.rows:.3f}" if metrics.rows else "none yet"
+    rows = metrics.total("rows")
+    size = f"{metrics.total('set_labels') / rows:.3f}" if rows else "none yet"
     facts = {
         "status": about.status,
         "score": str(service.predictor.score),
@@ -29,9 +30,9 @@ def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = 
         "expires": about.expires or "not stated",
     }
     counts = {
-        "rows answered": str(metrics.rows),
+        "rows answered": str(rows),
         "mean size of a set": size,
-        "sets with every label": str(metrics.full),
+        "sets with every label": str(metrics.total("full_sets")),
     }
     form = "probabilities" if service.model is None else "features"
     ask = f'{{"{form}": [[...], ...], "ids": [...]}}'

@@ -1,4 +1,4 @@
-"""From a body to an answer, without any network: what the server, MLflow and the tests share."""
+"""From a request to an answer, without any network."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.monitoring.events import Predicted
-from fedconformal.serving.answers import Answer, new_ids
-from fedconformal.serving.bodies import Outcomes, Rows
+from fedconformal.serving.bodies import Answer, Outcomes, Rows, new_ids
 from fedconformal.serving.onnx import PREFIX, OnnxModel
 from fedconformal.summaries.format import MAX_CLASSES
 from fedconformal.summaries.provenance import has_expired, number_of
@@ -29,10 +28,10 @@ class Service:
     """A predictor, with the model that it was calibrated for, if that is an ONNX model.
 
     >>> from fedconformal import LAC, calibrate, summarize
-    >>> from fedconformal.serving.bodies import JSON, read_rows
+    >>> from fedconformal.serving.bodies import read_rows
     >>> site = summarize(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), score=LAC(), classes=["no", "yes"])
     >>> service = Service(calibrate([site], alpha=0.2, exact=True))
-    >>> answer = service.answer(read_rows(b'{"probabilities": [[0.8, 0.2]], "ids": ["scan-7"]}', JSON))
+    >>> answer = service.answer(read_rows(b'{"probabilities": [[0.8, 0.2]], "ids": ["scan-7"]}'))
     >>> answer.ids, answer.sets.tolist(), answer.p_values.tolist()
     (['scan-7'], [[True, False]], [[1.0, 0.1]])
     """
