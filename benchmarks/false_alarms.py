@@ -42,16 +42,14 @@ def counted(alpha: str, size: int) -> dict[str, Any]:
 def lines(found: list[dict[str, Any]]) -> str:
     """Write the table of the page."""
     head = [
-        "| alpha | calibration rows | limit a_b | streams with an alarm, of 10,000 | the same with alpha as the limit |"
+        "| alpha | calibration rows | limits a_b | streams with an alarm, of 10,000 | with alpha as the limit |",
+        "|---|---|---|---|---|",
     ]
-    head.append("|---|---|---|---|---|")
-    for row in found:
-        if row["limit"] is None:
-            cells = [row["alpha"], f"{row['size']:,}", "none", "every set holds every label", ""]
-        else:
-            counts = (f"{row[name]:,}" for name in ("alarms", "with alpha"))
-            cells = [row["alpha"], f"{row['size']:,}", f"{row['limit']:.4f}", *counts]
-        head.append(f"| {' | '.join(cells)} |")
+    for alpha in dict.fromkeys(row["alpha"] for row in found):
+        rows = [row for row in found if row["alpha"] == alpha and row["limit"] is not None]
+        limits = ", ".join(f"{row['limit']:.4f}" for row in rows)
+        counts = (", ".join(f"{row[name]:,}" for row in rows) for name in ("alarms", "with alpha"))
+        head.append(f"| {alpha} | {', '.join(str(row['size']) for row in rows)} | {limits} | {' | '.join(counts)} |")
     return "\n".join(head)
 
 
