@@ -62,7 +62,7 @@ def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
         ("cifar100", "tct", {"solver": "scaffold", "intercept": False, "weighting": "uniform"}),
         ("cifar100", "central", {"rounds": 200, "epochs": 1}),
         ("tissuemnist", "fedavg", {"model": "resnet14"}),
-        ("fitzpatrick17k", "fedavg", {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}),
+        ("fitzpatrick17k", "fedavg", {"rate": 0.001, "augment": "flip-crop-jitter-rotate", "balanced": True}),
     ],
 )
 def test_the_papers_settings(dataset: str, method: str, expected: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from fedconformal.training import (  # noqa: E402
     models,
     pool,
 )
-from fedconformal.training.local import batches, client_seed, weights_of, with_weights  # noqa: E402
+from fedconformal.training.local import balance, batches, client_seed, weights_of, with_weights  # noqa: E402
 from fedconformal.training.threads import one_thread  # noqa: E402
 from tests.training.tasks import SmallNet, images  # noqa: E402
 
@@ -107,6 +107,13 @@ def test_one_site_is_plain_sgd(make: Callable[[], Any], tiles: int) -> None:
                     functional.cross_entropy(expected(client.inputs(rows)), client.y[rows]).backward()
                     optimizer.step()
     torch.testing.assert_close(weights_of(trained), weights_of(expected))
+
+
+def test_balanced_rows_draw_every_class_alike() -> None:
+    y = torch.tensor([0] * 900 + [1] * 90 + [2] * 10)
+    drawn = y[torch.cat(batches(1000, 64, balance(y)))]
+    assert torch.bincount(drawn).float().sub(1000 / 3).abs().max() < 70
+    assert not same(*(FedAvg(rounds=1, workers=1, balanced=one).fit(SmallNet(), images()) for one in (False, True)))
 
 
 @pytest.mark.parametrize(("weighting", "shares"), [("examples", (30, 10)), ("uniform", (1, 1))])

@@ -37,7 +37,7 @@ def settings(dataset: str, method: str) -> dict[str, Any]:
     found: dict[str, Any] = {"model": network(dataset), "rounds": 200, "epochs": 5, "augment": "flip-crop"}
     found |= {"weighting": "uniform", "temperature": "mean", "rate": 0.01, "momentum": 0.9, "batch": 64}
     if dataset in FITZPATRICK:
-        found |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}
+        found |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate", "balanced": True}
     if method == "central":
         found["epochs"] = 1
     if method == "fedprox":

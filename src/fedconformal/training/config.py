@@ -107,7 +107,7 @@ def preset(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"rounds": 200, "epochs": 5, "rate": 0.01, "momentum": 0.9, "batch": 64}
     found |= {"weighting": "uniform", "augment": "flip-crop", "temperature": "mean"}
     if dataset.startswith(FITZPATRICK):
-        found |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate"}
+        found |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate", "balanced": True}
     if dataset == "tissuemnist":  # grey images, for which LeNet would be chosen
         found["model"] = "resnet14"
     if method == "central":  # as in the authors' code: 200 epochs in all

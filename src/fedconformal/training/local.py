@@ -106,7 +106,7 @@ class LocalTraining:
         trained, speed, losses = model.vector[: model.trained], torch.zeros_like(model.gradient), []
         start = trained.clone()
         for _ in range(self.settings.epochs):
-            for rows in batches(len(y), self.settings.batch):
+            for rows in batches(len(y), self.settings.batch, balance(y) if self.settings.balanced else None):
                 chosen = rows.to(self.device)
                 losses.append(self._gradient(model, x[chosen], y[chosen]))
                 if self.settings.proximal:
@@ -128,13 +128,25 @@ class LocalTraining:
         return loss.detach()
 
 
-def batches(n: int, size: int) -> list[Tensor]:
+def balance(y: Tensor) -> Tensor:
+    """Return for each row one over the number of rows of its class.
+
+    >>> balance(torch.tensor([0, 0, 1]))
+    tensor([0.5000, 0.5000, 1.0000])
+    """
+    return 1 / torch.bincount(y).to(torch.float32)[y].cpu()
+
+
+def batches(n: int, size: int, weights: Tensor | None = None) -> list[Tensor]:
     """Deal the rows out in random order; a last row by itself joins the batch before, as BatchNorm needs two.
+
+    With weights, as many rows are drawn with replacement.
 
     >>> [len(rows) for rows in batches(129, 64)]
     [64, 65]
     """
-    dealt = list(torch.randperm(n).split(size))
+    order = torch.randperm(n) if weights is None else torch.multinomial(weights, n, replacement=True)
+    dealt = list(order.split(size))
     if len(dealt) > 1 and len(dealt[-1]) == 1:
         dealt[-2:] = [torch.cat(dealt[-2:])]
     return dealt

@@ -71,6 +71,7 @@ class Trainer(ABC):
         rate: the step of stochastic gradient descent.
         momentum: of stochastic gradient descent; starts at zero in every round.
         batch: rows in a step.
+        balanced: whether an epoch draws rows with replacement, every class of a site as often as the others.
         seed: everything random comes from it.
         weighting: a site counts by its examples, or all count alike.
         workers: processes; None for one a core if the work is long, 1 for none. The result does not depend on it.
@@ -88,6 +89,7 @@ class Trainer(ABC):
     rate: float = 0.01
     momentum: float = 0.9
     batch: int = 64
+    balanced: bool = False
     seed: int = 0
     weighting: Literal["examples", "uniform"] = "examples"
     workers: int | None = None

@@ -82,4 +82,4 @@ def fitzpatrick_records(rows: int) -> list[str]:
     known = [("acne", "inflammatory", "non-neoplastic"), ("nevus", "benign melanocyte", "benign")]
     known.append(("wart", "benign epidermal", "benign"))
     types = ["1", "2", "3", "4", "5", "6", "-1"]
-    return [f"{i:032x},{types[i % 7]},0,{','.join(known[i % 3])}" for i in range(rows)]
+    return [f"{i:032x},{types[i % 7]},{types[i % 7]},{','.join(known[i % 3])}" for i in range(rows)]

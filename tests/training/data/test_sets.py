@@ -7,8 +7,10 @@ import pytest
 
 from fedconformal.errors import InputError
 from fedconformal.training.data import SPLITS, Dataset, load, names
+from fedconformal.training.data.dataset import Rows
 from fedconformal.training.data.sets import fashionmnist, heart_disease
 from fedconformal.training.data.sets.cifar100 import CLASSES, GROUPS
+from fedconformal.training.data.sets.fitzpatrick17k import split as split_photographs
 from tests.training.data import made
 
 PAPER_GROUPS = {
@@ -166,10 +168,30 @@ def test_photographs_by_skin_type_and_disease(place: Path, caplog: pytest.LogCap
     assert "5 rows without a value in 'skin_type' are left out" in caplog.text  # the sixth has no photograph
     assert set(known.column("train", "skin_type")) <= {"I", "II", "III", "IV", "V", "VI"}
 
+    assert set(dataset.column("test", "skin_half_step")) == {"1", "2", "3", "4", "5", "6"}
+    assert len(dataset.test) == len(dataset.val) == 6 + 6  # a third of the six or five photographs of each type is two
+    assert dataset.train.x.shape[1:] == (3, 224, 224)
+
     assert load("fitzpatrick17k-three").classes == ("benign", "non-neoplastic")
     nine = load("fitzpatrick17k-nine")
     assert nine.classes == ("benign epidermal", "benign melanocyte", "inflammatory")
     assert nine.groups == ((0,), (1,), (2,))
+
+
+def test_the_split_of_photographs_is_that_of_the_authors() -> None:
+    pandas = pytest.importorskip("pandas", reason="their notebook draws with pandas")
+    steps = np.random.default_rng(1).choice(["", "1", "1.5", "2"], 1500)
+    rows = Rows(
+        x=np.arange(1500, dtype=np.float32)[:, None], y=np.zeros(1500, np.int64), columns={"skin_half_step": steps}
+    )
+    found = {name: set(part.x[:, 0].astype(int)) for name, part in split_photographs(rows).items()}
+    frame = pandas.DataFrame({"step": steps})
+    wanted = {}
+    for name in ("test", "val"):
+        drawn = [frame[frame.step == step].sample(n=100, random_state=0) for step in ("1", "1.5", "2")]
+        wanted[name] = {row for one in drawn for row in one.index}
+        frame = frame.drop(index=list(wanted[name]))
+    assert found == {"train": set(frame.index), **wanted}
 
 
 @pytest.mark.parametrize("name", [name for name in names() if name not in {"digits", "diabetes"}])

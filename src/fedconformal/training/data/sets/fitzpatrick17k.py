@@ -19,14 +19,16 @@ import numpy as np
 from fedconformal._base.files import naming, read_bytes
 from fedconformal.errors import InputError
 from fedconformal.training.data import store
-from fedconformal.training.data.dataset import Dataset, Progress, Rows, cut
+from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.sets.photographs import read_photographs
 from fedconformal.training.data.sets.source import Groups, Source, in_groups_of
 
 PAGE = "https://github.com/mattgroh/fitzpatrick17k"
 SKIN_TYPES = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V", "6": "VI", "-1": ""}
 LABEL, THREE, NINE = "label", "three_partition_label", "nine_partition_label"
-FIELDS = ("md5hash", "fitzpatrick_scale", LABEL, THREE, NINE)
+FIELDS = ("md5hash", "fitzpatrick_scale", "fitzpatrick_centaur", LABEL, THREE, NINE)
+HELD_OUT = 100
+"""Photographs of every half step of skin type that test, and as many that calibrate; a third at most."""
 ENDINGS = (".jpg", ".jpeg", ".png")
 
 logger = logging.getLogger(__name__)
@@ -35,10 +37,10 @@ Record = dict[str, str]
 
 
 class Fitzpatrick17k(Source):
-    """114 skin conditions; 70 % of the photographs train, 10 % calibrate and 20 % test.
+    """114 skin conditions, with the split of Lu et al. (2023): of every half step of skin type 100 test, 100 calibrate.
 
-    The columns are `skin_type` (empty for the 565 where it is not known), `three_groups` and `nine_groups` of
-    diseases; the class groups are the three groups of diseases.
+    The columns are `skin_type` (empty for the 565 where it is not known), `skin_half_step` (the mean of two ratings,
+    1 to 6), `three_groups` and `nine_groups` of diseases; the class groups are the three groups of diseases.
     """
 
     name = "fitzpatrick17k"
@@ -69,13 +71,12 @@ class Fitzpatrick17k(Source):
             y=np.searchsorted(classes, [record[self.label] for record, _ in there]),
             columns={
                 "skin_type": np.array([SKIN_TYPES[record["fitzpatrick_scale"]] for record, _ in there], np.str_),
+                "skin_half_step": np.array([half_step(record) for record, _ in there], np.str_),
                 "three_groups": np.array([record[THREE] for record, _ in there], np.str_),
                 "nine_groups": np.array([record[NINE] for record, _ in there], np.str_),
             },
         )
-        return Dataset(
-            name=self.name, classes=classes, groups=self.class_groups(records, classes), **cut(rows, (0.7, 0.1, 0.2))
-        )
+        return Dataset(name=self.name, classes=classes, groups=self.class_groups(records, classes), **split(rows))
 
     def class_groups(self, records: list[Record], classes: tuple[str, ...]) -> Groups:
         """Return the conditions in each of the three groups of diseases."""
@@ -113,11 +114,34 @@ def read_table(path: Path) -> list[Record]:
         # The md5 becomes a file name, so it must not be a path.
         if None in record.values() or not record["md5hash"] or set(record["md5hash"]) - set(string.hexdigits):
             raise InputError(f"line {line} has no md5hash; get the official file again")
-        if record["fitzpatrick_scale"] not in SKIN_TYPES:
+        if not {record["fitzpatrick_scale"], record["fitzpatrick_centaur"]} <= set(SKIN_TYPES):
             raise InputError(
                 f"line {line} has the skin type {record['fitzpatrick_scale']!r:.20}, expected 1 to 6 or -1"
             )
     return records
+
+
+def half_step(record: Record) -> str:
+    """Return the mean of the two ratings of skin type, or the only one; empty if there is none.
+
+    >>> half_step({"fitzpatrick_scale": "2", "fitzpatrick_centaur": "3"})
+    '2.5'
+    """
+    known = [int(rating) for key in ("fitzpatrick_scale", "fitzpatrick_centaur") if (rating := record[key]) != "-1"]
+    return f"{sum(known) / len(known):g}" if known else ""
+
+
+def split(rows: Rows) -> dict[Split, Rows]:
+    """Draw the rows that test and calibrate from every half step, with the draws of the authors' notebook."""
+    part = np.zeros(len(rows), np.int64)
+    steps = rows.columns["skin_half_step"]
+    for step in np.unique(steps[steps != ""]):
+        for drawn in (SPLITS.index("test"), SPLITS.index("val")):
+            members = np.flatnonzero((steps == step) & (part == 0))
+            count = min(HELD_OUT, np.count_nonzero(steps == step) // 3)
+            # pandas' DataFrame.sample(random_state=0) draws so
+            part[members[np.random.RandomState(0).choice(len(members), count, replace=False)]] = drawn
+    return {name: rows.take(part == i) for i, name in enumerate(SPLITS)}
 
 
 def _photograph(folder: Path, md5: str) -> Path | None:
