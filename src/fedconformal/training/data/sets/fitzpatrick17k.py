@@ -12,7 +12,7 @@ import csv
 import logging
 import string
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -131,14 +131,14 @@ def half_step(record: Record) -> str:
     return f"{sum(known) / len(known):g}" if known else ""
 
 
-def split(rows: Rows) -> dict[Split, Rows]:
+def split(rows: Rows) -> dict[Split, Any]:
     """Draw the rows that test and calibrate from every half step, with the draws of the authors' notebook."""
     part = np.zeros(len(rows), np.int64)
     steps = rows.columns["skin_half_step"]
     for step in np.unique(steps[steps != ""]):
         for drawn in (SPLITS.index("test"), SPLITS.index("val")):
             members = np.flatnonzero((steps == step) & (part == 0))
-            count = min(HELD_OUT, np.count_nonzero(steps == step) // 3)
+            count = min(HELD_OUT, int(np.count_nonzero(steps == step)) // 3)
             # pandas' DataFrame.sample(random_state=0) draws so
             part[members[np.random.RandomState(0).choice(len(members), count, replace=False)]] = drawn
     return {name: rows.take(part == i) for i, name in enumerate(SPLITS)}
