@@ -107,7 +107,9 @@ def one_split(data: Data, rng: np.random.Generator, guarantee: fc.Guarantee) -> 
     for site in np.unique(data.sites):
         mine = first[data.sites[first] == site]
         groups = {name: values[mine] for name, values in data.groups.items()}
-        summaries.append(fc.summarize(scores[mine], groups=groups, site=str(site), precision="float32", **about))
+        summaries.append(
+            fc.Summary.of_scores(scores[mine], groups=groups, site=str(site), precision="float32", **about)
+        )
     plain = fc.calibrate(summaries, alpha=ALPHA, guarantee=guarantee, exact=True)
     grouped = fc.calibrate(summaries, alpha=ALPHA, guarantee=fc.ByGroup(guarantee), exact=True)
     held = {name: values[second] for name, values in data.groups.items()}
@@ -140,9 +142,9 @@ def speed() -> dict[str, float]:
     scores, sex = rng.random(rows), rng.choice(["F", "M"], rows)
     age = rng.choice(["18-39", "40-59", "60-79", "80+"], rows)
     columns = {"sex": {"sex": sex}, "sex and age": {"sex": sex, "age": age}}
-    contenders: dict[str, Callable[[], Any]] = {"plain": lambda: fc.summarize(scores)}
+    contenders: dict[str, Callable[[], Any]] = {"plain": lambda: fc.Summary.of_scores(scores)}
     for name, groups in columns.items():
-        contenders[name] = lambda groups=groups: fc.summarize(scores, groups=groups)
+        contenders[name] = lambda groups=groups: fc.Summary.of_scores(scores, groups=groups)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         taken: dict[str, list[float]] = {name: [] for name in contenders}

@@ -40,7 +40,7 @@ def fedconformal(name: str, *, allow_empty: bool = False) -> Job:
     score = SCORES[name]
 
     def run(probs: Matrix, labels: Labels, test: Matrix) -> Any:
-        summary = fc.summarize(score.evaluate(probs, labels), kind="exact", score=score)
+        summary = fc.Summary.of_scores(score.evaluate(probs, labels), kind="exact", score=score)
         return score.predict_set(test, fc.calibrate([summary], alpha=ALPHA).threshold, allow_empty=allow_empty)
 
     return run

@@ -136,7 +136,7 @@ def measure(splits: Iterator[Split]) -> dict[str, Any]:
         for name, score in SCORES.items():
             about: Any = {"kind": "exact", "score": score}
             summaries = [
-                fc.summarize(score.evaluate(*rows), site=f"{k}", **about) for k, rows in enumerate(split.sites)
+                fc.Summary.of_scores(score.evaluate(*rows), site=f"{k}", **about) for k, rows in enumerate(split.sites)
             ]
             for alpha in ALPHAS:
                 threshold = fc.calibrate(summaries, alpha=alpha, exact=True).threshold

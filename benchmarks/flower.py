@@ -68,7 +68,7 @@ def many(clients: int) -> tuple[InProcessGrid, list[fc.Summary]]:
     """Make sites that have their summary at hand."""
     rng = np.random.default_rng(0)
     summaries = [
-        fc.summarize(rng.random(50), score=fc.LAC(), model=fingerprint(TINY), temperature=1.0, site=f"site-{k}")
+        fc.Summary.of_scores(rng.random(50), score=fc.LAC(), model=fingerprint(TINY), temperature=1.0, site=f"site-{k}")
         for k in range(clients)
     ]
     for summary in summaries:

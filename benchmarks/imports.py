@@ -48,9 +48,9 @@ def sizes() -> dict[str, int]:
     scores = np.random.default_rng(0).random(100_000)
     tilted = {"alpha": 0.1, "score": fc.RAPS()}
     summaries = {
-        "bare": fc.summarize(scores),
-        "with alpha, score and site": fc.summarize(scores, **tilted, site="site-17"),  # type: ignore[arg-type]
-        "with the longest names": fc.summarize(scores, **tilted, site="s" * 64, model="m" * 64),  # type: ignore[arg-type]
+        "bare": fc.Summary.of_scores(scores),
+        "with alpha, score and site": fc.Summary.of_scores(scores, **tilted, site="site-17"),  # type: ignore[arg-type]
+        "with the longest names": fc.Summary.of_scores(scores, **tilted, site="s" * 64, model="m" * 64),  # type: ignore[arg-type]
     }
     return {name: len(summary.to_bytes()) for name, summary in summaries.items()}
 
@@ -59,7 +59,7 @@ def calibrate_ten(folder: Path) -> str:
     """Return the program that calibrates ten sites by files, as the command does."""
     draws, files = np.random.default_rng(0), [str(folder / f"{site}.fcs") for site in range(10)]
     for site, file in enumerate(files):
-        Path(file).write_bytes(fc.summarize(draws.random(200), score=fc.LAC(), site=f"s{site}").to_bytes())
+        Path(file).write_bytes(fc.Summary.of_scores(draws.random(200), score=fc.LAC(), site=f"s{site}").to_bytes())
     arguments = ["calibrate", *files, "--force", "--json", "-o", str(folder / "predictor.json")]
     return COMMAND.format(arguments=arguments)
 

@@ -36,7 +36,7 @@ def summarising(rows: int, points: int, rounds: int) -> dict[str, Any]:
         some[:] = np.clip(rng.random((len(some), 1)) + 0.2 - grid * rng.random((len(some), 1)), 0, 1)
     ways: dict[str, Callable[[], Any]] = {
         "sum": lambda: losses.sum(axis=0),
-        "summarize_losses": lambda: fc.summarize_losses(losses, thresholds=grid),
+        "summarize_losses": lambda: fc.LossSummary.of_losses(losses, thresholds=grid),
     }
     taken = interleaved(ways, rounds)
     return {"rows": rows, "points": points, "seconds": best(taken), "rounds": taken, "ratio": ratios(taken, "sum")}
@@ -45,7 +45,9 @@ def summarising(rows: int, points: int, rounds: int) -> dict[str, Any]:
 def many_sites(sites: int) -> dict[str, float]:
     """Time calibration from decoded summaries to the predictor, of sites with twelve rows each."""
     rng, grid = np.random.default_rng(0), np.arange(POINTS) / POINTS
-    curves = [fc.summarize_losses(np.clip(rng.random((SIZE, 1)) - grid / 2, 0, 1), thresholds=grid) for _ in range(50)]
+    curves = [
+        fc.LossSummary.of_losses(np.clip(rng.random((SIZE, 1)) - grid / 2, 0, 1), thresholds=grid) for _ in range(50)
+    ]
     given = [
         LossSummary(units=curves[i % 50].units, sizes=(SIZE,), sites=(f"s{i}",), origin=curves[0].origin)
         for i in range(sites)

@@ -33,7 +33,7 @@ def alone(count: int, sizes: str) -> list[dict[str, Any]]:
     warnings.simplefilter("ignore")
     rng = np.random.default_rng(0)
     made = [
-        fc.summarize(rng.beta(2, 1, size=n), alpha=0.1, score=fc.LAC(), model="sha256:0123456789abcdef")
+        fc.Summary.of_scores(rng.beta(2, 1, size=n), alpha=0.1, score=fc.LAC(), model="sha256:0123456789abcdef")
         for n in rng.integers(*SIZES[sizes], size=min(count, DISTINCT))
     ]
     sent = [replace(made[k % len(made)], sites=(f"site-{k}",)).to_bytes() for k in range(count)]

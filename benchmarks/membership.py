@@ -70,7 +70,9 @@ def sizes(data: Path) -> list[dict[str, Any]]:
             means = []
             for seed in range(TRIALS):
                 inside, outside = np.split(np.random.default_rng(seed).permutation(len(labels)), [rows])
-                site = fc.summarize(score.evaluate(probs[inside], labels[inside]), "exact", score=score, site="a")
+                site = fc.Summary.of_scores(
+                    score.evaluate(probs[inside], labels[inside]), kind="exact", score=score, site="a"
+                )
                 for exact in (True, False):
                     made = fc.calibrate([site], alpha=ALPHA, exact=exact)
                     sets = made.predict_set(probs[outside])

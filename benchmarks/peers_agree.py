@@ -63,7 +63,7 @@ def crc(seed: int) -> tuple[float, float]:
     scores, truth = multi_label(seed)
     theirs, loss = control("recall", seed, method="crc"), fc.FalseNegativeRate()
     grid = 1 - LAMBDAS[::-1]
-    site = fc.summarize_losses(loss.evaluate(scores, truth, thresholds=grid), thresholds=grid, loss=loss)
+    site = fc.LossSummary.of_losses(loss.evaluate(scores, truth, thresholds=grid), thresholds=grid, loss=loss)
     ours = float(fc.calibrate([site], risk=RISK, exact=True).threshold)
     return place(ours, grid), place(1 - float(theirs.best_predict_param[0]), grid)
 
@@ -89,7 +89,7 @@ def ltt(method: Any, walks: int) -> Callable[[int], tuple[float, float]]:
         losses = precision_losses(seed)
         p = compute_hoeffding_bentkus_p_value(losses.mean(axis=0), ROWS, RISK)[::-1, 0]  # from the safest
         valid = len(p) - 1 - control_fwer(p, FAILURE, fwer_method=method() if callable(method) else method)
-        site = fc.summarize_losses(losses, thresholds=LAMBDAS, rising=True)
+        site = fc.LossSummary.of_losses(losses, thresholds=LAMBDAS, rising=True)
         found = fc.calibrate(
             [site], risk=RISK, guarantee=fc.LearnThenTest(failure=FAILURE, walks=walks), exact=True
         ).threshold
@@ -118,7 +118,7 @@ def unanswered(seed: int) -> tuple[float, float]:
     valid = control_fwer(p[:, 0], FAILURE, fwer_method="bonferroni")
     losses = np.where(answered, wrong[:, None], 0.1)
     guarantee = fc.LearnThenTest(failure=FAILURE, walks=len(grid))
-    site = fc.summarize_losses(losses, thresholds=grid, rising=True, loss=fc.SelectiveError(limit=0.1))
+    site = fc.LossSummary.of_losses(losses, thresholds=grid, rising=True, loss=fc.SelectiveError(limit=0.1))
     ours = float(fc.calibrate([site], risk=0.1, guarantee=guarantee, exact=True).threshold)
     theirs = grid[min(valid)] if len(valid) else np.inf
     return round(100 * (sure < ours).mean()), round(100 * (sure < theirs).mean())

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.summaries.predictions import summarize_predictions
 
 ALPHA, TEST, CLASSES = 0.1, 20, 4
 Array = NDArray[np.float64]
@@ -64,7 +63,7 @@ def width(ends: Any) -> float:
 def ours(score: fc.RegressionScore, columns: list[int], seed: int) -> fc.IntervalPredictor:
     """Calibrate one site."""
     x, y, rows = regression(seed)
-    site = summarize_predictions(x[:rows, columns].squeeze(), y[:rows], "exact", score=score)
+    site = fc.summarize(x[:rows, columns].squeeze(), y[:rows], kind="exact", score=score)
     return fc.calibrate([site], alpha=ALPHA, exact=True)
 
 
@@ -147,10 +146,10 @@ def label_sets(kind: str, peer: str) -> Both:
     def both(seed: int) -> tuple[float, float]:
         probs, truth, group, rows = labels(seed)
         scores, test = fc.LAC().evaluate(probs[:rows], truth[:rows]), probs[rows:]
-        more: dict[str, Any] = {"class": {"labels": truth[:rows], "by_class": True}}.get(kind, {})
+        more: dict[str, Any] = {"class": {"labels": truth[:rows]}}.get(kind, {})
         if kind == "group":
             more = {"groups": {"ward": group[:rows]}}
-        site = fc.summarize(scores, "exact", score=fc.LAC(), precision="float32", classes=CLASSES, **more)
+        site = fc.Summary.of_scores(scores, kind="exact", score=fc.LAC(), precision="float32", classes=CLASSES, **more)
         guarantee = {"class": "ByClass", "group": "ByGroup"}.get(kind, "Mixture")
         made = fc.calibrate([site], alpha=ALPHA, guarantee=getattr(fc, guarantee)(), exact=True)
         at = {"groups": {"ward": group[rows:]}} if kind == "group" else {}
@@ -187,7 +186,7 @@ def group_thresholds(seed: int) -> tuple[float, float]:
 
     probs, truth, group, rows = labels(seed)
     own = fc.LAC().evaluate(probs[:rows], truth[:rows])
-    site = fc.summarize(own, "exact", score=fc.LAC(), groups={"ward": group[:rows]})
+    site = fc.Summary.of_scores(own, kind="exact", score=fc.LAC(), groups={"ward": group[:rows]})
     found = fc.calibrate([site], alpha=ALPHA, guarantee=fc.ByGroup(), exact=True).certificate.groups or []
     mine = [float(str(record.threshold)) for record in found if record.group.startswith("ward=")]
     made = ConformalClassifier().fit(own, bins=group[:rows])

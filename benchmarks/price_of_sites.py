@@ -86,7 +86,7 @@ def summaries(rows: Rows, sites: NDArray[Any], **more: Any) -> list[fc.Summary]:
     for site in np.unique(sites):
         mine = sites == site
         about = {key: values[mine] for key, values in more.items()}
-        found.append(fc.summarize(scores[mine], "exact", score=LAC, site=f"site-{site}", **about))
+        found.append(fc.Summary.of_scores(scores[mine], kind="exact", score=LAC, site=f"site-{site}", **about))
     return found
 
 

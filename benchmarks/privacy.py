@@ -24,7 +24,7 @@ from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
 from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search
 from fedconformal.privacy.sums.wanted import weighted_sum
-from fedconformal.summaries import summarize
+from fedconformal.summaries import Summary
 
 ROWS = 200
 ALPHA = Fraction(1, 10)
@@ -73,7 +73,7 @@ def sums(counts: tuple[int, ...]) -> list[dict[str, object]]:
 def private() -> dict[str, float]:
     """Time a private release from a million scores beside one sort of them."""
     scores = np.random.default_rng(1).random(1_000_000)
-    summary = summarize(scores, "exact")
+    summary = Summary.of_scores(scores, kind="exact")
     grid = default_grid()
 
     def release() -> None:

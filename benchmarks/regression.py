@@ -25,7 +25,6 @@ from sklearn.linear_model import QuantileRegressor, Ridge
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.training.data import load
 
 ROWS, ROUNDS = 10**6, 30
@@ -43,7 +42,7 @@ def columns_of(score: fc.RegressionScore, f: Floats, scale: Floats, low: Floats,
 
 def calibrated(score: fc.RegressionScore, predictions: Floats, y: Floats) -> object:
     """Do what a site does, and what the coordinator does."""
-    return fc.calibrate([summarize_predictions(predictions, y, score=score, alpha=ALPHA)], alpha=ALPHA, exact=True)
+    return fc.calibrate([fc.summarize(predictions, y, score=score, alpha=ALPHA)], alpha=ALPHA, exact=True)
 
 
 def speed() -> list[str]:
@@ -107,7 +106,7 @@ def coverage(name: str) -> list[str]:
             predictions = columns_of(score, *models)
             given = [(part == 1) & (sites == site) for site in called]
             summaries = [
-                summarize_predictions(predictions[rows], y[rows], score=score, site=str(site))
+                fc.summarize(predictions[rows], y[rows], score=score, site=str(site))
                 for rows, site in zip(given, called, strict=True)
             ]
             for words, guarantee in GUARANTEES.items():

@@ -49,7 +49,7 @@ def measured(made: list[Site], splits: int, seed: int = 1) -> dict[str, tuple[Fl
         orders = [rng.permutation(len(site.scores)) for site in made]
         held = [order[: site.calibrating] for order, site in zip(orders, made, strict=True)]
         sites = [
-            fc.summarize_losses(losses[rows], thresholds=GRID, loss=LOSS, site=f"site-{k}")
+            fc.LossSummary.of_losses(losses[rows], thresholds=GRID, loss=LOSS, site=f"site-{k}")
             for k, ((losses, _), rows) in enumerate(zip(known, held, strict=True))
         ]
         for rule, guarantee in RULES.items():

@@ -49,14 +49,14 @@ def sites_of(pool: int, rows: int) -> list[bytes]:
     """Return what the sites of one pool send: every site scores in its own way."""
     draws = np.random.default_rng([pool, rows])
     scores = draws.beta(draws.uniform(1, 3, size=(POOL, 1)), 2, size=(POOL, rows))
-    return [fc.summarize(own, kind="exact", **ABOUT).to_bytes() for own in scores]
+    return [fc.Summary.of_scores(own, kind="exact", **ABOUT).to_bytes() for own in scores]
 
 
 def pooled(pool: int, rows: int) -> tuple[bytes, int]:
     """Return what one pool sends, and how many bytes it has got; it reads what its sites send as a stranger's."""
     sent = sites_of(pool, rows)
     scores = np.concatenate([one.values for one in SummaryBatch.from_bytes(sent) if isinstance(one, ExactSummary)])
-    return fc.summarize(scores, site=f"{NAME}-{pool}", **ABOUT).to_bytes(), sum(map(len, sent))
+    return fc.Summary.of_scores(scores, site=f"{NAME}-{pool}", **ABOUT).to_bytes(), sum(map(len, sent))
 
 
 def several(pools: range, rows: int) -> list[tuple[bytes, int]]:

@@ -34,7 +34,6 @@ import fedconformal as fc
 from fedconformal.serving import app as serving
 from fedconformal.serving.bodies import JSON
 from fedconformal.serving.onnx import OnnxModel
-from fedconformal.summaries.rows import summarize_rows
 
 FEATURES, CLASSES, CONNECTIONS, BATCH = 20, 5, 8, 64
 BLOCK = 10_000
@@ -69,7 +68,7 @@ def calibrated(model: OnnxModel, rows: Any) -> fc.Predictor:
     rng = np.random.default_rng(1)
     labels = (probs.cumsum(axis=1) > rng.random((len(probs), 1))).argmax(axis=1)
     about = {"score": fc.LAC(), "site": "a", "model": model.fingerprint, "temperature": temperature}
-    return fc.calibrate([summarize_rows(probs, labels, "exact", **about)], alpha=0.1)
+    return fc.calibrate([fc.summarize(probs, labels, kind="exact", **about)], alpha=0.1)
 
 
 def run_server(kind: str, folder: Path, port: int) -> None:

@@ -57,7 +57,7 @@ def encoded(count: int, kind: str) -> list[bytes]:
     """Return what the sites send."""
     about: dict[str, Any] = {"kind": kind, "alpha": ALPHA, "score": fc.RAPS(), "model": "sha256:0123456789abcdef"}
     scores = sites(count)
-    summaries = [fc.summarize(part, **about) for part in scores[:DISTINCT]]
+    summaries = [fc.Summary.of_scores(part, **about) for part in scores[:DISTINCT]]
     return [replace(summaries[k % DISTINCT], sites=(f"site-{k}",)).to_bytes() for k in range(count)]
 
 

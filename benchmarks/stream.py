@@ -57,7 +57,7 @@ def stream(folder: Path) -> fc.Summary:
 def extend(folder: Path) -> fc.Summary:
     """Read once."""
     chunks = read(folder)
-    summary = fc.summarize(next(chunks), alpha=ALPHA)
+    summary = fc.Summary.of_scores(next(chunks), alpha=ALPHA)
     for chunk in chunks:
         summary = summary.extend(chunk)
     return summary

@@ -83,7 +83,9 @@ def measure(problem: Problem) -> dict[str, Any]:
     sizes, full = {}, {}
     for name, score in SCORES.items():
         about: Any = {"kind": "exact", "score": score}
-        parts = [fc.summarize(score.evaluate(*rows), site=f"{k}", **about) for k, rows in enumerate(problem.sites)]
+        parts = [
+            fc.Summary.of_scores(score.evaluate(*rows), site=f"{k}", **about) for k, rows in enumerate(problem.sites)
+        ]
         rule = fc.calibrate(parts, alpha=problem.alpha, guarantee=fc.FCP(), exact=True)
         sets = score.predict_set(probs, rule.threshold)
         sizes[name] = round(np.count_nonzero(sets) / len(sets), 5)

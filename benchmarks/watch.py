@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--sites", type=int, default=10_000)
     asked = parser.parse_args()
     rng, found = np.random.default_rng(0), {}
-    sent = fc.summarize(rng.random(500), site="a", score=fc.LAC(), classes=["no", "yes"])
+    sent = fc.Summary.of_scores(rng.random(500), site="a", score=fc.LAC(), classes=["no", "yes"])
     rule = fc.calibrate([sent], alpha=0.1)
     misses = rng.random(asked.rows) < 0.1
     found["Monitor.update, all outcomes at once"] = spent(lambda: fc.Monitor.of(rule).update(misses=misses))

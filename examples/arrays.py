@@ -29,7 +29,7 @@ def main() -> None:
     for site in range(3):
         probs, labels = rows_of(site, 200, rng)
         scores = score.evaluate(probs, labels)
-        summaries.append(fc.summarize(scores, score=score, alpha=ALPHA, site=f"site-{site}"))
+        summaries.append(fc.Summary.of_scores(scores, score=score, alpha=ALPHA, site=f"site-{site}"))
 
     # At the coordinator.
     predictor = fc.calibrate(summaries, alpha=ALPHA)

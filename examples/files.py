@@ -25,7 +25,7 @@ def rows_of(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64
 def write_summary(folder: Path, site: str, seed: int) -> None:
     """At a site: score its own rows, and write the file that it sends."""
     scores = fc.LAC().evaluate(*rows_of(seed, 150))
-    summary = fc.summarize(scores, score=fc.LAC(), alpha=0.1, site=site)
+    summary = fc.Summary.of_scores(scores, score=fc.LAC(), alpha=0.1, site=site)
     (folder / f"{site}.fcs").write_bytes(summary.to_bytes())
 
 

@@ -31,7 +31,7 @@ def main() -> None:
     print(f"{found.rounds} rounds, {found.bytes_up} bytes from a site")
 
     seen = fc.calibrate(
-        [fc.summarize(s, kind="exact", score=score, site=name) for name, s in scores.items()], exact=True
+        [fc.Summary.of_scores(s, kind="exact", score=score, site=name) for name, s in scores.items()], exact=True
     )
     print(f"threshold {found.threshold:.4f}, never below that of all scores, {seen.threshold:.4f}")
 

@@ -75,7 +75,7 @@ def starting_points() -> dict[str, bytes]:
         found |= {f"{kind} {word}": summary.to_bytes() for word, summary in made.items()}
     curves = (np.array([[0.5]]), -np.sort(-rng.random((60, 7)), axis=1), rng.random((9, 1)) > np.arange(100) / 50)
     for i, losses in enumerate(curves):
-        found[f"losses {i}"] = fc.summarize_losses(losses, thresholds=range(losses.shape[1]), site="a").to_bytes()
+        found[f"losses {i}"] = fc.LossSummary.of_losses(losses, thresholds=range(losses.shape[1]), site="a").to_bytes()
     return found
 
 

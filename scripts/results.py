@@ -263,7 +263,9 @@ def _sets(logits: Any, temperature: float) -> dict[str, dict[str, float]]:
     probs = {part: fc.softmax(logits[f"{part}_logits"], temperature=temperature) for part in ("val", "test")}
     scores = score.evaluate(probs["val"], logits["val_labels"])
     clients = logits["val_clients"]
-    sites = [fc.summarize(scores[clients == client], "exact", score=score) for client in np.unique(clients)]
+    sites = [
+        fc.Summary.of_scores(scores[clients == client], kind="exact", score=score) for client in np.unique(clients)
+    ]
     predictor = fc.calibrate(sites, alpha=0.1)
     found = {}
     for alpha in ALPHAS:

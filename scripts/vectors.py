@@ -23,8 +23,7 @@ from fedconformal.monitoring.messages import Period, read_periods, write_periods
 from fedconformal.privacy.signatures import sign
 from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import LossSummary
-from fedconformal.summaries.predictions import summarize_predictions
-from fedconformal.summaries.rows import score_rows, summarize_rows
+from fedconformal.summaries.rows import score_rows
 from scripts.vector_cases import periods, refused, rows, summaries, twins
 from scripts.vector_cases.tools import Case
 
@@ -74,16 +73,14 @@ def summary_of(given: Case) -> fc.Summary:
     if "losses" in about:
         loss = about.pop("loss", None)
         described = None if loss is None else (loss[0], tuple(loss[1]))
-        return fc.summarize_losses(numbers(about.pop("losses")), loss=described, **about)
+        return fc.LossSummary.of_losses(numbers(about.pop("losses")), loss=described, **about)
     score = score_of(about.pop("score", None))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.ClassCountsWarning)
         if "probabilities" in about:
-            return summarize_rows(numbers(about.pop("probabilities")), about.pop("labels"), score=score, **about)
+            return fc.summarize(numbers(about.pop("probabilities")), about.pop("labels"), score=score, **about)
         if "predictions" in about:
-            return summarize_predictions(
-                numbers(about.pop("predictions")), numbers(about.pop("y")), score=score, **about
-            )
+            return fc.summarize(numbers(about.pop("predictions")), numbers(about.pop("y")), score=score, **about)
         return fc.Summary.of_scores(numbers(about.pop("scores")), score=score, **about)
 
 
@@ -92,7 +89,7 @@ def scores_of(given: Case) -> Any:
     score = score_of(given["score"])
     if isinstance(score, RegressionScore):
         return score.evaluate(numbers(given["predictions"]), numbers(given["y"])).tolist()
-    scores, _ = score_rows(numbers(given["probabilities"]), given["labels"], score, given.get("classes"))
+    scores = score_rows(numbers(given["probabilities"]), given["labels"], score, given.get("classes")).scores
     return scores.tolist()
 
 

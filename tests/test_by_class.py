@@ -36,7 +36,7 @@ def sites(score: fc.Score, kind: str = "ranks") -> list[fc.Summary]:
     for seed, site in enumerate(SITES):
         probs, labels = rows(seed)
         scores = score.evaluate(probs, labels)
-        found.append(fc.summarize(scores, kind, labels=labels, by_class=True, score=score, site=site, alpha=0.1))
+        found.append(fc.Summary.of_scores(scores, kind=kind, labels=labels, score=score, site=site, alpha=0.1))
     return found
 
 
@@ -87,7 +87,7 @@ def test_each_class_alone_gives_the_same_threshold() -> None:
     assert isinstance(limits, np.ndarray)
     probs, labels = rows(1)
     for label, limit in enumerate(limits.tolist()):
-        alone = fc.summarize(fc.LAC().evaluate(probs, labels)[labels == label], "exact", site="b")
+        alone = fc.Summary.of_scores(fc.LAC().evaluate(probs, labels)[labels == label], kind="exact", site="b")
         assert limit == fc.calibrate([alone], alpha=0.2, guarantee=fc.OneSite(site="b"), exact=True).threshold
 
 
@@ -134,7 +134,7 @@ def test_another_guarantee_is_not_confirmed() -> None:
 @pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
 def test_a_class_between_that_nobody_has(guarantee: fc.Guarantee) -> None:
     gap = [
-        fc.summarize(np.linspace(0, 1, 60), labels=np.repeat([0, 2], 30), by_class=True, site=site, score=fc.LAC())
+        fc.Summary.of_scores(np.linspace(0, 1, 60), labels=np.repeat([0, 2], 30), site=site, score=fc.LAC())
         for site in SITES
     ]
     predictor = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(guarantee))
@@ -156,12 +156,12 @@ def test_pooled_sites_serve_equal_weights_only() -> None:
 
 def test_summaries_without_classes_are_refused() -> None:
     with refused("by_class=True"):
-        fc.calibrate([fc.summarize([0.1, 0.2])], guarantee=fc.ByClass())
+        fc.calibrate([fc.Summary.of_scores([0.1, 0.2])], guarantee=fc.ByClass())
 
 
 @pytest.mark.filterwarnings("default::fedconformal.errors.InfeasibleWarning")
 def test_classes_with_too_few_scores_are_named() -> None:
-    few = fc.summarize([0.1] * 8 + [0.2], labels=[0] * 7 + [1] * 2, by_class=True, score=fc.LAC())
+    few = fc.Summary.of_scores([0.1] * 8 + [0.2], labels=[0] * 7 + [1] * 2, score=fc.LAC())
     with pytest.warns(fc.InfeasibleWarning, match=r"to the classes 0, 1, which are in every set; class 0: .* 17 more"):
         result = fc.calibrate([few], alpha=0.04, guarantee=fc.ByClass())
     predictor = result
@@ -207,10 +207,7 @@ def test_too_few_columns_are_refused() -> None:
 def test_very_many_absent_classes_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(text, "shortfall", lambda *given, **_: f"{asked.append(given)}")  # type: ignore[func-returns-value]
-    gap = [
-        fc.summarize(np.linspace(0, 1, 30), labels=[4000] * 30, by_class=True, site=site, score=fc.LAC())
-        for site in SITES
-    ]
+    gap = [fc.Summary.of_scores(np.linspace(0, 1, 30), labels=[4000] * 30, site=site, score=fc.LAC()) for site in SITES]
     found = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(fc.EverySite()))
     assert len(asked) == 1
     records = found.certificate.classes
@@ -223,7 +220,7 @@ def test_very_many_absent_classes_are_looked_at_once(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("last", [2**20 - 1, 4200])
 def test_a_short_message_does_not_become_a_long_certificate(last: int) -> None:
     """90 bytes that name a class near 2^20 became a certificate of 214 MB."""
-    site = fc.summarize([0.5], "exact", labels=[last], by_class=True, score=fc.LAC())
+    site = fc.Summary.of_scores([0.5], kind="exact", labels=[last], score=fc.LAC())
     assert len(site.to_bytes()) < 100
     tracemalloc.start()
     with refused(f"names class {last}, and only 1 classes have scores; number the classes from 0"):
@@ -234,9 +231,9 @@ def test_a_short_message_does_not_become_a_long_certificate(last: int) -> None:
 
 
 def test_classes_that_are_stated_are_all_there() -> None:
-    site = fc.summarize([0.5] * 30, "exact", labels=[0] * 30, by_class=True, score=fc.LAC(), classes=3)
+    site = fc.Summary.of_scores([0.5] * 30, kind="exact", labels=[0] * 30, score=fc.LAC(), classes=3)
     certificate = fc.calibrate([site], alpha=0.2, guarantee=fc.ByClass()).certificate
     assert certificate.threshold == [0.5, "inf", "inf"]
-    other = fc.summarize([0.5] * 30, "exact", labels=[3] * 30, by_class=True, score=fc.LAC(), classes=3)
+    other = fc.Summary.of_scores([0.5] * 30, kind="exact", labels=[3] * 30, score=fc.LAC(), classes=3)
     with refused("has scores of class 3, and there are 3 classes"):
         fc.calibrate([other], alpha=0.2, guarantee=fc.ByClass())

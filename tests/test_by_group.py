@@ -38,7 +38,7 @@ def lettered(rows: str, site: str, **about: Any) -> fc.Summary:
     """Summarise rows such as ".1A .2AB .5-": a score, and the groups that the row is in."""
     parts = [(float(row.rstrip("AB-")), row.lstrip(".0123456789")) for row in rows.split()]
     groups = {letter: ["yes" if letter in held else None for _, held in parts] for letter in "AB"}
-    return fc.summarize([score for score, _ in parts], "exact", site=site, groups=groups, **about)
+    return fc.Summary.of_scores([score for score, _ in parts], kind="exact", site=site, groups=groups, **about)
 
 
 PAIR = [(".1A .2AB .3B .4A .5- .6A", "one"), (".15A .25B .35AB .8A", "two")]
@@ -91,9 +91,9 @@ def sites(score: fc.Score, kind: str = "ranks", *, by_class: bool = False) -> li
     found = []
     for seed, site in enumerate(SITES):
         probs, labels, groups = rows(seed)
-        more: dict[str, Any] = {"labels": labels, "by_class": True} if by_class else {}
+        more: dict[str, Any] = {"labels": labels} if by_class else {}
         scores = score.evaluate(probs, labels)
-        found.append(fc.summarize(scores, kind, groups=groups, score=score, site=site, alpha=0.1, **more))
+        found.append(fc.Summary.of_scores(scores, kind=kind, groups=groups, score=score, site=site, alpha=0.1, **more))
     return found
 
 
@@ -163,7 +163,7 @@ def test_all_rows_are_promised_what_they_are_without_groups() -> None:
 def test_all_rows_by_class_are_as_without_groups() -> None:
     both = fc.calibrate(sites(fc.LAC(), by_class=True), alpha=0.2, guarantee=fc.ByGroup(fc.ByClass()))
     alone = [
-        fc.summarize(fc.LAC().evaluate(probs, labels), labels=labels, by_class=True, site=site, alpha=0.1)
+        fc.Summary.of_scores(fc.LAC().evaluate(probs, labels), labels=labels, site=site, alpha=0.1)
         for site, (probs, labels, _) in zip(SITES, map(rows, range(3)), strict=True)
     ]
     assert limits(both)[ALL] == np.asarray(fc.calibrate(alone, alpha=0.2, guarantee=fc.ByClass()).threshold).tolist()
@@ -215,8 +215,8 @@ def test_too_few_scores_are_said_with_the_group_and_how_many_more() -> None:
 
 
 def sites_of_few() -> list[fc.Summary]:
-    about: dict[str, Any] = {"labels": [0, 1] * 10, "by_class": True, "groups": {"sex": ["F"] * 5 + ["M"] * 15}}
-    return [fc.summarize(np.arange(20) / 20, "exact", site=site, **about) for site in "ab"]
+    about: dict[str, Any] = {"labels": [0, 1] * 10, "groups": {"sex": ["F"] * 5 + ["M"] * 15}}
+    return [fc.Summary.of_scores(np.arange(20) / 20, kind="exact", site=site, **about) for site in "ab"]
 
 
 @pytest.mark.filterwarnings("error::fedconformal.errors.InfeasibleWarning")
@@ -240,7 +240,7 @@ def test_rows_that_are_promised_nothing_are_refused() -> None:
     with refused("needs the columns"):
         predictor.predict_p(three)
     full = {"sex": ["F"] * 30}
-    whole = [fc.summarize(np.arange(30) / 30, groups=full, site=site, score=fc.LAC()) for site in "ab"]
+    whole = [fc.Summary.of_scores(np.arange(30) / 30, groups=full, site=site, score=fc.LAC()) for site in "ab"]
     every = fc.calibrate(whole, alpha=0.2, guarantee=fc.ByGroup())
     with refused("row 2 has no value of sex", "fill in a value"):
         every.predict_set([[0.5, 0.5]] * 3, groups={"sex": ["F", "F", None]})
@@ -251,9 +251,9 @@ def test_rows_that_are_promised_nothing_are_refused() -> None:
 
 def test_what_does_not_go_together_is_refused() -> None:
     with refused("site 'a' was not summarised by group; summarise with groups="):
-        fc.calibrate([fc.summarize([0.1, 0.2], site="a")], guarantee=fc.ByGroup())
-    one = fc.summarize([0.1, 0.2], site="a", groups={"sex": ["F", "M"]})
-    two = fc.summarize([0.1, 0.2], site="b", groups={"sex": ["F", "M"], "age": [1, 2]})
+        fc.calibrate([fc.Summary.of_scores([0.1, 0.2], site="a")], guarantee=fc.ByGroup())
+    one = fc.Summary.of_scores([0.1, 0.2], site="a", groups={"sex": ["F", "M"]})
+    two = fc.Summary.of_scores([0.1, 0.2], site="b", groups={"sex": ["F", "M"], "age": [1, 2]})
     with refused("site 'a' is grouped by sex, site 'b' by age, sex; summarise all sites by the same columns"):
         fc.calibrate([one, two], guarantee=fc.ByGroup())
     with refused("was not summarised by class"):
@@ -384,10 +384,10 @@ def test_the_estimator_takes_groups() -> None:
 
 
 def test_intervals_and_losses_are_not_promised_by_group() -> None:
-    numbers = [fc.summarize([0.1, 0.2], groups={"sex": ["F", "M"]}, score=fc.Residual(), site="a")]
+    numbers = [fc.Summary.of_scores([0.1, 0.2], groups={"sex": ["F", "M"]}, score=fc.Residual(), site="a")]
     with refused("by-group is for sets of labels, and residual scores numbers"):
         fc.calibrate(numbers, guarantee=fc.ByGroup())
-    losses = [fc.summarize_losses([[1, 0]] * 9, thresholds=[0, 1], bound=1, site="a")]
+    losses = [fc.LossSummary.of_losses([[1, 0]] * 9, thresholds=[0, 1], bound=1, site="a")]
     with refused("by-group is no promise on losses"):
         fc.calibrate(losses, risk=0.2, guarantee=fc.ByGroup())
 

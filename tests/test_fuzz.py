@@ -61,7 +61,7 @@ def test_a_hang_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_unsound_bounds_are_noticed(
     monkeypatch: pytest.MonkeyPatch, lower: list[int], upper: list[int], message: str
 ) -> None:
-    data = fc.summarize([0.5], kind="exact").to_bytes()
+    data = fc.Summary.of_scores([0.5], kind="exact").to_bytes()
     bounds = np.array(lower), np.array(upper)  # at -inf, 0, just below 0.5, 0.5, just above, inf
     monkeypatch.setattr(ExactSummary, "bounds", lambda *_: bounds)
     with pytest.raises(ArithmeticError, match=message):
@@ -69,7 +69,7 @@ def test_unsound_bounds_are_noticed(
 
 
 def test_other_bytes_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    summary = fc.summarize([0.5], kind="exact")
+    summary = fc.Summary.of_scores([0.5], kind="exact")
     monkeypatch.setattr(fc.Summary, "from_bytes", lambda _: summary)
     with pytest.raises(ArithmeticError, match="other bytes"):
         fuzz.check(summary.to_bytes() + b"x")

@@ -23,7 +23,7 @@ CALIBRATE = f"""
 {IMPORT}
 probs, labels = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]] * 10, [0, 1, 2] * 10
 for score in (fc.LAC(), fc.APS(), fc.RAPS()):
-    site = fc.summarize(score.evaluate(probs, labels), kind="exact")
+    site = fc.summarize(probs, labels, score=score, kind="exact")
     result = fc.calibrate([site], alpha=0.1)
     score.predict_set(probs, result.threshold)
 """
@@ -85,7 +85,7 @@ print(json.dumps([sorted(sys.modules), gc.isenabled(), gc.get_freeze_count()]))
 
 def test_the_command_imports_what_it_needs_and_no_more(tmp_path: Path) -> None:
     file = tmp_path / "a.fcs"
-    file.write_bytes(fc.summarize([k / 100 for k in range(100)], score=fc.LAC(), site="a").to_bytes())
+    file.write_bytes(fc.Summary.of_scores([k / 100 for k in range(100)], score=fc.LAC(), site="a").to_bytes())
     arguments = ["calibrate", str(file), "-o", str(tmp_path / "predictor.json")]
     program = COMMAND.format(arguments=arguments)
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)

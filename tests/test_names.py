@@ -32,7 +32,7 @@ SPELLINGS = (unicodedata.normalize("NFD", NAME), f"{NAME} ", f" {NAME}", "\uff2b
 def test_new_names_are_normalised(text: str) -> None:
     assert text != NAME
     assert as_name(text, "site") == NAME
-    summary = fc.summarize([0.1], site=text, model=text)
+    summary = fc.Summary.of_scores([0.1], site=text, model=text)
     assert (summary.sites, summary.origin.model) == ((NAME,), NAME)
     assert new_site(text, [0.1]).name == NAME
 
@@ -97,8 +97,8 @@ def test_over_a_network(text: str) -> None:
     sent = {"data": summary.to_bytes(), "format": FORMAT, "rows": 1}
     assert question.read(sent, site=text).summary.sites == (NAME,)
     old = fc.Summary.of_scores([0.5], site=text)
-    assert reasons_to_refuse([(NAME, fc.summarize([0.5], site=NAME)), ("b", old)])[1] is not None
-    assert reasons_to_refuse([("b", old), (NAME, fc.summarize([0.5], site=NAME))])[0] is not None
+    assert reasons_to_refuse([(NAME, fc.Summary.of_scores([0.5], site=NAME)), ("b", old)])[1] is not None
+    assert reasons_to_refuse([("b", old), (NAME, fc.Summary.of_scores([0.5], site=NAME))])[0] is not None
     assert reasons_to_refuse([(NAME, old)]) == [None]
 
 

@@ -39,7 +39,7 @@ def sites(parts: int = 2, kind: str = "exact", **about: Any) -> list[fc.Summary]
     scores, labels = np.array(FIRST + SECOND), np.repeat([0, 1], [len(FIRST), len(SECOND)])
     about = {"score": fc.LAC(), "classes": NAMES, **about}
     return [
-        fc.summarize(scores[k::parts], kind, labels=labels[k::parts], by_class=True, site="abc"[k], **about)
+        fc.Summary.of_scores(scores[k::parts], kind=kind, labels=labels[k::parts], site="abc"[k], **about)
         for k in range(parts)
     ]
 
@@ -65,7 +65,7 @@ def test_the_figures_of_the_derivation(parts: int) -> None:
 
 def test_one_share_and_bounds_beside() -> None:
     three = [0.1 * k for k in range(9)]
-    made = [fc.summarize(three * 3, "exact", labels=np.repeat([0, 1, 2], 9), by_class=True)]
+    made = [fc.Summary.of_scores(three * 3, kind="exact", labels=np.repeat([0, 1, 2], 9))]
     guarantee = fc.Prevalence({0: 0.5, 1: (0.1, 0.2)})
     assert guarantee.bind((), [9, 9, 9]) == fc.WorstCase(box=((0.5, 0.1, 0.0), (0.5, 0.2, 1.0)))
     assert fc.calibrate(made, alpha=0.2, guarantee=guarantee, exact=True).threshold == pytest.approx(0.7)
@@ -116,8 +116,8 @@ def test_the_threshold_is_the_smallest_that_promises_enough(
     place = np.random.default_rng(seed).integers(0, 3, len(values))
     kinds = ("exact", "ranks", "exact")  # of as few scores, both are exact
     made = [
-        fc.summarize(
-            values[place == k], kinds[k], labels=labels[place == k], by_class=True, site="xyz"[k], classes=list("abc")
+        fc.Summary.of_scores(
+            values[place == k], kind=kinds[k], labels=labels[place == k], site="xyz"[k], classes=list("abc")
         )
         for k in np.unique(place)
     ]
@@ -165,8 +165,7 @@ def test_pooled_sites_and_other_kinds_of_summary() -> None:
 def test_summaries_cost_what_the_certificate_says() -> None:
     scores, labels = np.arange(6000) / 6000, np.arange(6000) % 3
     made = [
-        fc.summarize(scores[k::2], "ranks", labels=labels[k::2], by_class=True, site="ab"[k], alpha=0.1)
-        for k in range(2)
+        fc.Summary.of_scores(scores[k::2], kind="ranks", labels=labels[k::2], site="ab"[k], alpha=0.1) for k in range(2)
     ]
     parts = [site.parts for site in made if isinstance(site, StratifiedSummary)]
     gaps = [sum(held[Stratum(label=label)].gap for held in parts) for label in range(3)]
@@ -179,7 +178,7 @@ def test_summaries_cost_what_the_certificate_says() -> None:
 
 
 def test_one_class_at_one_site_is_split_conformal_prediction() -> None:
-    made = [fc.summarize(SECOND, "exact", labels=[0] * 9, by_class=True)]
+    made = [fc.Summary.of_scores(SECOND, kind="exact", labels=[0] * 9)]
     for shares in (None, {0: 1.0}, {0: (0.5, 1.0)}):
         guarantee = fc.Prevalence(shares)
         assert (
@@ -270,7 +269,7 @@ def test_numbers_are_names_where_classes_are_called_by_numbers() -> None:
 
 def test_plain_summaries_and_other_guarantees_around_it_are_refused() -> None:
     with refused("was not summarised by class; summarise with by_class=True"):
-        fc.calibrate([fc.summarize([0.1])], guarantee=fc.Prevalence(), exact=True)
+        fc.calibrate([fc.Summary.of_scores([0.1])], guarantee=fc.Prevalence(), exact=True)
     with refused("by-class: Prevalence"):
         fc.ByClass(fc.Prevalence())
     with refused("prevalence: a plan knows the sizes of sites, not of classes"):

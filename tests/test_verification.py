@@ -23,7 +23,7 @@ def summaries(kind: str = "ranks", **about: Any) -> list[fc.Summary]:
     rng = np.random.default_rng(4)
     scores = [rng.normal(size=size) for size in (40, 25, 30)]
     return [
-        fc.summarize(part, kind=kind, site=site, score=fc.LAC(), alpha=0.1, **about)
+        fc.Summary.of_scores(part, kind=kind, site=site, score=fc.LAC(), alpha=0.1, **about)
         for part, site in zip(scores, SITES, strict=True)
     ]
 
@@ -61,14 +61,14 @@ def test_pooled_and_extended_summaries_confirm() -> None:
 def test_another_summary_is_noticed() -> None:
     a, b, c = summaries()
     predictor = predictor_of([a, b, c])
-    other = fc.summarize(np.append(np.zeros(39), 1e-9), site="a", score=fc.LAC(), alpha=0.1)
+    other = fc.Summary.of_scores(np.append(np.zeros(39), 1e-9), site="a", score=fc.LAC(), alpha=0.1)
     assert fc.verify(predictor, [other, b, c]) == [
         "the summary of site 'a' is not the one that was certified",
         "the certified summary of site 'a' was not given",
     ]
     assert fc.verify(predictor, [a, b]) == ["the certified summary of site 'c' was not given"]
     assert fc.verify(predictor, []) == [f"the certified summary of site {site!r} was not given" for site in SITES]
-    more = fc.summarize([0.5], site="d", score=fc.LAC())
+    more = fc.Summary.of_scores([0.5], site="d", score=fc.LAC())
     assert fc.verify(predictor, [a, b, c, more]) == ["the summary of site 'd' is not the one that was certified"]
 
 
@@ -90,7 +90,7 @@ def test_a_summary_given_twice_is_noticed() -> None:
 
 
 def test_a_summary_that_was_used_twice_must_be_given_twice() -> None:
-    nameless = fc.summarize([0.1, 0.2, 0.3], score=fc.LAC())
+    nameless = fc.Summary.of_scores([0.1, 0.2, 0.3], score=fc.LAC())
     predictor = predictor_of([nameless, nameless], alpha=0.5)
     assert fc.verify(predictor, [nameless, nameless]) == []
     assert fc.verify(predictor, [nameless])
@@ -214,7 +214,7 @@ def test_a_lower_threshold_is_noticed() -> None:
 
 
 def test_summaries_that_do_not_say_their_score() -> None:
-    sites = [fc.summarize([0.1, 0.2, 0.3], site=site) for site in SITES]
+    sites = [fc.Summary.of_scores([0.1, 0.2, 0.3], site=site) for site in SITES]
     predictor = fc.calibrate(sites, alpha=0.5)
     (problem,) = fc.verify(predictor, sites)
     assert problem.startswith("score: not confirmed, as the summaries do not say")

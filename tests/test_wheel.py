@@ -27,7 +27,7 @@ import fedconformal as fc
 
 probs, labels = [[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]] * 10, [0, 1, 2] * 10
 score = fc.LAC()
-sites = [fc.summarize(score.evaluate(probs, labels), kind="exact", score=score) for _ in range(3)]
+sites = [fc.summarize(probs, labels, kind="exact", score=score) for _ in range(3)]
 result = fc.calibrate([fc.Summary.from_bytes(site.to_bytes()) for site in sites], alpha=0.1)
 print(round(result.threshold, 6), score.predict_set(probs, result.threshold).sum())
 print([name for name in ("sklearn", "torch") if importlib.util.find_spec(name)])

@@ -169,8 +169,8 @@ def _strata() -> Iterator[tuple[str, bytes]]:
 
 
 def _losses() -> Iterator[tuple[str, bytes]]:
-    losses = File(fc.summarize_losses([[1, 0.5, 0], [1, 1, 0.25]], thresholds=[1, 2, 3], site="a"))
-    steps = File(fc.summarize_losses([[1, 1, 1, 0.5, 0.5]], thresholds=[1, 2, 3, 4, 5]))
+    losses = File(fc.LossSummary.of_losses([[1, 0.5, 0], [1, 1, 0.25]], thresholds=[1, 2, 3], site="a"))
+    steps = File(fc.LossSummary.of_losses([[1, 1, 1, 0.5, 0.5]], thresholds=[1, 2, 3, 4, 5]))
     unit = 2**20
     yield from altered(
         losses,

@@ -69,8 +69,7 @@ if TYPE_CHECKING:
         Signed,
         TopK,
     )
-    from fedconformal.summaries import Summary, pool, summarize, summarize_losses
-    from fedconformal.summaries.batches import summarize_batches
+    from fedconformal.summaries import LossSummary, Summary, pool, summarize
     from fedconformal.verification import verify
 
 _WHERE = {
@@ -98,8 +97,7 @@ _WHERE = {
     "guarantees.label_shift": ("confusion",),
     "monitoring.change": ("ChangeDetector",),
     "monitoring.monitor": ("Monitor",),
-    "summaries": ("Summary", "pool", "summarize", "summarize_losses"),
-    "summaries.batches": ("summarize_batches",),
+    "summaries": ("LossSummary", "Summary", "pool", "summarize"),
     "verification": ("verify",),
 }
 __all__ = [
@@ -129,6 +127,7 @@ __all__ = [
     "IntervalPredictor",
     "LearnThenTest",
     "Loss",
+    "LossSummary",
     "Margin",
     "Mixture",
     "Monitor",
@@ -162,8 +161,6 @@ __all__ = [
     "selective_classification",
     "softmax",
     "summarize",
-    "summarize_batches",
-    "summarize_losses",
     "verify",
 ]
 

@@ -54,8 +54,8 @@ def verify(
     place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
     of, follows from nothing that is kept, so it cannot be confirmed.
 
-    >>> from fedconformal import LAC, calibrate, summarize
-    >>> sites = [summarize([i / 20 for i in range(20)], site="a", score=LAC())]
+    >>> from fedconformal import LAC, Summary, calibrate
+    >>> sites = [Summary.of_scores([i / 20 for i in range(20)], site="a", score=LAC())]
     >>> predictor = calibrate(sites, alpha=0.2)
     >>> verify(predictor, sites)
     []
@@ -140,8 +140,8 @@ def verify_chain(
     `older` may be in any order. What is missing is a problem of the last link that was found, and a predictor that is
     no link of the chain one of the newest. `sealed` has the digests of predictors whose signature was checked.
 
-    >>> from fedconformal import LAC, calibrate, recalibrate, summarize
-    >>> site, fresh = ([summarize([i / n for i in range(n)], site="a", score=LAC())] for n in (20, 30))
+    >>> from fedconformal import LAC, Summary, calibrate, recalibrate
+    >>> site, fresh = ([Summary.of_scores([i / n for i in range(n)], site="a", score=LAC())] for n in (20, 30))
     >>> old = calibrate(site, alpha=0.2)
     >>> new = recalibrate(old, fresh, rows="new")
     >>> [(link.recomputed, link.problems) for link in verify_chain(new, fresh, [old])]

@@ -234,7 +234,7 @@ def test_good_labels() -> None:
 def test_bad_scores(scores: Any, fragments: list[str]) -> None:
     for kind in ("exact", "ranks"):
         with refused("scores: ", *fragments):
-            fc.summarize(scores, kind=kind)
+            fc.Summary.of_scores(scores, kind=kind)
 
 
 def test_good_scores() -> None:
@@ -305,7 +305,7 @@ def test_bad_temperatures(temperature: Any) -> None:
         fc.softmax([[0.0, 2.0]], temperature=temperature)
     if temperature is not None:
         with refused("temperature is "):
-            fc.summarize([0.1], temperature=temperature)
+            fc.Summary.of_scores([0.1], temperature=temperature)
 
 
 def test_good_temperatures() -> None:
@@ -323,14 +323,14 @@ def test_bad_names(text: Any) -> None:
         as_name(text, "site")
     if text is not None:
         with refused("site is "):
-            fc.summarize([0.1], site=text)
+            fc.Summary.of_scores([0.1], site=text)
         with refused("model fingerprint is "):
-            fc.summarize([0.1], model=text)
+            fc.Summary.of_scores([0.1], model=text)
 
 
 def test_good_names() -> None:
     for text in ("a", "x" * 64, "Krankenhaus Köln", "病院", "sha256:abc/def", "#1", "🏥" * 64):
-        assert fc.summarize([0.1], site=text, model=text).sites == (text,)
+        assert fc.Summary.of_scores([0.1], site=text, model=text).sites == (text,)
 
 
 # --- thresholds ---
@@ -380,7 +380,7 @@ def test_good_weights() -> None:
 
 
 def site(name: str | None = "a", kind: str = "exact", **about: Any) -> fc.Summary:
-    return fc.summarize([0.1, 0.2, 0.3], kind=kind, site=name, **about)
+    return fc.Summary.of_scores([0.1, 0.2, 0.3], kind=kind, site=name, **about)
 
 
 MIXED: dict[str, tuple[list[fc.Summary], list[str]]] = {

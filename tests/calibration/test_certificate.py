@@ -22,8 +22,8 @@ from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
 def two_sites(**about: Any) -> list[fc.Summary]:
     return [
-        fc.summarize(np.arange(20) / 20, kind="exact", site="a", **about),
-        fc.summarize([0.5, 0.7, 0.9], kind="ranks", site="b", **about),
+        fc.Summary.of_scores(np.arange(20) / 20, kind="exact", site="a", **about),
+        fc.Summary.of_scores([0.5, 0.7, 0.9], kind="ranks", site="b", **about),
     ]
 
 
@@ -85,7 +85,7 @@ def test_what_is_not_known_is_null() -> None:
 
 
 def test_the_target_is_stated_and_not_what_came_out() -> None:
-    tied = fc.summarize([0.5] * 99, kind="exact")
+    tied = fc.Summary.of_scores([0.5] * 99, kind="exact")
     about = fc.calibrate([tied], alpha=0.3).certificate
     assert (about.target, about.rank, about.coverage_at_least) == ("7/10", 70, 0.7)
 
@@ -93,7 +93,9 @@ def test_the_target_is_stated_and_not_what_came_out() -> None:
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 @pytest.mark.parametrize("alpha", [0.2, 0.001, 1 / 3])
 def test_it_is_plain_json(guarantee: fc.Guarantee, alpha: float) -> None:
-    sites = [fc.summarize(np.arange(n), site=site, score=fc.RAPS()) for site, n in (("a", 9), ("b", 20), ("c", 30))]
+    sites = [
+        fc.Summary.of_scores(np.arange(n), site=site, score=fc.RAPS()) for site, n in (("a", 9), ("b", 20), ("c", 30))
+    ]
     with maybe_infeasible():
         result = fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
     stated = result.certificate.to_dict()
@@ -112,7 +114,7 @@ def test_a_rough_summary_is_only_estimated() -> None:
         values: Floats
 
     rough = Rough.build(np.arange(1.0, 40.0), sites=("r",))
-    certified = fc.summarize(np.arange(20.0), kind="exact", site="a")
+    certified = fc.Summary.of_scores(np.arange(20.0), kind="exact", site="a")
     about = fc.calibrate([certified, rough], alpha=0.1).certificate
     assert about.status == "estimated"
     assert (about.coverage_at_least, about.coverage_at_most) == (0.0, 1.0)  # nothing is promised
@@ -121,7 +123,7 @@ def test_a_rough_summary_is_only_estimated() -> None:
 
 
 def test_many_sites_are_all_recorded() -> None:
-    sites = [fc.summarize([k / 100], kind="exact", site=f"s{k}") for k in range(40)]
+    sites = [fc.Summary.of_scores([k / 100], kind="exact", site=f"s{k}") for k in range(40)]
     about = fc.calibrate([fc.pool(sites[:30]), *sites[30:]], alpha=0.6).certificate
     assert (about.sites, about.scores, len(about.summaries)) == (40, 40, 11)
     assert about.summaries[0].sites == tuple(f"s{k}" for k in range(30))
@@ -131,7 +133,7 @@ def test_many_sites_are_all_recorded() -> None:
 def test_a_model_that_was_trained_on_the_sites_promises_nothing_to_a_new_one() -> None:
     rng = np.random.default_rng(0)
     about: dict[str, Any] = {"score": fc.LAC(), "classes": 2}
-    sites = [fc.summarize(rng.random(20), site=f"s{k}", trained=k == 3, **about) for k in range(12)]
+    sites = [fc.Summary.of_scores(rng.random(20), site=f"s{k}", trained=k == 3, **about) for k in range(12)]
     sites = [fc.Summary.from_bytes(site.to_bytes()) for site in sites]
     found = fc.calibrate(sites, guarantee=fc.NewSite())
     stated = found.certificate

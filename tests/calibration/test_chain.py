@@ -15,7 +15,7 @@ from fedconformal.verification import Link, verify_chain
 
 def sites(seed: int, **about: Any) -> list[fc.Summary]:
     rng = np.random.default_rng(seed)
-    return [fc.summarize(rng.random(40), site=name, **{"score": fc.LAC(), **about}) for name in ("a", "b")]
+    return [fc.Summary.of_scores(rng.random(40), site=name, **{"score": fc.LAC(), **about}) for name in ("a", "b")]
 
 
 FIRST, SECOND, THIRD = sites(1), sites(2), sites(3)

@@ -38,7 +38,7 @@ def test_it_is_the_sum_of_its_parts() -> None:
     for kind in ("exact", "ranks"):
         made = fc.FederatedConformalClassifier(score=fc.APS(), alpha=0.2, kind=kind).calibrate(given)
         summaries = [
-            fc.summarize(
+            fc.Summary.of_scores(
                 fc.APS().evaluate(probs.astype(np.float32), labels),
                 kind=kind,
                 alpha=0.2,

@@ -50,7 +50,7 @@ def test_two_classes_with_more_errors_than_alpha() -> None:
     assert found.mean_size < 1.2
     assert found.coverage >= 1 - ALPHA
     for score in (fc.APS(), fc.RAPS()):  # as docs/scores.md says; in float64, where every sum is one
-        summaries = [fc.summarize(score.evaluate(*site), "exact", score=score) for site in sites]
+        summaries = [fc.Summary.of_scores(score.evaluate(*site), kind="exact", score=score) for site in sites]
         predictor = fc.calibrate(summaries, alpha=ALPHA)
         assert predictor.evaluate(*test).mean_size == 2
 

@@ -384,7 +384,7 @@ def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
 def test_sites_that_have_other_classes_are_refused() -> None:
     about: dict[str, Any] = {"score": fc.LAC()}
     names = (NAMES.tolist(), NAMES[::-1])  # lists and arrays of names
-    sites = [fc.summarize([0.5], site=str(k), classes=some, **about) for k, some in enumerate(names)]
+    sites = [fc.Summary.of_scores([0.5], site=str(k), classes=some, **about) for k, some in enumerate(names)]
     with refused("'0'", "'1'", "classes ash, elm, oak against oak, elm, ash"):
         fc.calibrate(sites)
 

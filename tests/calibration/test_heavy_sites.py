@@ -36,8 +36,8 @@ def test_where_sites_do_not_weigh_by_their_claim_nobody_is(guarantee: fc.Guarant
 
 def made() -> list[fc.Summary]:
     rng = np.random.default_rng(0)
-    honest = [fc.summarize(rng.uniform(size=30), site=f"s{k}", score=fc.LAC()) for k in range(30)]
-    return [*honest, fc.summarize(np.zeros(1_000_000), site="liar", score=fc.LAC())]
+    honest = [fc.Summary.of_scores(rng.uniform(size=30), site=f"s{k}", score=fc.LAC()) for k in range(30)]
+    return [*honest, fc.Summary.of_scores(np.zeros(1_000_000), site="liar", score=fc.LAC())]
 
 
 def test_one_file_with_a_million_zeros_is_said() -> None:

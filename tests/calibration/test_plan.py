@@ -68,7 +68,7 @@ def test_the_condition_of_the_theorem() -> None:
 def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fraction) -> None:
     found = fc.plan(alpha=alpha, sizes=sizes)
     names = [f"#{k + 1}" for k in range(len(sizes))]
-    sites = [fc.summarize(np.arange(n), kind="exact", site=name) for n, name in zip(sizes, names, strict=True)]
+    sites = [fc.Summary.of_scores(np.arange(n), kind="exact", site=name) for n, name in zip(sizes, names, strict=True)]
     for option in found.options:
         guarantee = GUARANTEES.get(option.guarantee) or fc.OneSite(site=option.guarantee.removeprefix("one-site "))
         with maybe_infeasible():

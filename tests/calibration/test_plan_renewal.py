@@ -19,7 +19,7 @@ NAMES = list(SIZES)
 
 def predictor(guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
     rng = np.random.default_rng(0)
-    sites = [fc.summarize(rng.random(n), site=name, score=fc.LAC(), kind="exact") for name, n in SIZES.items()]
+    sites = [fc.Summary.of_scores(rng.random(n), site=name, score=fc.LAC(), kind="exact") for name, n in SIZES.items()]
     return fc.calibrate(sites, guarantee=guarantee)
 
 
@@ -58,7 +58,7 @@ def test_what_is_planned_is_what_comes_of_it() -> None:
         option = next(one for one in plan_renewal(old).options if one.as_before)
         for step in filter(None, (option.fewest, option.last_time)):
             fresh = [
-                fc.summarize(rng.random(n), site=name, score=fc.LAC(), kind="exact")
+                fc.Summary.of_scores(rng.random(n), site=name, score=fc.LAC(), kind="exact")
                 for name, n in zip(NAMES, step.rows, strict=True)
             ]
             new = fc.recalibrate(old, fresh, rows="new")
@@ -114,7 +114,7 @@ def test_intervals_with_two_ends_and_losses() -> None:
 def test_by_class_says_what_a_class_takes() -> None:
     rng = np.random.default_rng(2)
     labels = np.fromiter(itertools.cycle([0, 1]), dtype=np.int64, count=200)
-    site = fc.summarize(rng.random(200), site="a", score=fc.LAC(), labels=labels, by_class=True)
+    site = fc.Summary.of_scores(rng.random(200), site="a", score=fc.LAC(), labels=labels)
     found = plan_renewal(fc.calibrate([site], guarantee=fc.ByClass(fc.Mixture())))
     assert found.notes[0].startswith("by class or by group, every class or group takes 10 scores in all")
     assert not any(one.as_before for one in found.options)

@@ -13,7 +13,7 @@ SIZES = [200, 50, 20]
 
 def calibrated(mean: float, guarantee: fc.Guarantee) -> float:
     sites = [
-        fc.summarize_losses(np.full((n, 1), mean), thresholds=[0.5], site=f"#{k + 1}") for k, n in enumerate(SIZES)
+        fc.LossSummary.of_losses(np.full((n, 1), mean), thresholds=[0.5], site=f"#{k + 1}") for k, n in enumerate(SIZES)
     ]
     return float(fc.calibrate(sites, risk=0.1, guarantee=guarantee, safe="ask").threshold)
 

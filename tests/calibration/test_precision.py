@@ -7,7 +7,6 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.summaries.rows import summarize_rows
 from tests.contracts.tools import refused, score_examples
 
 
@@ -34,7 +33,7 @@ DTYPES = (np.float32, np.float64)
 def test_recorded_precision_gives_the_same_sets(
     score: fc.Score, alpha: float, calibrated: type, predicted: type
 ) -> None:
-    site = summarize_rows(PROBS.astype(calibrated), LABELS, "exact", score=score, site="a")
+    site = fc.summarize(PROBS.astype(calibrated), LABELS, kind="exact", score=score, site="a")
     predictor = fc.calibrate([site], alpha=alpha)
     assert predictor.certificate.precision == "float32"
     assert np.array_equal(site.points, np.sort(score.evaluate(PROBS.astype(np.float32), LABELS)))
@@ -50,7 +49,7 @@ def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: t
     """By hand, from float32 or float64, at a threshold of 0 or close: float64 rows are covered either way."""
     scores = score.evaluate(PROBS.astype(calibrated), LABELS)
     alpha = 0.4
-    predictor = fc.calibrate([fc.summarize(scores, "exact", site="a", score=score)], alpha=alpha)
+    predictor = fc.calibrate([fc.Summary.of_scores(scores, kind="exact", site="a", score=score)], alpha=alpha)
     assert predictor.certificate.format == 1
     sets = predictor.predict_set(TEST, allow_empty=True)
     same = score.predict_set(TEST.astype(calibrated), predictor.threshold, allow_empty=True)
@@ -63,8 +62,10 @@ def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: t
 def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes: int | None) -> None:
     """0.7 is less in float32, so its score there is above the threshold that float64 gives."""
     easy, hard = [[0.9, 0.05, 0.05]] * 20, [[0.2, 0.7, 0.1]] * 20
-    rounded = summarize_rows(easy, [0] * 20, "exact", score=fc.LAC(), site="a")
-    by_hand = fc.summarize(fc.LAC().evaluate(hard, [1] * 20), "exact", score=fc.LAC(), site="b", classes=classes)
+    rounded = fc.summarize(easy, [0] * 20, kind="exact", score=fc.LAC(), site="a")
+    by_hand = fc.Summary.of_scores(
+        fc.LAC().evaluate(hard, [1] * 20), kind="exact", score=fc.LAC(), site="b", classes=classes
+    )
     predictor = fc.calibrate([rounded, by_hand], alpha=0.2, exact=True)
     assert predictor.threshold == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
     assert predictor.predict_set(hard, allow_empty=True)[:, 1].all()
@@ -74,12 +75,12 @@ def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes
 
 def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
     rows = np.array([[0.2, 0.7, 0.1]] * 20)
-    site = fc.summarize(fc.LAC().evaluate(rows, [1] * 20), score=fc.LAC(), site="a")
+    site = fc.Summary.of_scores(fc.LAC().evaluate(rows, [1] * 20), score=fc.LAC(), site="a")
     by_hand = fc.calibrate([site], alpha=0.2, exact=True)
     assert by_hand.predict_set(rows, allow_empty=True)[:, 1].all()
     assert not by_hand.predict_set(rows.astype(np.float32), allow_empty=True)[:, 1].any()
     scores = fc.LAC().evaluate(rows.astype(np.float32), [1] * 20)
-    stated = fc.summarize(scores, score=fc.LAC(), site="a", precision="float32")
+    stated = fc.Summary.of_scores(scores, score=fc.LAC(), site="a", precision="float32")
     for dtype in DTYPES:
         predictor = fc.calibrate([stated], alpha=0.2, exact=True)
         assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
@@ -88,7 +89,7 @@ def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
 def test_the_loss_that_this_is_about() -> None:
     """Scored as float32 and looked up as float64 the saturated rows fall out: what a plain comparison gives."""
     scores = fc.LAC().evaluate(PROBS.astype(np.float32), LABELS)
-    threshold = fc.calibrate([fc.summarize(scores, "exact", site="a")], alpha=0.4, exact=True).threshold
+    threshold = fc.calibrate([fc.Summary.of_scores(scores, kind="exact", site="a")], alpha=0.4, exact=True).threshold
     assert threshold == 0.0
     naive = fc.LAC().predict_set(TEST, threshold, allow_empty=True)
     right = fc.LAC().predict_set(TEST.astype(np.float32), threshold, allow_empty=True)
@@ -97,7 +98,7 @@ def test_the_loss_that_this_is_about() -> None:
 
 
 def test_another_number_of_columns_is_refused() -> None:
-    site = summarize_rows(PROBS, LABELS, score=fc.LAC(), site="a")
+    site = fc.summarize(PROBS, LABELS, score=fc.LAC(), site="a")
     predictor = fc.calibrate([site])
     with refused("probabilities: have 4 columns, expected one for each of 5 classes"):
         predictor.predict_set(np.full((3, 4), 0.25))

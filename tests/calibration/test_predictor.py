@@ -127,7 +127,7 @@ def test_the_golden_file_is_written_the_same_but_for_versions_and_words(predicto
 @given(st.lists(vectors(15), min_size=1, max_size=4), vectors(12))
 @checks(60)
 def test_p_values_of_the_proportional_mixture(sites: list[Floats], tested: Floats) -> None:
-    summaries = [fc.summarize(scores, kind="exact", site=f"s{k}") for k, scores in enumerate(sites)]
+    summaries = [fc.Summary.of_scores(scores, kind="exact", site=f"s{k}") for k, scores in enumerate(sites)]
     curve = fc.calibrate(summaries, alpha=0.9, exact=True).curve
     together = np.concatenate(sites)
     whole = len(together) + (len(sites) == 1)  # one site: the classical rank
@@ -173,7 +173,7 @@ def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
 
 
 def test_sets_need_a_score() -> None:
-    nameless, named = fc.summarize([0.1] * 9), fc.summarize([0.1] * 9, score=fc.APS())
+    nameless, named = fc.Summary.of_scores([0.1] * 9), fc.Summary.of_scores([0.1] * 9, score=fc.APS())
     with refused("do not say which score", "summarise with score="):
         fc.calibrate([nameless]).predict_set([[0.5, 0.5]])
     assert fc.calibrate([named]).score == fc.APS()
@@ -181,7 +181,7 @@ def test_sets_need_a_score() -> None:
 
 def test_an_infinite_threshold_is_saved_as_a_word(tmp_path: Path) -> None:
     with pytest.warns(fc.InfeasibleWarning):
-        result = fc.calibrate([fc.summarize([0.5], score=fc.LAC())], alpha=0.1, exact=True)
+        result = fc.calibrate([fc.Summary.of_scores([0.5], score=fc.LAC())], alpha=0.1, exact=True)
     result.save(tmp_path / "p.json")
     assert json.loads((tmp_path / "p.json").read_text("utf-8"))["certificate"]["threshold"] == "inf"
     again = fc.load(tmp_path / "p.json")
@@ -368,7 +368,7 @@ def _sites() -> list[fc.Summary]:
     score = fc.RAPS(penalty=0.125)
     scores = score.evaluate(make.PROBS * 4, make.LABELS * 4)
     return [
-        fc.summarize(scores[i : i + 10], alpha=0.2, score=score, site=name, model="m-1", temperature=1.5)
+        fc.Summary.of_scores(scores[i : i + 10], alpha=0.2, score=score, site=name, model="m-1", temperature=1.5)
         for i, name in ((0, "clinic-a"), (10, "Köln"))
     ]
 

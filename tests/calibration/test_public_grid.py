@@ -77,9 +77,9 @@ def scored(rows: int, score: fc.Score | fc.RegressionScore) -> tuple[Floats, Any
 def sites_of(rows: int, score: Any) -> list[fc.Summary]:
     scores, labels = scored(rows, score)
     return [
-        fc.summarize(scores[k::2], "exact", score=score, site="ab"[k], labels=labels[k::2], by_class=True, classes=4)
+        fc.Summary.of_scores(scores[k::2], kind="exact", score=score, site="ab"[k], labels=labels[k::2], classes=4)
         if isinstance(score, fc.LAC)
-        else fc.summarize(scores[k::2], "exact", score=score, site="ab"[k])
+        else fc.Summary.of_scores(scores[k::2], kind="exact", score=score, site="ab"[k])
         for k in range(2)
     ]
 
@@ -87,13 +87,13 @@ def sites_of(rows: int, score: Any) -> list[fc.Summary]:
 def grouped(rows: int) -> list[fc.Summary]:
     scores, labels = scored(rows, fc.LAC())
     groups = {"sex": np.where(np.arange(rows) % 3, "F", "M")}
-    return [fc.summarize(scores, "exact", score=fc.LAC(), site="a", groups=groups, labels=labels, by_class=True)]
+    return [fc.Summary.of_scores(scores, kind="exact", score=fc.LAC(), site="a", groups=groups, labels=labels)]
 
 
 def losses(rows: int) -> list[fc.Summary]:
     scores, _ = scored(rows, fc.LAC())
     grid = np.arange(1, 501) / 500
-    return [fc.summarize_losses((scores[:, None] > grid).astype(float), thresholds=grid, site="a")]
+    return [fc.LossSummary.of_losses((scores[:, None] > grid).astype(float), thresholds=grid, site="a")]
 
 
 CASES: dict[str, Any] = {

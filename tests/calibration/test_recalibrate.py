@@ -11,26 +11,24 @@ import pytest
 import fedconformal as fc
 from fedconformal.calibration.certificate import site_names
 from fedconformal.calibration.replaced import MOST_WHY, PLANNED, Replaced, Rows, replacing
-from fedconformal.summaries.predictions import summarize_predictions
-from fedconformal.summaries.rows import summarize_rows
 
 THRESHOLDS = np.linspace(0.1, 0.9, 9)
 
 
 def sites(seed: int, rows: int = 40, **about: Any) -> list[fc.Summary]:
     rng = np.random.default_rng(seed)
-    return [fc.summarize(rng.random(rows + k), site=f"s{k}", **{"score": fc.LAC(), **about}) for k in range(2)]
+    return [fc.Summary.of_scores(rng.random(rows + k), site=f"s{k}", **{"score": fc.LAC(), **about}) for k in range(2)]
 
 
 def numbers(seed: int, score: fc.RegressionScore) -> list[fc.Summary]:
     rng = np.random.default_rng(seed)
-    return [summarize_predictions(np.zeros(60), rng.normal(size=60), score=score, site=name) for name in ("s0", "s1")]
+    return [fc.summarize(np.zeros(60), rng.normal(size=60), score=score, site=name) for name in ("s0", "s1")]
 
 
 def losses(seed: int) -> list[fc.Summary]:
     rng = np.random.default_rng(seed)
     drawn = [rng.random((60, 1)) > THRESHOLDS for _ in range(2)]
-    return [fc.summarize_losses(one, thresholds=THRESHOLDS, site=f"s{k}") for k, one in enumerate(drawn)]
+    return [fc.LossSummary.of_losses(one, thresholds=THRESHOLDS, site=f"s{k}") for k, one in enumerate(drawn)]
 
 
 KINDS: dict[str, tuple[Callable[[int], list[fc.Summary]], Callable[[list[fc.Summary]], Any]]] = {
@@ -175,9 +173,7 @@ def test_weights_by_place_are_not_kept_for_other_sites() -> None:
 def test_groups_and_classes_lose_their_bands_too() -> None:
     rng = np.random.default_rng(3)
     probs, labels = rng.dirichlet([1, 1], 400), rng.integers(0, 2, 400)
-    old, fresh = (
-        [summarize_rows(probs[k::2], labels[k::2], score=fc.LAC(), site="a", by_class=True)] for k in range(2)
-    )
+    old, fresh = ([fc.summarize(probs[k::2], labels[k::2], score=fc.LAC(), site="a", by_class=True)] for k in range(2))
     predictor = fc.calibrate(old, guarantee=fc.ByClass(fc.Mixture()))
     new = fc.recalibrate(predictor, fresh, why="alarm", rows="watched")
     assert {(one.coverage_at_least, one.coverage_at_most) for one in new.certificate.classes or ()} == {(0.0, 1.0)}

@@ -25,7 +25,6 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.summaries.predictions import summarize_predictions
 from tests.contracts.tools import refused
 
 CONFORMAL = fc.FederatedConformalRegressor
@@ -86,7 +85,7 @@ def test_it_is_the_sum_of_its_parts(name: str, tmp_path: Path) -> None:
         return np.column_stack([one.predict(rows) if hasattr(one, "predict") else one(rows) for one in parts])
 
     summaries = [
-        summarize_predictions(predicted(rows), truth, "exact", score=score, alpha=0.2, site=site)
+        fc.summarize(predicted(rows), truth, kind="exact", score=score, alpha=0.2, site=site)
         for site, (rows, truth) in sites.items()
     ]
     expected = fc.calibrate(summaries, alpha=0.2)

@@ -26,7 +26,7 @@ def sites(count: int = 3, *, bound: float = 1, **about: Any) -> list[LossSummary
     found = []
     for k in range(count):
         rows = np.clip(rng.random((40 + 10 * k, 1)) - GRID * rng.random((40 + 10 * k, 1)), 0, 1) * bound
-        found.append(fc.summarize_losses(rows, thresholds=GRID, bound=bound, site=f"s{k}", **about))
+        found.append(fc.LossSummary.of_losses(rows, thresholds=GRID, bound=bound, site=f"s{k}", **about))
     return found
 
 
@@ -91,7 +91,7 @@ def test_pooled_sites_count_as_they_are() -> None:
 def test_losses_that_rise_are_tested_from_the_safe_end() -> None:
     """A threshold below one that is too bad is not taken, however good it is by itself."""
     losses = np.tile([0.0, 0.9, 0.1, 0.0], (400, 1))
-    site = fc.summarize_losses(losses, thresholds=[1, 2, 3, 4], rising=True)
+    site = fc.LossSummary.of_losses(losses, thresholds=[1, 2, 3, 4], rising=True)
     result = fc.calibrate([site], risk=0.3, guarantee=fc.PAC())
     assert result.threshold == 3
     assert result.curve.risks[0] == result.curve.risks[1] > 9 * 10**14
@@ -111,7 +111,7 @@ def test_bad_words_are_refused() -> None:
     with refused("alpha is for coverage and risk for losses; give one of them"):
         fc.calibrate(sites(), risk=0.3, alpha=0.2)
     with refused("give risk as well"):
-        fc.calibrate([fc.summarize([0.1])], safe="ask a doctor")
+        fc.calibrate([fc.Summary.of_scores([0.1])], safe="ask a doctor")
 
 
 def test_where_no_threshold_is_good_enough() -> None:
@@ -242,7 +242,7 @@ def test_a_loss_that_need_not_fall_is_not_one_that_falls_by_luck(loss: Any) -> N
     """No calibration row's loss rises, since each right answer is a sure one; a new row's may."""
     probs, truth = [[0.9, 0.1]] * 50 + [[0.6, 0.4]] * 5, [0] * 50 + [1] * 5
     losses = fc.SelectiveError(limit=0.3).evaluate(probs, truth, thresholds=[0.5, 0.7])
-    site = fc.summarize_losses(losses, thresholds=[0.5, 0.7], loss=loss)
+    site = fc.LossSummary.of_losses(losses, thresholds=[0.5, 0.7], loss=loss)
     with refused("these losses may rise along the grid, and mixture needs losses that fall"):
         fc.calibrate([site], risk=0.3)
     with refused("losses that may rise along the grid"):

@@ -77,7 +77,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 @given(st.lists(vectors(30), min_size=2, max_size=5))
 @checks(40)
 def test_every_threshold_is_the_smallest(guarantee: fc.Guarantee, scores: list[Floats]) -> None:
-    check([fc.summarize(part, kind="exact") for part in scores], guarantee)
+    check([fc.Summary.of_scores(part, kind="exact") for part in scores], guarantee)
 
 
 @every_guarantee
@@ -87,14 +87,16 @@ def test_every_kind_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
     rng = np.random.default_rng(3)
     kinds = sorted(KINDS) if kind == "mixed" else [kind] * 6
     scores = [rng.beta(3, 1, size=rng.integers(20, 400)).round(rng.integers(1, 4)) for _ in kinds]
-    check([fc.summarize(part, kind=kind, alpha=0.1) for part, kind in zip(scores, kinds, strict=True)], guarantee)
+    check(
+        [fc.Summary.of_scores(part, kind=kind, alpha=0.1) for part, kind in zip(scores, kinds, strict=True)], guarantee
+    )
 
 
 @pytest.mark.long
 @every_guarantee
 def test_many_points_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(4)
-    check([fc.summarize(rng.normal(size=n), kind="exact") for n in (1, 3000, 7000)], guarantee)
+    check([fc.Summary.of_scores(rng.normal(size=n), kind="exact") for n in (1, 3000, 7000)], guarantee)
 
 
 @pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(failure=0.2), fc.EverySite()], ids=repr)
@@ -102,7 +104,7 @@ def test_many_points_are_searched(guarantee: fc.Guarantee) -> None:
 def test_a_single_summary_is_searched(guarantee: fc.Guarantee, kind: str) -> None:
     """Also for exactly what each of its points promises, where one point further would do as well."""
     scores = np.random.default_rng(7).beta(3, 1, size=300).round(3)
-    summary = fc.summarize(scores, kind=kind, alpha=0.1)
+    summary = fc.Summary.of_scores(scores, kind=kind, alpha=0.1)
     check([summary], guarantee)
     promised = tried_one_by_one([summary], guarantee)
     first = {found: q for q, found in sorted(promised.items(), reverse=True) if found}
@@ -114,20 +116,20 @@ def test_a_single_summary_is_searched(guarantee: fc.Guarantee, kind: str) -> Non
 def test_very_many_equal_points_are_searched(value: float) -> None:
     tied = np.full(2 * searching.FEW, value)
     for others in ([], [value], [-1.0], [1.0], [-1.0, 1.0]):
-        check([fc.summarize(np.append(tied, others), kind="exact"), fc.summarize([0.5])], fc.Mixture())
+        check([fc.Summary.of_scores(np.append(tied, others), kind="exact"), fc.Summary.of_scores([0.5])], fc.Mixture())
 
 
 @pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC()])
 def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(5)
-    sites: list[Any] = [fc.summarize(rng.normal(size=300), alpha=0.1) for _ in range(4)]
+    sites: list[Any] = [fc.Summary.of_scores(rng.normal(size=300), alpha=0.1) for _ in range(4)]
     check([fc.pool(sites[:2]), sites[2].extend(rng.normal(size=50)), sites[3]], guarantee)
 
 
 @given(st.lists(vectors(40), min_size=1, max_size=6), vectors(8))
 @checks(100)
 def test_points_count_as_their_summaries_do(scores: list[Floats], thresholds: Floats) -> None:
-    summaries = [fc.summarize(part, kind=kind) for part in scores for kind in ("exact", "ranks")]
+    summaries = [fc.Summary.of_scores(part, kind=kind) for part in scores for kind in ("exact", "ranks")]
     points = searching.Search(summaries, fc.EverySite(), [summary.n for summary in summaries]).points
     assert points.upto.tolist() == [summary.n for summary in summaries]
     for q in thresholds:
@@ -138,7 +140,7 @@ def test_points_count_as_their_summaries_do(scores: list[Floats], thresholds: Fl
 def test_sites_of_one_size_share_their_counts() -> None:
     rng = np.random.default_rng(6)
     for kind in ("exact", "ranks"):
-        sent = [fc.summarize(rng.normal(size=300), kind=kind, alpha=0.1).to_bytes() for _ in range(5)]
+        sent = [fc.Summary.of_scores(rng.normal(size=300), kind=kind, alpha=0.1).to_bytes() for _ in range(5)]
         assert len({id(summary.lower_counts) for summary in SummaryBatch.from_bytes(sent)}) == 1
 
 
@@ -148,7 +150,7 @@ def test_points_sorted_step_by_step_give_the_same_curve(
 ) -> None:
     rng = np.random.default_rng(8)
     scores = [rng.beta(3, 1, size=n).round(4) for n in rng.integers(100, 1000, size=40)]
-    made = [fc.summarize(part, alpha=0.1) for part in scores]
+    made = [fc.Summary.of_scores(part, alpha=0.1) for part in scores]
     sizes, found = [len(part) for part in scores], []
     for largest in (0, 100):
         monkeypatch.setattr(searching, "FEW", 50)

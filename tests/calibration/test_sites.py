@@ -32,7 +32,7 @@ def sites(score: Any = None, **about: Any) -> list[fc.Summary]:
     rng, score = np.random.default_rng(3), fc.LAC() if score is None else score
     signed = score.lower_share is not None
     return [
-        fc.summarize(scores_of(rng, n, signed) * (1 + k), "exact", site=site, score=score, **about)
+        fc.Summary.of_scores(scores_of(rng, n, signed) * (1 + k), kind="exact", site=site, score=score, **about)
         for k, (site, n) in enumerate(SIZES.items())
     ]
 
@@ -184,11 +184,11 @@ def test_losses_classes_and_groups_keep_one_threshold() -> None:
     labels = [np.arange(n) % 2 for n in SIZES.values()]
     with maybe_infeasible():
         by_class = [
-            fc.summarize(np.arange(n) / n, site=site, score=fc.LAC(), labels=own, by_class=True)
+            fc.Summary.of_scores(np.arange(n) / n, site=site, score=fc.LAC(), labels=own)
             for (site, n), own in zip(SIZES.items(), labels, strict=True)
         ]
         assert fc.calibrate(by_class, guarantee=fc.ByClass(fc.EverySite())).certificate.by_site is None
-        losses = [fc.summarize_losses(np.zeros((n, 1)), thresholds=[0.5], site=site) for site, n in SIZES.items()]
+        losses = [fc.LossSummary.of_losses(np.zeros((n, 1)), thresholds=[0.5], site=site) for site, n in SIZES.items()]
         assert fc.calibrate(losses, risk=0.3, guarantee=fc.EverySite()).certificate.by_site is None
 
 

@@ -10,7 +10,7 @@ import pytest
 import fedconformal as fc
 from tests.contracts.tools import guarantee_examples, maybe_infeasible
 
-SITES = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC()) for name in "abc"]
+SITES = [fc.Summary.of_scores([i / 20 for i in range(20)], site=name, score=fc.LAC()) for name in "abc"]
 
 
 def predictor_of(guarantee: fc.Guarantee) -> fc.Predictor:

@@ -77,7 +77,7 @@ def test_classes_are_named_as_they_are_called(name: str, other: str) -> None:
 
 
 def losses_of(site: str) -> fc.Summary:
-    return fc.summarize_losses(np.ones((2, 3)), thresholds=[0.1, 0.2, 0.3], site=site)
+    return fc.LossSummary.of_losses(np.ones((2, 3)), thresholds=[0.1, 0.2, 0.3], site=site)
 
 
 def warned(calibrate: Callable[[], object]) -> str:
@@ -99,7 +99,7 @@ def test_certificates_and_warnings_name_the_sites_as_they_are_called(name: str) 
 
     def of_groups(site: str) -> tuple[str, str]:
         groups = {"sex": ["F", "M"] * 15}
-        summary = fc.summarize(np.arange(30) / 30, kind="exact", site=site, groups=groups)
+        summary = fc.Summary.of_scores(np.arange(30) / 30, kind="exact", site=site, groups=groups)
         made = fc.calibrate([summary], alpha=0.2, guarantee=fc.ByGroup(fc.OneSite(site=site)))
         few = warned(lambda: fc.calibrate([summary], alpha=0.05, guarantee=fc.ByGroup(fc.OneSite(site=site))))
         return made.certificate.sentence(), few

@@ -19,7 +19,7 @@ def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
     for k in range(3):
         scores = np.random.default_rng(k).random(400)
-        summary = fc.summarize(scores, "exact", site=f"site-{k}", score=fc.LAC())
+        summary = fc.Summary.of_scores(scores, kind="exact", site=f"site-{k}", score=fc.LAC())
         Path(f"site-{k}.fcs").write_bytes(summary.to_bytes())
     Path("ledger.json").write_text('{"budget": 1.5, "entries": []}')
     return [f"site-{k}.fcs" for k in range(3)]

@@ -130,7 +130,7 @@ def test_bad_calibrations_are_refused(sent: Path, command: Command, options: lis
 
 
 def test_scores_are_no_losses(sent: Path, command: Command) -> None:
-    Path("a.fcs").write_bytes(fc.summarize([0.1, 0.2], site="a").to_bytes())
+    Path("a.fcs").write_bytes(fc.Summary.of_scores([0.1, 0.2], site="a").to_bytes())
     done = command("calibrate", "a.fcs", "--risk", "0.4", "-o", "p.json")
     assert "sent scores, not losses" in done.err
 

@@ -266,7 +266,7 @@ def test_what_came_before_is_said(clinic: Path, command: Command) -> None:
 def test_intervals_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    residuals = fc.summarize(np.abs(rng.normal(size=300)), score=fc.Residual(), site="a")
+    residuals = fc.Summary.of_scores(np.abs(rng.normal(size=300)), score=fc.Residual(), site="a")
     fc.calibrate([residuals], alpha=0.1).save("numbers.json")
     write("numbers.csv", {"id": ["p", "q"], "prediction": [1.0, 2.0]})
     command.ok("predict", "numbers.json", "numbers.csv", "--id", "id", "-o", "intervals.csv")
@@ -275,7 +275,7 @@ def test_intervals_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     command.ok("monitor", "add", "n.db", "intervals.csv", "y.csv")
     assert command.ok("monitor", "status", "n.db", "--json").json["streams"][0]["misses"] == 1
     curves = rng.random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
-    losses = fc.summarize_losses(curves, thresholds=range(5), site="a")
+    losses = fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")
     fc.calibrate([losses], risk=0.2).save("risk.json")
     command.ok("monitor", "start", "r.db", "risk.json")
     write("rows.csv", {"id": ["p", "q"], "time": ["2026-10-01", "1790812800"]})

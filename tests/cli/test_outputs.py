@@ -25,7 +25,7 @@ def files(calibrated: Path) -> Path:
     np.savetxt("t.csv", np.load("test-probs.npy"), delimiter=",")
     np.savetxt("grid.csv", [0.5, 0.9, np.inf])
     Path("ledger.json").write_text('{"budget": 9}')
-    exact = fc.summarize([0.1, 0.5, 0.9], "exact", site="x", score=fc.LAC())
+    exact = fc.Summary.of_scores([0.1, 0.5, 0.9], kind="exact", site="x", score=fc.LAC())
     Path("x.fcs").write_bytes(exact.to_bytes())
     Path("x.key").write_bytes(bytes(range(32)))
     Path("keys.json").write_text("{}")

@@ -11,7 +11,6 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.summaries.predictions import summarize_predictions
 from tests.cli.command import Command
 
 SITES = ("north", "south")
@@ -69,7 +68,7 @@ def test_files_give_what_python_gives(score: str, tables: Path, command: Command
         return np.column_stack([columns[name] for name in function.columns])
 
     sites = [
-        summarize_predictions(chosen(rows_of(seed)), rows_of(seed)["y"], score=function, alpha=0.1, site=site)
+        fc.summarize(chosen(rows_of(seed)), rows_of(seed)["y"], score=function, alpha=0.1, site=site)
         for seed, site in enumerate(SITES)
     ]
     expected = fc.calibrate(sites, alpha=0.2)

@@ -19,7 +19,7 @@ def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names = [f"site-{k:02}.fcs" for k in range(30)]
     for k, name in enumerate(names):
         scores = rng.random(100) if k < 29 else np.zeros(100)
-        Path(name).write_bytes(fc.summarize(scores, site=Path(name).stem, score=fc.LAC()).to_bytes())
+        Path(name).write_bytes(fc.Summary.of_scores(scores, site=Path(name).stem, score=fc.LAC()).to_bytes())
     return names
 
 
@@ -49,14 +49,14 @@ def test_sites_alike(sites: list[str], command: Command) -> None:
 
 
 def test_sites_that_are_too_small_are_said(sites: list[str], command: Command) -> None:
-    Path(sites[3]).write_bytes(fc.summarize(np.arange(7) / 7, site="site-03", score=fc.LAC()).to_bytes())
+    Path(sites[3]).write_bytes(fc.Summary.of_scores(np.arange(7) / 7, site="site-03", score=fc.LAC()).to_bytes())
     done = command.ok("calibrate", *sites, "-o", "p.json", "--guarantee", "quantile-of-quantiles:2,least_scores=100")
     assert "Of these sites 1 have fewer than 100 scores; they count as if all were huge." in done.out
 
 
 def test_most_scores_of_the_mixture(sites: list[str], command: Command) -> None:
     """One file that claims a million zeros no longer makes the threshold zero."""
-    Path("loud.fcs").write_bytes(fc.summarize(np.zeros(10**6), site="loud", score=fc.LAC()).to_bytes())
+    Path("loud.fcs").write_bytes(fc.Summary.of_scores(np.zeros(10**6), site="loud", score=fc.LAC()).to_bytes())
     done = command.ok("calibrate", *sites, "loud.fcs", "-o", "p.json", "--json")
     assert done.json["certificate"]["threshold"] == 0
     assert "site 'loud' has 100% of all scores" in done.err

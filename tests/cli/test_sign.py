@@ -19,7 +19,9 @@ def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> 
     monkeypatch.chdir(tmp_path)
     keys = {}
     for k in "ab":
-        summary = fc.summarize(np.linspace(0, 1, 50), "exact", site=k, score=fc.LAC(), alpha=0.1, calibration="june")
+        summary = fc.Summary.of_scores(
+            np.linspace(0, 1, 50), kind="exact", site=k, score=fc.LAC(), alpha=0.1, calibration="june"
+        )
         Path(f"{k}.fcs").write_bytes(summary.to_bytes())
         made = command.ok("sign", f"{k}.fcs", "--key", f"{k}.key", "--new-key", "--json").json
         keys[k] = made["public_key"]

@@ -66,9 +66,9 @@ def test_residuals_and_scores(scans: Path, command: Command) -> None:
     scores = ran(command.ok("sql", *about, "--score", "scores", "--score-column", "y").out)
     made = command.ok("summarize", "--from-ranks", scores, "-o", "c.fcs", "--site", "s", "--json").json
     assert made["score"] is None
-    assert Path("c.fcs").read_bytes() == fc.summarize([2, 0.3, 7], alpha=0.2, site="s").to_bytes()
+    assert Path("c.fcs").read_bytes() == fc.Summary.of_scores([2, 0.3, 7], alpha=0.2, site="s").to_bytes()
     command.ok("summarize", "--from-ranks", scores, "-o", "d.fcs", "--site", "s", "--score", "raps:penalty=0.1")
-    expected = fc.summarize([2, 0.3, 7], alpha=0.2, site="s", score=fc.RAPS(penalty=0.1))
+    expected = fc.Summary.of_scores([2, 0.3, 7], alpha=0.2, site="s", score=fc.RAPS(penalty=0.1))
     assert Path("d.fcs").read_bytes() == expected.to_bytes()
 
 

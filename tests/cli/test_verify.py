@@ -90,7 +90,9 @@ def test_who_was_left_out_needs_the_signature_of_the_coordinator(calibrated: Pat
 
 
 def test_a_heavy_site_is_said(folder: Path, command: Command) -> None:
-    sites = [fc.summarize(np.zeros(n), site=site, score=fc.LAC()) for site, n in (("a", 30), ("b", 20), ("c", 900))]
+    sites = [
+        fc.Summary.of_scores(np.zeros(n), site=site, score=fc.LAC()) for site, n in (("a", 30), ("b", 20), ("c", 900))
+    ]
     for k, site in enumerate(sites):
         Path(f"{k}.fcs").write_bytes(site.to_bytes())
     calibrate_again(sites).save("heavy.json")
@@ -98,7 +100,7 @@ def test_a_heavy_site_is_said(folder: Path, command: Command) -> None:
 
 
 def test_an_expired_certificate_is_confirmed_and_said(folder: Path, command: Command) -> None:
-    site = fc.summarize(np.zeros(30), site="a", score=fc.LAC(), expires="2020-01-01")
+    site = fc.Summary.of_scores(np.zeros(30), site="a", score=fc.LAC(), expires="2020-01-01")
     Path("a.fcs").write_bytes(site.to_bytes())
     calibrate_again([site]).save("old.json")
     assert "expired on 2020-01-01" in command.ok("verify", "old.json", "a.fcs").err

@@ -118,7 +118,7 @@ def test_a_training_run(folder: Path, command: Command) -> None:
     mine = parts["val_clients"] == 1
     scores = score.evaluate(probs[mine].astype(np.float32), parts["val_labels"][mine])
     about: dict[str, Any] = {"score": score, "temperature": 2.0, "classes": 5, "precision": "float32"}
-    expected = fc.summarize(scores, alpha=0.1, site="client-1", **about)
+    expected = fc.Summary.of_scores(scores, alpha=0.1, site="client-1", **about)
     assert files[1].read_bytes() == expected.to_bytes()
     command.ok("calibrate", *files, "-o", "predictor.json", "--alpha", "0.2")
     by_run = command.ok("evaluate", "predictor.json", "logits.npz", "--json").json

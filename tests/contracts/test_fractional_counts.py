@@ -34,7 +34,9 @@ def curves(sizes: list[int], data: st.DataObject) -> list[Floats]:
 
 
 def summaries_of(losses: list[Floats]) -> list[LossSummary]:
-    return [fc.summarize_losses(part, thresholds=range(6), site=site) for part, site in zip(losses, SITES, strict=True)]
+    return [
+        fc.LossSummary.of_losses(part, thresholds=range(6), site=site) for part, site in zip(losses, SITES, strict=True)
+    ]
 
 
 def test_there_are_both() -> None:

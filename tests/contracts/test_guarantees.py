@@ -51,7 +51,7 @@ def promised_by(bound: fc.Guarantee, rank: int, sizes: list[int]) -> Fraction:
 
 
 def summaries_of(scores: list[Floats]) -> list[fc.Summary]:
-    return [fc.summarize(part, kind="exact", site=site) for part, site in zip(scores, SITES, strict=True)]
+    return [fc.Summary.of_scores(part, kind="exact", site=site) for part, site in zip(scores, SITES, strict=True)]
 
 
 def test_there_is_an_example_of_every_guarantee() -> None:
@@ -225,7 +225,7 @@ def test_what_is_missing_is_just_enough(guarantee: fc.Guarantee, sizes: list[int
 
 @one_threshold
 def test_an_infeasible_promise_warns_and_takes_every_label(guarantee: fc.Guarantee) -> None:
-    sites = [fc.summarize([0.1, 0.2], kind="exact", site=site, score=fc.LAC()) for site in SITES]
+    sites = [fc.Summary.of_scores([0.1, 0.2], kind="exact", site=site, score=fc.LAC()) for site in SITES]
     with pytest.warns(
         fc.InfeasibleWarning,
         match=r"alpha=0\.01 cannot be promised .*(scores|sites|_scores is \d+,) needed: \d+ (or )?more",

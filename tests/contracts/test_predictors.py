@@ -76,7 +76,7 @@ def scores_at(score: fc.Score) -> tuple[Floats, ...]:
 @cache
 def summaries(score: fc.Score, kind: str) -> tuple[fc.Summary, ...]:
     return tuple(
-        fc.summarize(part, kind=kind, alpha=0.1, score=score, site=site, model="m1", temperature=1.5)
+        fc.Summary.of_scores(part, kind=kind, alpha=0.1, score=score, site=site, model="m1", temperature=1.5)
         for part, site in zip(scores_at(score), SITES, strict=True)
     )
 
@@ -175,7 +175,7 @@ def test_the_curve_never_promises_too_much(score: fc.Score, kind: str, guarantee
 def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(8)
     scores = tuple(rng.normal(size=size) for size in (1500, 900, 700))
-    sites = [fc.summarize(part, kind=kind, site=site) for part, site in zip(scores, SITES, strict=True)]
+    sites = [fc.Summary.of_scores(part, kind=kind, site=site) for part, site in zip(scores, SITES, strict=True)]
     result = fc.calibrate(sites, alpha=0.0371, guarantee=guarantee, exact=True)
     curve = one_curve(result)
     assert len(curve.thresholds) <= MAX_POINTS

@@ -20,7 +20,6 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal.scores import AnyScore
 from fedconformal.summaries.batch import SummaryBatch
-from fedconformal.summaries.predictions import summarize_predictions
 from tests.contracts.tools import (
     KINDS,
     PUBLIC,
@@ -203,7 +202,7 @@ def test_a_score_is_a_frozen_value_and_survives_being_described(score: fc.Regres
     assert registry.build(score.to_dict(), AnyScore) == score
     assert registry.build(score.to_dict(), fc.RegressionScore) == score
     assert "no score is called" in refusal(lambda: registry.build(score.to_dict(), fc.Score))
-    summary = fc.summarize([0.5], score=score)
+    summary = fc.Summary.of_scores([0.5], score=score)
     assert fc.Summary.from_bytes(summary.to_bytes()).origin.score == score
 
 
@@ -238,7 +237,7 @@ def test_predictors_keep_what_they_were_made_from(
     """Saved and loaded, verified, nested in alpha; with every kind of summary in turn."""
     kind = sorted(KINDS)[(SCORES.index(score) + guarantee_examples().index(guarantee)) % len(KINDS)]
     sites = [
-        summarize_predictions(*site_rows(score, 60 - 10 * k, k), kind, score=score, site=site, alpha=0.2)
+        fc.summarize(*site_rows(score, 60 - 10 * k, k), kind=kind, score=score, site=site, alpha=0.2)
         for k, site in enumerate(SITES)
     ]
     received = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
@@ -262,7 +261,7 @@ def test_predictors_keep_what_they_were_made_from(
 
 @every_score
 def test_a_certificate_that_was_touched_does_not_verify(score: fc.RegressionScore) -> None:
-    sites = [summarize_predictions(*site_rows(score, 50, k), score=score, site=site) for k, site in enumerate(SITES)]
+    sites = [fc.summarize(*site_rows(score, 50, k), score=score, site=site) for k, site in enumerate(SITES)]
     predictor = fc.calibrate(sites, alpha=0.2)
     grown = [sites[0].extend([9.5]), *sites[1:]]
     assert len(fc.verify(predictor, grown)) == 2
@@ -274,7 +273,7 @@ def test_a_certificate_that_was_touched_does_not_verify(score: fc.RegressionScor
 @every_score
 def test_hostile_files_are_refused(score: fc.RegressionScore) -> None:
     """A file whose digest is right, and whose parts do not belong together."""
-    site = summarize_predictions(*site_rows(score, 60, 1), score=score, site="a")
+    site = fc.summarize(*site_rows(score, 60, 1), score=score, site="a")
     honest = fc.calibrate([site], alpha=0.2, exact=True)
     content = honest.content()
     other = fc.Residual() if score != fc.Residual() else fc.CQR()
@@ -306,7 +305,7 @@ def test_hostile_files_are_refused(score: fc.RegressionScore) -> None:
 def test_too_few_scores_give_the_whole_line_and_say_so(score: fc.RegressionScore) -> None:
     predictions, y = site_rows(score, 5, 1)
     with pytest.warns(fc.InfeasibleWarning, match=r"every interval is the whole line; calibration scores needed: \d+"):
-        result = fc.calibrate([summarize_predictions(predictions, y, score=score)], alpha=0.1)
+        result = fc.calibrate([fc.summarize(predictions, y, score=score)], alpha=0.1)
     predictor = result
     with pytest.warns(fc.InfeasibleWarning, match=r"every interval is the whole line; the thresholds .* promise 0 at"):
         assert (predictor.predict_interval(predictions) == [-np.inf, np.inf]).all()
@@ -315,7 +314,7 @@ def test_too_few_scores_give_the_whole_line_and_say_so(score: fc.RegressionScore
 @every_score
 def test_classes_and_groups_are_refused(score: fc.RegressionScore) -> None:
     predictions, y = site_rows(score, 20, 1)
-    site = summarize_predictions(predictions, y, score=score)
+    site = fc.summarize(predictions, y, score=score)
     for guarantee in (fc.ByClass(fc.Mixture()), fc.ByGroup(fc.Mixture()), fc.Prevalence({"a": 0.5, "b": 0.5})):
         with refused(f"{guarantee.name} is for", f"and {score.name} scores numbers"):
             fc.calibrate([site], guarantee=guarantee)
@@ -335,7 +334,7 @@ def test_float32_and_float64_do_not_lose_rows_to_each_other(score: fc.Regression
         (np.float32, np.float16),
     ):
         scored = score.evaluate(predictions.astype(calibrated), y)
-        site = summarize_predictions(predictions.astype(calibrated), y, "exact", score=score)
+        site = fc.summarize(predictions.astype(calibrated), y, kind="exact", score=score)
         with maybe_infeasible():
             predictor = fc.calibrate([site], alpha=0.3)
         found = predictor.threshold
@@ -347,7 +346,7 @@ def test_float32_and_float64_do_not_lose_rows_to_each_other(score: fc.Regression
 def test_sites_with_predictions_in_different_precision_are_not_mixed() -> None:
     """All rows are off by 0.2. In float32 that is a little less, and a threshold from there would miss all others."""
     sites = [
-        summarize_predictions(np.full(100, 0.1, dtype=kind), np.full(100, 0.3), "exact", score=fc.Residual(), site=kind)
+        fc.summarize(np.full(100, 0.1, dtype=kind), np.full(100, 0.3), kind="exact", score=fc.Residual(), site=kind)
         for kind in ("float32", "float64")
     ]
     with refused("site 'float32' and site 'float64' do not go together: precision float32 against None"):
@@ -355,7 +354,7 @@ def test_sites_with_predictions_in_different_precision_are_not_mixed() -> None:
 
 
 def test_thresholds_by_class_are_none_of_an_interval() -> None:
-    found = fc.calibrate([summarize_predictions(*site_rows(fc.Residual(), 100, 1), score=fc.Residual())])
+    found = fc.calibrate([fc.summarize(*site_rows(fc.Residual(), 100, 1), score=fc.Residual())])
     stated = msgspec.structs.replace(found.certificate, threshold=[0.5, 0.5])
     with refused("the certificate is malformed: it has thresholds by class or group"):
         fc.IntervalPredictor(certificate=stated, curve=found.curve)
@@ -365,6 +364,6 @@ def test_no_warning_where_nothing_is_wrong() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for score in SCORES:
-            site = summarize_predictions(*site_rows(score, 100, 1), score=score)
+            site = fc.summarize(*site_rows(score, 100, 1), score=score)
             predictor = fc.calibrate([site], alpha=0.2)
             predictor.predict_interval(site_rows(score, 10, 2)[0])

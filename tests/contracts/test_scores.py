@@ -224,7 +224,7 @@ def test_a_score_is_a_frozen_value(score: fc.Score) -> None:
 def test_a_score_survives_being_described(score: fc.Score) -> None:
     described = {"name": score.name, **dataclasses.asdict(score)}
     assert registry.build(described, fc.Score) == score
-    summary = fc.summarize([0.5], score=score)
+    summary = fc.Summary.of_scores([0.5], score=score)
     assert fc.Summary.from_bytes(summary.to_bytes()).origin.score == score
 
 
@@ -233,7 +233,7 @@ def test_a_score_survives_being_described(score: fc.Score) -> None:
 @checks(30)
 def test_sets_are_nested_in_alpha(score: fc.Score, probs: Probs) -> None:
     labels = np.arange(len(probs)) % probs.shape[1]
-    site = fc.summarize(np.tile(score.evaluate(probs, labels), 5), score=score, kind="exact")
+    site = fc.Summary.of_scores(np.tile(score.evaluate(probs, labels), 5), score=score, kind="exact")
     predictor = fc.calibrate([site], alpha=0.5)
     levels = [Fraction(i, 40) for i in range(1, 40)]
     with maybe_infeasible():

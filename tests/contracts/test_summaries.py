@@ -83,7 +83,7 @@ def test_kinds_have_names_of_their_own() -> None:
 @given(vectors(80), some_alphas)
 @checks(120)
 def test_counts_are_bracketed(kind: str, scores: Floats, alpha: float | None) -> None:
-    check_bounds(fc.summarize(scores, kind=kind, alpha=alpha), scores)
+    check_bounds(fc.Summary.of_scores(scores, kind=kind, alpha=alpha), scores)
 
 
 @certified_kind
@@ -91,14 +91,14 @@ def test_counts_are_bracketed(kind: str, scores: Floats, alpha: float | None) ->
 def test_counts_are_bracketed_at_larger_sites(kind: str, size: int) -> None:
     rng = np.random.default_rng(size)
     for scores in (rng.normal(size=size), rng.integers(0, 9, size).astype(float), np.full(size, 0.5)):
-        check_bounds(fc.summarize(scores, kind=kind, alpha=0.1), scores)
+        check_bounds(fc.Summary.of_scores(scores, kind=kind, alpha=0.1), scores)
 
 
 @certified_kind
 def test_larger_sites_are_pooled_and_extended(kind: str) -> None:
     rng = np.random.default_rng(6)
     sites = [rng.normal(size=2000), rng.exponential(size=900), rng.integers(0, 50, 1500) / 25]
-    parts = [fc.summarize(scores, kind=kind, alpha=0.1, site=f"s{i}") for i, scores in enumerate(sites)]
+    parts = [fc.Summary.of_scores(scores, kind=kind, alpha=0.1, site=f"s{i}") for i, scores in enumerate(sites)]
     check_bounds(fc.pool(parts), np.concatenate(sites))
     check_round_trip(fc.pool(parts))
     more = rng.normal(size=700)
@@ -111,9 +111,9 @@ def test_larger_sites_are_pooled_and_extended(kind: str) -> None:
 @checks(60)
 def test_counts_rise_from_nothing_to_all(kind: str, scores: Floats, more: Floats) -> None:
     """What estimates must do too."""
-    summary = fc.summarize(scores, kind=kind, alpha=0.1)
-    other = fc.summarize(more, kind=kind, site="b")
-    for one in (summary, summary.extend(more), fc.pool([fc.summarize(scores, kind=kind, site="a"), other])):
+    summary = fc.Summary.of_scores(scores, kind=kind, alpha=0.1)
+    other = fc.Summary.of_scores(more, kind=kind, site="b")
+    for one in (summary, summary.extend(more), fc.pool([fc.Summary.of_scores(scores, kind=kind, site="a"), other])):
         everything = scores if one is summary else np.concatenate([scores, more])
         assert one.n == len(everything)
         lower, upper = one.bounds(probes(everything, one.points.tolist()))
@@ -131,17 +131,17 @@ def test_counts_rise_from_nothing_to_all(kind: str, scores: Floats, more: Floats
 @given(vectors(60), vectors(60))
 @checks(60)
 def test_bytes_round_trip(kind: str, scores: Floats, more: Floats) -> None:
-    summary = fc.summarize(scores, kind=kind, alpha=0.1)
+    summary = fc.Summary.of_scores(scores, kind=kind, alpha=0.1)
     check_round_trip(summary)
     check_round_trip(summary.extend(more))
-    named = [fc.summarize(part, kind=kind, site=f"site {i}") for i, part in enumerate((scores, more))]
+    named = [fc.Summary.of_scores(part, kind=kind, site=f"site {i}") for i, part in enumerate((scores, more))]
     check_round_trip(fc.pool(named))
 
 
 @every_kind
 @pytest.mark.parametrize("site", [None, "clinic-a", "Krankenhaus Köln", "病院" * 32, "🏥"])
 def test_what_a_summary_was_made_from_travels_along(kind: str, site: str | None) -> None:
-    summary = fc.summarize([0.5, 0.25, 2.0], kind=kind, site=site, alpha=0.1, **ABOUT)  # type: ignore[arg-type]
+    summary = fc.Summary.of_scores([0.5, 0.25, 2.0], kind=kind, site=site, alpha=0.1, **ABOUT)  # type: ignore[arg-type]
     for one in (summary, summary.extend([0.1, 0.5]), fc.pool([summary])):
         check_round_trip(one)
         assert dataclasses.asdict(one.origin)["model"] == ABOUT["model"]
@@ -155,13 +155,14 @@ def test_what_a_summary_was_made_from_travels_along(kind: str, site: str | None)
 def test_the_order_of_rows_does_not_matter(kind: str, scores: Floats, seed: int) -> None:
     shuffled = np.random.default_rng(seed).permutation(scores)
     assert (
-        fc.summarize(shuffled, kind=kind, alpha=0.1).to_bytes() == fc.summarize(scores, kind=kind, alpha=0.1).to_bytes()
+        fc.Summary.of_scores(shuffled, kind=kind, alpha=0.1).to_bytes()
+        == fc.Summary.of_scores(scores, kind=kind, alpha=0.1).to_bytes()
     )
 
 
 @every_kind
 def test_minus_zero_is_zero(kind: str) -> None:
-    left, right = fc.summarize([-0.0, 1.0], kind=kind), fc.summarize([0.0, 1.0], kind=kind)
+    left, right = fc.Summary.of_scores([-0.0, 1.0], kind=kind), fc.Summary.of_scores([0.0, 1.0], kind=kind)
     assert left.to_bytes() == right.to_bytes()
     assert left.extend([-0.0]).to_bytes() == right.extend([0.0]).to_bytes()
 
@@ -170,7 +171,7 @@ def test_minus_zero_is_zero(kind: str) -> None:
 @given(vectors(60), st.lists(vectors(30), min_size=1, max_size=4), some_alphas)
 @checks(60)
 def test_extending_is_concatenating(kind: str, first: Floats, more: list[Floats], alpha: float | None) -> None:
-    summary = fc.summarize(first, kind=kind, alpha=alpha, site="a", **ABOUT)  # type: ignore[arg-type]
+    summary = fc.Summary.of_scores(first, kind=kind, alpha=alpha, site="a", **ABOUT)  # type: ignore[arg-type]
     before = summary.to_bytes()
     grown = summary
     for part in more:
@@ -185,7 +186,7 @@ def test_extending_is_concatenating(kind: str, first: Floats, more: list[Floats]
 @given(st.lists(vectors(40), min_size=1, max_size=5), some_alphas)
 @checks(60)
 def test_pooling_is_concatenating(kind: str, sites: list[Floats], alpha: float | None) -> None:
-    parts = [fc.summarize(scores, kind=kind, alpha=alpha, site=f"s{i}") for i, scores in enumerate(sites)]
+    parts = [fc.Summary.of_scores(scores, kind=kind, alpha=alpha, site=f"s{i}") for i, scores in enumerate(sites)]
     pooled = fc.pool(parts)
     check_bounds(pooled, np.concatenate(sites))
     assert pooled.sizes == tuple(len(scores) for scores in sites)
@@ -198,7 +199,7 @@ def test_pooling_is_concatenating(kind: str, sites: list[Floats], alpha: float |
 @given(st.lists(vectors(30), min_size=3, max_size=3), vectors(20))
 @checks(30)
 def test_poolers_can_be_pooled(kind: str, sites: list[Floats], more: Floats) -> None:
-    a, b, c = (fc.summarize(scores, kind=kind, site=name) for scores, name in zip(sites, "abc", strict=True))
+    a, b, c = (fc.Summary.of_scores(scores, kind=kind, site=name) for scores, name in zip(sites, "abc", strict=True))
     nested = fc.pool([fc.pool([a.extend(more), b]), c])
     check_bounds(nested, np.concatenate([sites[0], more, *sites[1:]]))
     check_round_trip(nested)
@@ -209,7 +210,7 @@ def test_poolers_can_be_pooled(kind: str, sites: list[Floats], more: Floats) -> 
 def test_a_site_may_grow_for_a_long_time(kind: str) -> None:
     rng = np.random.default_rng(1)
     scores = rng.normal(size=4200)
-    first = summary = fc.summarize(scores[:300], kind=kind, alpha=0.1, site="a")
+    first = summary = fc.Summary.of_scores(scores[:300], kind=kind, alpha=0.1, site="a")
     for start in range(300, 4200, 60):
         summary = summary.extend(scores[start : start + 60])
     check_bounds(summary, scores)
@@ -222,7 +223,7 @@ def test_a_site_may_grow_for_a_long_time(kind: str) -> None:
 @certified_kind
 def test_a_summary_that_grew_every_day_can_still_be_sent(kind: str) -> None:
     rng = np.random.default_rng(0)
-    summary = fc.summarize(rng.random(1100), kind=kind, alpha=0.1)
+    summary = fc.Summary.of_scores(rng.random(1100), kind=kind, alpha=0.1)
     for _ in range(100 if kind == "exact" else 2200):
         summary = summary.extend(rng.random(1100))
     assert summary.gap < summary.n
@@ -233,23 +234,26 @@ def test_a_summary_that_grew_every_day_can_still_be_sent(kind: str) -> None:
 def test_the_gap_is_known_before_the_scores(kind: str) -> None:
     rng = np.random.default_rng(2)
     for size in (1, 7, 250, 3000):
-        gaps = {fc.summarize(rng.normal(size=size), kind=kind, alpha=0.1).gap for _ in range(3)}
-        gaps |= {fc.summarize(np.zeros(size), kind=kind, alpha=0.1).gap}
+        gaps = {fc.Summary.of_scores(rng.normal(size=size), kind=kind, alpha=0.1).gap for _ in range(3)}
+        gaps |= {fc.Summary.of_scores(np.zeros(size), kind=kind, alpha=0.1).gap}
         assert len(gaps) == 1
 
 
 @every_kind
 def test_repr_tells_what_it_holds(kind: str) -> None:
-    a, b = fc.summarize([1.0, 2.0], kind=kind, site="a"), fc.summarize([3.0], kind=kind, site="b")
+    a, b = fc.Summary.of_scores([1.0, 2.0], kind=kind, site="a"), fc.Summary.of_scores([3.0], kind=kind, site="b")
     assert repr(a) == f"<{kind} summary of 2 scores from site 'a'>"
     assert repr(fc.pool([a, b])) == f"<{kind} summary of 3 scores from 2 sites pooled>"
-    assert repr(fc.summarize([1.0], kind=kind)) == f"<{kind} summary of 1 scores from a summary without a site name>"
+    assert (
+        repr(fc.Summary.of_scores([1.0], kind=kind))
+        == f"<{kind} summary of 1 scores from a summary without a site name>"
+    )
 
 
 @every_kind
 def test_a_summary_is_frozen_and_keeps_no_hold_of_its_input(kind: str) -> None:
     scores = np.array([0.3, 0.1, 0.2])
-    summary = fc.summarize(scores, kind=kind)
+    summary = fc.Summary.of_scores(scores, kind=kind)
     data = summary.to_bytes()
     scores[:] = 9.0
     assert summary.to_bytes() == data
@@ -259,24 +263,24 @@ def test_a_summary_is_frozen_and_keeps_no_hold_of_its_input(kind: str) -> None:
 
 @every_kind
 def test_bad_growth_is_refused(kind: str) -> None:
-    summary = fc.summarize([0.1, 0.2], kind=kind, site="a")
+    summary = fc.Summary.of_scores([0.1, 0.2], kind=kind, site="a")
     with refused("is empty"):
         summary.extend([])
     with refused("row 1", "nan"):
         summary.extend([0.1, np.nan])
     with refused("pooled"):
-        fc.pool([summary, fc.summarize([0.3], kind=kind, site="b")]).extend([0.4])
+        fc.pool([summary, fc.Summary.of_scores([0.3], kind=kind, site="b")]).extend([0.4])
 
 
 @every_kind
 def test_a_count_at_nan_is_refused(kind: str) -> None:
     with refused("NaN"):
-        fc.summarize([0.1, 0.2], kind=kind).count_at_most(float("nan"))
+        fc.Summary.of_scores([0.1, 0.2], kind=kind).count_at_most(float("nan"))
 
 
 def test_names_may_be_numpy_strings() -> None:
     site, model = np.array(["clinic-a", "m-1"])
-    summary = fc.summarize([0.1], site=site, model=model)
+    summary = fc.Summary.of_scores([0.1], site=site, model=model)
     assert fc.Summary.from_bytes(summary.to_bytes()).sites == ("clinic-a",)
 
 

@@ -113,7 +113,7 @@ def loss_examples() -> list[LossSummary]:
     """Return loss curves of one row, of curves without steps, and of few steps."""
     rng = np.random.default_rng(0)
     curves = (np.array([[0.5]]), -np.sort(-rng.random((60, 7)), axis=1), rng.random((9, 1)) > np.arange(100) / 50)
-    return [fc.summarize_losses(losses, thresholds=range(losses.shape[1]), site="a") for losses in curves]
+    return [fc.LossSummary.of_losses(losses, thresholds=range(losses.shape[1]), site="a") for losses in curves]
 
 
 def certified_kinds() -> list[str]:

@@ -34,13 +34,12 @@ def predictor_of(
     """Calibrate at two sites."""
     by_class = isinstance(guarantee, fc.ByClass)
     summaries = [
-        fc.summarize(
+        fc.Summary.of_scores(
             score.evaluate(probs[k::2], labels[k::2]),
-            "exact",
+            kind="exact",
             score=score,
             site=f"site-{k}",
             labels=labels[k::2] if by_class else None,
-            by_class=by_class,
         )
         for k in range(2)
     ]

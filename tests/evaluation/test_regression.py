@@ -86,7 +86,7 @@ def test_bad_input_is_one_clear_line(ends: Any, y: Any, words: str) -> None:
 
 def certified() -> fc.Certificate:
     """Promise .9, from 999 scores."""
-    site = fc.summarize(np.arange(999.0), "exact", site="a", alpha=0.1)
+    site = fc.Summary.of_scores(np.arange(999.0), kind="exact", site="a", alpha=0.1)
     return fc.calibrate([site], alpha=0.1).certificate
 
 

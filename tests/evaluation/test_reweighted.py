@@ -26,13 +26,12 @@ def certified(guarantee: Any = "mixture", *, named: bool = True) -> fc.Certifica
     """Calibrate three sites of 9, 19 and 69 scores."""
     by_class = isinstance(guarantee, fc.ByClass)
     summaries = [
-        fc.summarize(
+        fc.Summary.of_scores(
             np.linspace(0, 1, n),
-            "exact",
+            kind="exact",
             site=site if named else None,
             score=fc.LAC(),
             labels=np.arange(n) % 2 if by_class else None,
-            by_class=by_class,
         )
         for site, n in SIZES.items()
     ]

@@ -22,13 +22,12 @@ CLIENTS = np.repeat(list(SIZES), list(SIZES.values()))
 def certified(guarantee: Any = "mixture", sizes: dict[str, int] = SIZES, **more: Any) -> fc.Certificate:
     by_class = isinstance(guarantee, fc.ByClass)
     summaries = [
-        fc.summarize(
+        fc.Summary.of_scores(
             np.linspace(0, 1, n),
-            more.get("kind", "exact"),
+            kind=more.get("kind", "exact"),
             site=site,
             score=fc.LAC(),
             labels=np.arange(n) % 2 if by_class else None,
-            by_class=by_class,
         )
         for site, n in sizes.items()
     ]

@@ -51,7 +51,7 @@ def test_a_site_with_other_classes_than_most_is_left_out_and_stops_nobody() -> N
 def test_a_site_cannot_end_or_weaken_the_calibration_by_what_it_says(about: dict[str, Any]) -> None:
     said = {"score": QUESTION.score, "model": "m", "temperature": 1.0, **about}
     with refused("sent "):
-        read(fc.summarize([0.5] * 30, "exact", site="a", **said))
+        read(fc.Summary.of_scores([0.5] * 30, kind="exact", site="a", **said))
 
 
 ROWS = Outputs(outputs=[[2.0, 0.0], [0.0, 1.0]], truth=[0, 0])

@@ -71,7 +71,7 @@ def test_what_is_missing_in_all_is_the_least_that_is_enough(units: int, total: i
 
 @pytest.mark.parametrize("alpha", [0.1, "0.1", np.float32(0.1), Fraction(1, 10)])
 def test_rank_nine_of_ten(alpha: object) -> None:
-    site = fc.summarize(np.arange(1, 10), kind="exact")
+    site = fc.Summary.of_scores(np.arange(1, 10), kind="exact")
     result = fc.calibrate([site], alpha=alpha)
     assert (result.certificate.rank, result.certificate.rank_out_of, result.threshold) == (9, 10, 9.0)
     assert result.certificate.target == "9/10"
@@ -83,7 +83,7 @@ def test_thresholds_are_the_scores_at_these_ranks(decimal: str, sites: int) -> N
     for per_site in (9, 19, 20, 39, 59):
         n = sites * per_site
         scores = np.random.default_rng(n).permutation(np.arange(1.0, n + 1)).reshape(sites, per_site)
-        summaries = [fc.summarize(row, kind="exact", site=f"s{k}") for k, row in enumerate(scores)]
+        summaries = [fc.Summary.of_scores(row, kind="exact", site=f"s{k}") for k, row in enumerate(scores)]
         swapped = int(sites > 1)
         for guarantee, whole, price in ((fc.Mixture(), n + 1 - swapped, swapped), (fc.FCP(), n + sites, 0)):
             rank = whole_rank(decimal, whole) + price

@@ -22,7 +22,7 @@ sites_of_scores = st.lists(vectors(20), min_size=1, max_size=5)
 
 
 def made(scores: list[Floats], kind: str = "exact") -> list[fc.Summary]:
-    return [fc.summarize(part, kind=kind, site=f"s{k}") for k, part in enumerate(scores)]
+    return [fc.Summary.of_scores(part, kind=kind, site=f"s{k}") for k, part in enumerate(scores)]
 
 
 def at_rank(scores: list[float], rank: int) -> float:
@@ -241,7 +241,10 @@ def test_equal_sites_make_the_uniform_mixture_and_that_by_rows_the_same() -> Non
     ids=repr,
 )
 def test_the_warning_says_how_many_more_and_where(guarantee: fc.Guarantee, words: str) -> None:
-    a, b = fc.summarize(range(6), kind="exact", site="a"), fc.summarize([0.5, 1.5], kind="exact", site="b")
+    a, b = (
+        fc.Summary.of_scores(range(6), kind="exact", site="a"),
+        fc.Summary.of_scores([0.5, 1.5], kind="exact", site="b"),
+    )
     with pytest.warns(fc.InfeasibleWarning) as caught:
         fc.calibrate([a, b], alpha=0.1, guarantee=guarantee)
     (warning,) = caught
@@ -254,10 +257,10 @@ def test_the_warning_says_how_many_more_and_where(guarantee: fc.Guarantee, words
 @pytest.mark.parametrize("guarantee", [fc.ByClass(), fc.ByGroup(), fc.Prevalence({0: 1.0}), None], ids=repr)
 def test_the_warning_points_at_the_caller(guarantee: fc.Guarantee | None) -> None:
     """By class, by group, over classes and for losses; for one threshold see above."""
-    few = fc.summarize([0.1, 0.2], "exact", labels=[0, 0], by_class=True)
+    few = fc.Summary.of_scores([0.1, 0.2], kind="exact", labels=[0, 0])
     if isinstance(guarantee, fc.ByGroup):
-        few = fc.summarize([0.1, 0.2], "exact", groups={"sex": ["F", "F"]})
-    losses: dict[str, Any] = {"summaries": [fc.summarize_losses([[1.0]], thresholds=[1])], "risk": 0.5}
+        few = fc.Summary.of_scores([0.1, 0.2], kind="exact", groups={"sex": ["F", "F"]})
+    losses: dict[str, Any] = {"summaries": [fc.LossSummary.of_losses([[1.0]], thresholds=[1])], "risk": 0.5}
     scores: dict[str, Any] = {"summaries": [few], "alpha": 0.1, "guarantee": guarantee}
     with pytest.warns(fc.InfeasibleWarning) as caught:
         fc.calibrate(**(losses if guarantee is None else scores))
@@ -265,19 +268,19 @@ def test_the_warning_points_at_the_caller(guarantee: fc.Guarantee | None) -> Non
 
 
 def test_sites_without_names_are_numbered() -> None:
-    sites = [fc.summarize([0.5], kind="exact"), fc.summarize(range(30), kind="exact")]
+    sites = [fc.Summary.of_scores([0.5], kind="exact"), fc.Summary.of_scores(range(30), kind="exact")]
     with pytest.warns(fc.InfeasibleWarning, match="8 more at site number 1$"):
         fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite())
 
 
 def test_a_long_list_of_sites_is_cut_short() -> None:
-    sites = [fc.summarize([0.5], kind="exact") for _ in range(9)]
+    sites = [fc.Summary.of_scores([0.5], kind="exact") for _ in range(9)]
     with pytest.warns(fc.InfeasibleWarning, match="8 more at site number 5, and likewise at 4 more sites$"):
         fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite())
 
 
 def test_a_numbered_site_is_not_confused_with_a_named_one() -> None:
-    sites = [fc.summarize([0.1] * 9, site="#2"), fc.summarize([0.2] * 9)]
+    sites = [fc.Summary.of_scores([0.1] * 9, site="#2"), fc.Summary.of_scores([0.2] * 9)]
     with pytest.raises(fc.InputError, match="some have none"):
         fc.calibrate(sites, alpha=0.5, guarantee=fc.OneSite(site="#2"))
 
@@ -294,7 +297,7 @@ def test_a_numbered_site_is_not_confused_with_a_named_one() -> None:
     ids=repr,
 )
 def test_a_guarantee_that_does_not_fit_the_sites(guarantee: fc.Guarantee, message: str) -> None:
-    sites = [fc.summarize([0.5], site="a"), fc.summarize([0.5], site="b")]
+    sites = [fc.Summary.of_scores([0.5], site="a"), fc.Summary.of_scores([0.5], site="b")]
     with pytest.raises(fc.InputError) as caught:
         fc.calibrate(sites, guarantee=guarantee)
     assert message in str(caught.value)

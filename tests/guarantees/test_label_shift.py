@@ -117,7 +117,7 @@ def test_an_estimate_is_never_certified() -> None:
     chance = np.clip(RNG.normal(0.25 + 0.5 * truth, 0.2), 0, 1)
     probs = np.stack([1 - chance, chance], axis=1)
     sites = [
-        fc.summarize(fc.LAC().evaluate(probs[k::2], truth[k::2]), labels=truth[k::2], by_class=True, score=fc.LAC())
+        fc.Summary.of_scores(fc.LAC().evaluate(probs[k::2], truth[k::2]), labels=truth[k::2], score=fc.LAC())
         for k in range(2)
     ]
     tables = [fc.confusion(probs[k::2], truth[k::2]) for k in range(2)]

@@ -27,7 +27,7 @@ def test_the_mean_share_of_the_sites(scores: list[Floats], alpha: Fraction) -> N
         for q in np.concatenate(scores).tolist()
         if sum(Fraction(int(np.count_nonzero(part <= q)), len(part)) for part in scores) >= (1 - alpha) * (K + 1)
     ]
-    sites = [fc.summarize(part, kind="exact") for part in scores]
+    sites = [fc.Summary.of_scores(part, kind="exact") for part in scores]
     with maybe_infeasible():
         result = fc.calibrate(sites, alpha=alpha, guarantee=fc.NewSite(), exact=True)
     assert result.threshold == min(enough, default=math.inf)
@@ -43,7 +43,7 @@ def test_it_takes_sites_and_not_scores(alpha: str, needed: int) -> None:
 
 
 def test_the_warning_counts_sites() -> None:
-    sites = [fc.summarize(range(50), kind="exact") for _ in range(4)]
+    sites = [fc.Summary.of_scores(range(50), kind="exact") for _ in range(4)]
     with pytest.warns(fc.InfeasibleWarning, match="sites needed: 5 more, from the same population$"):
         assert fc.calibrate(sites, alpha=0.1, guarantee=fc.NewSite()).threshold == math.inf
     assert fc.calibrate(sites, alpha=0.2, guarantee=fc.NewSite()).threshold == 49

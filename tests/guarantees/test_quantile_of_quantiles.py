@@ -51,7 +51,7 @@ def test_the_threshold_is_the_named_one(alpha: str) -> None:
     assert guarantee.pair(Fraction(alpha), [20] * 13) == pair
     assert (pair[1] > 5) == (alpha != "0.1")
     result = fc.calibrate(
-        [fc.summarize(part, "exact") for part in scores], alpha=alpha, guarantee=guarantee, exact=True
+        [fc.Summary.of_scores(part, kind="exact") for part in scores], alpha=alpha, guarantee=guarantee, exact=True
     )
     named = np.sort(np.sort(scores, axis=1)[:, pair[0] - 1])
     assert result.threshold == named[pair[1] + 3 - 1]
@@ -63,7 +63,7 @@ def test_larger_sites_take_the_rank_with_the_same_share() -> None:
     scores = [np.sort(rng.random(n)) for n in sizes]
     guarantee = fc.QuantileOfQuantiles(liars=1, least_scores=20)
     result = fc.calibrate(
-        [fc.summarize(part, "exact") for part in scores], alpha="0.1", guarantee=guarantee, exact=True
+        [fc.Summary.of_scores(part, kind="exact") for part in scores], alpha="0.1", guarantee=guarantee, exact=True
     )
     pair = guarantee.pair(TENTH, sizes)
     assert pair is not None
@@ -117,11 +117,13 @@ def test_liars_can_only_raise_the_threshold(data: st.DataObject, sites: int, n: 
 
 def test_one_tiny_site_does_no_harm() -> None:
     rng = np.random.default_rng(2)
-    sites = [fc.summarize(rng.random(50), "exact") for _ in range(12)]
+    sites = [fc.Summary.of_scores(rng.random(50), kind="exact") for _ in range(12)]
     guarantee = fc.QuantileOfQuantiles(liars=2, least_scores=50)
     all_large = fc.calibrate(sites, guarantee=guarantee).threshold
     for tiny in (1, 5, 49):
-        found = fc.calibrate([*sites[:11], fc.summarize(np.zeros(tiny), "exact")], guarantee=guarantee).threshold
+        found = fc.calibrate(
+            [*sites[:11], fc.Summary.of_scores(np.zeros(tiny), kind="exact")], guarantee=guarantee
+        ).threshold
         assert all_large <= found < 1
 
 
@@ -148,8 +150,8 @@ def test_a_third_is_withstood_from_one_over_alpha_scores_on(sites: int, alpha: s
 
 def test_a_third_is_not_withstood_with_few_scores() -> None:
     """Nine liars of thirty sites that have ten scores each, at alpha = 0.05."""
-    honest = [fc.summarize(row, "exact") for row in np.random.default_rng(3).random((22, 10))]
-    huge = [fc.summarize(np.full(10, 1e300), "exact") for _ in range(9)]
+    honest = [fc.Summary.of_scores(row, kind="exact") for row in np.random.default_rng(3).random((22, 10))]
+    huge = [fc.Summary.of_scores(np.full(10, 1e300), kind="exact") for _ in range(9)]
     guarantee = fc.QuantileOfQuantiles(liars=9, least_scores=10)
     assert guarantee.withstands(Fraction(1, 20), [10] * 30) == 8
     with maybe_infeasible():
@@ -159,7 +161,7 @@ def test_a_third_is_not_withstood_with_few_scores() -> None:
 
 
 def test_liars_do_not_choose_the_ranks() -> None:
-    sites = [fc.summarize(np.arange(20), "exact") for _ in range(9)]
+    sites = [fc.Summary.of_scores(np.arange(20), kind="exact") for _ in range(9)]
     with refused("quantile-of-quantiles: liars would choose the ranks", "give least_scores", "before calibration"):
         fc.calibrate(sites, guarantee=fc.QuantileOfQuantiles(liars=1))
     with refused("give least_scores"):
@@ -191,7 +193,7 @@ def test_a_larger_least_is_asked_for() -> None:
 def test_certificates_from_before_least_scores(liars: int) -> None:
     """They can be read. Without liars the rule is the same; with liars it was unsound, and nothing is confirmed."""
     rng = np.random.default_rng(4)
-    sites = [fc.summarize(rng.random(20), "exact", site=f"s{k}", score=fc.LAC()) for k in range(9)]
+    sites = [fc.Summary.of_scores(rng.random(20), kind="exact", site=f"s{k}", score=fc.LAC()) for k in range(9)]
     guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=20 if liars else None)
     predictor = fc.calibrate(sites, guarantee=guarantee)
     old = msgspec.structs.replace(predictor.certificate, guarantee={"name": guarantee.name, "liars": liars})

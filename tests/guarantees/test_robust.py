@@ -132,7 +132,7 @@ def test_bad_numbers_of_liars_are_refused(liars: object) -> None:
 
 
 def test_somebody_must_be_honest() -> None:
-    sites = [fc.summarize([0.1, 0.2]) for _ in range(3)]
+    sites = [fc.Summary.of_scores([0.1, 0.2]) for _ in range(3)]
     for guarantee in (fc.Robust(liars=3), fc.QuantileOfQuantiles(liars=3, least_scores=2)):
         with refused("3 liars among 3 sites leave nobody honest"):
             fc.calibrate(sites, guarantee=guarantee)
@@ -144,7 +144,7 @@ def test_somebody_must_be_honest() -> None:
 
 def test_more_liars_cost_more() -> None:
     rng = np.random.default_rng(2)
-    sites = [fc.summarize(rng.random(60), "exact") for _ in range(12)]
+    sites = [fc.Summary.of_scores(rng.random(60), kind="exact") for _ in range(12)]
     with maybe_infeasible():
         found = [fc.calibrate(sites, guarantee=fc.Robust(liars=f)).threshold for f in range(6)]
     assert found == sorted(found)

@@ -196,7 +196,7 @@ def test_every_class_takes_as_many_scores_as_all_take_together(alpha: str) -> No
 def test_every_class_that_lacks_scores_is_said() -> None:
     labels = [label for label in range(8) for _ in range(label + 1)] + [7] * 40
     sites = [
-        fc.summarize(np.arange(len(labels)) / 100, "exact", site=site, labels=labels, by_class=True) for site in "ab"
+        fc.Summary.of_scores(np.arange(len(labels)) / 100, kind="exact", site=site, labels=labels) for site in "ab"
     ]
     words = [f"class {label}: calibration scores needed: {10 - 2 * (label + 1)} more in all" for label in range(4)]
     with pytest.warns(fc.InfeasibleWarning) as caught:

@@ -58,14 +58,14 @@ def lying(share: int, name: str, claim: int = 590_000_000) -> fc.Summary:
     """Claim 5.9e8 scores in less than a kilobyte, this many in a hundred of them at -1 and the rest at 2."""
     values = np.where(np.arange(POINTS) < share, -1.0, 2.0)
     assert len(scheduled_ranks(claim, POINTS, None)) == POINTS
-    origin = fc.summarize([0.5], site=name).origin
+    origin = fc.Summary.of_scores([0.5], site=name).origin
     return RankSummary.scheduled(values, (POINTS, None), sizes=(claim,), sites=(name,), origin=origin)
 
 
 def test_claims_that_overflowed_do_not_lower_the_threshold() -> None:
     """Thirteen liars of 150: in 64 bits the products wrapped round, and -1 was certified at 0.9."""
     rng = np.random.default_rng(0)
-    honest = [fc.summarize(rng.random(200), site=f"h{k}") for k in range(137)]
+    honest = [fc.Summary.of_scores(rng.random(200), site=f"h{k}") for k in range(137)]
     liars = [lying(86 if k < 7 else 99, f"l{k}") for k in range(13)]
     assert max(len(liar.to_bytes()) for liar in liars) < 1000
     sent = [fc.Summary.from_bytes(site.to_bytes()) for site in (*honest, *liars)]

@@ -142,7 +142,7 @@ def test_wrong_multipliers_make_the_bound_loose_and_never_wrong(seed: int) -> No
     [([[1, 0], [0, 1]], [0.4, 0.4]), ([[1, 1]], [0.999]), ([[-1, 0], [1, 0]], [-0.5, 0.4]), ([[0, 0]], [-1])],
 )
 def test_an_empty_polytope_is_refused(A: Any, b: Any) -> None:
-    sites = [fc.summarize(range(30), site=name) for name in "ab"]
+    sites = [fc.Summary.of_scores(range(30), site=name) for name in "ab"]
     with refused("polytope: no mixture of the sites fulfils A w <= b"):
         fc.calibrate(sites, guarantee=fc.WorstCase(polytope=(A, b)))
 
@@ -187,7 +187,7 @@ def test_bad_sets(parameters: dict[str, Any], words: str) -> None:
 )
 def test_sets_that_do_not_fit_the_sites(guarantee: fc.Guarantee, words: str) -> None:
     with refused(words):
-        fc.calibrate([fc.summarize(range(30), site=name) for name in "ab"], guarantee=guarantee)
+        fc.calibrate([fc.Summary.of_scores(range(30), site=name) for name in "ab"], guarantee=guarantee)
 
 
 def test_a_site_that_cannot_carry_weight_needs_no_scores() -> None:
@@ -206,7 +206,7 @@ def test_finite_where_the_paper_is_infinite() -> None:
     sizes = [200] * 10
     assert math.ceil((sum(sizes) + len(sizes)) * (1 - TENTH) / (1 - TENTH)) == 2010 > sum(sizes)  # their rank
     rng = np.random.default_rng(0)
-    sites = [fc.summarize(rng.normal(k / 5, size=200), "exact", site=f"s{k}") for k in range(10)]
+    sites = [fc.Summary.of_scores(rng.normal(k / 5, size=200), kind="exact", site=f"s{k}") for k in range(10)]
     result = fc.calibrate(sites, alpha=0.1, guarantee=fc.WorstCase(contamination=0.1))
     assert result.threshold < np.inf
 
@@ -215,7 +215,7 @@ def test_many_sites_and_rows_in_a_few_seconds() -> None:
     rng = np.random.default_rng(1)
     sizes = rng.integers(50, 300, 50).tolist()
     A = rng.integers(-3, 4, size=(10, 50))
-    sites = [fc.summarize(rng.normal(rng.normal(), size=n), "exact") for n in sizes]
+    sites = [fc.Summary.of_scores(rng.normal(rng.normal(), size=n), kind="exact") for n in sizes]
     start = time.perf_counter()
     fc.calibrate(sites, alpha=0.1, guarantee=fc.WorstCase(polytope=(A, (A.mean(axis=1) + 0.2).round(3))))
     assert time.perf_counter() - start < 10

@@ -121,7 +121,7 @@ def test_a_view_in_the_place_of_a_table_never_runs(good: bytes, tmp_path: Path) 
 
 
 def test_a_number_of_classes_is_not_believed(tmp_path: Path) -> None:
-    rule = fc.calibrate([fc.summarize(np.linspace(0, 1, 200), score=fc.LAC(), site="a")])
+    rule = fc.calibrate([fc.Summary.of_scores(np.linspace(0, 1, 200), score=fc.LAC(), site="a")])
     path = tmp_path / "w.db"
     Watch.start(path, rule, limits_of(rule)).__exit__()
     raw = sqlite3.connect(path)

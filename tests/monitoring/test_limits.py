@@ -12,7 +12,6 @@ import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
 from fedconformal.monitoring.limits import limits_of, summary_limit
-from fedconformal.summaries.rows import summarize_rows
 from tests.monitoring.watches import predictor, rows_of, summaries
 
 
@@ -38,7 +37,7 @@ def test_a_site_is_bounded_by_its_own_scores() -> None:
 
 def test_ranks_count_from_below() -> None:
     """A summary of ranks leaves open how many scores are at most q; the lower number counts."""
-    sent = [fc.summarize(np.linspace(0, 1, 997), site=site, score=fc.LAC(), classes=3) for site in "ab"]
+    sent = [fc.Summary.of_scores(np.linspace(0, 1, 997), site=site, score=fc.LAC(), classes=3) for site in "ab"]
     rule: Any = fc.calibrate(sent, alpha=0.1)
     low, high = sent[0].count_at_most(rule.certificate.threshold)
     assert low < high
@@ -54,7 +53,7 @@ def test_other_summaries_are_refused() -> None:
     with pytest.raises(InputError, match="no site of this predictor is called c; there are a, b"):
         limits_of(rule, site="c")
     estimated = [
-        fc.summarize(np.random.default_rng(0).random(500), site="a", kind="tdigest", score=fc.LAC(), classes=3)
+        fc.Summary.of_scores(np.random.default_rng(0).random(500), site="a", kind="tdigest", score=fc.LAC(), classes=3)
     ]
     with pytest.raises(InputError, match="estimated"):
         limits_of(fc.calibrate(estimated, alpha=0.1), site="a", summaries=estimated)
@@ -72,7 +71,10 @@ def test_summaries_of_all_sites_give_each_a_limit() -> None:
 
 
 def test_a_tiny_site_does_not_take_the_limits_of_the_others() -> None:
-    sent = [fc.summarize(np.arange(n) / n, site=site, score=fc.LAC(), classes=3) for site, n in (("a", 400), ("b", 2))]
+    sent = [
+        fc.Summary.of_scores(np.arange(n) / n, site=site, score=fc.LAC(), classes=3)
+        for site, n in (("a", 400), ("b", 2))
+    ]
     rule: Any = fc.calibrate(sent, alpha=0.1)
     found = limits_of(rule, summaries=sent)
     assert (list(found.sites), found.too_few) == (["a"], ("b",))
@@ -85,7 +87,7 @@ def test_the_limits_of_classes_are_not_those_of_sites() -> None:
     probs, labels = rows_of(0, 900)
     truth = np.array(["n", "y", "z"])[labels]
     sent = [
-        summarize_rows(probs[k::2], truth[k::2], score=fc.LAC(), classes=["n", "y", "z"], site=site, by_class=True)
+        fc.summarize(probs[k::2], truth[k::2], score=fc.LAC(), classes=["n", "y", "z"], site=site, by_class=True)
         for k, site in enumerate(("n", "b"))  # a site that is called like a class
     ]
     rule = fc.calibrate(sent, alpha=0.1, guarantee=fc.Prevalence())
@@ -97,7 +99,7 @@ def test_the_limits_of_classes_are_not_those_of_sites() -> None:
 def test_two_ends_are_bounded_by_the_sum_of_their_limits() -> None:
     rng = np.random.default_rng(1)
     score = fc.Signed(lower=0.25)
-    sent = [fc.summarize(rng.normal(size=n), site=site, score=score) for site, n in (("a", 300), ("b", 100))]
+    sent = [fc.Summary.of_scores(rng.normal(size=n), site=site, score=score) for site, n in (("a", 300), ("b", 100))]
     rule = fc.calibrate(sent, alpha=0.1)
     parts = (Fraction(1, 40), Fraction(3, 40))
     each = [fc.Mixture().miss_rate_bounds(part, [300, 100], 0.0125)[0].rate for part in parts]
@@ -133,7 +135,7 @@ def test_groups_and_classes_share_the_failure() -> None:
     sex = np.where(np.arange(600) % 3 > 0, "F", "M")
     truth = np.array(["n", "y", "z"])[labels]
     said: dict[str, Any] = {"score": fc.LAC(), "classes": ["n", "y", "z"], "site": "a"}
-    by_group = summarize_rows(probs, truth, groups={"sex": sex}, **said)
+    by_group = fc.summarize(probs, truth, groups={"sex": sex}, **said)
     rule = fc.calibrate([by_group], alpha=0.1, guarantee=fc.ByGroup())
     found = limits_of(rule, failure=0.03)
     assert found.rate == pytest.approx(rank_bound(math.ceil(0.9 * 601), 600, 0.01), abs=1e-11)
@@ -141,7 +143,7 @@ def test_groups_and_classes_share_the_failure() -> None:
         "sex=F": rank_bound(math.ceil(0.9 * 401), 400, 0.01),
         "sex=M": rank_bound(math.ceil(0.9 * 201), 200, 0.01),
     }
-    by_class = summarize_rows(probs, truth, by_class=True, **said)
+    by_class = fc.summarize(probs, truth, by_class=True, **said)
     rule = fc.calibrate([by_class], alpha=0.1, guarantee=fc.ByClass())
     sizes = np.bincount(labels)
     found = limits_of(rule, failure=0.03)
@@ -154,7 +156,7 @@ def test_all_rows_by_group_have_the_limit_of_the_promised_mixture() -> None:
     """One site of 1,000 easy rows and 20 hard ones of one row: sites weigh n_k + 1, and a rank speaks of n_k only."""
     rng = np.random.default_rng(0)
     sent = [
-        summarize_rows(
+        fc.summarize(
             np.stack([1 - scores, scores], axis=1),
             np.repeat("n", len(scores)),
             groups={"sex": np.repeat("F", len(scores))},
@@ -178,7 +180,7 @@ def losses(rows: int, seed: int = 0) -> Any:
 
 
 def test_losses_are_bounded_without_ranks() -> None:
-    sent = [fc.summarize_losses(losses(n), thresholds=range(5), site=site) for n, site in ((400, "a"), (100, "b"))]
+    sent = [fc.LossSummary.of_losses(losses(n), thresholds=range(5), site=site) for n, site in ((400, "a"), (100, "b"))]
     rule = fc.calibrate(sent, risk=0.2)
     shares = [Fraction(4, 5), Fraction(1, 5)]
     assert limits_of(rule).rate == shares_bound(Fraction(1, 5), [400, 100], shares, 0.025)

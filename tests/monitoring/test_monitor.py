@@ -93,7 +93,7 @@ def test_intervals_of_little_and_of_rows_that_wait() -> None:
 
 def predictor(guarantee: fc.Guarantee, sizes: tuple[int, ...] = (300, 200)) -> fc.Predictor:
     rng = np.random.default_rng(6)
-    sites = [fc.summarize(rng.random(n), site=f"site-{n}", score=fc.LAC()) for n in sizes]
+    sites = [fc.Summary.of_scores(rng.random(n), site=f"site-{n}", score=fc.LAC()) for n in sizes]
     return fc.calibrate(sites, alpha=0.1, guarantee=guarantee)
 
 

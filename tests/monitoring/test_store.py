@@ -19,7 +19,6 @@ from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.store import Watch
 from fedconformal.monitoring.streams import Events, StreamState, advance
-from fedconformal.summaries.rows import summarize_rows
 from tests.monitoring.watches import CLASSES, START, answered, predictor, rows_of, started, true
 
 DAY = 86_400
@@ -27,7 +26,7 @@ DAY = 86_400
 
 def risk_predictor() -> fc.RiskPredictor:
     curves = np.random.default_rng(0).random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
-    return fc.calibrate([fc.summarize_losses(curves, thresholds=range(5), site="a")], risk=0.2)
+    return fc.calibrate([fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")], risk=0.2)
 
 
 def one_by_one(watch: Watch, events: list[tuple[bool, float]]) -> Monitor:
@@ -252,7 +251,7 @@ def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) 
     """The class of a row is not known before its outcome; three misses of a class say nothing while hundreds wait."""
     probs, labels = rows_of(0, 900)
     said: dict[str, Any] = {"score": fc.LAC(), "classes": CLASSES, "site": "a"}
-    sent = summarize_rows(probs, np.array(CLASSES)[labels], by_class=True, **said)
+    sent = fc.summarize(probs, np.array(CLASSES)[labels], by_class=True, **said)
     rule = fc.calibrate([sent], alpha=0.1, guarantee=fc.ByClass())
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
         ids = [f"p{k}" for k in range(300)]
@@ -376,7 +375,7 @@ def test_every_watch_breaks_ties_by_draws_of_its_own(tmp_path: Path) -> None:
 
 def test_intervals_hold_their_ends(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    rule = fc.calibrate([fc.summarize(rng.random(200), score=fc.Residual(), site="a")])
+    rule = fc.calibrate([fc.Summary.of_scores(rng.random(200), score=fc.Residual(), site="a")])
     ends = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [-np.inf, 1.0]])
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
         ids = ["p", "q", "r", "s"]

@@ -9,7 +9,6 @@ import fedconformal as fc
 from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
-from fedconformal.summaries.rows import summarize_rows
 
 CLASSES = ["benign", "malignant", "unsure"]
 START = 20_700 * 86_400.0
@@ -29,7 +28,7 @@ def summaries(sizes: tuple[int, ...] = (300, 200), **about: Any) -> list[fc.Summ
     for k, size in enumerate(sizes):
         probs, labels = rows_of(k, size)
         said: dict[str, Any] = {"score": fc.LAC(), "classes": CLASSES, "site": "abcdefghijklmnopqrst"[k], **about}
-        found.append(summarize_rows(probs, np.array(CLASSES)[labels], "exact", **said))
+        found.append(fc.summarize(probs, np.array(CLASSES)[labels], kind="exact", **said))
     return found
 
 

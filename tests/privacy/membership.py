@@ -168,15 +168,15 @@ def predictor_of(what: str, members: Rows, *, exact: bool) -> Any:
     scores, labels = members.of(members.labels), members.labels
     if what == "a limit on losses":
         grid = np.arange(1, 1001) / 1000
-        losses = fc.summarize_losses((scores[:, None] > grid).astype(float), thresholds=grid, site="a")
+        losses = fc.LossSummary.of_losses((scores[:, None] > grid).astype(float), thresholds=grid, site="a")
         return fc.calibrate([losses], risk=ALPHA, exact=exact)
     more: dict[str, Any] = {
-        "by class": {"labels": labels, "by_class": True, "classes": members.scores.shape[1]},
+        "by class": {"labels": labels, "classes": members.scores.shape[1]},
         "by group": {"groups": members.groups},
     }.get(what, {})
     guarantee: Any = {"by class": fc.ByClass(), "by group": fc.ByGroup()}.get(what, "mixture")
     score = {"residual": fc.Residual(), "signed": fc.Signed()}.get(what, fc.LAC())
-    site = fc.summarize(scores, "exact", score=score, site="a", **more)
+    site = fc.Summary.of_scores(scores, kind="exact", score=score, site="a", **more)
     return fc.calibrate([site], alpha=ALPHA, guarantee=guarantee, exact=exact)
 
 

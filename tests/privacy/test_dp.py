@@ -124,7 +124,7 @@ def test_an_atom_of_fifteen_percent() -> None:
     usual = -np.abs(counts - rank)
     assert counts[int(usual.argmax())] == 850
     assert counts[int(utilities(counts, rank).argmax())] == 1000
-    site = fc.summarize(scores, "exact", site="a")
+    site = fc.Summary.of_scores(scores, kind="exact", site="a")
     released = [calibrate_privately([site], epsilon=10, grid=SMALL_GRID).threshold for _ in range(100)]
     assert np.mean(np.array(released) >= 0.75) > 0.95
 
@@ -185,14 +185,14 @@ def test_the_rows_that_a_finite_threshold_takes(
 
 
 def test_a_mixture_that_weighs_rows_apart_is_refused() -> None:
-    site = fc.summarize(np.linspace(0, 1, 900), "exact", site="a")
+    site = fc.Summary.of_scores(np.linspace(0, 1, 900), kind="exact", site="a")
     with refused("mixture is not there with differential privacy; use mixture or fcp"):
         calibrate_privately([site], epsilon=1, guarantee=fc.Mixture(weights="uniform"))
 
 
 def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     scores = np.random.default_rng(1).random(2000)
-    sites = [fc.summarize(scores, "exact", site="a", score=fc.LAC(), model="m", temperature=1.5)]
+    sites = [fc.Summary.of_scores(scores, kind="exact", site="a", score=fc.LAC(), model="m", temperature=1.5)]
     result = calibrate_privately(sites, epsilon=1, alpha=0.1)
     predictor = fc.Predictor.from_bytes(result.to_bytes())
     privacy = predictor.certificate.privacy
@@ -210,7 +210,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
 
 
 def test_too_few_scores_release_nothing() -> None:
-    site = fc.summarize(np.linspace(0, 1, 50), "exact", site="a")
+    site = fc.Summary.of_scores(np.linspace(0, 1, 50), kind="exact", site="a")
     with pytest.warns(fc.InfeasibleWarning, match=r"alpha=0\.1 cannot be promised from 50 scores with epsilon=0\.1"):
         result = calibrate_privately([site], epsilon=0.1)
     assert result.threshold == math.inf
@@ -220,7 +220,7 @@ def test_too_few_scores_release_nothing() -> None:
 
 def test_refusals() -> None:
     rng = np.random.default_rng(2)
-    exact, ranks = (fc.summarize(rng.random(900), kind, site=kind) for kind in ("exact", "ranks"))
+    exact, ranks = (fc.Summary.of_scores(rng.random(900), kind=kind, site=kind) for kind in ("exact", "ranks"))
     with refused("site 'ranks': differential privacy needs exact counts"):
         calibrate_privately([exact, ranks], epsilon=1)
     with refused("every-site is not there with differential privacy"):

@@ -23,7 +23,7 @@ SCORES = np.random.default_rng(0).random(50)
 
 
 def rows(site: str, scores: np.ndarray = SCORES, kind: str = "exact") -> Rows:
-    return rows_of([fc.summarize(scores, kind, site=site)])[0]
+    return rows_of([fc.Summary.of_scores(scores, kind=kind, site=site)])[0]
 
 
 def test_two_names_of_the_same_rows_share_a_budget() -> None:
@@ -45,11 +45,11 @@ def test_rows_are_their_scores() -> None:
     """The digest knows neither names nor kinds nor the order of the rows."""
     assert rows("a").digest == rows("b").digest == rows("a", SCORES[::-1]).digest == rows("a", kind="ranks").digest
     assert len(rows("a").digest or "") == 64
-    other = fc.summarize(SCORES, "exact", site="a", score=fc.LAC(), model="m", temperature=2.0)
+    other = fc.Summary.of_scores(SCORES, kind="exact", site="a", score=fc.LAC(), model="m", temperature=2.0)
     assert other.origin != Provenance()
     assert rows_of([other])[0].digest == rows("a").digest
     assert rows("a", SCORES[1:]).digest != rows("a").digest
-    first, second = (fc.summarize(SCORES, "exact", site=site) for site in "ab")
+    first, second = (fc.Summary.of_scores(SCORES, kind="exact", site=site) for site in "ab")
     pooled = rows_of([fc.pool([first, second])])
     assert [one.site for one in pooled] == ["a", "b"]
     Ledger(budget=1.0).spend(pooled, 1.0, "each row of a pool is charged once")

@@ -7,7 +7,6 @@ import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.privacy import Leaving
 from fedconformal.privacy.policy import Policy
-from fedconformal.summaries.rows import summarize_rows
 
 ROWS, CLASSES, STEP = 90, 3, 4e-7
 
@@ -19,7 +18,7 @@ def test_a_model_made_for_it_writes_features_into_scores() -> None:
     codes = ((age * 100 + value) * CLASSES)[:, None] + np.arange(CLASSES)  # the model sees no label, and needs none
     probs = 0.2 + STEP * codes
     probs = np.column_stack([probs, 1 - probs.sum(axis=1)]).astype(np.float32)
-    sent = summarize_rows(probs, label, score=fc.LAC(), site="clinic-a", model="made for it")
+    sent = fc.summarize(probs, label, score=fc.LAC(), site="clinic-a", model="made for it")
     found = np.rint((0.8 - np.asarray(sent.points, dtype=np.float64)) / STEP).astype(int)
     read = {(code // CLASSES // 100, code // CLASSES % 100, code % CLASSES) for code in found.tolist()}
     truth = set(zip(age.tolist(), value.tolist(), label.tolist(), strict=True))

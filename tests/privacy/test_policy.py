@@ -277,7 +277,7 @@ def test_where_the_policy_is_stays_at_the_site(tmp_path: Path, monkeypatch: pyte
 
 
 def test_summaries_and_noisy_counts_say_what_they_are() -> None:
-    one, two = fc.summarize([0.1, 0.2], site="a"), fc.summarize([0.1, 0.2, 0.3], site="b")
+    one, two = fc.Summary.of_scores([0.1, 0.2], site="a"), fc.Summary.of_scores([0.1, 0.2, 0.3], site="b")
     assert Leaving.of(one) == Leaving(kind="ranks", rows=2)
     pooled = fc.pool([one, two])
     assert Leaving.of(pooled, guarantee="pac") == Leaving(kind=pooled.name, rows=2, sites=2, guarantee="pac")

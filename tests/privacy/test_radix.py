@@ -144,7 +144,7 @@ def test_sums_and_summaries_agree(guarantee: fc.Guarantee, data: st.DataObject, 
     wanted = weighted_sum(guarantee, alpha, [len(part) for part in scores])
     with maybe_infeasible():
         expected = fc.calibrate(
-            [fc.summarize(s, "exact") for s in scores], alpha=alpha, guarantee=guarantee, exact=True
+            [fc.Summary.of_scores(s, kind="exact") for s in scores], alpha=alpha, guarantee=guarantee, exact=True
         )
     assert threshold(scores, wanted, EXACT) == expected.threshold
 

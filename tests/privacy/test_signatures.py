@@ -19,7 +19,7 @@ from tests.contracts.tools import refused
 KEYS = {name: new_key() for name in "ab"}
 TRUSTED = {name: public_key(key) for name, key in KEYS.items()}
 ABOUT: dict[str, Any] = {"score": fc.LAC(), "alpha": 0.1, "model": "m", "calibration": "june", "expires": "2999-01-31"}
-SITES = [fc.summarize([i / 20 for i in range(20)], site=name, **ABOUT) for name in "ab"]
+SITES = [fc.Summary.of_scores([i / 20 for i in range(20)], site=name, **ABOUT) for name in "ab"]
 
 
 def made() -> tuple[Certificate, list[SignatureRecord]]:
@@ -86,7 +86,7 @@ def test_keys_must_be_trusted_and_sites_named() -> None:
     certificate, records = made()
     with refused("no key is trusted for site 'b'"):
         signed(certificate, records, {"a": TRUSTED["a"]})
-    for summary in (fc.pool(SITES), fc.summarize([0.1], alpha=0.1, calibration="june")):
+    for summary in (fc.pool(SITES), fc.Summary.of_scores([0.1], alpha=0.1, calibration="june")):
         with refused("only the summary of one named site can be signed"):
             sign(summary, KEYS["a"])
     with refused("a private key has 32 bytes, not 3"):
@@ -97,7 +97,9 @@ def test_keys_must_be_trusted_and_sites_named() -> None:
 
 def test_a_summary_of_an_earlier_calibration_does_not_pass() -> None:
     """January's summaries, signed in January, sent again in June."""
-    january = [fc.summarize([i / 20 for i in range(20)], site=n, **{**ABOUT, "calibration": "january"}) for n in "ab"]
+    january = [
+        fc.Summary.of_scores([i / 20 for i in range(20)], site=n, **{**ABOUT, "calibration": "january"}) for n in "ab"
+    ]
     old = [sign(site, KEYS[site.sites[0]]) for site in january]
     certificate = fc.calibrate(SITES).certificate
     with refused("is not one of its summary"):
@@ -116,7 +118,7 @@ def test_everything_that_is_named_is_signed(changed: dict[str, Any]) -> None:
 
 
 def test_what_names_no_calibration_is_neither_signed_nor_accepted() -> None:
-    plain = [fc.summarize([i / 20 for i in range(20)], site=name, score=fc.LAC(), model="m") for name in "ab"]
+    plain = [fc.Summary.of_scores([i / 20 for i in range(20)], site=name, score=fc.LAC(), model="m") for name in "ab"]
     with refused("does not say which calibration it is for"):
         sign(plain[0], KEYS["a"])
     with refused("do not say which calibration they are for"):
@@ -136,4 +138,4 @@ def test_the_seal_of_a_predictor() -> None:
 
 def test_ids_are_new() -> None:
     assert len({new_id() for _ in range(100)}) == 100
-    fc.summarize([0.1], alpha=0.1, calibration=new_id())
+    fc.Summary.of_scores([0.1], alpha=0.1, calibration=new_id())

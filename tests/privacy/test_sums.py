@@ -31,7 +31,9 @@ from tests.privacy.sums_play import SCORES, SHORT, Sites, each, opened, played, 
 def test_sums_and_summaries_agree(scores: list[Floats], alpha: Fraction) -> None:
     sites = {f"site-{k}": part for k, part in enumerate(scores)}
     with maybe_infeasible():
-        expected = fc.calibrate([fc.summarize(s, "exact", site=k) for k, s in sites.items()], alpha=alpha, exact=True)
+        expected = fc.calibrate(
+            [fc.Summary.of_scores(s, kind="exact", site=k) for k, s in sites.items()], alpha=alpha, exact=True
+        )
         found = calibrate_by_sums(sites, alpha=alpha, widths=BYTES)
     assert found.threshold == expected.threshold
     for field in ("coverage_at_least", "coverage_at_most", "rank", "rank_out_of", "target", "status", "promise"):
@@ -42,7 +44,7 @@ def test_sums_and_summaries_agree(scores: list[Floats], alpha: Fraction) -> None
     "guarantee", [fc.FCP(), fc.Mixture(weights="uniform"), fc.PAC(failure=0.1), fc.NewSite()], ids=repr
 )
 def test_other_guarantees(guarantee: fc.Guarantee) -> None:
-    summaries = [fc.summarize(part, "exact", site=name) for name, part in SCORES.items()]
+    summaries = [fc.Summary.of_scores(part, kind="exact", site=name) for name, part in SCORES.items()]
     expected = fc.calibrate(summaries, alpha=0.3, guarantee=guarantee, exact=True)
     assert calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, widths=BYTES).threshold == expected.threshold
     short = calibrate_by_sums(SCORES, alpha=0.3, guarantee=guarantee, widths=SHORT)
@@ -92,7 +94,7 @@ def test_a_session_goes_on_from_its_written_states() -> None:
 
 
 def test_a_predictor_comes_out() -> None:
-    found = calibrate_by_sums(SCORES, origin=fc.summarize([0.1], score=fc.LAC()).origin)
+    found = calibrate_by_sums(SCORES, origin=fc.Summary.of_scores([0.1], score=fc.LAC()).origin)
     predictor = fc.Predictor.from_bytes(found.predictor.to_bytes())
     assert predictor.certificate.limit == found.threshold
     assert "no site's own counts were seen" in predictor.certificate.caveat

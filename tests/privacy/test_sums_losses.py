@@ -40,7 +40,7 @@ def curves(sites: int, rows: int, points: int, bound: float = 1) -> list[LossSum
         rng = np.random.default_rng(k)
         rate = rng.gamma(1 + k, 1, size=(rows + k, 1))
         losses = bound * np.clip(rate * np.exp(-4 * np.linspace(0, 1, points)), 0, 1)
-        found.append(fc.summarize_losses(losses, thresholds=np.linspace(0, 1, points), bound=bound, site=f"s{k}"))
+        found.append(fc.LossSummary.of_losses(losses, thresholds=np.linspace(0, 1, points), bound=bound, site=f"s{k}"))
     return found
 
 
@@ -78,7 +78,7 @@ def test_it_is_the_threshold_of_plain_calibration(
 def test_numbers_by_hand() -> None:
     """Three sites take a session: the second one is parted, which changes nothing. One row more loses all."""
     rows = [NUMBERS[0], NUMBERS[1][:1], NUMBERS[1][1:]]
-    sites = [fc.summarize_losses(part, thresholds=[1, 2, 3, 4], site=f"s{k}") for k, part in enumerate(rows)]
+    sites = [fc.LossSummary.of_losses(part, thresholds=[1, 2, 3, 4], site=f"s{k}") for k, part in enumerate(rows)]
     for t, lost in ((3, Fraction(5, 4)), (4, Fraction(1, 4))):
         at = (lost + 1) / 5
         assert calibrate_losses_by_sums(sites, risk=at, exact=True).threshold == t
@@ -101,7 +101,7 @@ def test_numbers_by_hand() -> None:
 @checks(60)
 def test_never_below_the_plain_threshold(rows: list[list[list[float]]], risk: Fraction, exact: bool) -> None:
     sites = [
-        fc.summarize_losses(-np.sort(-np.array(part), axis=1), thresholds=range(5), site=f"s{k}")
+        fc.LossSummary.of_losses(-np.sort(-np.array(part), axis=1), thresholds=range(5), site=f"s{k}")
         for k, part in enumerate(rows)
     ]
     with maybe_infeasible():
@@ -145,14 +145,14 @@ def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
 
 def test_what_does_not_go_together_is_refused() -> None:
     one, *rest = curves(3, 20, 9)
-    other = fc.summarize_losses(np.zeros((5, 8)), thresholds=np.linspace(0, 1, 8), site="other")
+    other = fc.LossSummary.of_losses(np.zeros((5, 8)), thresholds=np.linspace(0, 1, 8), site="other")
     why = r"the session and site 'other' do not go together: grid of 9 thresholds from 0 to 1 against one of 8"
     with refused(why):
         calibrate_losses_by_sums([one, *rest, other], risk=0.1)
-    double = fc.summarize_losses(np.zeros((5, 9)), thresholds=one.grid, bound=2, site="other")
+    double = fc.LossSummary.of_losses(np.zeros((5, 9)), thresholds=one.grid, bound=2, site="other")
     with refused("do not go together: bound 1.0 against 2.0"):
         calibrate_losses_by_sums([one, *rest, double], risk=0.1)
-    rising = fc.summarize_losses(np.zeros((5, 9)), thresholds=one.grid, rising=True, site="other")
+    rising = fc.LossSummary.of_losses(np.zeros((5, 9)), thresholds=one.grid, rising=True, site="other")
     with refused("has losses that may rise along the grid"):
         calibrate_losses_by_sums([one, *rest, rising], risk=0.1)
     _, invitation = invite_losses(fc.Mixture(), 0.1, one.grid)

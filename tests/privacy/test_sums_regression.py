@@ -46,7 +46,7 @@ def scored(score: fc.RegressionScore, sites: int = 4, count: int = 300, size: fl
 
 
 def plain(scores: dict[str, Floats], score: fc.RegressionScore, **asked: Any) -> Any:
-    summaries = [fc.summarize(part, "exact", site=name, score=score) for name, part in scores.items()]
+    summaries = [fc.Summary.of_scores(part, kind="exact", site=name, score=score) for name, part in scores.items()]
     return fc.calibrate(summaries, exact=True, **asked)
 
 
@@ -158,6 +158,6 @@ def test_noise_gives_no_certificate_for_two_ends() -> None:
     scores = np.linspace(-1, 1, 5000)
     why = "site 'a' has scores of signed, whose intervals need a threshold at each end"
     with refused(why):
-        calibrate_privately([fc.summarize(scores, "exact", score=fc.Signed(), site="a")], epsilon=5)
+        calibrate_privately([fc.Summary.of_scores(scores, kind="exact", score=fc.Signed(), site="a")], epsilon=5)
     with refused(why):
         calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", origin=Provenance(score=fc.Signed()))])

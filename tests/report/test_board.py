@@ -30,7 +30,9 @@ def predictor(rows: int = 900, kind: str = "ranks", **more: Any) -> fc.Predictor
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = [
-            fc.summarize(score.evaluate(PROBS[mine], TRUTH[mine]), kind, score=score, site=str(site), classes=NAMES)
+            fc.Summary.of_scores(
+                score.evaluate(PROBS[mine], TRUTH[mine]), kind=kind, score=score, site=str(site), classes=NAMES
+            )
             for site in np.unique(SITES)
             for mine in [np.flatnonzero(SITES[:rows] == site)]
         ]
@@ -103,7 +105,7 @@ def test_exact_words_are_in_the_fine_print() -> None:
 
 def test_every_certified_site_without_a_row_is_named() -> None:
     sites = [f"clinic-{k}" for k in range(40)]
-    made = [fc.summarize(RNG.random(30), score=fc.LAC(), site=site, classes=NAMES) for site in sites]
+    made = [fc.Summary.of_scores(RNG.random(30), score=fc.LAC(), site=site, classes=NAMES) for site in sites]
     about = fc.calibrate(made)
     page = report_page(about, found(about, sites=np.full(600, "clinic-7")))
     assert "No checked case is from clinic-0, clinic-1, " in first_screen(page)
@@ -152,7 +154,7 @@ def test_classes_have_their_names_wherever_a_class_is_named() -> None:
     kept = np.flatnonzero(~rare)
     scores = fc.LAC().evaluate(PROBS[kept], TRUTH[kept])
     with pytest.warns(fc.ClassCountsWarning):
-        site = fc.summarize(scores, score=fc.LAC(), site="clinic-a", labels=TRUTH[kept], by_class=True, classes=NAMES)
+        site = fc.Summary.of_scores(scores, score=fc.LAC(), site="clinic-a", labels=TRUTH[kept], classes=NAMES)
     with pytest.warns(fc.InfeasibleWarning, match="promised to class unclear, which is in every set; class unclear: "):
         about = fc.calibrate([site], alpha=0.05, guarantee=fc.ByClass(fc.Mixture()))
     wrong = np.where(LABELS[900:] == "benign", "malignant", LABELS[900:])

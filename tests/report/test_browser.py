@@ -27,7 +27,7 @@ def made() -> tuple[fc.Predictor, LabelledRows]:
     images = (40 * labels[:, None, None] + rng.integers(0, 50, (900, 12, 12))).astype(np.uint8)
     sites = np.array([f"clinic-{k}" for k in labels % 3])
     summaries = [
-        fc.summarize(fc.LAC().evaluate(probs[:400][mine], labels[:400][mine]), score=fc.LAC(), site=str(site))
+        fc.Summary.of_scores(fc.LAC().evaluate(probs[:400][mine], labels[:400][mine]), score=fc.LAC(), site=str(site))
         for site in np.unique(sites)
         for mine in [sites[:400] == site]
     ]

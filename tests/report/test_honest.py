@@ -25,7 +25,7 @@ def predictor_of(score: fc.Score, rows: int = 300, **more: Any) -> fc.Predictor:
     with maybe_infeasible():
         return fc.calibrate(
             [
-                fc.summarize(score.evaluate(PROBS[k:rows:2], LABELS[k:rows:2]), score=score, site=site)
+                fc.Summary.of_scores(score.evaluate(PROBS[k:rows:2], LABELS[k:rows:2]), score=score, site=site)
                 for k, site in enumerate("ab")
             ],
             **more,
@@ -137,7 +137,7 @@ def test_the_slider_counts_them(alpha: float) -> None:
 
 
 def test_the_slider_does_not_count_one_label() -> None:
-    site = fc.summarize([1.0] * 30, score=fc.APS(), site="a")
+    site = fc.Summary.of_scores([1.0] * 30, score=fc.APS(), site="a")
     steps = slider(fc.calibrate([site]), LabelledRows(probs=np.ones((3, 1)), labels=np.zeros(3, dtype=int)))
     assert {step.full for step in steps.steps} == {0.0}
 

@@ -30,7 +30,7 @@ def page(*, alpha: float = 0.1, classes: int = 3, name: str = "a", clients: bool
     rng = np.random.default_rng(0)
     probs = rng.dirichlet(np.ones(classes), 50)
     labels = rng.integers(0, classes, 50)
-    site = fc.summarize(fc.LAC().evaluate(probs, labels), score=fc.LAC(), site=name)
+    site = fc.Summary.of_scores(fc.LAC().evaluate(probs, labels), score=fc.LAC(), site=name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.InfeasibleWarning)
         predictor = fc.calibrate([site], alpha=alpha)
@@ -70,13 +70,15 @@ def by_class(seen: int = 3) -> fc.Predictor:
     scores = fc.LAC().evaluate(found.probs[kept], found.labels[kept])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        site = fc.summarize(scores, score=fc.LAC(), site="a", labels=found.labels[kept], by_class=True)
+        site = fc.Summary.of_scores(scores, score=fc.LAC(), site="a", labels=found.labels[kept])
         return fc.calibrate([site], alpha=0.1, guarantee=fc.ByClass(fc.Mixture()))
 
 
 def plain() -> fc.Predictor:
     found = rows(300, seed=2)
-    return fc.calibrate([fc.summarize(fc.LAC().evaluate(found.probs, found.labels), score=fc.LAC())], exact=True)
+    return fc.calibrate(
+        [fc.Summary.of_scores(fc.LAC().evaluate(found.probs, found.labels), score=fc.LAC())], exact=True
+    )
 
 
 @pytest.mark.parametrize("predictor", [by_class(), plain()], ids=["by class", "plain"])
@@ -134,7 +136,7 @@ def test_labels_have_names() -> None:
 
 def test_an_estimate_is_no_promise() -> None:
     found = rows(300, seed=2)
-    site = fc.summarize(fc.LAC().evaluate(found.probs, found.labels), "tdigest", score=fc.LAC())
+    site = fc.Summary.of_scores(fc.LAC().evaluate(found.probs, found.labels), kind="tdigest", score=fc.LAC())
     html = report_page(fc.calibrate([site]))
     assert "Nothing is promised" in html
     assert "at least 90% (estimated)" in html

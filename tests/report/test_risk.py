@@ -20,7 +20,7 @@ LOSS = fc.FalseNegativeRate()
 def rule(risk: float = 0.2, name: str = "clinic") -> tuple[fc.RiskPredictor, Floats]:
     truth = RNG.random((200, 5)) < 0.5
     losses = LOSS.evaluate(np.clip(0.4 * truth + 0.6 * RNG.random(truth.shape), 0, 1), truth, thresholds=GRID)
-    sites = [fc.summarize_losses(losses[k::4], thresholds=GRID, loss=LOSS, site=f"{name}-{k}") for k in range(2)]
+    sites = [fc.LossSummary.of_losses(losses[k::4], thresholds=GRID, loss=LOSS, site=f"{name}-{k}") for k in range(2)]
     return fc.calibrate(sites, risk=risk), losses[2::4]
 
 
@@ -90,7 +90,7 @@ def test_easy_rows_are_answered_by_certificate_or_said_to_be_by_a_heuristic() ->
     loss = fc.SelectiveError(limit=0.1)
     probs, labels = rows(1500)
     sites = [
-        fc.summarize_losses(
+        fc.LossSummary.of_losses(
             loss.evaluate(probs[k::3], labels[k::3], thresholds=GRID), thresholds=GRID, loss=loss, rising=True
         )
         for k in range(3)
@@ -98,7 +98,7 @@ def test_easy_rows_are_answered_by_certificate_or_said_to_be_by_a_heuristic() ->
     answers = fc.calibrate(sites, risk=0.1, guarantee=fc.LearnThenTest())
     assert 0.6 < answers.threshold <= 0.98
     test = LabelledRows(probs=probs[:300], labels=labels[:300])
-    site = fc.summarize(fc.LAC().evaluate(probs, labels), score=fc.LAC())
+    site = fc.Summary.of_scores(fc.LAC().evaluate(probs, labels), score=fc.LAC())
     sets = fc.calibrate([site])
     plain = report_page(sets, sets.evaluate(test.probs, test.labels), rows=test)
     assert "A heuristic" in plain

@@ -11,7 +11,6 @@ import fedconformal as fc
 from fedconformal.monitoring.store import Watch
 from fedconformal.serving.app import Settings, make_app
 from fedconformal.serving.onnx import OnnxModel
-from fedconformal.summaries.rows import summarize_rows
 from tests.serving.asgi import Client
 
 CLASSES = ["benign", "malignant", "unsure"]
@@ -42,7 +41,7 @@ def predictor(model: OnnxModel | None = None, *, alpha: float = 0.2, rows: int =
     probs = fc.softmax(2 * given[:, :3]) if model is None else model.probabilities(given)
     truth = np.array(CLASSES)[labels(given)]
     said = {"score": fc.LAC(), "classes": CLASSES, "site": "a", "model": None if model is None else model.fingerprint}
-    site = summarize_rows(probs, truth, "exact", **{**said, **about})
+    site = fc.summarize(probs, truth, kind="exact", **{**said, **about})
     return fc.calibrate([site], alpha=alpha)
 
 

@@ -16,7 +16,6 @@ from fedconformal.monitoring.store import Watch
 from fedconformal.serving.bodies import Rows
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
-from fedconformal.summaries.rows import summarize_rows
 from tests.serving.models import CLASSES, client, features, labels, predictor, write_model
 
 
@@ -53,7 +52,7 @@ def test_json_answers_are_the_librarys() -> None:
 def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class: bool) -> None:
     given = features(300, seed=2)
     about: dict[str, Any] = {"score": score, "by_class": by_class, "classes": CLASSES}
-    site = summarize_rows(fc.softmax(2 * given[:, :3]), np.array(CLASSES)[labels(given)], "exact", **about)
+    site = fc.summarize(fc.softmax(2 * given[:, :3]), np.array(CLASSES)[labels(given)], kind="exact", **about)
     guarantee = fc.ByClass(fc.Mixture()) if by_class else fc.Mixture()
     rule = fc.calibrate([site], alpha=0.2, guarantee=guarantee)
     probs = np.concatenate([fc.softmax(2 * given[:, :3]), np.eye(3), np.full((1, 3), 1 / 3)])  # rows of the site tie
@@ -66,7 +65,7 @@ def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class
 def test_a_predictor_by_group_takes_the_groups_of_each_request() -> None:
     given, sex = features(400, seed=2), np.array(["F", "M"] * 200)
     scores = fc.LAC().evaluate(fc.softmax((1 + (sex == "F"))[:, None] * given[:, :3]), labels(given))
-    site = fc.summarize(scores, "exact", score=fc.LAC(), site="a", groups={"sex": sex})
+    site = fc.Summary.of_scores(scores, kind="exact", score=fc.LAC(), site="a", groups={"sex": sex})
     rule = fc.calibrate([site], alpha=0.2, guarantee=fc.ByGroup())
     asking, probs = client(rule), probabilities(40)
     sent = [{"probabilities": [row], "groups": {"sex": [sex[i]]}} for i, row in enumerate(probs.tolist())]
@@ -83,7 +82,7 @@ def test_a_header_names_the_site(rows: int) -> None:
     """Of a small body, and of one that a thread answers; the site in the body does the same."""
     rng, probs = np.random.default_rng(3), probabilities(rows)
     sites = [
-        fc.summarize(rng.random(n) * w, "exact", score=fc.LAC(), site=s)
+        fc.Summary.of_scores(rng.random(n) * w, kind="exact", score=fc.LAC(), site=s)
         for s, n, w in (("a", 40, 1), ("Köln", 90, 0.5))
     ]
     rule = fc.calibrate(sites, alpha=0.2, guarantee=fc.EverySite())
@@ -133,7 +132,7 @@ def test_a_row_alone_gets_the_set_that_it_gets_among_others(model: OnnxModel) ->
 
 def test_classes_without_names_are_numbers() -> None:
     given = features(100, seed=2)
-    site = summarize_rows(fc.softmax(2 * given[:, :3]), labels(given), "exact", score=fc.APS())
+    site = fc.summarize(fc.softmax(2 * given[:, :3]), labels(given), kind="exact", score=fc.APS())
     rule, probs = fc.calibrate([site], alpha=0.2), probabilities(6)
     answer = client(rule).post("/predict", json={"probabilities": probs.tolist()}).json()
     assert answer["classes"] == [0, 1, 2]

@@ -23,7 +23,7 @@ LARGEST = math.nextafter(math.inf, 0.0)
 
 
 def sketch(scores: Any, **about: Any) -> DDSketchSummary:
-    summary = fc.summarize(scores, kind="ddsketch", **about)
+    summary = fc.Summary.of_scores(scores, kind="ddsketch", **about)
     assert isinstance(summary, DDSketchSummary)
     return summary
 
@@ -107,7 +107,7 @@ def test_a_threshold_is_never_too_low_however_many_scores_crowd_together() -> No
     rng = np.random.default_rng(0)
     sites = [1 - rng.beta(0.1, 5, 400) * 0.02 for _ in range(5)]
     result = fc.calibrate([sketch(scores, site=f"s{k}") for k, scores in enumerate(sites)], alpha=0.1)
-    exact = fc.calibrate([fc.summarize(s, kind="exact", site=f"s{k}") for k, s in enumerate(sites)], alpha=0.1)
+    exact = fc.calibrate([fc.Summary.of_scores(s, kind="exact", site=f"s{k}") for k, s in enumerate(sites)], alpha=0.1)
     assert result.certificate.status == "certified"
     assert result.threshold >= exact.threshold
     # The paper's reading of the same sketch, by contrast, is far below: most scores share a bucket.
@@ -120,7 +120,9 @@ def test_a_threshold_is_within_one_bucket_of_the_exact_one() -> None:
     rng = np.random.default_rng(1)
     sites = [rng.lognormal(k, 1, 500) for k in range(4)]
     found = [
-        fc.calibrate([fc.summarize(s, kind=kind, site=f"s{k}") for k, s in enumerate(sites)], alpha=0.1).threshold
+        fc.calibrate(
+            [fc.Summary.of_scores(s, kind=kind, site=f"s{k}") for k, s in enumerate(sites)], alpha=0.1
+        ).threshold
         for kind in ("exact", "ddsketch")
     ]
     assert found[0] <= found[1] <= found[0] * 101 / 99

@@ -41,7 +41,7 @@ def exact_sums(losses: Floats, bound: float) -> list[Fraction]:
 @checks(300)
 def test_sums_are_rounded_up_by_less_than_two_units(given_: tuple[float, Floats]) -> None:
     bound, losses = given_
-    site = fc.summarize_losses(losses, thresholds=range(losses.shape[1]), bound=bound)
+    site = fc.LossSummary.of_losses(losses, thresholds=range(losses.shape[1]), bound=bound)
     for units, exact in zip(site.units.tolist(), exact_sums(losses, bound), strict=True):
         assert exact <= units < exact + 1 + Fraction(1, 1000)
     assert (np.diff(site.units) <= 0).all()
@@ -51,7 +51,7 @@ def test_sums_are_rounded_up_by_less_than_two_units(given_: tuple[float, Floats]
 def test_many_rows_whose_float_sum_is_too_small() -> None:
     losses = np.full((3 * BLOCK, 1), 0.1)
     losses[::7] = 1e-17
-    site = fc.summarize_losses(losses, thresholds=[0])
+    site = fc.LossSummary.of_losses(losses, thresholds=[0])
     exact = exact_sums(losses, 1)[0]
     assert exact <= int(site.units[0]) <= exact + 1
     assert Fraction(float(losses.sum())) != exact / UNIT  # so it is not by luck
@@ -62,22 +62,22 @@ def test_a_float_sum_that_rounds_down_is_noticed() -> None:
     losses = np.full((2049, 1), 2.0**-30)
     losses[-1] = 2.0**-80
     assert exact_sums(losses, 1)[0] > 2
-    assert fc.summarize_losses(losses, thresholds=[0]).units.tolist() == [3]
+    assert fc.LossSummary.of_losses(losses, thresholds=[0]).units.tolist() == [3]
 
 
 def test_sums_fall_where_losses_do() -> None:
     """The second sum is a little less than the first, and a bound on it by itself would be a unit more."""
     losses = np.full((1024, 2), 2.0**-29)
     losses[0, 1] = np.nextafter(2.0**-29, 0)
-    assert fc.summarize_losses(losses, thresholds=[0, 1]).units.tolist() == [2, 2]
-    assert fc.summarize_losses(losses[:, 1:], thresholds=[1]).units.tolist() == [3]
+    assert fc.LossSummary.of_losses(losses, thresholds=[0, 1]).units.tolist() == [2, 2]
+    assert fc.LossSummary.of_losses(losses[:, 1:], thresholds=[1]).units.tolist() == [3]
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_whole_losses_cost_nothing(dtype: Any, order: Any) -> None:
     losses = np.array(np.arange(5)[:, None] > np.arange(4), dtype=dtype, order=order)
-    assert fc.summarize_losses(losses, thresholds=range(4)).units.tolist() == [UNIT * n for n in (4, 3, 2, 1)]
+    assert fc.LossSummary.of_losses(losses, thresholds=range(4)).units.tolist() == [UNIT * n for n in (4, 3, 2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -97,28 +97,28 @@ def test_whole_losses_cost_nothing(dtype: Any, order: Any) -> None:
 )
 def test_bad_losses_are_refused(losses: Any, words: str) -> None:
     with refused(words):
-        fc.summarize_losses(losses, thresholds=GRID)
+        fc.LossSummary.of_losses(losses, thresholds=GRID)
 
 
 def test_a_bad_row_is_found_in_a_later_block() -> None:
     losses = np.zeros((2 * BLOCK, 2))
     losses[BLOCK + 3, 1] = 0.5
     with refused(f"losses: row {BLOCK + 3} rises from 0 to 0.5 at threshold 2"):
-        fc.summarize_losses(losses, thresholds=[1, 2])
+        fc.LossSummary.of_losses(losses, thresholds=[1, 2])
 
 
 def test_one_threshold_is_checked_too() -> None:
     with refused("row 1 is nan at threshold 1"):
-        fc.summarize_losses([[0.5], [np.nan]], thresholds=[1])
+        fc.LossSummary.of_losses([[0.5], [np.nan]], thresholds=[1])
 
 
 def test_rising_losses_are_taken_if_it_is_said() -> None:
-    site = fc.summarize_losses([[0.25, 1, 0.5]], thresholds=GRID, rising=True)
+    site = fc.LossSummary.of_losses([[0.25, 1, 0.5]], thresholds=GRID, rising=True)
     assert site.mean_losses.tolist() == [0.25, 1, 0.5]
     assert fc.Summary.from_bytes(site.to_bytes()).origin.rising
     for bad in (1.5, -0.5, np.nan):
         with refused("row 0 is"):
-            fc.summarize_losses([[0, bad, 0]], thresholds=GRID, rising=True)
+            fc.LossSummary.of_losses([[0, bad, 0]], thresholds=GRID, rising=True)
     with refused("these losses may rise along the grid, and mixture needs losses that fall; use learn-then-test"):
         fc.calibrate([site], risk=0.5)
 
@@ -136,26 +136,26 @@ def test_rising_losses_are_taken_if_it_is_said() -> None:
 )
 def test_bad_grids_are_refused(thresholds: Any, words: str) -> None:
     with refused(words):
-        fc.summarize_losses(LOSSES, thresholds=thresholds)
+        fc.LossSummary.of_losses(LOSSES, thresholds=thresholds)
 
 
 @pytest.mark.parametrize("bound", [0, -1, np.nan, np.inf, 1e7, "1", True, None])
 def test_bad_bounds_are_refused(bound: Any) -> None:
     with refused("bound is", "expected a number from 1e-06 to 1e+06"):
-        fc.summarize_losses(LOSSES, thresholds=GRID, bound=bound)
+        fc.LossSummary.of_losses(LOSSES, thresholds=GRID, bound=bound)
 
 
 @pytest.mark.parametrize("loss", ["fnr", ("fnr",), ("fnr", ["a"]), (1, ()), ("fnr", (1,) * 17)])
 def test_bad_names_of_losses_are_refused(loss: Any) -> None:
     with refused("loss"):
-        fc.summarize_losses(LOSSES, thresholds=GRID, loss=loss)
+        fc.LossSummary.of_losses(LOSSES, thresholds=GRID, loss=loss)
 
 
 def sites_of(**other: Any) -> list[LossSummary]:
     about: dict[str, Any] = {"thresholds": GRID, "bound": 1, "loss": ("fnr", (True, 0.5))}
     return [
-        fc.summarize_losses(LOSSES, site="a", **about),
-        fc.summarize_losses(LOSSES, site="b", **(about | other)),
+        fc.LossSummary.of_losses(LOSSES, site="a", **about),
+        fc.LossSummary.of_losses(LOSSES, site="b", **(about | other)),
     ]
 
 
@@ -182,10 +182,10 @@ def test_what_does_not_go_together_is_refused(other: dict[str, Any], words: str)
 
 
 def test_losses_and_scores_do_not_mix() -> None:
-    losses, scores = fc.summarize_losses(LOSSES, thresholds=GRID, site="a"), fc.summarize([0.5], site="b")
+    losses, scores = fc.LossSummary.of_losses(LOSSES, thresholds=GRID, site="a"), fc.Summary.of_scores([0.5], site="b")
     with refused("do not go together: losses against scores; "):
         fc.calibrate([losses, scores], risk=0.5)
-    with refused("site 'b' sent scores, not losses; pass alpha=, or use summarize_losses there"):
+    with refused("site 'b' sent scores, not losses; pass alpha=, or summarise with loss= there"):
         fc.calibrate([scores], risk=0.5)
     for ask in (lambda: fc.calibrate([losses]), lambda: losses.count_at_most(0.5), lambda: losses.points):
         with refused("loss curves have no scores; calibrate them with risk="):
@@ -196,7 +196,7 @@ def test_losses_and_scores_do_not_mix() -> None:
 @checks(60)
 def test_pooling_and_extending_add_up(parts: list[Floats]) -> None:
     grid = range(5)
-    sites = [fc.summarize_losses(part, thresholds=grid, site=f"s{i}") for i, part in enumerate(parts)]
+    sites = [fc.LossSummary.of_losses(part, thresholds=grid, site=f"s{i}") for i, part in enumerate(parts)]
     pooled, grown = fc.pool(sites), sites[0]
     for part in parts[1:]:
         grown = grown.extend(part)
@@ -227,11 +227,11 @@ def test_examples_and_their_bytes() -> None:
 def test_equal_sums_are_sent_once() -> None:
     steps = np.arange(1000) < np.array([[100], [900]])
     smooth = np.linspace(1, 0, 1000)[None] ** [[1], [2]]
-    few, many = (fc.summarize_losses(losses, thresholds=range(1000)).to_bytes() for losses in (steps, smooth))
+    few, many = (fc.LossSummary.of_losses(losses, thresholds=range(1000)).to_bytes() for losses in (steps, smooth))
     assert len(few) < 8000 + 200 < 16000 < len(many)
 
 
-FILE = File(fc.summarize_losses([[1, 1, 0.5], [1, 0.5, 0]], thresholds=GRID, site="a"))
+FILE = File(fc.LossSummary.of_losses([[1, 1, 0.5], [1, 0.5, 0]], thresholds=GRID, site="a"))
 
 
 def packed(sums: Any, places: Any = (), *, rounded: int = 1, **about: Any) -> bytes:
@@ -286,7 +286,7 @@ def test_a_refusal_is_one_line_whatever_a_key_is_called() -> None:
 
 @pytest.mark.parametrize("kind", ["exact", "ranks"])
 def test_scores_with_a_grid_are_refused(kind: str) -> None:
-    file = File(fc.summarize([0.1, 0.2], kind, site="a"))
+    file = File(fc.Summary.of_scores([0.1, 0.2], kind=kind, site="a"))
     with refused("has the grid of loss curves and is none"):
         SummaryBatch.from_bytes([file.having(bound=1.0, grid=np.array(GRID).tobytes())] * 2)
 

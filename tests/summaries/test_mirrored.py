@@ -39,10 +39,10 @@ def check_mirrored(summary: fc.Summary, scores: Floats) -> None:
 @given(vectors(40), vectors(20), st.sampled_from([None, 0.1, 0.6]))
 @checks(40)
 def test_counts_are_bracketed(kind: str, scores: Floats, more: Floats, alpha: float | None) -> None:
-    site = fc.summarize(scores, kind, alpha=alpha, score=SIGNED, site="a")
+    site = fc.Summary.of_scores(scores, kind=kind, alpha=alpha, score=SIGNED, site="a")
     check_mirrored(site, scores)
     check_mirrored(site.extend(more), np.append(scores, more))
-    other = fc.summarize(more, kind, alpha=alpha, score=SIGNED, site="b")
+    other = fc.Summary.of_scores(more, kind=kind, alpha=alpha, score=SIGNED, site="b")
     pooled = fc.Summary.from_bytes(fc.pool([site, other]).to_bytes())
     check_mirrored(pooled, np.append(scores, more))
 
@@ -51,7 +51,7 @@ def test_counts_are_bracketed(kind: str, scores: Floats, more: Floats, alpha: fl
 def test_large_sites_grow_and_are_pooled(kind: str) -> None:
     rng = np.random.default_rng(5)
     scores, more = rng.normal(size=500), rng.normal(size=2500) - 2  # more than are taken one by one
-    site = fc.summarize(scores, kind, alpha=0.1, score=SIGNED)
+    site = fc.Summary.of_scores(scores, kind=kind, alpha=0.1, score=SIGNED)
     check_mirrored(site, scores)
     grown = site.extend(more)
     check_mirrored(fc.Summary.from_bytes(grown.to_bytes()), np.append(scores, more))
@@ -61,14 +61,14 @@ def test_large_sites_grow_and_are_pooled(kind: str) -> None:
 
 def test_the_tdigest_is_the_digest_of_the_scores_times_minus_one() -> None:
     scores = np.random.default_rng(2).normal(size=90)
-    found = -fc.summarize(scores, "tdigest", score=SIGNED)
-    wanted = fc.summarize(-scores, "tdigest", score=SIGNED)
+    found = -fc.Summary.of_scores(scores, kind="tdigest", score=SIGNED)
+    wanted = fc.Summary.of_scores(-scores, kind="tdigest", score=SIGNED)
     assert found.to_bytes() == wanted.to_bytes()
 
 
 def test_both_tails_are_fine() -> None:
     alpha, n = 0.1, 10_000
-    site = fc.summarize(np.arange(n) / 1.0, alpha=alpha, score=fc.Signed())
+    site = fc.Summary.of_scores(np.arange(n) / 1.0, alpha=alpha, score=fc.Signed())
     assert isinstance(site, RankSummary)
     for summary in (site, (-site)):
         place = np.searchsorted(summary.lower_counts, 0.95 * n)
@@ -80,14 +80,14 @@ def test_both_tails_are_fine() -> None:
 
 
 def test_a_site_that_hides_its_smallest_score_is_refused() -> None:
-    plain = fc.summarize(np.arange(500) / 1.0, site="a")
+    plain = fc.Summary.of_scores(np.arange(500) / 1.0, site="a")
     with refused("site 'a'", "smallest score", "Signed"):
         _ = -plain
 
 
 def test_streams_and_batches_follow_the_same_ranks() -> None:
     rng = np.random.default_rng(3)
-    sites = [fc.summarize(rng.normal(size=n), alpha=0.2, score=SIGNED, site=f"s{n}") for n in (700, 701, 50)]
+    sites = [fc.Summary.of_scores(rng.normal(size=n), alpha=0.2, score=SIGNED, site=f"s{n}") for n in (700, 701, 50)]
     together = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
     for site, found in zip(sites, together, strict=True):
         assert isinstance(site, RankSummary)
@@ -96,7 +96,7 @@ def test_streams_and_batches_follow_the_same_ranks() -> None:
         assert found.gap == site.gap
     scores = rng.normal(size=5000)
     streamed = summarize_stream(lambda: [scores[:2000], scores[2000:]], alpha=0.2, origin=sites[0].origin)
-    assert streamed.to_bytes() == fc.summarize(scores, alpha=0.2, score=SIGNED).to_bytes()
+    assert streamed.to_bytes() == fc.Summary.of_scores(scores, alpha=0.2, score=SIGNED).to_bytes()
 
 
 @given(st.integers(1, 400), st.integers(1, 60), st.sampled_from(["0.1", "0.5", None]), st.sampled_from(["1/4", "1/2"]))
@@ -110,7 +110,7 @@ def test_first_and_last_rank_are_always_sent(n: int, points: int, alpha: str | N
 
 def test_changed_bytes_are_refused_or_another_summary() -> None:
     """What follows from the score in a message is checked as if it was sent: no flip is read as the same summary."""
-    data = fc.summarize(np.linspace(-1, 1, 300), alpha=0.1, score=SIGNED, site="a").to_bytes()
+    data = fc.Summary.of_scores(np.linspace(-1, 1, 300), alpha=0.1, score=SIGNED, site="a").to_bytes()
     for i in range(9, len(data)):
         with refused():
             fc.Summary.from_bytes(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :])

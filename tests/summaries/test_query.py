@@ -14,10 +14,8 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.summaries.dialects import DIALECTS, Dialect
-from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of, statement
 from fedconformal.summaries.query_result import read_result
-from fedconformal.summaries.rows import summarize_rows
 from tests.contracts.tools import refusal
 from tests.summaries.databases import Columns, Database, DuckDB, PostgreSQL, postgresql, spark
 
@@ -68,7 +66,7 @@ def case(dialect: Dialect, number: int) -> Case:
         table = {**{one: probs[:, j].tolist() for j, one in enumerate(columns)}, 'the "label': labels}
         rows = lac_of(dialect, columns, 'the "label', classes if named else None)
         truth = drawn if isinstance(rows.classes, int) else labels
-        made = summarize_rows(probs, truth, score=fc.LAC(), classes=rows.classes, alpha=alpha, site="a")
+        made = fc.summarize(probs, truth, score=fc.LAC(), classes=rows.classes, alpha=alpha, site="a")
         return table, statement(dialect, "rows", rows, alpha), made.to_bytes()
     scale = 10.0 ** rng.integers(-300, 300)
     first, second = rng.normal(size=(2, n)) * scale
@@ -76,10 +74,10 @@ def case(dialect: Dialect, number: int) -> Case:
         first, second = np.round(rng.normal(size=(2, n)), 1)
     if kind == "residual":
         table = {"f": first.tolist(), "y": second.tolist()}
-        found = summarize_predictions(first, second, score=fc.Residual(), alpha=alpha, site="a")
+        found = fc.summarize(first, second, score=fc.Residual(), alpha=alpha, site="a")
         return table, statement(dialect, "rows", residual_of(dialect, "f", "y"), alpha), found.to_bytes()
     first[0] = (0.0, -0.0, 5e-324, 1.7976931348623157e308)[number % 4]
-    whole = fc.summarize(first, alpha=alpha, site="a").to_bytes()
+    whole = fc.Summary.of_scores(first, alpha=alpha, site="a").to_bytes()
     return {"s": first.tolist()}, statement(dialect, "rows", column_of(dialect, "s"), alpha), whole
 
 
@@ -156,7 +154,7 @@ def test_tiny_probabilities_and_spaces_around_labels(database: tuple[Dialect, Da
     found = read_result(run(table, statement(dialect, "rows", rows, 0.1))).summary()
     probs = np.array([table["a"], table["b"]]).T
     labels = ["a"] * len(tiny)
-    expected = summarize_rows(probs, labels, score=fc.LAC(), classes=["a", "b"], alpha=0.1)
+    expected = fc.summarize(probs, labels, score=fc.LAC(), classes=["a", "b"], alpha=0.1)
     assert found.to_bytes() == expected.to_bytes()
 
 

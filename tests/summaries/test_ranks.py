@@ -43,7 +43,7 @@ def grown(scores: Floats, sizes: Sequence[int], alpha: float | None = 0.1) -> It
     summary = None
     for start, stop in pairwise(cuts):
         batch = scores[start:stop]
-        made = fc.summarize(batch, alpha=alpha) if summary is None else summary.extend(batch)
+        made = fc.Summary.of_scores(batch, alpha=alpha) if summary is None else summary.extend(batch)
         assert isinstance(made, RankSummary)
         summary = made
         yield summary
@@ -66,7 +66,7 @@ def test_the_gap_of_an_extended_summary_does_not_depend_on_the_scores(sizes: tup
     gaps = set()
     for mode, (shift, width) in enumerate([(0.0, 1.0), (1.0, 1.0), (-1.0, 1.0), (0.5, 0.01), (0.0, 0.0)]):
         rng = np.random.default_rng(mode)
-        summary = fc.summarize(rng.random(sizes[0]), alpha=0.1)
+        summary = fc.Summary.of_scores(rng.random(sizes[0]), alpha=0.1)
         for i, size in enumerate(sizes[1:]):
             summary = summary.extend(rng.random(size) * width + shift * (i + 1))
         gaps.add(summary.gap)
@@ -78,7 +78,7 @@ def test_the_gap_of_an_extended_summary_does_not_depend_on_the_scores(sizes: tup
 @pytest.mark.parametrize("sizes", [(3000,) * 100, (4000, *[7] * 400), (50, *[300] * 60), (100_000, *[3000] * 9)])
 def test_the_slack_is_stated_and_small_however_often_a_site_grows(order: str, sizes: tuple[int, ...]) -> None:
     scores = scores_in_order(order, sum(sizes))
-    first = fc.summarize(scores[: sizes[0]], alpha=0.1).gap
+    first = fc.Summary.of_scores(scores[: sizes[0]], alpha=0.1).gap
     most = 0
     for summary in grown(scores, sizes):
         most = max(most, len(summary.values))
@@ -126,19 +126,19 @@ def test_points_are_dropped_only_when_there_are_too_many() -> None:
 
 
 def test_a_wide_gap_of_a_file_from_elsewhere_does_not_grow_faster() -> None:
-    wide = fc.summarize(np.random.default_rng(0).random(10_000), alpha=0.1).extend([0.5]).thin(gap=4000)  # type: ignore[attr-defined]
+    wide = fc.Summary.of_scores(np.random.default_rng(0).random(10_000), alpha=0.1).extend([0.5]).thin(gap=4000)  # type: ignore[attr-defined]
     again = fc.Summary.from_bytes(wide.to_bytes())
     assert again.extend(np.random.default_rng(1).random(10_000)).gap == 4000 + 20_001 // FINEST - 10_001 // FINEST
 
 
 def test_a_small_site_is_sent_whole() -> None:
     scores = np.random.default_rng(0).random(100)
-    assert fc.summarize(scores, alpha=0.1).gap == 0
-    assert fc.summarize(scores[:40]).extend(scores[40:]).gap == 0
+    assert fc.Summary.of_scores(scores, alpha=0.1).gap == 0
+    assert fc.Summary.of_scores(scores[:40]).extend(scores[40:]).gap == 0
 
 
 def test_a_hundred_points_fit_in_900_bytes() -> None:
     for n in (500, 5_000, 1_000_000):
         scores = np.random.default_rng(n).random(n)
-        summary = fc.summarize(scores, alpha=0.1, score=fc.RAPS(), site="clinic-a")
+        summary = fc.Summary.of_scores(scores, alpha=0.1, score=fc.RAPS(), site="clinic-a")
         assert len(summary.to_bytes()) <= 900

@@ -50,7 +50,7 @@ def test_the_same_bytes_as_in_one_piece(shape: str, memory: int, alpha: float | 
     chunks = [SHAPES[shape](rng, n) for n in (400, 1, 900, 33, 2, 333)]
     before = [chunk.copy() for chunk in chunks]
     found = summarize_stream(lambda: chunks, alpha=alpha, memory=memory, sites=("a",))
-    assert found.to_bytes() == fc.summarize(np.concatenate(chunks), alpha=alpha, site="a").to_bytes()
+    assert found.to_bytes() == fc.Summary.of_scores(np.concatenate(chunks), alpha=alpha, site="a").to_bytes()
     assert all(map(np.array_equal, chunks, before))
 
 
@@ -61,7 +61,7 @@ def test_later_chunks_may_be_quite_different(memory: int) -> None:
     for order in (list(SHAPES), list(SHAPES)[::-1]):
         chunks = [SHAPES[shape](rng, 150) for shape in order]
         found = summarize_stream(lambda chunks=chunks: chunks, alpha=0.1, memory=memory)  # type: ignore[misc]
-        assert found.to_bytes() == fc.summarize(np.concatenate(chunks), alpha=0.1).to_bytes()
+        assert found.to_bytes() == fc.Summary.of_scores(np.concatenate(chunks), alpha=0.1).to_bytes()
 
 
 @given(st.lists(st.lists(floats, min_size=1), min_size=1), st.integers(1, 9), st.integers(2, 9))
@@ -70,7 +70,7 @@ def test_any_scores(chunks: list[list[float]], memory: int, edges: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream, "EDGES", edges)
         found = summarize_stream(lambda: [np.array(chunk) for chunk in chunks], memory=memory)
-    assert found.to_bytes() == fc.summarize([score for chunk in chunks for score in chunk]).to_bytes()
+    assert found.to_bytes() == fc.Summary.of_scores([score for chunk in chunks for score in chunk]).to_bytes()
 
 
 @pytest.mark.parametrize("shape", ["uniform", "near one", "heavy tails", "half one"])

@@ -24,7 +24,7 @@ from tests.summaries.test_format import check_decoded, decode, golden
 
 
 def digest(scores: Any, **about: Any) -> TDigestSummary:
-    summary = fc.summarize(scores, kind="tdigest", **about)
+    summary = fc.Summary.of_scores(scores, kind="tdigest", **about)
     assert isinstance(summary, TDigestSummary)
     return summary
 
@@ -115,7 +115,7 @@ def test_the_threshold_of_many_scores_is_the_quantile_of_a_rank_nearby(alpha: fl
 def test_few_scores_are_all_there(scores: Floats) -> None:
     summary = digest(scores)
     assert np.array_equal(summary.means, np.sort(scores))
-    exact = fc.summarize(scores, kind="exact")
+    exact = fc.Summary.of_scores(scores, kind="exact")
     for q in np.unique(scores).tolist():
         assert summary.count_at_most(q) == exact.count_at_most(q)
 
@@ -137,7 +137,7 @@ def test_numbers_of_any_size(scale: float) -> None:
     summary = digest(scores[:2000], site="a").extend(scores[2000:])
     assert np.isfinite(summary.means).all()
     counts_at, _ = summary.bounds(np.sort(scores))
-    exact, _ = fc.summarize(scores, kind="exact").bounds(np.sort(scores))
+    exact, _ = fc.Summary.of_scores(scores, kind="exact").bounds(np.sort(scores))
     if scale > 1e-320:
         inside = (np.sort(scores) > -scale) & (np.sort(scores) < scale)
         assert (np.abs(counts_at - exact)[inside] < 0.02 * 3000).all()
@@ -167,10 +167,10 @@ def test_fastdigest_is_loaded_only_when_needed() -> None:
     program = """
 import sys
 import fedconformal as fc
-site = fc.summarize([0.1, 0.2], kind="ranks")
+site = fc.Summary.of_scores([0.1, 0.2], kind="ranks")
 fc.Summary.from_bytes(site.to_bytes())
 assert "fastdigest" not in sys.modules
-fc.summarize([0.1] * 101, kind="tdigest")
+fc.Summary.of_scores([0.1] * 101, kind="tdigest")
 assert "fastdigest" in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -228,7 +228,7 @@ def test_one_estimate_makes_all_an_estimate() -> None:
     rng = np.random.default_rng(6)
     scores = [rng.random(300) for _ in range(4)]
     kinds = ["exact", "ranks", "ddsketch", "tdigest"]
-    sites = [fc.summarize(s, kind=kind, site=kind) for s, kind in zip(scores, kinds, strict=True)]
+    sites = [fc.Summary.of_scores(s, kind=kind, site=kind) for s, kind in zip(scores, kinds, strict=True)]
     mixed = fc.calibrate(sites, alpha=0.1).certificate
     assert mixed.status == "estimated"
     assert "are estimated to hold" in mixed.sentence()

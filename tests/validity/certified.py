@@ -42,17 +42,17 @@ Summarise = Callable[[list[Floats]], list[fc.Summary]]
 
 def plain(scores: list[Floats]) -> list[fc.Summary]:
     """Spread the ranks evenly."""
-    return [fc.summarize(s) for s in scores]
+    return [fc.Summary.of_scores(s) for s in scores]
 
 
 def tilted(scores: list[Floats]) -> list[fc.Summary]:
     """Crowd the ranks around 1 - alpha."""
-    return [fc.summarize(s, alpha=ALPHA) for s in scores]
+    return [fc.Summary.of_scores(s, alpha=ALPHA) for s in scores]
 
 
 def tilted_elsewhere(scores: list[Floats]) -> list[fc.Summary]:
     """Crowd the ranks where the threshold will not be read."""
-    return [fc.summarize(s, alpha=0.5) for s in scores]
+    return [fc.Summary.of_scores(s, alpha=0.5) for s in scores]
 
 
 def sent(scores: list[Floats]) -> list[fc.Summary]:
@@ -62,7 +62,7 @@ def sent(scores: list[Floats]) -> list[fc.Summary]:
 
 def extended(scores: list[Floats]) -> list[fc.Summary]:
     """Let the rows come in three batches."""
-    return [fc.summarize(s[:150], alpha=ALPHA).extend(s[150:160]).extend(s[160:]) for s in scores]
+    return [fc.Summary.of_scores(s[:150], alpha=ALPHA).extend(s[150:160]).extend(s[160:]) for s in scores]
 
 
 def thinned(scores: list[Floats]) -> list[fc.Summary]:
@@ -74,7 +74,7 @@ def extend_in_batches(scores: Floats) -> fc.Summary:
     """Start with an eighth of the scores and add the others, an eighth at a time."""
     cuts = np.linspace(0, len(scores), 9).astype(int)
     first, *others = (scores[start:stop] for start, stop in pairwise(cuts))
-    summary = fc.summarize(first, alpha=ALPHA)
+    summary = fc.Summary.of_scores(first, alpha=ALPHA)
     for batch in others:
         summary = summary.extend(batch)
     return summary

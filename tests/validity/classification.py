@@ -61,7 +61,7 @@ def calibrated(score: fc.Score, rng: np.random.Generator, dtype: str) -> fc.Pred
     summaries = []
     for site, n in enumerate(SIZES):
         found = rows(site, n, rng, dtype)
-        summaries.append(fc.summarize(score.evaluate(found.probs, found.draw(rng)), "exact", score=score))
+        summaries.append(fc.Summary.of_scores(score.evaluate(found.probs, found.draw(rng)), kind="exact", score=score))
     return fc.calibrate(summaries, alpha=ALPHA, exact=True)
 
 

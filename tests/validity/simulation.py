@@ -105,5 +105,5 @@ def with_next_rows(sites: Sequence[Site]) -> Floats:
 def calibrator(guarantee: fc.Guarantee, alpha: float, kind: str = "exact") -> Calibrator:
     """Summarise each site's scores and calibrate, as a user does."""
     return lambda scores: fc.calibrate(
-        [fc.summarize(s, kind) for s in scores], alpha=alpha, guarantee=guarantee, exact=True
+        [fc.Summary.of_scores(s, kind=kind) for s in scores], alpha=alpha, guarantee=guarantee, exact=True
     )

@@ -72,7 +72,7 @@ def drawn(sites: Sequence[Site], seed: int, repetitions: int = REPETITIONS) -> l
 
 def summarised(rows: Sequence[tuple[Floats, Any]], kind: str = "exact") -> list[fc.Summary]:
     """Summarise by class, as the sites do."""
-    return [fc.summarize(scores, kind, labels=labels, by_class=True) for scores, labels in rows]
+    return [fc.Summary.of_scores(scores, kind=kind, labels=labels) for scores, labels in rows]
 
 
 @cache
@@ -178,7 +178,7 @@ def priced(rows: Sequence[tuple[Floats, Any]], price: Callable[[list[int]], int]
 
 def weighed_by_class_sizes(rows: Sequence[tuple[Floats, Any]]) -> float:
     """Weigh with lambda_k / n_kc, as if lambda were the mixture given the class."""
-    held = [fc.summarize(scores, "exact") for scores in class_zero(rows)]
+    held = [fc.Summary.of_scores(scores, kind="exact") for scores in class_zero(rows)]
     threshold = fc.calibrate(held, alpha=0.1, guarantee=fc.Mixture(weights=tuple(OTHER_WEIGHTS)), exact=True).threshold
     return float(threshold)
 

@@ -50,7 +50,7 @@ class Site:
         for k, (_, law) in enumerate(self.rows.values()):
             scores[drawn == k] = law.ppf(rng.random(int(np.count_nonzero(drawn == k))))
         held = {letter: ["yes" if letter in kinds[k] else None for k in drawn] for letter in "AB"}
-        return fc.summarize(scores, "exact", groups=held)
+        return fc.Summary.of_scores(scores, kind="exact", groups=held)
 
 
 EASY, HARD, WIDE = uniform(0, 1), uniform(2, 3), stats.norm(1, 2)

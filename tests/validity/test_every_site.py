@@ -26,7 +26,7 @@ def coverage(lowered: int = 0) -> tuple[Floats, Floats]:
         scales = common * np.array([1.0, 5.0, 0.1])
         scores = [np.sort(rng.random(n) * scale) for n, scale in zip(SIZES, scales, strict=True)]
         result = fc.calibrate(
-            [fc.summarize(one, "exact", site=f"s{k}", score=fc.LAC()) for k, one in enumerate(scores)],
+            [fc.Summary.of_scores(one, kind="exact", site=f"s{k}", score=fc.LAC()) for k, one in enumerate(scores)],
             alpha=ALPHA,
             guarantee=fc.EverySite(),
             exact=True,

@@ -85,7 +85,7 @@ CASES = [("0.1", 20), ("0.1", 30), ("0.25", 12), ("0.5", 9)]
 def test_the_lower_end_is_reached_and_no_more(alpha: str, sites: int) -> None:
     rank = rank_of(float(alpha), sites) + 1
     states = staircase(rank, sites)
-    sent = [[fc.summarize([s], "exact") for s in rows] for rows, _ in states]
+    sent = [[fc.Summary.of_scores([s], kind="exact") for s in rows] for rows, _ in states]
     found = coverage(states, [float(fc.calibrate(summaries, alpha=alpha).threshold) for summaries in sent])
     assert found == Fraction(rank - 1, sites) + Fraction(1, STATES * sites)
     assert 1 - Fraction(alpha) <= found < 1 - Fraction(alpha) + Fraction(1, sites)

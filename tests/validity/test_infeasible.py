@@ -66,7 +66,7 @@ def test_the_smallest_alpha_is_finite(guarantee: fc.Guarantee, smallest: str) ->
 
 
 def test_the_largest_score_would_under_cover() -> None:
-    clamped: Calibrator = lambda scores: fc.calibrate([fc.summarize(scores[0])], alpha=0.1, exact=True)  # noqa: E731
+    clamped: Calibrator = lambda scores: fc.calibrate([fc.Summary.of_scores(scores[0])], alpha=0.1, exact=True)  # noqa: E731
     site = SITES[:1]
     coverage, tolerance = mean(coverage_by_site(site, thresholds(clamped, draws(site, seed=8)))[0])
     assert coverage == pytest.approx(0.9, abs=tolerance)

@@ -94,7 +94,7 @@ def test_a_place_with_other_shares_is_covered_from_its_unlabelled_rows() -> None
         truth = (rng.random(600) < 0.1).astype(np.int64)
         probs, place = rows(truth, rng), rows((rng.random(800) < 0.9).astype(np.int64), rng)
         scores = fc.LAC().evaluate(probs, truth)
-        sites = [fc.summarize(scores[k::3], "exact", labels=truth[k::3], by_class=True) for k in range(3)]
+        sites = [fc.Summary.of_scores(scores[k::3], kind="exact", labels=truth[k::3]) for k in range(3)]
         found = fc.Prevalence.from_unlabelled(fc.confusion(probs, truth), place, failure=0.02)
         for guarantee, kept in ((found, covered), (fc.Mixture(), pooled)):
             q = fc.calibrate(sites, alpha=ALPHA, guarantee=guarantee, exact=True).certificate.limit

@@ -116,7 +116,7 @@ def test_a_calibration_chooses_as_the_simulation_does() -> None:
     guarantee = fc.LearnThenTest(failure=FAILURE, walks=8)
     chances = np.array([0.05, 0.4, 0.3])[:, None] * np.linspace(1.5, 0.5, 40) * (1 + 0.4 * np.sin(np.arange(40)))
     losses: list[Booleans] = [rng.random((n, 40)) < chance for n, chance in zip(SIZES, chances, strict=True)]
-    sites = [fc.summarize_losses(part.astype(float), thresholds=grid, rising=True) for part in losses]
+    sites = [fc.LossSummary.of_losses(part.astype(float), thresholds=grid, rising=True) for part in losses]
     result = fc.calibrate(sites, risk=0.2, guarantee=guarantee, exact=True)
     place = chosen(np.concatenate(losses).sum(axis=0).astype(np.float64), 0.2, guarantee)
     assert 0 < place < 40

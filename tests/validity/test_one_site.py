@@ -30,7 +30,10 @@ def test_other_sites_do_not_matter(kind: str, other: Callable[[Floats], Floats])
     thresholds = np.array(
         [
             fc.calibrate(
-                [fc.summarize(other(own), kind, site="other"), fc.summarize(own, kind, site="own")],
+                [
+                    fc.Summary.of_scores(other(own), kind=kind, site="other"),
+                    fc.Summary.of_scores(own, kind=kind, site="own"),
+                ],
                 alpha=0.2,
                 guarantee=fc.OneSite(site="own"),
                 exact=True,

@@ -26,12 +26,12 @@ Pooler = Callable[[list[Floats]], fc.Summary]
 
 def as_many_sites(scores: list[Floats], kind: str = "exact") -> fc.Summary:
     """Pool a hundred summaries into one message."""
-    return fc.pool([fc.summarize(s, kind) for s in scores])
+    return fc.pool([fc.Summary.of_scores(s, kind=kind) for s in scores])
 
 
 def as_one_site(scores: list[Floats]) -> fc.Summary:
     """Forget whose scores they were."""
-    return fc.summarize(np.concatenate(scores), "exact")
+    return fc.Summary.of_scores(np.concatenate(scores), kind="exact")
 
 
 def through_poolers(scores: list[Floats], pool: Pooler, guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
@@ -49,7 +49,7 @@ def simulated(pool: Pooler, guarantee: fc.Guarantee, shares: Floats) -> Mean:
 @pytest.mark.parametrize("kind", ["exact", "ranks"])
 def test_three_messages_are_300_sites(kind: str) -> None:
     for scores in draws(SITES, seed=10, repetitions=3):
-        flat = fc.calibrate([fc.summarize(s, kind) for s in scores], alpha=ALPHA, exact=True)
+        flat = fc.calibrate([fc.Summary.of_scores(s, kind=kind) for s in scores], alpha=ALPHA, exact=True)
         result = through_poolers(scores, lambda part: as_many_sites(part, kind))
         rank = math.ceil(N / 2) + 1
         assert result.certificate.sites == K

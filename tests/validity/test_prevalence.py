@@ -80,7 +80,7 @@ def summaries(scores: Sequence[Floats], rng: np.random.Generator, sites: int = 3
     values = np.concatenate(scores)
     of_site: NDArray[np.int64] = rng.integers(0, sites, len(values))
     return [
-        fc.summarize(values[of_site == k], "exact", labels=labels[of_site == k], by_class=True)
+        fc.Summary.of_scores(values[of_site == k], kind="exact", labels=labels[of_site == k])
         for k in range(sites)
         if (of_site == k).any()
     ]
@@ -182,7 +182,7 @@ def test_a_class_that_differs_between_sites_voids_it() -> None:
     sites = (Site(EASY, 48), Site(HARD, 1))
     covered = []
     for scores in draws(sites, seed=6, repetitions=400):
-        made = [fc.summarize(part, "exact", labels=[0] * len(part), by_class=True) for part in scores]
+        made = [fc.Summary.of_scores(part, kind="exact", labels=[0] * len(part)) for part in scores]
         q = fc.calibrate(made, alpha=0.1, guarantee=fc.Prevalence({0: 1.0}), exact=True).threshold
         covered.append(np.array([0.9, 0.1]) @ coverage_by_site(sites, np.array([q]))[:, 0])
     average, tolerance = mean(np.array(covered))

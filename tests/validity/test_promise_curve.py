@@ -26,7 +26,9 @@ N = sum(sizes(SITES))
 @pytest.mark.parametrize("certified", [0.1, 0.0123])
 def test_the_target_rank_is_reached_at_any_alpha(certified: float) -> None:
     (scores,) = draws(SITES, seed=21, repetitions=1)
-    curve = one_curve(fc.calibrate([fc.summarize(s, "exact") for s in scores], alpha=certified, exact=True))
+    curve = one_curve(
+        fc.calibrate([fc.Summary.of_scores(s, kind="exact") for s in scores], alpha=certified, exact=True)
+    )
     together = np.sort(np.concatenate(scores))
     assert len(curve.thresholds) <= 1024 < len(together)
     for alpha in [*np.random.default_rng(22).random(300).round(6).tolist(), certified, 0.01, 0.05, 0.2, 0.5]:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.training.data import load
 
 SPLITS, ALPHA = 40, 0.1
@@ -40,7 +39,7 @@ def test_coverage_holds_over_splits(name: str) -> None:
         f = x @ np.linalg.lstsq(x[turn < 2], y[turn < 2], rcond=1e-6)[0]
         for score in (fc.Residual(), fc.Signed()):
             given = [
-                summarize_predictions(f[mine], y[mine], score=score, site=str(site))
+                fc.summarize(f[mine], y[mine], score=score, site=str(site))
                 for site in np.unique(sites)
                 for mine in [(turn == 2) & (sites == site)]
             ]

@@ -23,11 +23,13 @@ WORSE = 1.25
 
 
 def predictor_of(scores: Floats) -> fc.Predictor:
-    return fc.calibrate([fc.summarize(scores, site="a", score=fc.LAC())], alpha=ALPHA, exact=True)
+    return fc.calibrate([fc.Summary.of_scores(scores, site="a", score=fc.LAC())], alpha=ALPHA, exact=True)
 
 
 def renewed(old: fc.Predictor, scores: Floats, rows: str) -> fc.Predictor:
-    return fc.recalibrate(old, [fc.summarize(scores, site="a", score=fc.LAC())], why="alarm", rows=rows, exact=True)
+    return fc.recalibrate(
+        old, [fc.Summary.of_scores(scores, site="a", score=fc.LAC())], why="alarm", rows=rows, exact=True
+    )
 
 
 def after_a_change(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:

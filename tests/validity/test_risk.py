@@ -42,7 +42,7 @@ HARD: Law = {(1.0, 1.0, 1.0, 0.0): Fraction(2, 3), (1.0, 1.0, 1.0, 1.0): Fractio
 
 def summaries(rows: Sequence[Sequence[Curve]]) -> list[LossSummary]:
     return [
-        fc.summarize_losses(np.array(site), thresholds=GRID, site=name)
+        fc.LossSummary.of_losses(np.array(site), thresholds=GRID, site=name)
         for name, site in zip("abcdef", rows, strict=False)
     ]
 
@@ -210,9 +210,9 @@ def miss_rate(shares: Sequence[int]) -> float:
     """Return the mean loss where one site has many easy rows and twenty have one hard row each."""
     rng, points = np.random.default_rng(0), np.arange(1000) / 1000
     weights, found = np.array(shares) / sum(shares), []
-    hard = fc.summarize_losses(np.ones((1, 1000)), thresholds=points)
+    hard = fc.LossSummary.of_losses(np.ones((1, 1000)), thresholds=points)
     for _ in range(40):
-        easy = fc.summarize_losses(rng.random(1000)[:, None] > points, thresholds=points)
+        easy = fc.LossSummary.of_losses(rng.random(1000)[:, None] > points, thresholds=points)
         at = risks(fc.Mixture(), [easy, *[hard] * 20], 0.1).certificate.limit
         found.append(weights @ np.append(1 - min(1.0, float(at)), np.ones(20)))
     return float(np.mean(found))
@@ -230,10 +230,12 @@ def with_safe_action(loses: Fraction, keeps: Fraction) -> Fraction:
     The action loses so much on rows that lose at the threshold, and so much on the others.
     """
     often = Fraction(3, 5)
-    kept = fc.calibrate([fc.summarize_losses([[0]], thresholds=[1])], risk=0.5, exact=True)
+    kept = fc.calibrate([fc.LossSummary.of_losses([[0]], thresholds=[1])], risk=0.5, exact=True)
     assert kept.threshold == 1
     with pytest.warns(fc.InfeasibleWarning, match="cannot be promised at any threshold of the grid"):
-        assert fc.calibrate([fc.summarize_losses([[1]], thresholds=[1])], risk=0.5, exact=True).threshold == math.inf
+        assert (
+            fc.calibrate([fc.LossSummary.of_losses([[1]], thresholds=[1])], risk=0.5, exact=True).threshold == math.inf
+        )
     return (1 - often) * often + often * (often * loses + (1 - often) * keeps)
 
 

@@ -29,7 +29,7 @@ def risks() -> dict[str, Floats]:
     for _ in range(SPLITS):
         orders = [rng.permutation(len(losses)) for losses in known]
         sites = [
-            fc.summarize_losses(losses[order[: site.calibrating]], thresholds=GRID, loss=LOSS)
+            fc.LossSummary.of_losses(losses[order[: site.calibrating]], thresholds=GRID, loss=LOSS)
             for losses, order, site in zip(known, orders, made, strict=True)
         ]
         for rule, guarantee in rules.items():

@@ -65,7 +65,7 @@ def covered(
         sent = [*scores, *attack(scores, liars, rng)]
         with maybe_infeasible():
             result = fc.calibrate(
-                [fc.summarize(s, "exact") for s in sent], alpha=ALPHA, guarantee=guarantee, exact=True
+                [fc.Summary.of_scores(s, kind="exact") for s in sent], alpha=ALPHA, guarantee=guarantee, exact=True
             )
         limits.append(result.threshold)
     return np.asarray(by_rows(honest) @ coverage_by_site(honest, np.array(limits)))
@@ -111,7 +111,9 @@ def test_huge_scores_are_withstood_up_to_the_stated_number(liars: int) -> None:
     rng = np.random.default_rng(3)
     honest = [rng.random(60) for _ in range(SITES - liars)]
     sent = [*honest, *all_huge(honest, liars, rng)]
-    result = fc.calibrate([fc.summarize(s, "exact") for s in sent], alpha=ALPHA, guarantee=guarantee, exact=True)
+    result = fc.calibrate(
+        [fc.Summary.of_scores(s, kind="exact") for s in sent], alpha=ALPHA, guarantee=guarantee, exact=True
+    )
     withstood = guarantee.withstands(as_alpha(ALPHA), [len(s) for s in sent])
     assert withstood == 2
     assert (float(result.threshold) <= 1) == (liars <= withstood)

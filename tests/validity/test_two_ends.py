@@ -42,7 +42,9 @@ LONELY: Bags = (tuple(range(10)), (-50.0, -40.0), (-60.0, -45.0), (70.0, 60.0), 
 
 def library(guarantee: fc.Guarantee, alpha: float, score: fc.Signed, kind: str = "exact") -> Rule:
     def rule(sites: Sequence[Sequence[float]]) -> Found:
-        given = [fc.summarize(site, kind, score=score, site=str(k), alpha=alpha) for k, site in enumerate(sites)]
+        given = [
+            fc.Summary.of_scores(site, kind=kind, score=score, site=str(k), alpha=alpha) for k, site in enumerate(sites)
+        ]
         certificate = fc.calibrate(given, alpha=alpha, guarantee=guarantee, exact=True).certificate
         assert certificate.lower is not None
         return float(certificate.lower.threshold), float(certificate.threshold)  # type: ignore[arg-type]
@@ -123,7 +125,7 @@ def test_a_rank_summary_keeps_it_with_far_fewer_points_than_scores(monkeypatch: 
         bags = bags_of((9, 12), seed)
         rule = library(fc.Mixture(), 0.5, fc.Signed(), "ranks")
         check(bags, rule, "0.5", "0.5", [by_rows(bags)])
-        assert len(fc.summarize(bags[1], score=fc.Signed(), alpha=0.5).points) <= 6
+        assert len(fc.Summary.of_scores(bags[1], score=fc.Signed(), alpha=0.5).points) <= 6
 
 
 def test_lonely_sites() -> None:
@@ -225,7 +227,7 @@ def test_the_lower_end_is_the_largest_q_of_the_formula() -> None:
 def test_pac_splits_its_failure_over_the_ends() -> None:
     scores = np.random.default_rng(1).normal(size=300)
     parts = {"a": scores[:90], "b": scores[90:]}
-    given = [fc.summarize(part, "exact", score=fc.Signed(), site=site) for site, part in parts.items()]
+    given = [fc.Summary.of_scores(part, kind="exact", score=fc.Signed(), site=site) for site, part in parts.items()]
     certificate = fc.calibrate(given, alpha=0.2, guarantee=fc.PAC(failure=0.1), exact=True).certificate
     rank = fc.PAC(failure=0.05).rank(Fraction(1, 10), [90, 210])[0]
     assert rank > fc.PAC(failure=0.1).rank(Fraction(1, 10), [90, 210])[0]
@@ -239,7 +241,7 @@ def test_pac_splits_its_failure_over_the_ends() -> None:
 def test_the_certificate_adds_up_both_ends() -> None:
     """N = 100: each end is rank 91 of 100, and covers 0.9 to 0.91; a miss is a miss of one end."""
     rng = np.random.default_rng(1)
-    given = [fc.summarize(rng.normal(size=n), "exact", score=fc.Signed(), site=str(n)) for n in (40, 60)]
+    given = [fc.Summary.of_scores(rng.normal(size=n), kind="exact", score=fc.Signed(), site=str(n)) for n in (40, 60)]
     found = fc.calibrate(given, alpha=0.2, exact=True).certificate
     assert found.lower is not None
     assert (found.rank, found.lower.rank, found.lower.rank_out_of, found.lower.alpha) == (91, 91, 100, 0.1)
@@ -260,7 +262,10 @@ def test_each_level_of_the_distribution_is_in_its_band() -> None:
             levels = [0.2, 0.35, 0.5, 0.65]
             covered = np.zeros((2, len(levels), 3), dtype=np.int64)
             for rest, rows in left_out(bags):
-                given = [fc.summarize(site, "exact", score=fc.Signed(), site=str(k)) for k, site in enumerate(rest)]
+                given = [
+                    fc.Summary.of_scores(site, kind="exact", score=fc.Signed(), site=str(k))
+                    for k, site in enumerate(rest)
+                ]
                 predictor = fc.calibrate(given, alpha=0.8, guarantee=fc.Mixture(weights=weights), exact=True)
                 q = predictor.predict_distribution([0.0], levels)[0]
                 band = predictor.distribution_band(levels)

@@ -104,7 +104,7 @@ def test_the_page_has_the_shares_that_are_found_here() -> None:
 def calibrated(guarantee: fc.Guarantee | str = "mixture", sizes: Any = (400, 300, 300)) -> fc.Certificate:
     rng = np.random.default_rng(3)
     sites = [
-        fc.summarize(law.rvs(n, random_state=rng), "exact", site=site)
+        fc.Summary.of_scores(law.rvs(n, random_state=rng), kind="exact", site=site)
         for law, n, site in zip(LAWS, sizes, "abc", strict=True)
     ]
     return fc.calibrate(sites, alpha=0.1, guarantee=guarantee, exact=True).certificate

@@ -33,7 +33,7 @@ FULL_SIZE = (Site(EASY, 1000), *[Site(HARD, 1)] * 20)
 
 def pooled_as_one_site(scores: list[Floats], alpha: float) -> fc.Predictor:
     """Send all scores as if they were one site's; K is forgotten."""
-    return fc.calibrate([fc.summarize(np.concatenate(scores), "exact")], alpha=alpha, exact=True)
+    return fc.calibrate([fc.Summary.of_scores(np.concatenate(scores), kind="exact")], alpha=alpha, exact=True)
 
 
 def simulated(sites: tuple[Site, ...], calibrate: Calibrator, shares: Floats, repetitions: int) -> Mean:
@@ -50,7 +50,7 @@ federations = pytest.mark.parametrize(("sites", "alpha", "repetitions"), FEDERAT
 @pytest.mark.parametrize("way", ["apart", "pooled"])
 def test_the_paper_covers_its_shares(sites: tuple[Site, ...], alpha: float, repetitions: int, way: str) -> None:
     def pooled(scores: list[Floats]) -> fc.Predictor:
-        summary = fc.pool([fc.summarize(s, "exact") for s in scores])
+        summary = fc.pool([fc.Summary.of_scores(s, kind="exact") for s in scores])
         return fc.calibrate([summary], alpha=alpha, guarantee=fc.FCP(), exact=True)
 
     calibrate = calibrator(fc.FCP(), alpha) if way == "apart" else pooled

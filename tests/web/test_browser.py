@@ -12,7 +12,6 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.privacy import signatures
-from fedconformal.summaries.rows import summarize_rows
 from fedconformal.summaries.summary import digest_of
 from tests.report.browser import CHROMIUM, DRIVER
 from tests.web.cases import random_case
@@ -181,8 +180,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = np.array(["gut", "böse", SCRIPT])
     labels = names[np.where(rng.random(400) < 0.8, probs.argmax(axis=1), 0)]
     sites = [
-        summarize_rows(probs, labels, score=fc.LAC(), site=site, classes=names.tolist(), alpha=0.1)
-        for site in ("a", "b")
+        fc.summarize(probs, labels, score=fc.LAC(), site=site, classes=names.tolist(), alpha=0.1) for site in ("a", "b")
     ]
     predictor = fc.calibrate(sites, alpha=0.1)
     predictor.save(folder / "predictor.json")
@@ -191,7 +189,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sealed = signatures.seal((folder / "predictor.json").read_bytes(), key)
     (folder / "predictor.json.sig").write_text(json.dumps({"key": sealed.key, "signature": sealed.signature}))
     (folder / "a.fcs").write_bytes(sites[0].to_bytes())
-    (folder / "other.fcs").write_bytes(fc.summarize([0.5], site="a").to_bytes())
+    (folder / "other.fcs").write_bytes(fc.Summary.of_scores([0.5], site="a").to_bytes())
     lines = [
         ",".join(["who", *names]),
         *(",".join([f"p{i}", *map(repr, row)]) for i, row in enumerate(probs[:40].tolist())),

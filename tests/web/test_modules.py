@@ -15,8 +15,6 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.privacy import signatures
-from fedconformal.summaries.predictions import summarize_predictions
-from fedconformal.summaries.rows import summarize_rows
 from fedconformal.tables import probabilities_of, read_table
 from scripts.vector_cases.tools import seal
 from tests.web.modules import WEB, answers, needs_node, node
@@ -213,7 +211,7 @@ def test_altered_summaries_are_read_or_refused_alike(tmp_path: Path) -> None:
             sent.append(fc.Summary.of_scores(scores, labels=labels, **about))
             sent.append(fc.Summary.of_scores(scores, groups={"sex": ["F", "M"] * 65}, **about))
         sent.append(fc.pool([fc.Summary.of_scores(scores, site="a"), fc.Summary.of_scores(scores[:9], site="b")]))
-        sent.append(fc.summarize_losses([[1, 0.5, 0], [0.5, 0.5, 0]], thresholds=[1, 2, 3], site="a"))
+        sent.append(fc.LossSummary.of_losses([[1, 0.5, 0], [0.5, 0.5, 0]], thresholds=[1, 2, 3], site="a"))
     asked = []
     for whole in (one.to_bytes() for one in sent):
         for _ in range(150):
@@ -315,10 +313,10 @@ def test_sets_are_those_of_the_package(by: str, precision: bool, tmp_path: Path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if precision:
-                summary = summarize_rows(probs, np.array(names)[labels], classes=names, **about)
+                summary = fc.summarize(probs, np.array(names)[labels], classes=names, **about)
             else:
                 more = {"labels": labels} if "class" in by else {}
-                summary = fc.summarize(score.evaluate(probs, labels), classes=names, **about, **more)
+                summary = fc.Summary.of_scores(score.evaluate(probs, labels), classes=names, **about, **more)
             guarantee = {"": None, "class": "by-class", "group": "by-group", "group and class": "by-group"}[by]
             result = fc.calibrate(
                 [summary], alpha=0.1, **({} if guarantee is None else {"guarantee": guaranteed(guarantee)})
@@ -344,7 +342,7 @@ def test_sets_are_those_of_the_package(by: str, precision: bool, tmp_path: Path)
 def test_a_site_has_sets_of_its_own(tmp_path: Path) -> None:
     rng = np.random.default_rng(9)
     sites = [
-        summarize_rows(*rows(rng, n, 4)[:2], score=fc.LAC(), site=site, alpha=0.1, classes=4)
+        fc.summarize(*rows(rng, n, 4)[:2], score=fc.LAC(), site=site, alpha=0.1, classes=4)
         for site, n in (("a", 300), ("b", 60), ("few", 5))
     ]
     with warnings.catch_warnings():
@@ -366,7 +364,7 @@ def guaranteed(name: str) -> Any:
 def test_intervals_are_those_of_the_package(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     f, y = rng.normal(size=(2, 200)).round(2)
-    site = summarize_predictions(f, y, score=fc.Residual(), site="a", alpha=0.1)
+    site = fc.summarize(f, y, score=fc.Residual(), site="a", alpha=0.1)
     predictor = fc.calibrate([site], alpha=0.1)
     test = np.concatenate([rng.normal(size=100).round(2), 10 ** rng.uniform(-9, 9, 100)])
     data = ("prediction\n" + "\n".join(map(repr, test.tolist()))).encode()
@@ -380,7 +378,7 @@ def test_intervals_are_those_of_the_package(tmp_path: Path) -> None:
 def made() -> tuple[fc.Predictor, fc.Summary]:
     rng = np.random.default_rng(6)
     probs, labels, _ = rows(rng, 200, 3)
-    sites = [summarize_rows(probs, labels, score=fc.LAC(), site=site, alpha=0.1) for site in ("Köln", "b")]
+    sites = [fc.summarize(probs, labels, score=fc.LAC(), site=site, alpha=0.1) for site in ("Köln", "b")]
     return fc.calibrate(sites, alpha=0.1), sites[0]
 
 

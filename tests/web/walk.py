@@ -17,7 +17,6 @@ from PIL import Image
 
 import fedconformal as fc
 from fedconformal.privacy import signatures
-from fedconformal.summaries.rows import summarize_rows
 from tests.web.form import Form, opened
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images" / "page"
@@ -52,9 +51,7 @@ def write(folder: Path) -> None:
 def send_back(folder: Path, summary: bytes) -> str:
     """Calibrate with another site, sign the predictor, and return the coordinator's public key."""
     probs, truth = rows(2, 300)
-    other = summarize_rows(
-        probs, np.array(NAMES)[truth], score=fc.APS(), site="clinic-b", classes=list(NAMES), alpha=0.1
-    )
+    other = fc.summarize(probs, np.array(NAMES)[truth], score=fc.APS(), site="clinic-b", classes=list(NAMES), alpha=0.1)
     predictor = fc.calibrate([fc.Summary.from_bytes(summary), other], alpha=0.1)
     predictor.save(folder / "predictor.json")
     key = bytes(range(32))

@@ -24,7 +24,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.guarantees import FCP, Guarantee, NewSite
 from fedconformal.scores import LAC
-from fedconformal.summaries import Summary, summarize
+from fedconformal.summaries import Summary
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Part, Table
 
@@ -42,7 +42,8 @@ def heart_disease(setup: Setup) -> Table:
         halves = {other: (x[::2], y[::2]) for other, (x, y) in others.items()}
         known = fit(halves)
         mixture = [
-            summarize(LAC().evaluate(known(x[1::2]), y[1::2]), "exact", site=other) for other, (x, y) in others.items()
+            Summary.of_scores(LAC().evaluate(known(x[1::2]), y[1::2]), kind="exact", site=other)
+            for other, (x, y) in others.items()
         ]
         fresh = leave_one_site_out(others, fit, score=LAC(), alpha=ALPHA)
         for promised, predict, summaries, guarantee in (

@@ -16,7 +16,7 @@ from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities,
 from fedconformal.calibration.search import Search
 from fedconformal.guarantees import FCP, Guarantee
 from fedconformal.scores import Score
-from fedconformal.summaries import Summary, pool, summarize
+from fedconformal.summaries import Summary, pool
 from fedconformal_paper.logits import Answers
 from fedconformal_paper.temperature import Temperatures, probabilities, shifted
 
@@ -49,7 +49,7 @@ class RandomHalves:
         """Summarise each client's calibration scores, as it would send them."""
         scores, owners = self.calibration.scores(score), self.calibration.clients
         held = np.flatnonzero(np.bincount(owners))
-        return [summarize(scores[owners == k], kind, alpha=alpha, site=f"client-{k}") for k in held]
+        return [Summary.of_scores(scores[owners == k], kind=kind, alpha=alpha, site=f"client-{k}") for k in held]
 
     def thresholds(
         self, score: Score, alphas: Sequence[float], *, kind: str = "tdigest", guarantee: Guarantee | None = None

@@ -47,15 +47,15 @@ def calibrate(
 ) -> Any:
     """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
 
-    Of loss curves (`summarize_losses`), the smallest of the grid whose expected loss is at most `risk`. If there is
+    Of loss curves, the smallest of the grid whose expected loss is at most `risk`. If there is
     none, the threshold is +inf: the answer is a safe action, which never loses more than `risk`, nor than the last
     threshold; `safe` says which.
 
     Thresholds are rounded up to a public grid, and the promise curve has few alphas (`public_grid`), so that a
     predictor that is shown holds no calibration score. `exact` leaves both as they are found: keep that to yourself.
 
-    >>> from fedconformal import summarize
-    >>> sites = [summarize([i / 20 for i in range(20)], site="a"), summarize([0.5, 0.7, 0.9], site="b")]
+    >>> from fedconformal import Summary
+    >>> sites = [Summary.of_scores([i / 20 for i in range(20)], site="a"), Summary.of_scores([0.5, 0.7, 0.9], site="b")]
     >>> result = calibrate(sites, alpha=0.2)  # ceil(0.8 * 23) + 1 = 20
     >>> result.threshold, result.certificate.rank, round(result.certificate.coverage_at_most, 4)
     (0.875, 20, 0.8696)

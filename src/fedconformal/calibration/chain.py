@@ -69,9 +69,11 @@ def used_again(newer: Certificate, older: Certificate) -> str | None:
 def changes(older: Certificate, newer: Certificate) -> str:
     """Say in words what stays and what is other: score, classes, model, guarantee, how often the truth may be missed.
 
-    >>> from fedconformal import LAC, Predictor, calibrate, recalibrate, summarize
-    >>> old = calibrate([summarize([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2)
-    >>> new = recalibrate(old, [summarize([i / 30 for i in range(30)], site="a", score=LAC())], alpha=0.1, rows="new")
+    >>> from fedconformal import LAC, Predictor, Summary, calibrate, recalibrate
+    >>> old = calibrate([Summary.of_scores([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2)
+    >>> new = recalibrate(
+    ...     old, [Summary.of_scores([i / 30 for i in range(30)], site="a", score=LAC())], alpha=0.1, rows="new"
+    ... )
     >>> changes(old.certificate, new.certificate)
     'same score, classes, model, guarantee and sites; another alpha: 0.1 instead of 0.2'
     """

@@ -24,8 +24,8 @@ def as_predictor(found: Document) -> AnyPredictor:
 def predictor_of(result: Calibration) -> Any:
     """Make the predictor that goes with the summaries.
 
-    >>> from fedconformal import Residual, calibrate, summarize
-    >>> calibrate([summarize([0.5] * 9, score=Residual(), site="a")])
+    >>> from fedconformal import Residual, Summary, calibrate
+    >>> calibrate([Summary.of_scores([0.5] * 9, score=Residual(), site="a")])
     IntervalPredictor(Residual(), alpha=0.1, threshold=0.5, certified: mixture of 1 site)
     """
     if result.certificate.risk is not None:

@@ -22,7 +22,7 @@ from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.evaluation import Evaluation
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
-from fedconformal.summaries.rows import summarize_rows
+from fedconformal.summaries.rows import summarize
 
 
 class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
@@ -139,7 +139,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
                 source = source.named_by(probs)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
                 about["by_class"] = build(self.guarantee, Guarantee).by_class
-                summaries.append(summarize_rows(probs, labels, self.kind, groups=groups, **about))
+                summaries.append(summarize(probs, labels, kind=self.kind, groups=groups, **about))
         predictor = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee)
         self._found = predictor, source
         self.estimator_ = source.estimator

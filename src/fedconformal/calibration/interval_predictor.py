@@ -56,8 +56,8 @@ class IntervalPredictor(Document):
     """Turns a model's predictions into intervals that keep the certificate's promise.
 
     >>> from fedconformal import Residual, calibrate
-    >>> from fedconformal.summaries.predictions import summarize_predictions
-    >>> site = summarize_predictions([1.0] * 9, [1.25] * 8 + [3.0], score=Residual(), site="a")
+    >>> from fedconformal import summarize
+    >>> site = summarize([1.0] * 9, [1.25] * 8 + [3.0], score=Residual(), site="a")
     >>> predictor = calibrate([site], alpha=0.2)
     >>> predictor
     IntervalPredictor(Residual(), alpha=0.2, threshold=0.25, certified: mixture of 1 site)
@@ -143,8 +143,8 @@ class IntervalPredictor(Document):
     ) -> Booleans:
         """Say for each row whether its interval holds this number.
 
-        >>> from fedconformal import Residual, calibrate, summarize
-        >>> predictor = calibrate([summarize([0.5] * 9, score=Residual())])
+        >>> from fedconformal import Residual, Summary, calibrate
+        >>> predictor = calibrate([Summary.of_scores([0.5] * 9, score=Residual())])
         >>> predictor.contains([2.0, 2.0], [2.5, 3.0])
         array([ True, False])
         """
@@ -173,8 +173,8 @@ class IntervalPredictor(Document):
         It is below the number with probability of at most the second; for a level that is no hundredth, that of the
         next hundredth. The second is 1 unless the calibration was exact.
 
-        >>> from fedconformal import Signed, calibrate, summarize
-        >>> sites = [summarize([i / 8 for i in range(start, 10, 2)], score=Signed()) for start in (-8, -7)]
+        >>> from fedconformal import Signed, Summary, calibrate
+        >>> sites = [Summary.of_scores([i / 8 for i in range(start, 10, 2)], score=Signed()) for start in (-8, -7)]
         >>> predictor = calibrate(sites, alpha=0.3, exact=True)
         >>> predictor.predict_distribution([1.0], levels=[0.25, 0.5])
         array([[0.625, 1.125]])

@@ -15,7 +15,7 @@ from fedconformal._base.spec import build
 from fedconformal.errors import InputError
 from fedconformal.scores import Score
 from fedconformal.summaries import Summary
-from fedconformal.summaries.rows import summarize_rows
+from fedconformal.summaries.rows import summarize
 
 Site = tuple[Any, ArrayLike]
 Predict = Callable[[Any], ArrayLike]
@@ -65,7 +65,7 @@ def leave_one_site_out(
         predict = fit({other: site for other, site in sites.items() if other != name}) if callable(fit) else fit[name]
         try:
             about = {"score": score, "alpha": alpha, "site": name, "model": model, "estimated": True}
-            summaries.append(summarize_rows(predict(rows), labels, kind, **about))
+            summaries.append(summarize(predict(rows), labels, kind=kind, **about))
         except InputError as error:
             raise error.at(f"site {name!r}") from None
     return summaries

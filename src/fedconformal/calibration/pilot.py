@@ -38,9 +38,9 @@ class Sets(NamedTuple):
 class PilotDraws:
     """Calibrations on scores that are drawn as the pilot's promise curve says, the same at every site.
 
-    >>> from fedconformal import LAC, Mixture, calibrate, summarize
+    >>> from fedconformal import LAC, Mixture, Summary, calibrate
     >>> scores = LAC().evaluate([[0.6, 0.3, 0.1]] * 40, [0] * 30 + [1] * 10)
-    >>> pilot = calibrate([summarize(scores, score=LAC())], alpha=0.1, exact=True)
+    >>> pilot = calibrate([Summary.of_scores(scores, score=LAC())], alpha=0.1, exact=True)
     >>> trial = PilotDraws(pilot, [[0.6, 0.3, 0.1]], sizes=[200, 100])
     >>> trial.sets(Mixture(), Fraction(1, 10)), trial.sets(Mixture(), Fraction(1, 2))
     (Sets(mean_size=2.0, full=0.0), Sets(mean_size=1.0, full=0.0))

@@ -78,8 +78,10 @@ class RenewalPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_renewal(predictor: Document, *, rows_per_week: Sequence[Any] | None = None) -> RenewalPlan:
     """Say how many new rows at each site restore which promise, and after how many weeks they are there.
 
-    >>> from fedconformal import LAC, Predictor, calibrate, summarize
-    >>> sites = [summarize([i / n for i in range(n)], site=name, score=LAC()) for name, n in (("a", 90), ("b", 30))]
+    >>> from fedconformal import LAC, Predictor, Summary, calibrate
+    >>> sites = [
+    ...     Summary.of_scores([i / n for i in range(n)], site=name, score=LAC()) for name, n in (("a", 90), ("b", 30))
+    ... ]
     >>> found = plan_renewal(calibrate(sites), rows_per_week=[6, 2]).options[0]
     >>> found.guarantee, found.fewest.rows, found.fewest.weeks, round(found.fewest.watch_limit, 4)
     ('mixture', [12, 4], 2, 0.2059)

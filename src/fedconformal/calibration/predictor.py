@@ -57,8 +57,8 @@ class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Predictor(Document):
     """Turns probabilities into sets that keep the certificate's promise.
 
-    >>> from fedconformal import LAC, calibrate, summarize
-    >>> site = summarize(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), site="a", score=LAC())
+    >>> from fedconformal import LAC, Summary, calibrate
+    >>> site = Summary.of_scores(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), site="a", score=LAC())
     >>> predictor = calibrate([site], alpha=0.2, exact=True)
     >>> predictor
     Predictor(LAC(), alpha=0.2, threshold=0.25, certified: mixture of 1 site)

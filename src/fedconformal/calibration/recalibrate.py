@@ -65,9 +65,9 @@ def recalibrate(
     `exact` is as
     in `calibrate`.
 
-    >>> from fedconformal import LAC, calibrate, summarize
-    >>> old = calibrate([summarize([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2)
-    >>> fresh = [summarize([i / 30 for i in range(30)], site="a", score=LAC())]
+    >>> from fedconformal import LAC, Summary, calibrate
+    >>> old = calibrate([Summary.of_scores([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2)
+    >>> fresh = [Summary.of_scores([i / 30 for i in range(30)], site="a", score=LAC())]
     >>> recalibrate(old, fresh, why="alarm at site a", rows="new")
     Predictor(LAC(), alpha=0.2, threshold=0.8125, certified: mixture of 1 site)
     >>> recalibrate(old, fresh, why="alarm at site a", rows="watched").certificate.status

@@ -22,7 +22,7 @@ from fedconformal.evaluation import IntervalEvaluation
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import RegressionScore
 from fedconformal.scores.regression_score import as_numbers
-from fedconformal.summaries.predictions import summarize_predictions
+from fedconformal.summaries.rows import summarize
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         for name, predictions, truth in sites:
             with naming_site(name):
                 about: dict[str, Any] = {"score": self._score(), "alpha": self.alpha, "site": name}
-                summaries.append(summarize_predictions(predictions, truth, self.kind, **about))
+                summaries.append(summarize(predictions, truth, kind=self.kind, **about))
         predictor = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee)
         self._found = predictor, source
         self.estimator_ = source.estimator

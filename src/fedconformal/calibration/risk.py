@@ -45,7 +45,7 @@ def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
     for summary in summaries:
         if not isinstance(summary, LossSummary):
             raise InputError(
-                f"{summary} sent scores, not losses; pass alpha=, or use summarize_losses there", param="alpha"
+                f"{summary} sent scores, not losses; pass alpha=, or summarise with loss= there", param="alpha"
             )
     check_unit(guarantee)
     if may_rise(summaries[0].origin) and not isinstance(guarantee, PAC):

@@ -41,9 +41,9 @@ class RiskPredictor(Document):
     """Gives the threshold at which the expected loss is at most a limit.
 
     >>> import numpy as np
-    >>> from fedconformal import calibrate, summarize_losses
+    >>> from fedconformal import LossSummary, calibrate
     >>> losses = np.linspace(0, 0.6, 30)[:, None] > np.array([0.2, 0.4, 0.6])
-    >>> rule = calibrate([summarize_losses(losses, thresholds=[0.2, 0.4, 0.6])], risk=0.4, exact=True)
+    >>> rule = calibrate([LossSummary.of_losses(losses, thresholds=[0.2, 0.4, 0.6])], risk=0.4, exact=True)
     >>> rule
     RiskPredictor(risk=0.4, threshold=0.4, certified: mixture of 1 site)
     >>> rule.threshold_at(0.1), rule.evaluate(losses).overall.mean_loss

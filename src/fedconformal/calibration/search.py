@@ -42,8 +42,8 @@ MAX_STEP = 100
 class Search:
     """The thresholds there are to choose from, and what each promises.
 
-    >>> from fedconformal import Mixture, summarize
-    >>> search = Search([summarize([0.1, 0.2, 0.3]), summarize([0.2, 0.4])], Mixture(), [3, 2])
+    >>> from fedconformal import Mixture, Summary
+    >>> search = Search([Summary.of_scores([0.1, 0.2, 0.3]), Summary.of_scores([0.2, 0.4])], Mixture(), [3, 2])
     >>> search.smallest(Fraction(3, 5)), search.smallest(Fraction(2, 5)), search.smallest(Fraction(1, 7))
     (0.2, 0.3, inf)
     """

@@ -32,11 +32,10 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
 from fedconformal.summaries import Summary
-from fedconformal.summaries.batches import Piece, summarize_scored
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.predictions import score_predictions, summarize_predictions
 from fedconformal.summaries.ranks import RankSummary
-from fedconformal.summaries.rows import score_rows, summarize_rows
+from fedconformal.summaries.rows import ScoredRows, score_rows, summarize_chunks
+from fedconformal.summaries.rows import summarize as summarize_rows
 from fedconformal.summaries.strata import StratifiedSummary
 from fedconformal.tables import Predictions
 
@@ -104,15 +103,14 @@ def summarize(
     _check_mixed(function, noisy=noisy, by_class=by_class, groups=groups, onnx=onnx, temperature=temperature)
     if noisy and (kind != "ranks" or by_class or chunks or groups):
         raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class, --groups and --chunks")
-    summary_kind = parse(kind, Summary, maker="of_scores")
+    parse(kind, Summary, maker="build")
     about: dict[str, Any] = {
-        "kind": "exact" if noisy else summary_kind.cls.name,
+        "kind": "exact" if noisy else kind,
         "alpha": alpha,
         "score": function,
         "model": model if onnx is None else onnx.fingerprint,
         "calibration": calibration,
         "expires": expires,
-        "parameters": summary_kind.values,
         "temperature": 1.0 if temperature is None and of_logits else temperature,
         "by_class": by_class,
     }
@@ -201,7 +199,7 @@ def named_ids(columns: Columns, found: Predictions) -> Sequence[str]:
 
 def _of_numbers(values: ArrayLike, y: ArrayLike, site: str, about: dict[str, Any]) -> Summary:
     kept = {key: value for key, value in about.items() if key not in ("temperature", "by_class", "by")}
-    return summarize_predictions(values, y, site=site, **kept)
+    return summarize_rows(values, y, site=site, **kept)
 
 
 def _score(name: str | None, task: Task | None, run: Path | None) -> AnyScore:
@@ -222,7 +220,7 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
         raise InputError("--chunks makes summaries of the kind ranks only")
     passes = count(1)
 
-    def read() -> Iterator[Piece]:
+    def read() -> Iterator[tuple[str, ScoredRows]]:
         number, seen = next(passes), set[str]()
         for file in progress(files, f"reading, pass {number}", len(files)):
             truth, score = None if columns.label_column is not None else file, about["score"]
@@ -237,15 +235,10 @@ def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site:
             if number == 1:
                 warn_of_repeated_ids(rows, ONE_ROW_EACH, seen)
             with rows.table.in_lines():
-                made = (
-                    score_predictions(rows.values, rows.truth, score)
-                    if numbers
-                    else score_rows(rows.values, rows.truth, score, rows.classes)
-                )
-                yield str(file), *made
+                yield str(file), score_rows(rows.values, rows.truth, score, None if numbers else rows.classes)
 
     stated = {name: about[name] for name in ("score", "temperature", "calibration", "expires", "model")}
-    return summarize_scored(read, alpha=about["alpha"], site=site, **stated)
+    return summarize_chunks(read, alpha=about["alpha"], site=site, **stated)
 
 
 def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:

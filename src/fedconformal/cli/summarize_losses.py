@@ -23,7 +23,7 @@ from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError
 from fedconformal.losses import Loss
 from fedconformal.losses.loss import GRID, as_grid
-from fedconformal.summaries import summarize_losses as summarize_curves
+from fedconformal.summaries import LossSummary
 
 
 def summarize_losses(
@@ -88,9 +88,9 @@ def summarize_losses(
         made_of = build(loss, Loss)
         grid = GRID if thresholds is None else as_grid(read_grid(thresholds))
         values = evaluated(made_of, losses, truth, grid)
-        about |= {"loss": made_of, "rising": not made_of.monotone}
+        about["loss"] = made_of
     with in_lines:
-        made = summarize_curves(
+        made = LossSummary.of_losses(
             values, thresholds=grid, bound=bound, site=output.stem if site is None else site, **about
         )
     check_files(policy, [made], ledger=None)

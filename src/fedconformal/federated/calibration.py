@@ -32,10 +32,9 @@ from fedconformal.losses import Loss
 from fedconformal.losses.loss import as_grid
 from fedconformal.privacy.policy import Leaving, Policy, count_patients
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
-from fedconformal.summaries import LossSummary, Provenance, Summary, pool, summarize_losses
+from fedconformal.summaries import LossSummary, Provenance, Summary, pool
 from fedconformal.summaries.batch import SummaryBatch
-from fedconformal.summaries.predictions import summarize_predictions
-from fedconformal.summaries.rows import summarize_rows
+from fedconformal.summaries.rows import summarize
 
 logger = logging.getLogger(__name__)
 
@@ -264,12 +263,12 @@ class ScoreQuestion(SummaryQuestion):
             about["groups"] = rows.groups
         if isinstance(self.score, RegressionScore):
             outputs = for_score(rows.outputs, self.score)
-            return summarize_predictions(outputs, rows.truth, self.kind, score=self.score, **about)
+            return summarize(outputs, rows.truth, kind=self.kind, score=self.score, **about)
         if not isinstance(self.score, Score):
             raise InputError(f"asked is for {shown(self.score.name)}, which is neither for labels nor for numbers")
         classes, truth = self._classes_of(rows)
         about |= {"by_class": self.by_class, "temperature": self.temperature, "classes": classes}
-        return summarize_rows(rows.probs(self.temperature), truth, self.kind, score=self.score, **about)
+        return summarize(rows.probs(self.temperature), truth, kind=self.kind, score=self.score, **about)
 
     def _classes_of(self, rows: Outputs) -> tuple[Sequence[str] | None, Any]:
         """Return the class names and the labels by name, or None and the label indices if nobody names classes."""
@@ -347,7 +346,7 @@ class LossQuestion(SummaryQuestion):
 
     def _summary(self, losses: ArrayLike, *, site: str) -> LossSummary:
         about: dict[str, Any] = {"thresholds": self.thresholds, "loss": self.loss, "rising": not self.loss.monotone}
-        return summarize_losses(losses, site=site, model=self.model, **about)
+        return LossSummary.of_losses(losses, site=site, model=self.model, **about)
 
 
 def read_question(found: Mapping[str, Any]) -> ScoreQuestion | LossQuestion:
@@ -494,8 +493,8 @@ def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     A pool cannot answer for a site that answers for itself, so no sender can push another one out. Nor can a site with
     another number of classes than most stop the calibration of the others.
 
-    >>> from fedconformal import pool, summarize
-    >>> a, b, c = (summarize([0.5], site=site) for site in "abc")
+    >>> from fedconformal import Summary, pool
+    >>> a, b, c = (Summary.of_scores([0.5], site=site) for site in "abc")
     >>> reasons_to_refuse([("a", pool([a, b])), ("b", b), ("c", c)])
     ['sent a summary of b, which answers for itself', None, None]
     """

@@ -80,8 +80,10 @@ def limits_of(
     `summaries` are what sites sent for this calibration, from which they get limits of their own. `limit` is one that
     somebody else answers for.
 
-    >>> from fedconformal import LAC, Predictor, calibrate, summarize
-    >>> sites = [summarize([k / n for k in range(n)], site=name, score=LAC()) for name, n in (("a", 400), ("b", 100))]
+    >>> from fedconformal import LAC, Predictor, Summary, calibrate
+    >>> sites = [
+    ...     Summary.of_scores([k / n for k in range(n)], site=name, score=LAC()) for name, n in (("a", 400), ("b", 100))
+    ... ]
     >>> predictor = calibrate(sites, alpha=0.1, exact=True)
     >>> round(limits_of(predictor).rate, 4), round(limits_of(predictor, site="b", summaries=sites[1:]).rate, 4)
     (0.1275, 0.238)

@@ -78,9 +78,9 @@ class Watch:
     """The file of a watch, open; `with` closes it.
 
     >>> import tempfile
-    >>> from fedconformal import LAC, Predictor, calibrate, summarize
+    >>> from fedconformal import LAC, Predictor, Summary, calibrate
     >>> from fedconformal.monitoring.limits import limits_of
-    >>> site = summarize([k / 99 for k in range(99)], site="a", score=LAC(), classes=["no", "yes"])
+    >>> site = Summary.of_scores([k / 99 for k in range(99)], site="a", score=LAC(), classes=["no", "yes"])
     >>> predictor = calibrate([site], alpha=0.2)
     >>> path = Path(tempfile.mkdtemp(), "watch.db")
     >>> with Watch.start(path, predictor, limits_of(predictor)) as watch:

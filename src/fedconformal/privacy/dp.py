@@ -121,8 +121,8 @@ def calibrate_privately(
     The coordinator is trusted with the summaries, which must hold exact counts. Nothing else that depends on the rows
     is in the result: no digests, no promise curve, no p-values.
 
-    >>> from fedconformal import summarize
-    >>> site = summarize(np.arange(4000) / 4000, kind="exact", site="a")
+    >>> from fedconformal import Summary
+    >>> site = Summary.of_scores(np.arange(4000) / 4000, kind="exact", site="a")
     >>> result = calibrate_privately([site], epsilon=1, alpha=0.1)
     >>> result.certificate.privacy["epsilon"], 0.9 <= result.threshold < 0.95
     (1.0, True)

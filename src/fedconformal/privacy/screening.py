@@ -39,9 +39,9 @@ class Screened(msgspec.Struct, frozen=True, kw_only=True):
 def screen(summaries: Sequence[Summary]) -> list[Screened]:
     """Compare every site's scores with the median over the sites.
 
-    >>> from fedconformal import summarize
-    >>> honest = [summarize([i / 50 for i in range(50)], site=f"site-{k}") for k in range(6)]
-    >>> for found in screen([*honest, summarize([0.0] * 50, site="zero")]):
+    >>> from fedconformal import Summary
+    >>> honest = [Summary.of_scores([i / 50 for i in range(50)], site=f"site-{k}") for k in range(6)]
+    >>> for found in screen([*honest, Summary.of_scores([0.0] * 50, site="zero")]):
     ...     if found.flagged:
     ...         print(found.site, round(found.distance, 2))
     zero 0.98

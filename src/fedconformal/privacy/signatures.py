@@ -72,9 +72,9 @@ def decode_json(data: bytes, kind: type[T], what: str) -> T:
 def sign(summary: Summary, private: bytes) -> SignatureRecord:
     """Sign a summary.
 
-    >>> from fedconformal import summarize
+    >>> from fedconformal import Summary
     >>> key = new_key()
-    >>> record = sign(summarize([0.1, 0.2], site="clinic-a", alpha=0.1, calibration=new_id()), key)
+    >>> record = sign(Summary.of_scores([0.1, 0.2], site="clinic-a", alpha=0.1, calibration=new_id()), key)
     >>> record.site, record.key == public_key(key)
     ('clinic-a', True)
     """

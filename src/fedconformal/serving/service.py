@@ -27,9 +27,9 @@ from fedconformal.summaries.provenance import has_expired, number_of
 class Service:
     """A predictor, with the model that it was calibrated for, if that is an ONNX model.
 
-    >>> from fedconformal import LAC, calibrate, summarize
+    >>> from fedconformal import LAC, Summary, calibrate
     >>> from fedconformal.serving.bodies import read_rows
-    >>> site = summarize(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), score=LAC(), classes=["no", "yes"])
+    >>> site = Summary.of_scores(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), score=LAC(), classes=["no", "yes"])
     >>> service = Service(calibrate([site], alpha=0.2, exact=True))
     >>> answer = service.answer(read_rows(b'{"probabilities": [[0.8, 0.2]], "ids": ["scan-7"]}'))
     >>> answer.ids, answer.sets.tolist(), answer.p_values.tolist()

@@ -1,7 +1,7 @@
 """Summaries of calibration scores: small messages that bound the number of scores at or below any value."""
 
 from fedconformal.summaries.batch import SummaryBatch, pool
-from fedconformal.summaries.losses import LossSummary, summarize_losses
+from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import Provenance
 from fedconformal.summaries.rows import summarize
 from fedconformal.summaries.strata import StratifiedSummary
@@ -15,5 +15,4 @@ __all__ = [
     "SummaryBatch",
     "pool",
     "summarize",
-    "summarize_losses",
 ]

@@ -30,7 +30,7 @@ from fedconformal._base.names import as_name, shown
 from fedconformal.errors import InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
-from fedconformal.summaries.summary import Summary, grown
+from fedconformal.summaries.summary import Summary, grown, provenance_of
 
 UNIT = 2**20
 """The units of one row that loses all."""
@@ -54,7 +54,7 @@ class _Named:
 class LossSummary(_Named, Summary):
     """The sums of a site's losses at every threshold of a grid, or of several sites that were pooled.
 
-    >>> site = summarize_losses([[1, 0.5, 0], [1, 1, 0.25]], thresholds=[1, 2, 3], site="clinic-a")
+    >>> site = LossSummary.of_losses([[1, 0.5, 0], [1, 1, 0.25]], thresholds=[1, 2, 3], site="clinic-a")
     >>> site, site.mean_losses
     (<losses summary of 2 rows from site 'clinic-a'>, array([1.   , 0.75 , 0.125]))
     """
@@ -66,13 +66,54 @@ class LossSummary(_Named, Summary):
 
     @classmethod
     def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
-        raise InputError("scores are no losses; use summarize_losses")
+        raise InputError("scores are no losses; use LossSummary.of_losses")
 
     @classmethod
-    def of_losses(cls, losses: ArrayLike, *, origin: Provenance, **about: Any) -> Self:
-        """Check and add up the losses of one site."""
+    def of_losses(
+        cls,
+        losses: ArrayLike,
+        *,
+        thresholds: ArrayLike,
+        bound: float = 1,
+        site: str | None = None,
+        loss: Any = None,
+        rising: bool = False,
+        **provenance: Any,
+    ) -> Self:
+        """Summarise losses that were computed elsewhere; `fedconformal.summarize` computes them with `loss`.
+
+        Parameters
+        ----------
+        losses
+            A row for each calibration row, a column for each threshold, from 0 to `bound`.
+        thresholds, bound
+            The grid and the largest loss, fixed beforehand and the same at all sites.
+        site
+            Name of the site.
+        loss
+            The loss, or its name and parameters.
+        rising
+            Whether losses may rise along the grid; few guarantees take such losses.
+        provenance
+            Other fields of `Provenance`: model, calibration, expires, estimated, trained.
+
+        Examples
+        --------
+        >>> LossSummary.of_losses([[1, 0], [0.5, 0.75]], thresholds=[0.1, 0.2])
+        Traceback (most recent call last):
+        fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at threshold 0.2; they must fall along the
+        grid
+        """
+        origin = provenance_of(
+            loss=getattr(loss, "described", loss),
+            bound=as_bound(bound),
+            grid=as_grid(thresholds),
+            rising=rising or not getattr(loss, "monotone", True),
+            **provenance,
+        )
+        sites = () if site is None else (as_name(site, "site"),)
         rows, units = added_up(losses, origin)
-        return cls(units=units, sizes=(rows,), origin=origin, **about)
+        return cls(units=units, sizes=(rows,), sites=sites, origin=origin)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,8 +144,8 @@ class LossSummary(_Named, Summary):
 
     def extend(self, more: ArrayLike) -> Self:
         """Add the losses of more rows of the same site, on the same grid."""
-        about = grown(self, len(as_losses(more, len(self.grid))))
-        return self.merge([self, self.of_losses(more, origin=self.origin)], **about)
+        rows, units = added_up(more, self.origin)
+        return self.merge([self, type(self)(units=units, sizes=(rows,))], **grown(self, rows))
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
@@ -142,41 +183,6 @@ class LossSummary(_Named, Summary):
 def grid_of(origin: Provenance) -> Floats:
     """Return the thresholds of loss curves."""
     return np.frombuffer(origin.grid or b"", dtype="<f8").astype(np.float64, copy=False)
-
-
-def summarize_losses(
-    losses: ArrayLike,
-    *,
-    thresholds: ArrayLike,
-    bound: float = 1,
-    site: str | None = None,
-    model: str | None = None,
-    loss: Any = None,
-    rising: bool = False,
-    **about: Any,
-) -> LossSummary:
-    """Summarise the losses of one site: a row for each calibration row, a column for each threshold of the grid.
-
-    Losses are between 0 and `bound`, and fall along the grid; or not, with `rising`, which few guarantees take. Grid
-    and bound are fixed beforehand and the same at all sites. `loss` says which loss it is, by name and parameters; one
-    that need not fall counts as `rising`, also where these rows fall.
-    `model`, `estimated`, `calibration` and `expires` are as in `summarize`. The summary shows the site's mean loss at
-    every threshold to anyone who reads it; of a site with one row, that is the row's.
-
-    >>> summarize_losses([[1, 0], [0.5, 0.75]], thresholds=[0.1, 0.2])
-    Traceback (most recent call last):
-    fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at threshold 0.2; they must fall along the grid
-    """
-    origin = Provenance(
-        model=None if model is None else as_name(model, "model fingerprint"),
-        loss=getattr(loss, "described", loss),
-        bound=as_bound(bound),
-        grid=as_grid(thresholds),
-        rising=rising or not getattr(loss, "monotone", True),
-        **about,
-    )
-    sites = () if site is None else (as_name(site, "site"),)
-    return LossSummary.of_losses(losses, sites=sites, origin=origin)
 
 
 def added_up(losses: ArrayLike, origin: Provenance) -> tuple[int, Integers]:

@@ -17,12 +17,12 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.names import shown
+from fedconformal._base.names import as_name, shown
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
 from fedconformal.summaries.format import MAX_SIZE
 from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
-from fedconformal.summaries.rows import about_site
+from fedconformal.summaries.summary import provenance_of
 
 COLUMNS = ("fc_rank", "fc_score", "fc_digits", "fc_rows", "fc_refused", "fc_about")
 SEPARATORS = ",;\t|"
@@ -62,8 +62,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"the query has no ranks for the lower end of {score.name}; summarise the rows themselves")
         alpha = as_alpha(self.made.alpha)
         said: dict[str, Any] = {"classes": self.made.classes, "precision": self.made.precision, "score": known or score}
-        stated = about_site(site, alpha=alpha, **said, **about)
-        return RankSummary.scheduled(np.array(self.values), (POINTS, alpha), sizes=(self.rows,), **stated)
+        made = provenance_of(alpha=alpha, **said, **about)
+        sites = () if site is None else (as_name(site, "site"),)
+        return RankSummary.scheduled(
+            np.array(self.values), (POINTS, alpha), sizes=(self.rows,), sites=sites, origin=made
+        )
 
 
 def read_result(data: bytes) -> Result:

@@ -48,7 +48,7 @@ class RankSummary(Summary):
 
     >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="ranks", alpha=0.1)
     >>> summary.count_at_most(0.9), summary.count_at_most(0.25), summary.gap, len(summary.to_bytes())
-    ((901, 901), (240, 259), 19, 799)
+    ((901, 901), (240, 259), 19, 834)
     """
 
     name = "ranks"

@@ -1,27 +1,140 @@
-"""From a site's rows to its summary: score them as every predictor will, and say so.
+"""From the rows of a site to its summary: outputs of a model and the truth are scored as every predictor scores them.
 
-Probabilities are rounded to float32 before they are scored, and predictors do the same. So it does not matter whether
-a model's output came as float32 or as float64, here or later: a score that depends on that loses coverage at ties.
+Probabilities are rounded to float32 before scoring, here and in predictors, so the precision of a model's output never
+matters: a score that depends on it loses coverage at ties. Numbers are not rounded, since a relevant difference may be
+in the last digits of large numbers; the summary records predictions in float32, so that predictors round alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, Probabilities
+from fedconformal._base.arrays import Floats, Integers, Probabilities, as_array
 from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.groups import Groups
-from fedconformal._base.names import as_name
+from fedconformal._base.names import as_name, listed
+from fedconformal._base.spec import build
 from fedconformal.errors import InputError
-from fedconformal.scores import AnyScore, Score
+from fedconformal.losses import Loss
+from fedconformal.losses.loss import as_grid
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
+from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import Classes, as_classes
+from fedconformal.summaries.ranks import RankSummary
+from fedconformal.summaries.stream import summarize_stream
 from fedconformal.summaries.summary import Summary, provenance_of
 
 PRECISION = "float32"
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """Scores of some rows, and the provenance that follows from the rows."""
+
+    scores: Floats
+    score: AnyScore
+    labels: Integers | None = None
+    classes: Classes | None = None
+    precision: str | None = None
+
+
+def summarize(  # noqa: PLR0913
+    outputs: Any,
+    truth: Any = None,
+    *,
+    score: AnyScore | str = DEFAULT,
+    loss: Loss | str | None = None,
+    kind: str = "ranks",
+    site: str | None = None,
+    alpha: Any = None,
+    by_class: bool = False,
+    groups: Groups | None = None,
+    classes: int | Sequence[str] | None = None,
+    thresholds: ArrayLike | None = None,
+    **provenance: Any,
+) -> Summary:
+    """Score the calibration rows of one site and summarise the scores.
+
+    Parameters
+    ----------
+    outputs, truth
+        Probabilities and labels; predictions and numbers, with a score of numbers; scores and masks, with `loss`. Or
+        `outputs` alone, an iterator of batches (outputs, truth).
+    score
+        The score, or its spec string such as "raps:penalty=0.1".
+    loss
+        The loss, or its spec string such as "false-negative-rate"; the summary then holds sums of losses.
+    kind
+        "ranks" (certified, about a kilobyte), "exact" (all scores), "ddsketch" (certified) or "tdigest" (estimated).
+    site
+        Name of the site.
+    alpha
+        Where precision matters most; the summary is valid at every alpha.
+    by_class, groups
+        Whether to summarise class by class; columns with a value a row, such as {"sex": [...]}, for every group.
+    classes
+        Number of classes, or their names in order; columns and labels are matched by name.
+    thresholds
+        With `loss`: the grid, by default 0, 0.001, ..., 1. The same at all sites, fixed beforehand.
+    provenance
+        Other fields of `Provenance`: model, temperature, calibration, expires, estimated, trained.
+
+    Examples
+    --------
+    >>> site = summarize([[0.75, 0.25], [0.5, 0.5]], [0, 1], kind="exact", site="clinic-a")
+    >>> site.count_at_most(0.25), site.origin.classes, site.origin.precision
+    ((1, 1), 2, 'float32')
+    >>> summarize([1.0, 2.0], [1.5, 2.5], score="residual").count_at_most(0.5)
+    (2, 2)
+    >>> summarize([[0.75, 0.25]], [[True, True]], loss="false-negative-rate", thresholds=[0.0, 0.5, 1.0]).mean_losses
+    array([1. , 0.5, 0. ])
+    """
+    if loss is not None:
+        if groups is not None or by_class:
+            raise InputError("losses are added up over all rows; leave out by_class and groups", param="groups")
+        function, grid = build(loss, Loss), as_grid(thresholds)
+        losses = np.concatenate([function.evaluate(*batch, thresholds=grid) for batch in _batches(outputs, truth)])
+        return LossSummary.of_losses(losses, thresholds=grid, loss=function, site=site, **provenance)
+    rule: AnyScore = build(score, AnyScore)
+    batches = [score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)]
+    rows = _joined(batches)
+    if by_class and rows.labels is None:
+        raise InputError(f"{rule.name} scores numbers, which have no class; leave out by_class", param="by_class")
+    return Summary.of_scores(
+        rows.scores,
+        kind=kind,
+        site=site,
+        alpha=alpha,
+        labels=rows.labels if by_class else None,
+        groups=groups,
+        score=rule,
+        classes=rows.classes,
+        precision=rows.precision,
+        **provenance,
+    )
+
+
+def score_rows(
+    outputs: Any, truth: ArrayLike, score: AnyScore, classes: int | Sequence[str] | None = None
+) -> ScoredRows:
+    """Score rows, and return what a summary records of them.
+
+    >>> from fedconformal import Residual
+    >>> score_rows([1.0, 2.0], [1.5, 2.5], Residual()).scores
+    array([0.5, 0.5])
+    """
+    if isinstance(score, RegressionScore):
+        rounded = as_array(outputs, "predictions").dtype == PRECISION
+        return ScoredRows(score.evaluate(outputs, truth), score, precision=PRECISION if rounded else None)
+    if not isinstance(score, Score):
+        raise InputError(f"score is {score!r:.80}, expected a score such as fedconformal.LAC()", param="score")
+    matrix, labels, known = read_rows(outputs, truth, classes)
+    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION)
 
 
 def read_rows(
@@ -42,105 +155,54 @@ def read_rows(
     return matrix, as_class_indices(labels, rows=len(matrix), classes=known), known
 
 
-def score_rows(
-    probs: Any, labels: ArrayLike, score: Score, classes: int | Sequence[str] | None = None
-) -> tuple[Floats, dict[str, Any]]:
-    """Return the scores of a site's rows, and what a summary is to say of them."""
-    matrix, truth, known = read_rows(probs, labels, classes)
-    return score.evaluate(matrix, truth), {"score": score, "classes": known, "precision": PRECISION}
+def summarize_chunks(
+    read: Callable[[], Iterable[tuple[str, ScoredRows]]], *, score: AnyScore, alpha: Any, site: str, **provenance: Any
+) -> RankSummary:
+    """Summarise rows that do not fit in memory; `read` starts from the beginning and yields named chunks."""
+    first: list[tuple[str, ScoredRows]] = []
+
+    def chunks() -> Iterator[Floats]:
+        for name, rows in read():
+            if not first:
+                first.append((name, rows))
+            _check_same(first[0][1], rows, first[0][0], name)
+            yield rows.scores
+
+    made = provenance_of(score=score, alpha=alpha, **provenance)
+    summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), origin=made)
+    rows = first[0][1]
+    return replace(summary, origin=replace(made, classes=rows.classes, precision=rows.precision))
 
 
-def summarize_rows(
-    probs: Any,
-    labels: ArrayLike,
-    kind: str = "ranks",
-    *,
-    score: Score,
-    by_class: bool = False,
-    classes: int | Sequence[str] | None = None,
-    **about: Any,
-) -> Summary:
-    """Score a site's rows and summarise the scores; `about` is what `summarize` takes.
-
-    >>> from fedconformal import LAC
-    >>> site = summarize_rows([[0.75, 0.25], [0.5, 0.5]], [0, 1], "exact", score=LAC(), site="clinic-a")
-    >>> site.count_at_most(0.25), site.origin.classes, site.origin.precision
-    ((1, 1), 2, 'float32')
-    """
-    matrix, truth, known = read_rows(probs, labels, classes)
-    about |= {"score": score, "classes": known, "precision": PRECISION}
-    held: dict[str, Any] = {"labels": truth, "by_class": True} if by_class else {}
-    return summarize(score.evaluate(matrix, truth), kind, **held, **about)
+def _batches(outputs: Any, truth: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the rows as batches: one, or those of an iterator."""
+    if truth is not None:
+        return [(outputs, truth)]
+    if not isinstance(outputs, Iterator):
+        raise InputError(
+            "the truth of the rows is missing; give both, or an iterator of batches of both", param="truth"
+        )
+    return outputs
 
 
-def summarize(  # noqa: PLR0913
-    scores: ArrayLike,
-    kind: str = "ranks",
-    *,
-    alpha: Any = None,
-    score: AnyScore | None = None,
-    model: str | None = None,
-    temperature: float | None = None,
-    site: str | None = None,
-    labels: ArrayLike | None = None,
-    by_class: bool = False,
-    groups: Groups | None = None,
-    classes: int | Sequence[str] | NDArray[Any] | None = None,
-    precision: str | None = None,
-    estimated: bool = False,
-    trained: bool = False,
-    calibration: str | None = None,
-    expires: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
-) -> Summary:
-    """Summarise the calibration scores of one site; `by_class` with the `labels` for promises given the class.
-
-    `groups` are columns with a value a row, such as {"sex": [...], "age": [...]}, for promises to every group.
-
-    `kind` is "ranks" (certified, about a kilobyte), "exact" (all scores), "ddsketch" (certified, buckets that
-    grow by one per cent) or "tdigest" (the paper's sketch; close, but a calibration from it is "estimated").
-    `alpha` says where precision matters most; the summary stays valid at every other alpha. What the scores
-    were made from (`score`, `model` fingerprint, `temperature`) travels along, so that summaries that do not
-    match are never mixed. So do `classes` (their number, or their names in order), `precision` ("float32" if
-    probabilities were rounded to it before they were scored), `estimated` (no theorem covers how the scores were made),
-    `trained` (the model was trained on other rows of this site, so that nothing is promised to a new site), and the id
-    of the one `calibration` that the summary is for, at `alpha`, until the day `expires` (2027-06-30).
-    `parameters` are those that the kind itself takes, if it has any.
-
-    >>> summarize([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
-    (2, 2)
-    """
-    if by_class != (labels is not None):
-        raise InputError("labels and by_class=True go together; give both or neither")
-    return Summary.of_scores(
-        scores,
-        kind=kind,
-        alpha=alpha,
-        site=site,
-        labels=labels,
-        groups=groups,
-        score=score,
-        model=model,
-        temperature=temperature,
-        classes=None if classes is None else as_classes(classes),
-        precision=precision,
-        estimated=estimated,
-        trained=trained,
-        calibration=calibration,
-        expires=expires,
-        parameters=parameters,
-    )
+def _joined(batches: Sequence[ScoredRows]) -> ScoredRows:
+    if len(batches) == 1:
+        return batches[0]
+    if not batches:
+        raise InputError("there are no batches; a site needs at least one calibration row")
+    first = batches[0]
+    for number, rows in enumerate(batches):
+        _check_same(first, rows, "batch 0", f"batch {number}")
+    labels = None if first.labels is None else np.concatenate([rows.labels for rows in batches])
+    scores = np.concatenate([rows.scores for rows in batches])
+    return ScoredRows(scores, first.score, labels, first.classes, first.precision)
 
 
-def about_site(
-    site: str | None, *, alpha: Any = None, calibration: str | None = None, model: str | None = None, **origin: Any
-) -> dict[str, Any]:
-    """Return what a summary says besides its scores: whose they are, and what they were made from.
-
-    >>> about_site("clinic-a", model="m-1")["sites"]
-    ('clinic-a',)
-    """
-    return {
-        "sites": () if site is None else (as_name(site, "site"),),
-        "origin": provenance_of(alpha=alpha, calibration=calibration, model=model, **origin),
-    }
+def _check_same(first: ScoredRows, rows: ScoredRows, known: str, name: str) -> None:
+    if rows.precision != first.precision:
+        raise InputError(f"has predictions in another precision than {known}; give all rows the same", where=name)
+    if rows.classes != first.classes:
+        mine, theirs = (
+            one.classes if isinstance(one.classes, int) else listed(one.classes or ()) for one in (rows, first)
+        )
+        raise InputError(f"has the classes {mine}, and {known} has {theirs}; give all rows the same", where=name)

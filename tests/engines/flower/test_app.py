@@ -27,7 +27,6 @@ from fedconformal.engines.flower.template.task import build_model, load_rows  # 
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.federated.temperature import STARTS  # noqa: E402
 from fedconformal.summaries.batch import SummaryBatch  # noqa: E402
-from fedconformal.summaries.rows import summarize_rows  # noqa: E402
 from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
 from tests.engines.flower.tools import Backwards, Faulty, changed  # noqa: E402
 
@@ -102,7 +101,7 @@ def test_it_is_what_training_and_files_give(method: str, whole: Whole) -> None:
     assert temperature == pytest.approx(fit_temperature([z for z, _ in apart], [y for _, y in apart]).value, rel=1e-6)
     score = fc.LAC()
     probs = [(fc.softmax(z, temperature=temperature), y) for z, y in logits("calibrate")]
-    summaries = [summarize_rows(p, y, score=score, alpha=0.1, site=f"{k}") for k, (p, y) in enumerate(probs)]
+    summaries = [fc.summarize(p, y, score=score, alpha=0.1, site=f"{k}") for k, (p, y) in enumerate(probs)]
     assert found["threshold"] == fc.calibrate(summaries, alpha=0.1).threshold
     predictor = fc.load(folder / "predictor.json")
     assert (

@@ -13,14 +13,13 @@ from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, gather, pooled_reply, summary_question
 from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
-from fedconformal.summaries.rows import summarize_rows
 from tests.engines.flower.tools import MODEL, Backwards, calibrating_app, grid, site_logits
 
 
 def by_hand(sites: int, score: fc.Score, temperature: float = 1.0) -> list[fc.Summary]:
     """Return the summaries that the sites would write to files."""
     return [
-        summarize_rows(
+        fc.summarize(
             fc.softmax(logits, temperature=temperature),
             labels,
             alpha=0.1,

@@ -51,7 +51,7 @@ def rewritten(**about: Any) -> Callable[[Message], None]:
         was = fc.Summary.from_bytes(data_of(reply))
         origin = dataclasses.replace(was.origin, **{k: v for k, v in about.items() if k != "site"})
         site = about.get("site", was.sites[0])
-        made = fc.summarize(
+        made = fc.Summary.of_scores(
             np.linspace(0, 1, was.n), score=origin.score, model=origin.model, temperature=origin.temperature, site=site
         )
         changed(reply.content, "answer", data=made.to_bytes())
@@ -61,7 +61,7 @@ def rewritten(**about: Any) -> Callable[[Message], None]:
 
 def another_kind(reply: Message) -> None:
     was = fc.Summary.from_bytes(data_of(reply))
-    made = fc.summarize(np.linspace(0, 1, was.n), "exact", site=was.sites[0], **told_of(was))
+    made = fc.Summary.of_scores(np.linspace(0, 1, was.n), kind="exact", site=was.sites[0], **told_of(was))
     changed(reply.content, "answer", data=made.to_bytes())
 
 
@@ -195,7 +195,7 @@ def pool_with(*others: str) -> Callable[[Message], None]:
     def fault(reply: Message) -> None:
         was = fc.Summary.from_bytes(data_of(reply))
         about = told_of(was)
-        made = fc.pool([was, *(fc.summarize(np.zeros(40), site=site, **about) for site in others)])
+        made = fc.pool([was, *(fc.Summary.of_scores(np.zeros(40), site=site, **about) for site in others)])
         changed(reply.content, "answer", data=made.to_bytes())
         changed(reply.content, "answer", rows=made.n)
 

@@ -22,7 +22,6 @@ from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.stages import read_model, run_stages
 from fedconformal.engines.flower.template.task_regression import build_model, load_rows
 from fedconformal.summaries.batch import SummaryBatch
-from fedconformal.summaries.predictions import summarize_predictions
 from fedconformal.training import FedAvg
 from fedconformal.training.models import Regressor, build
 from tests.contracts.tools import refused
@@ -67,7 +66,7 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
             return [(trained(one.inputs()).numpy(), np.asarray(one.y)) for one in rows[part]]
 
     summaries = [
-        summarize_predictions(f, y, score=fc.CQR(), alpha=0.1, site=f"site-{k}", model=found["model"], trained=True)
+        fc.summarize(f, y, score=fc.CQR(), alpha=0.1, site=f"site-{k}", model=found["model"], trained=True)
         for k, (f, y) in enumerate(predicted("calibrate"))
     ]
     predictor = fc.calibrate(summaries, alpha=0.1)

@@ -22,7 +22,6 @@ from fedconformal.engines.flower import (
 from fedconformal.engines.flower.client import summary_reply
 from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
-from fedconformal.summaries.rows import summarize_rows
 from tests.engines.flower.tools import MODEL, site_logits
 
 GRID = [0.25, 0.5, 0.75, 1.0]
@@ -68,7 +67,7 @@ def test_by_group_it_is_what_files_give(inner: fc.Guarantee) -> None:
     about: dict[str, Any] = {"alpha": 0.3, "score": fc.LAC(), "model": fingerprint(MODEL), "temperature": 1.0}
     with pytest.warns(fc.ClassCountsWarning):
         sites = [
-            summarize_rows(
+            fc.summarize(
                 fc.softmax(logits),
                 labels,
                 by_class=inner.by_class,
@@ -95,7 +94,7 @@ def test_a_limit_on_losses_is_what_files_give(guarantee: fc.Guarantee) -> None:
     federation = Federation(InProcessGrid(app(losses=True), 3))
     found = calibrate_risk(federation, MODEL, loss=loss, thresholds=GRID, **wanted)
     sites = [
-        fc.summarize_losses(
+        fc.LossSummary.of_losses(
             loss.evaluate(*masks_of(k), thresholds=GRID),
             thresholds=GRID,
             loss=loss,
@@ -119,7 +118,7 @@ def test_another_grid_is_refused() -> None:
             return calibrate_reply(msg, context, *masks_of(site.partition))
         other = fc.FalseNegativeRate().evaluate(*masks_of(0), thresholds=[0.5, 1.0])
         about: dict[str, Any] = {"loss": fc.FalseNegativeRate(), "model": fingerprint(MODEL), "site": site.name}
-        made = fc.summarize_losses(other, thresholds=[0.5, 1.0], **about)
+        made = fc.LossSummary.of_losses(other, thresholds=[0.5, 1.0], **about)
         return summary_reply(msg, context, made)
 
     federation = Federation(InProcessGrid(made, 3), min_sites=2)

@@ -96,7 +96,9 @@ def app_with(scores: list[Any]) -> ClientApp:
         asked = msg.content.config_records["ask"]
         site = site_of(context)
         about: Any = {"model": asked["model"], "temperature": asked["temperature"], "score": DEFAULT}
-        return sums_reply(msg, context, fc.summarize(scores[site.partition], "exact", site=site.name, **about))
+        return sums_reply(
+            msg, context, fc.Summary.of_scores(scores[site.partition], kind="exact", site=site.name, **about)
+        )
 
     return app
 
@@ -114,7 +116,7 @@ def app_with(scores: list[Any]) -> ClientApp:
 def test_ties_and_negatives(scores: list[Any], alpha: float) -> None:
     found = calibrate_by_sums(Federation(InProcessGrid(app_with(scores), 3)), MODEL, alpha=alpha)
     plain = fc.calibrate(
-        [fc.summarize(one, "exact", site=str(k)) for k, one in enumerate(scores)], alpha=alpha, exact=True
+        [fc.Summary.of_scores(one, kind="exact", site=str(k)) for k, one in enumerate(scores)], alpha=alpha, exact=True
     )
     assert found.certificate.limit == plain.threshold
 
@@ -371,8 +373,8 @@ def test_a_site_that_joins_as_another_is_refused() -> None:
 def test_scores_of_something_else_are_refused() -> None:
     def other(msg: Message, context: Context) -> Message:
         if not later_step(msg) and site_of(context).partition == BAD:
-            summary = fc.summarize(
-                [0.5], "exact", site="site-2", model=fingerprint(MODEL), score=DEFAULT, temperature=3.0
+            summary = fc.Summary.of_scores(
+                [0.5], kind="exact", site="site-2", model=fingerprint(MODEL), score=DEFAULT, temperature=3.0
             )
             return sums_reply(msg, context, summary)
         return app(msg, context)
@@ -390,7 +392,7 @@ def test_a_site_with_other_classes_than_most_is_left_out() -> None:
             about = ScoreQuestion.from_dict(msg.content.config_records[ASK]).origin
             classes = 3 if site_of(context).partition == BAD else 2
             scores = np.random.default_rng(site_of(context).partition).random(50)
-            summary = fc.summarize(scores, "exact", site=site_of(context).name)
+            summary = fc.Summary.of_scores(scores, kind="exact", site=site_of(context).name)
             return sums_reply(msg, context, replace(summary, origin=replace(about, classes=classes)))
         return sums_reply(msg, context)
 

@@ -172,7 +172,7 @@ def test_the_model_of_a_message_is_the_one_that_scores_are_of(nodes: InProcessGr
     @app.query("calibrate")
     def calibrate(msg: Message, context: Context) -> Message:
         asked = ScoreQuestion.from_dict(msg.content.config_records[ASK])
-        summary = fc.summarize([0.5] * ROWS, "exact", site=site_of(context).name)
+        summary = fc.Summary.of_scores([0.5] * ROWS, kind="exact", site=site_of(context).name)
         return sums_reply(msg, context, replace(summary, origin=asked.origin))
 
     lying = ask_for(MODEL, kind=SUMS)

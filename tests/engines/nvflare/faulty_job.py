@@ -55,7 +55,7 @@ def made_like(was: fc.Summary, site: str, **others: Any) -> fc.Summary:
     """Make a summary of other scores with the same origin, but for what differs."""
     kept = ("score", "model", "temperature", "classes", "precision")
     about: dict[str, Any] = {name: getattr(was.origin, name) for name in kept} | others
-    return fc.summarize(np.linspace(0, 1, was.n), site=site, **about)
+    return fc.Summary.of_scores(np.linspace(0, 1, was.n), site=site, **about)
 
 
 def another_site(reply: dict[str, Any]) -> dict[str, Any]:

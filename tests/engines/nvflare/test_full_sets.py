@@ -20,7 +20,9 @@ from fedconformal.federated.calibration import SiteSummary
 def test_a_lost_site_is_named(
     rows: int, said: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sites = [fc.summarize(np.linspace(0, 1, rows), "ranks", score=fc.LAC(), site=f"site-{k}") for k in range(2)]
+    sites = [
+        fc.Summary.of_scores(np.linspace(0, 1, rows), kind="ranks", score=fc.LAC(), site=f"site-{k}") for k in range(2)
+    ]
     lost = [LeftOut(site="site-2", reason="gave no answer within 60 s")]
     answers = [Answer(site.sites[0], SiteSummary(site)) for site in sites]
     monkeypatch.setattr(NVFlareSites, "ask", lambda *_, **__: answers)

@@ -67,6 +67,8 @@ def test_a_limit_on_losses(asked: list[bytes]) -> None:
     loss = fc.FalseNegativeRate()
     found = nvflare.calibrate_risk(nvflare.NVFlareSites(), WEIGHTS, risk=0.3, loss=loss, thresholds=GRID)
     about: dict[str, Any] = {"thresholds": GRID, "loss": loss, "model": nvflare.fingerprint(WEIGHTS)}
-    sites = [fc.summarize_losses(loss.evaluate(*masks_of(site), thresholds=GRID), site=site, **about) for site in SITES]
+    sites = [
+        fc.LossSummary.of_losses(loss.evaluate(*masks_of(site), thresholds=GRID), site=site, **about) for site in SITES
+    ]
     assert asked == [site.to_bytes() for site in sites]
     assert found.certificate == fc.calibrate(sites, risk=0.3).certificate

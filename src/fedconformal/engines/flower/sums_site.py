@@ -32,7 +32,7 @@ from fedconformal.privacy.sums.memory import known_by, note, recalled
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
-from fedconformal.summaries import Summary, summarize
+from fedconformal.summaries import Summary
 
 KEPT = "fedconformal.sums"
 
@@ -147,7 +147,7 @@ def _pay(context: Context, before: SiteState, state: SiteState) -> None:
     path, epsilon = _named(context, "ledger"), None if state.invite is None else state.invite.epsilon
     answers = before.stage == "waiting" and state.stage == "answered"
     if path is not None and epsilon is not None and (answers or before.invite is None):
-        rows = rows_of([summarize(scores_of(state.keys), kind="exact", site=state.name)])
+        rows = rows_of([Summary.of_scores(scores_of(state.keys), kind="exact", site=state.name)])
         if not answers:
             read_ledger(path).spend(rows, epsilon, "noisy sum")
             return

@@ -122,9 +122,9 @@ def calibrate_losses_by_sums(
     The curves stay at the sites. The search stops at a part of the grid in which few rows change, so the threshold is
     the plain one or a larger one; with `exact` it is the plain one.
 
-    >>> from fedconformal import summarize_losses
+    >>> from fedconformal import LossSummary
     >>> losses = [[1, 0.5, 0], [1, 0, 0], [0.5, 0.5, 0]]
-    >>> sites = [summarize_losses(losses, thresholds=[1, 2, 3], site=site) for site in "abc"]
+    >>> sites = [LossSummary.of_losses(losses, thresholds=[1, 2, 3], site=site) for site in "abc"]
     >>> calibrate_losses_by_sums(sites, risk=0.5, exact=True).threshold  # (3 + 3) / (9 + 3) at the second threshold
     2.0
     """
