@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +65,15 @@ def main() -> None:
 
 
 def written(page: str, results: dict[str, Any]) -> str:
-    """Put the pairs of a data set and a score into the page whose numbers differ."""
+    """State in the page how many pairs of a data set and a score agree, and count the others by score."""
     names = {name: type(score).__name__ for name, score in SCORES.items()}
-    pairs = [(data, names[name], one) for data, found in results.items() for name, one in found.items()]
-    rows = [f"| {data.replace('_', ' ')} | {name} | {cell(one).replace(' / ', ' | ')} |" for data, name, one in pairs]
-    other = [row for row, (_, _, one) in zip(rows, pairs, strict=True) if "/" in cell(one)]
-    same = f"{len(pairs) - len(other)} of {len(pairs)} pairs of a data set and a score agree; the others:"
-    lines = [START, same, "", "| data set | score | ours | TorchCP |", "| --- | --- | --- | --- |", *other, END]
-    return re.sub(f"{START}.*{END}", lambda _: "\n".join(lines), page, flags=re.DOTALL)
+    pairs = [(names[name], "/" in cell(one)) for found in results.values() for name, one in found.items()]
+    other = Counter(name for name, differs in pairs if differs)
+    counts = ", ".join(f"{count} with {name}" for name, count in other.items())
+    text = (
+        f"{len(pairs) - other.total()} of {len(pairs)} pairs of a data set and a score agree; of the others {counts}."
+    )
+    return re.sub(f"{START}.*{END}", lambda _: f"{START}\n{text}\n{END}", page, flags=re.DOTALL)
 
 
 def cell(one: dict[str, float]) -> str:

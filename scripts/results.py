@@ -308,8 +308,8 @@ def page() -> str:
         "*ten halves*: means over ten random halves of the held-out rows, as in the paper, where logits were at hand.",
         "[Results](results.md) draws the conclusions.",
         "",
-        "| run | rounds | seconds | accuracy | labels a set | coverage | ten halves | paper's labels |",
-        "|---|---|---|---|---|---|---|---|",
+        "| run | rounds | accuracy | labels a set | coverage | ten halves | paper's labels |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, settings in RUNS.items():
         if not _there(name):
@@ -317,7 +317,7 @@ def page() -> str:
         found = json.loads((RESULTS / f"{name}.json").read_text())
         sets = found["sets"]["0.9"]
         lines.append(
-            f"| {name} | {found['rounds']} | {found['seconds']:.0f} | {found['accuracy']:.3f} | "
+            f"| {name} | {found['rounds']} | {found['accuracy']:.3f} | "
             f"{sets['size']:.2f} | {sets['coverage']:.3f} | {_ten_halves(found)} | {_in_the_paper(settings)} |"
         )
     if absent := [name for name in RUNS if not _there(name)]:
@@ -325,7 +325,7 @@ def page() -> str:
         lines += ["", f"{count}; `python scripts/results.py NAME` trains one, the script has the names."]
     lines += ["", *_deviations(), ""]
     machines = sorted({json.loads(path.read_text())["machine"] for path in RESULTS.glob("*.json")})
-    lines.append(f"Machine: {'; '.join(machines)}. Seconds are of the wall clock, on a machine that others used too.")
+    lines.append(f"Machine: {'; '.join(machines)}.")
     return "\n".join([*lines, ""])
 
 
