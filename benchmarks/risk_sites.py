@@ -19,6 +19,7 @@ from common import HERE, save
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.errors import HeavySiteWarning
 from tests.validity.masks import Site, federation
 
 SITES, IMAGES, SPLITS, RISK = 20, 500, 200, 0.1
@@ -54,7 +55,7 @@ def measured(made: list[Site], splits: int, seed: int = 1) -> dict[str, tuple[Fl
         ]
         for rule, guarantee in RULES.items():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", fc.HeavySiteWarning)
+                warnings.simplefilter("ignore", HeavySiteWarning)
                 threshold = fc.calibrate(sites, risk=RISK, guarantee=guarantee).threshold
             column = int(np.searchsorted(GRID, min(1.0, float(threshold))))
             for k, ((losses, sizes), order) in enumerate(zip(known, orders, strict=True)):

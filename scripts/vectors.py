@@ -19,6 +19,7 @@ import msgspec
 
 import fedconformal as fc
 from fedconformal._base import registry
+from fedconformal.errors import ClassCountsWarning
 from fedconformal.monitoring.messages import Period, read_periods, write_periods
 from fedconformal.privacy.signatures import sign
 from fedconformal.scores import AnyScore, RegressionScore
@@ -76,7 +77,7 @@ def summary_of(given: Case) -> fc.Summary:
         return fc.LossSummary.of_losses(numbers(about.pop("losses")), loss=described, **about)
     score = score_of(about.pop("score", None))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.ClassCountsWarning)
+        warnings.simplefilter("ignore", ClassCountsWarning)
         if "probabilities" in about:
             return fc.summarize(numbers(about.pop("probabilities")), about.pop("labels"), score=score, **about)
         if "predictions" in about:

@@ -16,7 +16,7 @@ from fedconformal._base import registry
 from fedconformal._base.groups import ALL, NONE, members
 from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.pilot import PilotDraws
-from fedconformal.evaluation import why_full
+from fedconformal.evaluation import evaluate_sets, why_full
 from fedconformal.evaluation.verdict import standing
 from fedconformal.privacy.dp import calibrate_privately
 from fedconformal.privacy.sums.coordinator import invite
@@ -340,7 +340,7 @@ def test_what_cannot_be_tested_says_why() -> None:
         assert found.kind == "no verdict"
     predictor = made(fc.Mixture())
     sets = predictor.predict_set(probs, groups=groups)
-    untold = fc.evaluate_sets(sets, labels, certificate=predictor.certificate).verdict
+    untold = evaluate_sets(sets, labels, certificate=predictor.certificate).verdict
     assert untold is not None
     assert untold.words == "No verdict: the groups of the rows are not given."
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 
 import fedconformal as fc
+from fedconformal.errors import ClassCountsWarning
 from scripts.vector_cases import refused_kinds
 from scripts.vector_cases.tools import ABSENT, SCORES, Case, File, altered, assemble, disassemble, floats, seal
 
@@ -13,7 +14,7 @@ from scripts.vector_cases.tools import ABSENT, SCORES, Case, File, altered, asse
 def cases() -> list[Case]:
     """List them; the bytes alone say what is wrong."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.ClassCountsWarning)
+        warnings.simplefilter("ignore", ClassCountsWarning)
         found = dict([*_envelopes(), *_headers(), *_provenances(), *refused_kinds.hostile()])
     return [{"name": name, "bytes": data.hex()} for name, data in found.items()]
 

@@ -24,6 +24,7 @@ from fedconformal._base.arrays import (
     row_sums,
 )
 from fedconformal._base.names import as_name
+from fedconformal.evaluation import evaluate_sets
 from tests.contracts.tools import FakeTensor, refused
 
 NAN, INF = math.nan, math.inf
@@ -204,7 +205,7 @@ def test_bad_labels(labels: Any, fragments: list[str]) -> None:
     with refused("labels: ", *fragments):
         fc.LAC().evaluate(TWO, labels)
     with refused("labels: ", *fragments):
-        fc.evaluate_sets([[True, True], [False, True]], labels)
+        evaluate_sets([[True, True], [False, True]], labels)
 
 
 def test_good_labels() -> None:

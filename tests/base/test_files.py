@@ -53,15 +53,15 @@ def npy_header(text: str) -> bytes:
 
 
 BAD: dict[str, tuple[str, str | bytes, str]] = {
-    "empty npy": ("a.npy", b"", "cannot be read: it is no array as numpy saves it"),
-    "text npy": ("a.npy", "0.5,0.5\n", "cannot be read: it is no array as numpy saves it"),
+    "empty npy": ("a.npy", b"", "cannot be read: it is no array as numpy"),
+    "text npy": ("a.npy", "0.5,0.5\n", "cannot be read: it is no array as numpy"),
     "empty npz": ("a.npz", b"", "cannot be read"),
     "text npz": ("a.npz", "0.5,0.5\n", "cannot be read"),
     "zip without arrays": ("a.npz", b"PK\x05\x06" + bytes(18), "nothing"),
     "truncated zip": ("a.npz", b"PK\x03\x04" + bytes(40), "cannot be read"),
     "a claim of much": ("a.npy", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (10**10, 10**7)}"), ""),
     "a larger claim": ("a.npy", npy_header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 99999)}"), ""),
-    "a header that is code": ("a.npy", npy_header("__import__('os').abort()"), "its header is not that of"),
+    "a header that is code": ("a.npy", npy_header("__import__('os').abort()"), "it is no array as numpy"),
     "another ending": ("a.txt", "0.5,0.5\n", ".npy, .npz"),
     "no ending": ("a", "0.5,0.5\n", ".npy, .npz"),
 }  # fmt: skip
@@ -83,7 +83,7 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([Trap()], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "a.npz", probs=np.array([Trap()], dtype=object))
     for path in (tmp_path / "a.npy", tmp_path / "a.npz"):
-        with refused(f"{path}: ", "cannot be read: it holds Python objects, which could run code when they are read"):
+        with refused(f"{path}: ", "cannot be read: it holds object"):
             read_array(path, "probs")
     assert not (tmp_path / "trapped").exists()
 

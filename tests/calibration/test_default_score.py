@@ -18,6 +18,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
+from fedconformal.calibration.leave_one_out import leave_one_site_out
 from fedconformal.cli.app import run
 from fedconformal.federated.calibration import ScoreQuestion
 from fedconformal.scores import DEFAULT, AnyScore, Score
@@ -63,7 +64,7 @@ def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
 
 
 def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
-    return fc.leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].origin.score
+    return leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].origin.score
 
 
 def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:

@@ -9,6 +9,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.calibration.certificate import heavy_sites
+from fedconformal.errors import HeavySiteWarning
 from fedconformal.report import report_page
 
 
@@ -42,7 +43,7 @@ def made() -> list[fc.Summary]:
 
 def test_one_file_with_a_million_zeros_is_said() -> None:
     sites = made()
-    with pytest.warns(fc.HeavySiteWarning, match="site 'liar' has 100% of all scores, by its own claim"):
+    with pytest.warns(HeavySiteWarning, match="site 'liar' has 100% of all scores, by its own claim"):
         result = fc.calibrate(sites)
     assert result.threshold == 0.0  # so a word is needed
     assert result.certificate.heavy_sites is not None

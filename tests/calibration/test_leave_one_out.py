@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import fedconformal as fc
+from fedconformal.calibration.leave_one_out import leave_one_site_out
 
 
 def only_even(others: dict[str, Any]) -> Any:
@@ -25,7 +26,7 @@ def test_a_learner_that_is_good_only_for_an_even_number_of_sites_covers_nothing_
     rng = np.random.default_rng(0)
     labels = {f"site-{k}": rng.integers(0, 4, 50) for k in range(21)}
     sites = {name: (truth, truth) for name, truth in labels.items()}
-    summaries = fc.leave_one_site_out(sites, only_even, score=fc.LAC(), alpha=0.1)
+    summaries = leave_one_site_out(sites, only_even, score=fc.LAC(), alpha=0.1)
     assert all(summary.origin.estimated for summary in summaries)
     result = fc.calibrate(summaries, alpha=0.1, guarantee=fc.NewSite())
     # Each model saw 20 sites and is right; the one that is used saw 21 and is not.

@@ -9,6 +9,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.plan import usual_guarantees
 from fedconformal.calibration.plan_renewal import FAILURE, Step, plan_renewal
+from fedconformal.calibration.plan_risk import plan_risk
 from fedconformal.guarantees.guarantee import feasible
 from fedconformal.monitoring.monitor import Monitor
 from tests.calibration.test_recalibrate import losses, numbers
@@ -104,7 +105,7 @@ def test_intervals_with_two_ends_and_losses() -> None:
     renewal = next(one for one in plan_renewal(rule).options if one.as_before)
     assert renewal.fewest is not None
     assert renewal.last_time is not None
-    assert renewal.last_time.mean_loss == fc.plan_risk(risk=0.4, sizes=[60, 60])[0].mean_loss
+    assert renewal.last_time.mean_loss == plan_risk(risk=0.4, sizes=[60, 60])[0].mean_loss
     # In proportion to the rows: B / N is at most .4 from N = 3 on.
     assert sum(renewal.fewest.rows) == 3
     assert renewal.fewest.watch_limit is None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.calibration.plan_risk import plan_risk
 from fedconformal.errors import InputError
 
 SIZES = [200, 50, 20]
@@ -29,7 +30,7 @@ def calibrated(mean: float, guarantee: fc.Guarantee) -> float:
     ],
 )
 def test_the_room_that_is_left_is_the_room_of_a_calibration(name: str, guarantee: fc.Guarantee) -> None:
-    found = {option.guarantee: option for option in fc.plan_risk(risk=0.1, sizes=SIZES)}[name]
+    found = {option.guarantee: option for option in plan_risk(risk=0.1, sizes=SIZES)}[name]
     assert found.feasible
     assert found.mean_loss is not None
     assert calibrated(found.mean_loss - 2e-6, guarantee) == 0.5
@@ -38,7 +39,7 @@ def test_the_room_that_is_left_is_the_room_of_a_calibration(name: str, guarantee
 
 
 def test_a_bound_only_scales() -> None:
-    plain, scaled = (fc.plan_risk(risk=0.1 * bound, sizes=SIZES, bound=bound) for bound in (1, 8))
+    plain, scaled = (plan_risk(risk=0.1 * bound, sizes=SIZES, bound=bound) for bound in (1, 8))
     assert [one.least_limit * 8 for one in plain] == pytest.approx([one.least_limit for one in scaled])
     assert [one.feasible for one in plain] == [one.feasible for one in scaled]
     least = {one.guarantee: one.least_limit for one in plain}
@@ -47,4 +48,4 @@ def test_a_bound_only_scales() -> None:
 
 def test_bad_sizes_are_refused() -> None:
     with pytest.raises(InputError, match="2 names were given for 3 sites"):
-        fc.plan_risk(risk=0.1, sizes=SIZES, sites=["a", "b"])
+        plan_risk(risk=0.1, sizes=SIZES, sites=["a", "b"])

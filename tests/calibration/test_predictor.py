@@ -19,6 +19,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.curve import MAX_POINTS, PromiseCurve
 from fedconformal.errors import AlteredError
+from fedconformal.evaluation import evaluate_sets
 from tests.contracts.tools import checks, refusal, refused, vectors
 from tests.golden import make
 
@@ -167,9 +168,9 @@ def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
     rows, labels = np.array(make.PROBS), np.array(make.LABELS)
     found = predictor.evaluate(rows, labels, sites=list("aabbb"), alpha=0.4)
     sets, certificate = predictor.predict_set(rows, alpha=0.4), predictor.certificate
-    assert found == fc.evaluate_sets(sets, labels, sites=list("aabbb"), certificate=certificate, alpha=0.4)
+    assert found == evaluate_sets(sets, labels, sites=list("aabbb"), certificate=certificate, alpha=0.4)
     clustered = predictor.evaluate(rows, labels, clusters=list("aabbc"), alpha=0.4)
-    assert clustered == fc.evaluate_sets(sets, labels, clusters=list("aabbc"), certificate=certificate, alpha=0.4)
+    assert clustered == evaluate_sets(sets, labels, clusters=list("aabbc"), certificate=certificate, alpha=0.4)
 
 
 def test_sets_need_a_score() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.cli.rows import values_of
+from fedconformal.evaluation import Evaluation
 from fedconformal.tables import probabilities_of, table_of
 from tests.cli.command import Command
 from tests.contracts.tools import refused
@@ -15,9 +16,9 @@ from tests.contracts.tools import refused
 TEST = ("predictor.json", "test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv")
 
 
-def evaluation(**more: Any) -> fc.Evaluation:
+def evaluation(**more: Any) -> Evaluation:
     probs, labels = np.load("test-probs.npy"), np.load("test-labels.npy")
-    found: fc.Evaluation = fc.load("predictor.json").evaluate(probs, labels, **more)
+    found: Evaluation = fc.load("predictor.json").evaluate(probs, labels, **more)
     return found
 
 

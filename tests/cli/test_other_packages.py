@@ -186,8 +186,8 @@ import fedconformal.guarantees, fedconformal.scores
 for package in (fedconformal.guarantees, fedconformal.scores):
     package.__path__.append(sys.argv[1])
 import fedconformal as fc
-print(fc.RankPrice(price=0.5), fc.Spoiled(spoiled=2), sep=", ")
-from fedconformal.scores import RankPrice
+from fedconformal._base.spec import build
+print(build("rank-price:price=0.5", fc.Score), build("spoiled:2", fc.Guarantee), sep=", ")
 """
 
 

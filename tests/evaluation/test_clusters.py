@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta, binom, t
 
-import fedconformal as fc
 from fedconformal._base.arrays import Booleans, Integers
+from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
 from tests.contracts.tools import refused
 
@@ -197,9 +197,9 @@ def test_one_site_is_no_special_case() -> None:
     assert weighted == clustered_interval(covered, clusters)
 
 
-def evaluate(covered: Booleans, **more: Any) -> fc.Evaluation:
+def evaluate(covered: Booleans, **more: Any) -> Evaluation:
     sets = np.stack([covered, np.ones(len(covered), dtype=bool)], axis=1)
-    return fc.evaluate_sets(sets, np.zeros(len(covered), dtype=int), **more)
+    return evaluate_sets(sets, np.zeros(len(covered), dtype=int), **more)
 
 
 def test_evaluation_with_clusters() -> None:

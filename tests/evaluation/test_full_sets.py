@@ -13,7 +13,7 @@ from hypothesis import given
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.calibration.certificate import LeftOut
-from fedconformal.evaluation import full_sets, why_full
+from fedconformal.evaluation import evaluate_sets, full_sets, why_full
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import checks, maybe_infeasible, rows_of_probabilities, score_examples
 
@@ -51,8 +51,8 @@ def test_sets_are_counted() -> None:
     assert full_sets([[True, True, True], [True, True, False], [True, True, True]]) == 2
     assert full_sets(np.zeros((3, 2), dtype=bool)) == 0
     assert full_sets(np.ones((3, 1), dtype=bool)) == 0  # one label is all there is
-    assert fc.evaluate_sets(np.ones((3, 1), dtype=bool), [0, 0, 0]).full_sets == 0
-    assert fc.evaluate_sets(np.ones((3, 2), dtype=bool), [0, 0, 0]).full_sets == 3
+    assert evaluate_sets(np.ones((3, 1), dtype=bool), [0, 0, 0]).full_sets == 0
+    assert evaluate_sets(np.ones((3, 2), dtype=bool), [0, 0, 0]).full_sets == 3
 
 
 @pytest.mark.parametrize("score", score_examples(), ids=repr)

@@ -10,6 +10,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from tests.contracts.tools import refused
 
 
@@ -23,7 +24,7 @@ def drawn(rows: int = 400) -> tuple[Floats, Floats]:
 
 def test_numbers_are_those_of_plain_formulas() -> None:
     ends, y = drawn()
-    found = fc.evaluate_intervals(ends, y, alpha=0.1).overall
+    found = evaluate_intervals(ends, y, alpha=0.1).overall
     inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
     score = ends[:, 1] - ends[:, 0]
     score = score + 20 * np.maximum(ends[:, 0] - y, 0) + 20 * np.maximum(y - ends[:, 1], 0)
@@ -35,7 +36,7 @@ def test_numbers_are_those_of_plain_formulas() -> None:
 
 
 def test_both_ends_belong_to_the_interval() -> None:
-    assert fc.evaluate_intervals([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]], [0.0, 1.0, np.nextafter(1, 2)]).coverage == 2 / 3
+    assert evaluate_intervals([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]], [0.0, 1.0, np.nextafter(1, 2)]).coverage == 2 / 3
 
 
 def test_coverage_has_the_same_interval_as_sets_have() -> None:
@@ -46,8 +47,8 @@ def test_coverage_has_the_same_interval_as_sets_have() -> None:
     sets = np.column_stack([inside, ~inside])
     for clusters in (None, patients):
         given: dict[str, Any] = {"sites": sites, "clusters": clusters, "groups": {"half": np.arange(400) % 2}}
-        ours = fc.evaluate_intervals(ends, y, **given)
-        theirs = fc.evaluate_sets(sets, np.zeros(400, int), **given)
+        ours = evaluate_intervals(ends, y, **given)
+        theirs = evaluate_sets(sets, np.zeros(400, int), **given)
         for one, other in zip(
             [ours.overall, *ours.by_site, *ours.by_group["half"]],
             [theirs.overall, *theirs.by_site, *theirs.by_group["half"]],
@@ -60,7 +61,7 @@ def test_coverage_has_the_same_interval_as_sets_have() -> None:
 
 def test_infinite_intervals_are_counted_and_fit_into_json() -> None:
     ends = [[-np.inf, np.inf], [0.0, np.inf], [0.0, 1.0]]
-    found = fc.evaluate_intervals(ends, [0.5, 0.5, 2.0], sites=["a", "b", "b"], alpha=0.1)
+    found = evaluate_intervals(ends, [0.5, 0.5, 2.0], sites=["a", "b", "b"], alpha=0.1)
     assert (found.overall.infinite, found.overall.mean_width, found.overall.winkler) == (2, None, None)
     assert [group.infinite for group in found.by_site] == [1, 1]
     assert "infinite" in found.overall.cells
@@ -81,7 +82,7 @@ def test_infinite_intervals_are_counted_and_fit_into_json() -> None:
 )
 def test_bad_input_is_one_clear_line(ends: Any, y: Any, words: str) -> None:
     with refused(words):
-        fc.evaluate_intervals(ends, y)
+        evaluate_intervals(ends, y)
 
 
 def certified() -> fc.Certificate:
@@ -93,8 +94,8 @@ def certified() -> fc.Certificate:
 def test_the_verdict_is_that_of_sets_in_the_words_of_intervals() -> None:
     hits = np.arange(1000) >= 200
     ends = np.where(hits[:, None], [-1.0, 1.0], [1.0, 2.0])
-    found = fc.evaluate_intervals(ends, np.zeros(1000), sites=["a"] * 1000, certificate=certified())
-    theirs = fc.evaluate_sets(np.column_stack([hits, ~hits]), [0] * 1000, sites=["a"] * 1000, certificate=certified())
+    found = evaluate_intervals(ends, np.zeros(1000), sites=["a"] * 1000, certificate=certified())
+    theirs = evaluate_sets(np.column_stack([hits, ~hits]), [0] * 1000, sites=["a"] * 1000, certificate=certified())
     assert found.verdict is not None
     assert theirs.verdict is not None
     assert found.verdict.below
@@ -105,7 +106,7 @@ def test_the_verdict_is_that_of_sets_in_the_words_of_intervals() -> None:
 
 
 def test_the_whole_line_says_nothing() -> None:
-    found = fc.evaluate_intervals([[-np.inf, np.inf]] * 9, np.zeros(9), certificate=certified())
+    found = evaluate_intervals([[-np.inf, np.inf]] * 9, np.zeros(9), certificate=certified())
     assert found.verdict is not None
     assert found.verdict.words == (
         "No verdict: every interval is the whole line, so no row can be missed, and the intervals say nothing."

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.evaluation import Evaluation, evaluate_sets
 from fedconformal.evaluation.intervals import clustered_interval
 from tests.contracts.tools import maybe_infeasible, refused
 
@@ -39,10 +40,10 @@ def certified(guarantee: Any = "mixture", *, named: bool = True) -> fc.Certifica
         return fc.calibrate(summaries, alpha=0.2, guarantee=guarantee).certificate
 
 
-def evaluate(certificate: fc.Certificate, **more: Any) -> fc.Evaluation:
+def evaluate(certificate: fc.Certificate, **more: Any) -> Evaluation:
     sets = np.stack([COVERED, np.ones(len(COVERED), dtype=bool)], axis=1)
     given = {"sites": SITES, **more}
-    return fc.evaluate_sets(sets, np.zeros(len(COVERED), dtype=int), certificate=certificate, **given)
+    return evaluate_sets(sets, np.zeros(len(COVERED), dtype=int), certificate=certificate, **given)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +110,12 @@ def test_a_site_without_test_rows_is_named() -> None:
     mine = SITES != "b"
     sets = np.stack([COVERED, ~COVERED], axis=1)[mine]
     labels = np.zeros(len(sets), dtype=int)
-    found = fc.evaluate_sets(sets, labels, sites=SITES[mine], certificate=certified()).reweighted
+    found = evaluate_sets(sets, labels, sites=SITES[mine], certificate=certified()).reweighted
     assert found is not None
     assert (found.coverage, found.missing) == (None, ["b"])
     assert "there are no test rows of b" in found.sentence
     without_weight = certified(fc.Mixture(weights=(0.5, 0.0, 0.5)))
-    found = fc.evaluate_sets(sets, labels, sites=SITES[mine], certificate=without_weight).reweighted
+    found = evaluate_sets(sets, labels, sites=SITES[mine], certificate=without_weight).reweighted
     assert found is not None
     assert found.coverage == pytest.approx(0.75)
 
@@ -142,7 +143,7 @@ def test_without_names_or_clients_it_is_not_given() -> None:
     others = evaluate(certified(), sites=np.zeros(100, dtype=int)).reweighted
     assert others is not None
     assert "(the sites are called 0)" in others.sentence
-    assert fc.evaluate_sets([[True]], [0], sites=["a"]).reweighted is None
+    assert evaluate_sets([[True]], [0], sites=["a"]).reweighted is None
 
 
 def test_names_are_no_commands_to_the_terminal() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-import fedconformal as fc
+from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.intervals import clopper_pearson
 from tests.contracts.tools import FakeTensor, refused
 
@@ -38,7 +38,7 @@ def row_of(group: Any) -> tuple[str, int, float, float]:
 
 
 def test_by_hand() -> None:
-    found = fc.evaluate_sets(SETS, LABELS, sites=CLIENTS)
+    found = evaluate_sets(SETS, LABELS, sites=CLIENTS)
     assert (found.coverage, found.mean_size) == (3 / 6, 15 / 6)
     assert row_of(found.overall) == ("all", 6, 0.5, 2.5)
     assert found.size_histogram == [1, 1, 1, 1, 1, 1]
@@ -60,7 +60,7 @@ def test_by_hand() -> None:
 
 
 def test_without_clients_there_are_none() -> None:
-    assert fc.evaluate_sets(SETS, LABELS).by_site == []
+    assert evaluate_sets(SETS, LABELS).by_site == []
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 30, 1000, 100_000])
@@ -83,7 +83,7 @@ def test_intervals_at_another_confidence() -> None:
 def test_size_classes_of_many_labels() -> None:
     sizes = [0, 1, 2, 3, 4, 10, 11, 100, 101, 1000, 1001, 10_000, 10_001]
     sets = np.arange(10_001)[None, :] < np.array(sizes)[:, None]
-    found = fc.evaluate_sets(sets, [0] * len(sizes))
+    found = evaluate_sets(sets, [0] * len(sizes))
     assert [(group.name, group.rows) for group in found.by_size] == [
         ("0", 1), ("1", 1), ("2-3", 2), ("4-10", 2), ("11-100", 2), ("101-1000", 2), ("1001-10000", 2), ("10001+", 1)
     ]  # fmt: skip
@@ -95,7 +95,7 @@ def test_against_plain_python() -> None:
     rng = np.random.default_rng(0)
     sets, labels = rng.random((500, 7)) < 0.6, rng.integers(0, 7, 500)
     clients = rng.choice(["x", "y", "z"], 500)
-    found = fc.evaluate_sets(sets, labels, sites=clients)
+    found = evaluate_sets(sets, labels, sites=clients)
     covered = [bool(row[label]) for row, label in zip(sets, labels, strict=True)]
     assert found.coverage == sum(covered) / 500
     for group in found.by_site:
@@ -114,13 +114,13 @@ def test_clients_of_any_form() -> None:
         np.array([[2], [1], [1], [2], [1], [1]]),
         np.array([2, 1, 1, 2, 1, 1], np.uint8),
     ):
-        assert [group.name for group in fc.evaluate_sets(SETS, LABELS, sites=clients).by_site] == ["1", "2"]
-    as_bytes = fc.evaluate_sets(SETS, LABELS, sites=np.array(CLIENTS, dtype="S"))
+        assert [group.name for group in evaluate_sets(SETS, LABELS, sites=clients).by_site] == ["1", "2"]
+    as_bytes = evaluate_sets(SETS, LABELS, sites=np.array(CLIENTS, dtype="S"))
     assert [group.name for group in as_bytes.by_site] == ["a", "b"]
 
 
 def test_it_is_plain_json() -> None:
-    found = fc.evaluate_sets(SETS.tolist(), FakeTensor(LABELS), sites=CLIENTS)
+    found = evaluate_sets(SETS.tolist(), FakeTensor(LABELS), sites=CLIENTS)
     stated = found.to_dict()
     assert json.loads(json.dumps(stated, allow_nan=False)) == stated
     assert set(stated) == {
@@ -148,9 +148,9 @@ def test_it_is_plain_json() -> None:
 )
 def test_bad_sets(sets: Any) -> None:
     with refused("sets: "):
-        fc.evaluate_sets(sets, LABELS)
+        evaluate_sets(sets, LABELS)
 
 
 def test_bad_clients() -> None:
     with refused("sites: ", "6"):
-        fc.evaluate_sets(SETS, LABELS, sites=["a"])
+        evaluate_sets(SETS, LABELS, sites=["a"])

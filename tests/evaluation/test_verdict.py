@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.tails import Sample, binomial_tail, stratified_tail
 from fedconformal.evaluation.verdict import Verdict, standing
 from tests.contracts.tools import maybe_infeasible, refused
@@ -45,7 +46,7 @@ def verdict(certificate: fc.Certificate, missed: Any, clients: Any = CLIENTS, **
         covered[mine[: round(share * len(mine))]] = False
     sets = np.stack([covered, ~covered, ~covered], axis=1)
     given = {"sites": clients, **more}
-    found = fc.evaluate_sets(sets, np.zeros(len(clients), dtype=int), certificate=certificate, **given).verdict
+    found = evaluate_sets(sets, np.zeros(len(clients), dtype=int), certificate=certificate, **given).verdict
     assert found is not None
     return found
 
@@ -89,7 +90,7 @@ def test_without_sites_the_assumption_is_said() -> None:
     found = verdict(certified(), 0.09, sites=CLIENTS)
     assert "site of each row is not known" not in found.words
     sets = np.tile([True, False], (1000, 1))
-    plain = fc.evaluate_sets(sets, np.zeros(1000, dtype=int), certificate=certified()).verdict
+    plain = evaluate_sets(sets, np.zeros(1000, dtype=int), certificate=certified()).verdict
     assert plain is not None
     assert plain.kind == "no contradiction"
     assert "as the site of each row is not known" in plain.words
@@ -115,7 +116,7 @@ def test_by_class_each_is_tested() -> None:
     labels = np.arange(1000) % 2
     sets = np.ones((1000, 2), dtype=bool)
     sets[:400:2, 0] = False  # 200 of 500 rows of class 0
-    found = fc.evaluate_sets(sets, labels, certificate=certificate).verdict
+    found = evaluate_sets(sets, labels, certificate=certificate).verdict
     assert found is not None
     assert found.below
     assert [(part.name, part.kind) for part in found.parts] == [
@@ -155,7 +156,7 @@ def test_nothing_void_is_assured() -> None:
     assert infinite.threshold == "inf"
     assert verdict(infinite, 0.0).kind == "no verdict"
     assert standing(infinite).level == "caution"
-    full = fc.evaluate_sets(np.ones((500, 2), dtype=bool), [0] * 500, certificate=certificate).verdict
+    full = evaluate_sets(np.ones((500, 2), dtype=bool), [0] * 500, certificate=certificate).verdict
     assert full is not None
     assert full.kind == "no verdict"
     assert "every label is in every set" in full.words
@@ -205,7 +206,7 @@ def test_tails_are_tails() -> None:
 def test_any_column_is_a_group() -> None:
     sets = np.array([[True, False], [False, True], [True, True], [True, False]])
     columns: dict[str, Any] = {"sex": np.array(["f", None, "m", " f"], dtype=object), "age": [60, 70, 60, 60]}
-    found = fc.evaluate_sets(sets, [0, 0, 0, 0], groups=columns).by_group
+    found = evaluate_sets(sets, [0, 0, 0, 0], groups=columns).by_group
     assert [(group.name, group.rows, group.coverage) for group in found["sex"]] == [
         ("f", 2, 1.0),
         ("m", 1, 1.0),
@@ -213,7 +214,7 @@ def test_any_column_is_a_group() -> None:
     ]
     assert [(group.name, group.rows) for group in found["age"]] == [("60", 3), ("70", 1)]
     with refused("sex: expected 4 values, one a row"):
-        fc.evaluate_sets(sets, [0] * 4, groups={"sex": ["f"]})
+        evaluate_sets(sets, [0] * 4, groups={"sex": ["f"]})
     many = np.ones((300, 2), dtype=bool)
     with refused("age: has 300 different values, more than 200"):
-        fc.evaluate_sets(many, [0] * 300, groups={"age": np.arange(300)})
+        evaluate_sets(many, [0] * 300, groups={"age": np.arange(300)})

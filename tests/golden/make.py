@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import fedconformal as fc
+from fedconformal.errors import ClassCountsWarning
 from fedconformal.summaries import Provenance
 from fedconformal.summaries.tdigest import TDigestSummary
 
@@ -31,7 +32,7 @@ def by_class(scores: list[float], **about: Any) -> fc.Summary:
     """Give every fifth score the label 9 and the others 0 or 2."""
     labels = [9 if i % 5 == 0 else 2 * (i % 2) for i in range(len(scores))]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.ClassCountsWarning)
+        warnings.simplefilter("ignore", ClassCountsWarning)
         return fc.Summary.of_scores(scores, labels=labels, **about)
 
 
@@ -40,7 +41,7 @@ def by_group(scores: list[float], **about: Any) -> fc.Summary:
     sex = [["F", "M", None][i % 3] for i in range(len(scores))]
     age = [["", "60-69"][i % 2] for i in range(len(scores))]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.ClassCountsWarning)
+        warnings.simplefilter("ignore", ClassCountsWarning)
         return fc.Summary.of_scores(scores, groups={"sex": sex, "age": age}, **about)
 
 

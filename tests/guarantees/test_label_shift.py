@@ -14,6 +14,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal.certificates import text
 from fedconformal.guarantees import label_shift
+from fedconformal.guarantees.label_shift import confusion
 from tests.contracts.tools import checks, refused
 
 TABLE = np.array([[90, 10], [20, 80]])
@@ -22,11 +23,11 @@ RNG = np.random.default_rng(0)
 
 
 def test_rows_are_counted_by_class_and_by_top_label() -> None:
-    table = fc.confusion([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]], ["no", "no", "yes"], classes=["no", "yes"])
+    table = confusion([[0.2, 0.8], [0.9, 0.1], [0.6, 0.4]], ["no", "no", "yes"], classes=["no", "yes"])
     assert table.tolist() == [[1, 1], [1, 0]]
     assert label_shift.added([table, table]).tolist() == [[2, 2], [2, 0]]
     with refused("row 1"):
-        fc.confusion([[0.5, 0.5], [0.2, 0.2]], [0, 1])
+        confusion([[0.5, 0.5], [0.2, 0.2]], [0, 1])
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.floats(1e-6, 0.5))
@@ -120,7 +121,7 @@ def test_an_estimate_is_never_certified() -> None:
         fc.Summary.of_scores(fc.LAC().evaluate(probs[k::2], truth[k::2]), labels=truth[k::2], score=fc.LAC())
         for k in range(2)
     ]
-    tables = [fc.confusion(probs[k::2], truth[k::2]) for k in range(2)]
+    tables = [confusion(probs[k::2], truth[k::2]) for k in range(2)]
     about = fc.calibrate(sites, guarantee=fc.Prevalence.from_unlabelled(tables, probs)).certificate
     assert (about.status, about.coverage_at_least, about.coverage_at_most) == ("estimated", 0, 1)
     assert about.sentence().startswith("The sets are estimated to hold")

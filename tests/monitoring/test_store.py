@@ -13,6 +13,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring import schema
+from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.detectors import calibration_scores
 from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
@@ -325,7 +326,7 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
             watch.add(held, Outcomes(ids=ids[some], times=days, values=truth[some].astype(float)))
     with Watch.open(tmp_path / "w.db") as watch:
         begun = {
-            name: fc.ChangeDetector(some, random_state=watch.detectors.read(name).random_state)
+            name: ChangeDetector(some, random_state=watch.detectors.read(name).random_state)
             for name, some in scores.items()
         }
         unlabelled = begun["unlabelled"].update(after.min(axis=1))

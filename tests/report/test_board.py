@@ -10,6 +10,8 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.certificates import text
+from fedconformal.errors import ClassCountsWarning
+from fedconformal.evaluation import Evaluation
 from fedconformal.report import report_page
 from fedconformal.report.html import columns
 from tests.contracts.tools import GUARANTEES, guarantee_examples
@@ -39,7 +41,7 @@ def predictor(rows: int = 900, kind: str = "ranks", **more: Any) -> fc.Predictor
         return fc.calibrate(made, **more)
 
 
-def found(about: fc.Predictor, labels: Any = LABELS[900:], **more: Any) -> fc.Evaluation:
+def found(about: fc.Predictor, labels: Any = LABELS[900:], **more: Any) -> Evaluation:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return about.evaluate(PROBS[900:], labels, **{"sites": SITES[900:], **more})
@@ -52,7 +54,7 @@ def first_screen(page: str) -> str:
     return unescape(re.sub("<.*?>", " ", seen))
 
 
-def pages() -> dict[str, tuple[fc.Predictor, fc.Evaluation | None]]:
+def pages() -> dict[str, tuple[fc.Predictor, Evaluation | None]]:
     good, few = predictor(), predictor(rows=3)
     wrong = np.where(np.arange(600) % 3 == 0, np.roll(LABELS[900:], 1), LABELS[900:])
     estimated = predictor(kind="tdigest")
@@ -153,7 +155,7 @@ def test_classes_have_their_names_wherever_a_class_is_named() -> None:
     rare = (TRUTH[:900] == 2) & (np.arange(900) > 20)
     kept = np.flatnonzero(~rare)
     scores = fc.LAC().evaluate(PROBS[kept], TRUTH[kept])
-    with pytest.warns(fc.ClassCountsWarning):
+    with pytest.warns(ClassCountsWarning):
         site = fc.Summary.of_scores(scores, score=fc.LAC(), site="clinic-a", labels=TRUTH[kept], classes=NAMES)
     with pytest.warns(fc.InfeasibleWarning, match="promised to class unclear, which is in every set; class unclear: "):
         about = fc.calibrate([site], alpha=0.05, guarantee=fc.ByClass(fc.Mixture()))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.evaluation import selective_classification
 from fedconformal.report import LabelledRows, report_page
 from fedconformal.report.rows import png
 from fedconformal.report.slider import slider
@@ -119,7 +120,7 @@ def test_bytes_are_told_where_they_are_known() -> None:
 
 def test_a_limit_is_named_for_a_wanted_accuracy() -> None:
     predictor, test = plain(), rows()
-    found = fc.selective_classification(predictor.predict_set(test.probs), test.probs, test.labels)
+    found = selective_classification(predictor.predict_set(test.probs), test.probs, test.labels)
     limit = found.limit_for(0.8)
     assert found.limits[-1].accuracy < 0.8
     assert limit

@@ -9,6 +9,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.groups import ALL, MOST_VALUES, NONE
+from fedconformal.errors import ClassCountsWarning
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.format import MAX_GROUPS
 from fedconformal.summaries.strata import Stratum
@@ -60,7 +61,7 @@ def test_it_warns_of_what_it_shows() -> None:
         "group": {"groups": {"sex": ["F"]}},
         "group and class": {"groups": {"sex": ["F"]}, "labels": [0]},
     }.items():
-        with pytest.warns(fc.ClassCountsWarning, match=f"rows of each {what} the site has; make") as caught:
+        with pytest.warns(ClassCountsWarning, match=f"rows of each {what} the site has; make") as caught:
             fc.Summary.of_scores([0.1], **about)  # type: ignore[arg-type]
         assert len(caught) == 1
 

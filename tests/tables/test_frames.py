@@ -204,7 +204,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with refused(f"{path}: row 1, column a is missing"):
         read_table(path)
     put(a=np.zeros(10**6))
-    monkeypatch.setattr("fedconformal._base.npy.FREE_BYTES", 10**6)
+    monkeypatch.setattr("fedconformal._base.files.FREE_BYTES", 10**6)
     assert "more than 100 times as much" in refusal(lambda: read_table(path))
     put(a=["x" * 10**5] * 1000)
     assert path.stat().st_size < 10**6
@@ -241,6 +241,6 @@ def test_a_footer_that_lies_about_its_rows(rows: int, tmp_path: Path, monkeypatc
         footer = footer.replace(number(true), number(100, len(number(true))), places)
     path.write_bytes(data[:start] + footer)
     assert parquet.ParquetFile(path).metadata.num_rows == 100
-    monkeypatch.setattr("fedconformal._base.npy.FREE_BYTES", 10**7)
+    monkeypatch.setattr("fedconformal._base.files.FREE_BYTES", 10**7)
     problem = "more than 100 times as much" if rows > 10**6 else f"has {rows} rows, and its footer says 100"
     assert problem in refusal(lambda: read_table(path))

@@ -10,6 +10,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Integers
 from fedconformal.guarantees import label_shift
 from fedconformal.guarantees.guarantee import Promise
+from fedconformal.guarantees.label_shift import confusion
 from fedconformal.guarantees.prevalence import WithFailureProbability
 from tests.validity.simulation import Floats, Site, coverage_by_site, draws, mean, uniform
 from tests.validity.test_prevalence import summaries
@@ -95,7 +96,7 @@ def test_a_place_with_other_shares_is_covered_from_its_unlabelled_rows() -> None
         probs, place = rows(truth, rng), rows((rng.random(800) < 0.9).astype(np.int64), rng)
         scores = fc.LAC().evaluate(probs, truth)
         sites = [fc.Summary.of_scores(scores[k::3], kind="exact", labels=truth[k::3]) for k in range(3)]
-        found = fc.Prevalence.from_unlabelled(fc.confusion(probs, truth), place, failure=0.02)
+        found = fc.Prevalence.from_unlabelled(confusion(probs, truth), place, failure=0.02)
         for guarantee, kept in ((found, covered), (fc.Mixture(), pooled)):
             q = fc.calibrate(sites, alpha=ALPHA, guarantee=guarantee, exact=True).certificate.limit
             assert isinstance(q, float)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.monitoring.change import ChangeDetector
 from tests.validity.simulation import Floats, mean
 
 ALPHA = 0.1
@@ -46,7 +47,7 @@ def after_a_change(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, f
 def after_a_false_alarm(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
     """Nothing changes; a detector takes scores to be smaller now, and the last 19 rows calibrate smaller sets."""
     calibration, scores = rng.random(100), rng.random(150)
-    found = fc.ChangeDetector(calibration, random_state=int(rng.integers(2**32)), every=30.0).update(scores)
+    found = ChangeDetector(calibration, random_state=int(rng.integers(2**32)), every=30.0).update(scores)
     at = found.alarm_at or 0
     if at < 19 or scores[at - 19 : at].mean() > 0.5:
         return None

@@ -12,6 +12,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.errors import HeavySiteWarning
 from tests.validity.masks import federation
 
 RISK, SPLITS = 0.1, 40
@@ -34,7 +35,7 @@ def risks() -> dict[str, Floats]:
         ]
         for rule, guarantee in rules.items():
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", fc.HeavySiteWarning)
+                warnings.simplefilter("ignore", HeavySiteWarning)
                 threshold = float(fc.calibrate(sites, risk=RISK, guarantee=guarantee, exact=True).threshold)
             column = int(np.searchsorted(GRID, min(1.0, threshold)))
             for k, (losses, order) in enumerate(zip(known, orders, strict=True)):

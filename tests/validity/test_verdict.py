@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.tails import Sample
 from fedconformal.evaluation.verdict import LEVEL, LUCK
 from tests.contracts.tools import promised_many
@@ -117,7 +118,7 @@ def test_a_coverage_of_eight_tenths_is_found_with_a_thousand_rows() -> None:
         clients = rng.choice(list("abc"), 1000, p=[0.4, 0.3, 0.3])
         covered = rng.random(1000) < 0.8
         sets = np.stack([covered, ~covered], axis=1)
-        verdict = fc.evaluate_sets(sets, np.zeros(1000, dtype=int), sites=clients, certificate=certificate).verdict
+        verdict = evaluate_sets(sets, np.zeros(1000, dtype=int), sites=clients, certificate=certificate).verdict
         assert verdict is not None
         found += verdict.below
     assert found == 50

@@ -1,19 +1,28 @@
-"""Files in and out: arrays from .npy and .npz; outputs written beside and renamed."""
+"""Files in and out: arrays from .npy and .npz; outputs written beside and renamed.
+
+Arrays come from other people: nothing is unpickled, and a small file never takes much memory. An array is read only if
+its header claims what the file holds, and an archive is refused if it unpacks to far more than its own size.
+"""
 
 from __future__ import annotations
 
+import io
+import math
 import os
 import tempfile
+import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import numpy as np
+from numpy.lib import format as numpys
 from numpy.typing import NDArray
 
-from fedconformal._base import npy
 from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 
@@ -21,6 +30,17 @@ UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.
 READABLE = (".npy", ".npz")
 TEXT = (".csv", ".tsv", ".txt")
 """How the names of tables of text end."""
+MOST_BYTES = 2**33
+"""Arrays of more bytes than this are refused: they hardly fit into memory."""
+FREE_BYTES = 2**27
+RATIO = 100
+"""A file may unpack to this many times its size, and to `FREE_BYTES` in any case."""
+HEADERS = {(1, 0): numpys.read_array_header_1_0, (2, 0): numpys.read_array_header_2_0}
+LONGEST_HEADER = 4096
+MOST_AXES = 32
+STEP = 2**20
+LAST_CHARACTER = 0x10FFFF
+SURROGATES = (0xD800, 0xDFFF)
 MAX_FILE = 2**30
 """Files that come from somebody else (summaries, predictors) are refused above this."""
 
@@ -32,7 +52,9 @@ def read_array(path: Path, *names: str) -> NDArray[Any]:
     if path.suffix.lower() == ".npz":
         return next(iter(_arrays(path, lambda there: [_pick(there, names)]).values()))
     with reading(path), path.open("rb") as file:
-        return npy.read_npy(file)
+        size = os.fstat(file.fileno()).st_size
+        check_size(size, size)
+        return _read_npy(file, size)
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
@@ -41,8 +63,66 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _arrays(path: Path, choose: Callable[[list[str]], list[str]]) -> dict[str, NDArray[Any]]:
-    with reading(path), path.open("rb") as file:
-        return npy.read_npz(file, choose)
+    with reading(path), zipfile.ZipFile(path) as archive:
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        if len(members) < len(archive.infolist()):
+            raise InputError("holds two arrays of one name")
+        chosen = {name: members[name] for name in choose(list(members))}
+        check_size(sum(info.file_size for info in chosen.values()), path.stat().st_size)
+        return {name: _member(archive, info, name) for name, info in chosen.items()}
+
+
+def check_size(claimed: int, on_disk: int) -> None:
+    """Refuse content that is too large, or far larger than its file."""
+    if claimed > MOST_BYTES:
+        raise InputError(f"holds {claimed} bytes of numbers, more than {MOST_BYTES}; split it into several files")
+    if claimed > max(FREE_BYTES, RATIO * on_disk):
+        raise InputError(
+            f"unpacks from {on_disk} to {claimed} bytes, which is more than {RATIO} times as much; "
+            "save it without compression, as .npy or with numpy.savez"
+        )
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> NDArray[Any]:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise InputError(f"{name} is compressed in a way that numpy does not write; save it with numpy.savez")
+    with naming(name), archive.open(info) as stream:
+        array = _read_npy(stream, info.file_size)
+        if stream.read(1):  # reading to the end also checks the CRC
+            raise InputError("has trailing bytes")
+        return array
+
+
+def _read_npy(stream: IO[bytes], size: int) -> NDArray[Any]:
+    """Read a plain array from a stream of this many bytes."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd headers, which are refused
+            head = io.BytesIO(stream.read(LONGEST_HEADER))
+            read_header = HEADERS[numpys.read_magic(head)]
+            shape, columns_first, dtype = read_header(head, max_header_size=LONGEST_HEADER)
+            stream.seek(head.tell())
+    except (*UNREADABLE, SyntaxError, TypeError, KeyError, tokenize.TokenError):
+        raise InputError("cannot be read: it is no array as numpy.save writes it") from None
+    if dtype.kind not in "biufSU" or not dtype.itemsize or len(shape) > MOST_AXES:
+        raise InputError(f"cannot be read: it holds {dtype}, not plain numbers or text; save a plain array")
+    there = size - head.tell()
+    if math.prod(shape) * dtype.itemsize != there:
+        raise InputError(f"its header claims {dtype} {shape}, and it holds {there} bytes; it was cut off or altered")
+    check_size(math.prod(max(1, length) for length in shape) * dtype.itemsize, there)
+    array = np.empty(shape, dtype, order="F" if columns_first else "C")
+    content, done = array.reshape(-1, order="A").view(np.uint8), 0
+    while done < there:
+        read = np.frombuffer(stream.read(min(STEP, there - done)), np.uint8)
+        if not len(read):
+            raise InputError(f"ends after {size - there + done} bytes of {size}; it was cut off")
+        content[done : done + len(read)] = read
+        done += len(read)
+    if dtype.kind == "U" and array.size:
+        codes = content.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        if codes.max() > LAST_CHARACTER or ((codes >= SURROGATES[0]) & (codes <= SURROGATES[1])).any():
+            raise InputError("holds text that is not Unicode")
+    return array
 
 
 def read_bytes(path: Path) -> bytes:

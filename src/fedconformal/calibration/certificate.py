@@ -252,7 +252,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     @property
     def intervals(self) -> bool:
         """Whether it is for intervals that hold a number, not for sets of labels."""
-        return self.score is not None and registry.known_as(str(self.score.get("name")), RegressionScore) is not None
+        return self.score is not None and self.score.get("name") in registry.members(RegressionScore)
 
     @property
     def why_estimated(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import logging
 import re
@@ -10,13 +9,13 @@ import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
+from importlib.metadata import entry_points
 from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from fedconformal._base.registry import of_others
 from fedconformal._version import __version__
 from fedconformal.cli.console import LOGGED, logger, tell
 from fedconformal.errors import (
@@ -67,7 +66,7 @@ class Commands(TyperGroup):
 
 
 def _of_others() -> dict[str, Any]:
-    return {entry.name: entry for entry in of_others("fedconformal.commands")}
+    return {entry.name: entry for entry in entry_points(group="fedconformal.commands")}
 
 
 @cache
@@ -148,9 +147,6 @@ def options(
     ] = False,
 ) -> None:
     """Set how much is said."""
-    if not gc.isenabled():  # `main` has put it off until the command is imported
-        gc.freeze()
-        gc.enable()
     logger.setLevel(logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING)
 
 

@@ -10,12 +10,12 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
+from numpy.lib.format import MAGIC_PREFIX as NPY
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_sites, softmax
 from fedconformal._base.files import TEXT, naming, read_bytes, read_npz
 from fedconformal._base.names import as_name
-from fedconformal._base.npy import MAGIC as NPY
 from fedconformal.calibration.choose import AnyPredictor, as_predictor
 from fedconformal.calibration.document import read_document
 from fedconformal.calibration.predictor import Predictor

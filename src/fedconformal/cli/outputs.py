@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from numpy.lib.format import MAGIC_PREFIX as NPY
 
-from fedconformal._base.npy import MAGIC as NPY
 from fedconformal.errors import InputError
 from fedconformal.summaries.format import MAGIC, NOISY
 

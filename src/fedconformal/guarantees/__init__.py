@@ -1,10 +1,5 @@
 """What is promised, and to whom. Every guarantee in a file here is found by its name."""
 
-from functools import partial
-from typing import TYPE_CHECKING
-
-from fedconformal._base import registry
-from fedconformal._base.lazy import imported_late
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.fcp import FCP
 from fedconformal.guarantees.guarantee import Guarantee
@@ -35,6 +30,3 @@ __all__ = [
     "Robust",
     "WorstCase",
 ]
-
-if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
-    __getattr__, __dir__ = imported_late(__name__, {}, partial(registry.public, base=Guarantee))

@@ -1,27 +1,22 @@
-"""For sites that trust each other, or the coordinator, less than fully."""
+"""Differential privacy, secure aggregation, signatures and site policies."""
 
-from typing import TYPE_CHECKING
-
-from fedconformal._base.lazy import imported_late
-
-if TYPE_CHECKING:
-    from fedconformal.privacy.dp import calibrate_privately
-    from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
-    from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
-    from fedconformal.privacy.policy import Leaving, Policy
-    from fedconformal.privacy.policy_file import read_policy
-    from fedconformal.privacy.screening import Screened, screen
-    from fedconformal.privacy.signatures import (
-        check_signatures,
-        is_sealed,
-        new_id,
-        new_key,
-        public_key,
-        seal,
-        sign,
-        signed,
-    )
-    from fedconformal.privacy.sums.drive import Sums, calibrate_by_sums, calibrate_losses_by_sums
+from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
+from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
+from fedconformal.privacy.policy import Leaving, Policy
+from fedconformal.privacy.policy_file import read_policy
+from fedconformal.privacy.screening import Screened, screen
+from fedconformal.privacy.signatures import (
+    check_signatures,
+    is_sealed,
+    new_id,
+    new_key,
+    public_key,
+    seal,
+    sign,
+    signed,
+)
+from fedconformal.privacy.sums.drive import Sums, calibrate_by_sums, calibrate_losses_by_sums
 
 __all__ = [
     "Leaving",
@@ -48,45 +43,3 @@ __all__ = [
     "signed",
     "write_ledger",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = imported_late(
-        __name__,
-        {
-            "dp": ("calibrate_privately",),
-            "ledger": (
-                "Ledger",
-                "read_ledger",
-                "write_ledger",
-            ),
-            "local_dp": (
-                "NoisyHistogram",
-                "calibrate_locally",
-                "noisy_histogram",
-            ),
-            "policy": (
-                "Leaving",
-                "Policy",
-            ),
-            "policy_file": ("read_policy",),
-            "screening": (
-                "Screened",
-                "screen",
-            ),
-            "signatures": (
-                "check_signatures",
-                "is_sealed",
-                "new_id",
-                "new_key",
-                "public_key",
-                "seal",
-                "sign",
-                "signed",
-            ),
-            "sums.drive": (
-                "Sums",
-                "calibrate_by_sums",
-                "calibrate_losses_by_sums",
-            ),
-        },
-    )

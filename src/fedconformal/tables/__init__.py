@@ -10,18 +10,13 @@ says what was recognised, and what could be read in two ways is refused.
 (('benign', 'malignant'), [0, 1])
 """
 
-from typing import TYPE_CHECKING
-
-from fedconformal._base.lazy import imported_late
-
-if TYPE_CHECKING:
-    from fedconformal.tables.classes import match_columns
-    from fedconformal.tables.files import read_table
-    from fedconformal.tables.frames import table_of
-    from fedconformal.tables.numbers import numbers_of, pair_numbers
-    from fedconformal.tables.pairing import beside, pair
-    from fedconformal.tables.predictions import Predictions, probabilities_of
-    from fedconformal.tables.table import Table
+from fedconformal.tables.classes import match_columns
+from fedconformal.tables.files import read_table
+from fedconformal.tables.frames import table_of
+from fedconformal.tables.numbers import numbers_of, pair_numbers
+from fedconformal.tables.pairing import beside, pair
+from fedconformal.tables.predictions import Predictions, probabilities_of
+from fedconformal.tables.table import Table
 
 __all__ = [
     "Predictions",
@@ -35,17 +30,3 @@ __all__ = [
     "read_table",
     "table_of",
 ]
-
-if not TYPE_CHECKING:  # of which a type checker would conclude that there is every name
-    __getattr__, __dir__ = imported_late(
-        __name__,
-        {
-            "classes": ("match_columns",),
-            "files": ("read_table",),
-            "frames": ("table_of",),
-            "numbers": ("numbers_of", "pair_numbers"),
-            "pairing": ("beside", "pair"),
-            "predictions": ("Predictions", "probabilities_of"),
-            "table": ("Table",),
-        },
-    )

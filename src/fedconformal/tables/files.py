@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base import npy
+from fedconformal._base import files
 from fedconformal._base.files import TEXT, read_array, reading
 from fedconformal._base.names import name_key, shown
 from fedconformal.errors import InputError
@@ -60,17 +60,17 @@ def _read_parquet(path: Path) -> Table:
             schema = file.schema_arrow
             about = file.metadata
             unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-            npy.check_size(max(unpacked, about.num_rows * about.num_columns * NUMBER), size)
+            files.check_size(max(unpacked, about.num_rows * about.num_columns * NUMBER), size)
             text = [types.is_string(one.type) or types.is_large_string(one.type) for one in schema]
         named = [name for name, is_text in zip(schema.names, text, strict=True) if is_text]
         with parquet.ParquetFile(
             path, read_dictionary=named
         ) as file:  # a text is in memory once, however often it is used
             batches, held = [], 0
-            for batch in file.iter_batches(max(1, npy.FREE_BYTES // (NUMBER * max(1, about.num_columns)))):
+            for batch in file.iter_batches(max(1, files.FREE_BYTES // (NUMBER * max(1, about.num_columns)))):
                 batches.append(batch)
                 held += batch.nbytes
-                npy.check_size(held, size)  # a footer may claim less than there is
+                files.check_size(held, size)  # a footer may claim less than there is
             table = ArrowTable.from_batches(batches, file.schema_arrow)
         if table.num_rows != about.num_rows:
             raise InputError(f"has {table.num_rows} rows, and its footer says {about.num_rows}; write it again")

@@ -12,7 +12,7 @@ import fedconformal as fc
 from fedconformal.calibration.certificate import LeftOut
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, gather, pooled_reply, summary_question
 from fedconformal.engines.flower.records import fingerprint, site_of
-from fedconformal.errors import InputError
+from fedconformal.errors import ClassCountsWarning, InputError
 from tests.engines.flower.tools import MODEL, Backwards, calibrating_app, grid, site_logits
 
 
@@ -52,7 +52,7 @@ def test_the_order_of_answers_does_not_matter() -> None:
 
 
 def test_by_class() -> None:
-    with pytest.warns(fc.ClassCountsWarning):
+    with pytest.warns(ClassCountsWarning):
         result = calibrate(Federation(grid(5)), MODEL, alpha=0.2, guarantee=fc.ByClass(fc.Mixture()))
     assert result.certificate.classes is not None
     assert len(result.certificate.classes) == 4

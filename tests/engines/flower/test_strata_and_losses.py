@@ -21,7 +21,7 @@ from fedconformal.engines.flower import (
 )
 from fedconformal.engines.flower.client import summary_reply
 from fedconformal.engines.flower.records import fingerprint, site_of
-from fedconformal.errors import InputError
+from fedconformal.errors import ClassCountsWarning, InputError
 from tests.engines.flower.tools import MODEL, site_logits
 
 GRID = [0.25, 0.5, 0.75, 1.0]
@@ -62,10 +62,10 @@ def app(*, grouped: bool = True, losses: bool = False) -> ClientApp:
 @pytest.mark.parametrize("inner", [fc.Mixture(), fc.ByClass(fc.Mixture())])
 def test_by_group_it_is_what_files_give(inner: fc.Guarantee) -> None:
     guarantee = fc.ByGroup(inner)
-    with pytest.warns(fc.ClassCountsWarning):
+    with pytest.warns(ClassCountsWarning):
         found = calibrate(Federation(InProcessGrid(app(), 5)), MODEL, alpha=0.3, guarantee=guarantee)
     about: dict[str, Any] = {"alpha": 0.3, "score": fc.LAC(), "model": fingerprint(MODEL), "temperature": 1.0}
-    with pytest.warns(fc.ClassCountsWarning):
+    with pytest.warns(ClassCountsWarning):
         sites = [
             fc.summarize(
                 fc.softmax(logits),
