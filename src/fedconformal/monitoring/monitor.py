@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import shown
@@ -55,6 +54,8 @@ def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
     >>> float(log_e(5, 5000, 0.3).round(3))
     -8.776
     """
+    from scipy import special
+
     s, f = np.asarray(misses, dtype=np.float64), np.asarray(hits, dtype=np.float64)
     inside = special.betainc(f + 0.5, s + 0.5, 1 - limit)
     # E is small where the incomplete beta function underflows; the integrand falls exponentially from the limit on.
@@ -67,6 +68,8 @@ def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
 
 def _untruncated(s: Floats, f: Floats, limit: float) -> Floats:
     """Return ln E of the mixture over all rates, an upper bound of ln E that takes no incomplete beta function."""
+    from scipy import special
+
     powers = s * math.log(limit) + f * math.log1p(-limit)
     found: Floats = special.betaln(s + 0.5, f + 0.5) - math.log(2 * _angle(limit)) - powers
     return found
@@ -85,6 +88,8 @@ def lower_rate(misses: ArrayLike, hits: ArrayLike, level: float) -> Floats:
     >>> lower_rate([0, 10, 100], [100, 90, 900], 0.05).round(4)
     array([0.    , 0.0291, 0.0689])
     """
+    from scipy import special
+
     s, f = np.broadcast_arrays(np.asarray(misses, dtype=np.float64), np.asarray(hits, dtype=np.float64))
     rate = np.divide(s, s + f, out=np.zeros(s.shape), where=s + f > 0)
     least = special.betaln(s + 0.5, f + 0.5) - math.log(math.pi) + math.log(level)
