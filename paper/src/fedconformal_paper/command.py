@@ -23,6 +23,7 @@ from fedconformal_paper.numbers import METHODS
 from fedconformal_paper.record import LOGITS
 from fedconformal_paper.results import record_of, write_results
 from fedconformal_paper.setup import DATASETS, Setup
+from fedconformal_paper.theorem import UnifiedTheorem
 
 paper = typer.Typer(help="Redo the paper's tables and figures, ours beside the paper's.", no_args_is_help=True)
 
@@ -113,6 +114,30 @@ def make_figure(
     say(f"wrote {output}: {entry.about} ({entry.label})")
     for remark in setup.remarks():
         say(remark)
+
+
+@paper.command("theorem")
+def state_theorem(
+    sizes: Annotated[str, typer.Option(help="Calibration rows of each client, with commas.")],
+    alpha: Annotated[float, typer.Option(help="Miscoverage.")] = 0.1,
+    delta: Annotated[float, typer.Option(help="Share of the test distribution that is an unknown mixture.")] = 0.0,
+    epsilon: Annotated[float, typer.Option(help="Error of the quantile, as a share of all ranks.")] = 0.0,
+    json: Json = False,
+) -> None:
+    """State the paper's unified theorem: the rank that promises 1 - alpha, and what Theorem 4.3's rank promises."""
+    try:
+        counts = [int(size) for size in sizes.split(",")]
+    except ValueError:
+        raise InputError(f"{sizes!r}: expected whole numbers with commas", param="sizes") from None
+    theorem = UnifiedTheorem(sizes=counts, delta=delta, epsilon=epsilon)
+    rank, plain = theorem.rank(alpha), UnifiedTheorem(sizes=counts).rank(alpha)
+    coverage = None if plain is None else float(theorem.coverage(plain))
+    found = {"N": sum(counts), "K": len(counts), "rank": rank, "rank_of_theorem_4_3": plain, "its_coverage": coverage}
+    if json:
+        print_json(found)
+        return
+    for name, value in found.items():
+        say(f"{name.replace('_', ' ')}: {'none, too few scores' if value is None else f'{value:.6g}'}")
 
 
 @paper.command("results")
