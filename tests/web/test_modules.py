@@ -308,12 +308,12 @@ def test_sets_are_those_of_the_package(by: str, precision: bool, tmp_path: Path)
     for score in SCORES:
         probs, labels, groups = rows(rng, 300, 4)
         names = [f"c{k}" for k in range(4)]
-        about: dict[str, Any] = {"score": score, "alpha": 0.1, "site": "a", "by_class": "class" in by}
+        about: dict[str, Any] = {"score": score, "alpha": 0.1, "site": "a"}
         about |= {"groups": groups} if "group" in by else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if precision:
-                summary = fc.summarize(probs, np.array(names)[labels], classes=names, **about)
+                summary = fc.summarize(probs, np.array(names)[labels], classes=names, by_class="class" in by, **about)
             else:
                 more = {"labels": labels} if "class" in by else {}
                 summary = fc.Summary.of_scores(score.evaluate(probs, labels), classes=names, **about, **more)

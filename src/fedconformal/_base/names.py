@@ -65,6 +65,16 @@ def check_name(text: Any, what: str) -> str:
     return str(text)  # numpy has strings of its own
 
 
+def are_names(names: Sequence[str]) -> bool:
+    """Whether all of these texts of 1 to 64 characters are names as they are compared.
+
+    >>> are_names(["clinic-a", "Köln"]), are_names(["clinic-a "])
+    (True, False)
+    """
+    together = "\n".join(names)
+    return "".join(names).isprintable() and [*names] == name_key(together).split("\n") == [*map(str.strip, names)]
+
+
 def as_line(text: Any, what: str, most: int) -> str:
     """Check somebody's own words: printable, one line, up to `most` characters."""
     if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= most:

@@ -13,12 +13,13 @@ from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple, overload
 
+import msgspec
 import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.files import naming
-from fedconformal._base.names import as_name
+from fedconformal._base.names import are_names
 from fedconformal.errors import InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.losses import LossSummary
@@ -154,14 +155,15 @@ class SummaryBatch(Sequence[Summary]):
 
     def points(self) -> tuple[Floats, Integers]:
         """Return the points of all summaries in order, and the rise of the lower count at each."""
-        rises = {id(one): np.diff(one.lower_counts, prepend=0) for one in {id(o): o for o in self._examples}.values()}
+        examples = self._examples
+        rises = {id(one): np.diff(one.lower_counts, prepend=0) for one in {id(one): one for one in examples}.values()}
         if self._columns is None:
             values = np.concatenate([summary.points for summary in self._given])
-        else:
-            values = self._columns.values
-            largest = np.min_scalar_type(max(int(rise.max()) for rise in rises.values()))
-            rises = {key: rise.astype(largest) for key, rise in rises.items()}
-        return values, np.concatenate([rises[id(summary)] for summary in self._examples])
+            return values, np.concatenate([rises[id(one)] for one in examples])
+        # Joining bytes takes a third of the time of concatenating arrays.
+        dtype = np.min_scalar_type(max(int(rise.max()) for rise in rises.values()))
+        steps = {key: rise.astype(dtype).tobytes() for key, rise in rises.items()}
+        return self._columns.values, np.frombuffer(b"".join([steps[id(one)] for one in examples]), dtype=dtype)
 
     def lengths(self) -> list[int]:
         """Return the number of points of each summary."""
@@ -203,37 +205,41 @@ def _kind(shared: wire.SharedHeader) -> type[Summary]:
 
 def _columns(sent: list[bytes]) -> Columns | None:
     """Decode messages of one columnar kind with one shared header; None if one of them does not fit."""
+    known: dict[bytes, Shared] = {}
     try:
-        known: dict[bytes, Shared] = {}
-        first = decode(sent[0], known)
-        start = wire.shared_bytes(sent[0])
-        if not first.columnar or len(first.content().arrays) != 1:
-            return None
-        owns: list[wire.OwnHeader] = []
-        arrays: list[bytes] = []
-        for data in sent:
-            if not data.startswith(start) or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
-                return None
-            own, words = wire.unpack_own(data, len(start))
-            owns.append(own)
-            arrays.append(data[-wire.LENGTH - words.nbytes : -wire.LENGTH])
-        sizes, sites = [own.sizes for own in owns], [own.sites for own in owns]
-        example = {one: decode(data, known) for one, data in dict(zip(sizes, sent, strict=True)).items()}
+        first, start = decode(sent[0], known), wire.shared_bytes(sent[0])
     except InputError:
         return None
-    lengths = [len(array) // 8 for array in arrays]
-    values = np.frombuffer(b"".join(arrays), dtype="<f8").astype(np.float64, copy=False)
-    expected = {one: len(summary.points) for one, summary in example.items()}
-    plain = all(
-        own.lengths == (expected[own.sizes],)
-        and not own.numbers
-        and len(own.sites) == len(first.sites)
-        and all(as_name(name, "site") == name for name in own.sites)
-        for own in owns
-    )
-    if not plain or not _sound(values, lengths):
+    if not first.columnar or len(first.content().arrays) != 1:
         return None
-    return Columns(sent, sizes, sites, lengths, values, example)
+    headers: list[bytes] = []
+    arrays: list[bytes] = []
+    at = len(start) + wire.LENGTH
+    for data in sent:
+        end = at + int.from_bytes(data[len(start) : at], "little")
+        if not data.startswith(start) or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
+            return None
+        headers.append(data[at:end])
+        arrays.append(data[end:-4])
+    try:
+        owns = list(map(wire.OWN.decode, headers))
+        sizes, sites = [own.sizes for own in owns], [own.sites for own in owns]
+        example = {one: decode(data, known) for one, data in dict(zip(sizes, sent, strict=True)).items()}
+    except (InputError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    expected = {one: (len(summary.points),) for one, summary in example.items()}
+    fits = (
+        list(map(wire.ENCODER.encode, owns)) == headers
+        and [own.lengths for own in owns] == [expected[one] for one in sizes]
+        and not any(own.numbers or own.strata for own in owns)
+        and {len(one) for one in sites} == {len(first.sites)} <= {0, 1} == {0, *map(len, sizes)}
+        and are_names([one[0] for one in sites if one])
+    )
+    lengths = [own.lengths[0] for own in owns] if fits else []
+    if not fits or list(map(len, arrays)) != [8 * length for length in lengths]:
+        return None
+    values = np.frombuffer(b"".join(arrays), dtype="<f8").astype(np.float64, copy=False)
+    return Columns(sent, sizes, sites, lengths, values, example) if _sound(values, lengths) else None
 
 
 def _sound(values: Floats, lengths: Sequence[int]) -> bool:
