@@ -35,7 +35,7 @@ from fedconformal.cli.summarize import summarize_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.losses import SelectiveError
-from fedconformal.report import NumberRows, Rows, interval_page, report_page, risk_page
+from fedconformal.report import LabelledRows, NumberRows, interval_page, report_page, risk_page
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Summary
 from fedconformal.summaries.summary import digest_of
@@ -174,7 +174,7 @@ def _of_sets(asked: _Asked) -> str:
         elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
             plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
         about = {"plain": plain, "images": shown_images, "groups": own, "sites": known}
-        rows = Rows(probs=found.values, labels=found.labels, **about)
+        rows = LabelledRows(probs=found.values, labels=found.labels, **about)
     promised = None if answers is None else _of_answers(answers)
     return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
 

@@ -6,7 +6,4 @@ from fedconformal.report.risk import risk_page
 from fedconformal.report.rows import LabelledRows
 from fedconformal.report.watch_page import watch_page
 
-__all__ = ["LabelledRows", "NumberRows", "Rows", "interval_page", "report_page", "risk_page", "watch_page"]
-
-Rows = LabelledRows
-"""The name in earlier releases."""
+__all__ = ["LabelledRows", "NumberRows", "interval_page", "report_page", "risk_page", "watch_page"]
