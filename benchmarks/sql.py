@@ -22,9 +22,8 @@ import numpy as np
 from common import Seconds, best, in_a_fresh_process, memory, save, table
 
 import fedconformal as fc
-from fedconformal.summaries.dialects import DIALECTS
-from fedconformal.summaries.query import column_of, lac_of, statement
-from fedconformal.summaries.query_result import read_result
+from fedconformal.summaries.sql import DIALECTS, column_of, lac_of, statement
+from fedconformal.summaries.sql_result import read_result
 
 ALPHA = 0.1
 BAR = 1.5

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries.dialects import DIALECTS
+from fedconformal.summaries.sql import DIALECTS
 from tests.cli.command import Command
 from tests.summaries.databases import DuckDB
 

@@ -196,8 +196,6 @@ def test_very_many_values_are_refused() -> None:
     many = {f"c{k}": np.arange(MOST_VALUES) for k in range(1 + MAX_GROUPS // MOST_VALUES)}
     with pytest.raises(fc.InputError, match="groups: 21 columns with 4201 groups, more than 64 or 4096"):
         fc.Summary.of_scores(np.arange(MOST_VALUES) / 7, kind="exact", groups=many)
-    with refused("do not go with labels or groups"):
-        fc.Summary.of_scores([0.1], kind="ddsketch", groups={"sex": ["F"]}, parameters={"x": 1})
 
 
 def test_extending_needs_the_same_columns() -> None:

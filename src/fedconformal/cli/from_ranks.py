@@ -15,7 +15,7 @@ from fedconformal.cli.rows import NONE, Columns
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
 from fedconformal.summaries import Summary
-from fedconformal.summaries.query_result import Result, read_result
+from fedconformal.summaries.sql_result import Result, read_result
 
 DEFAULT_ALPHA = "0.1"
 """What --alpha is if nobody typed it; the query says its own."""

@@ -14,8 +14,7 @@ from fedconformal.cli.inputs import Alpha, Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.cli.rows import split
 from fedconformal.errors import InputError
-from fedconformal.summaries.dialects import DIALECTS, Dialect
-from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of, statement
+from fedconformal.summaries.sql import DIALECTS, Dialect, Scored, column_of, lac_of, residual_of, statement
 
 NEXT = "-- Run this query, then: fedconformal summarize --from-ranks result.csv -o site.fcs"
 """The first line of what is printed."""

@@ -1,9 +1,8 @@
 """DDSketch: a histogram whose bucket edges grow by one per cent, the same at every site.
 
-The sketch answers with a value that is off by at most one per cent of itself. That says nothing of the rank:
-where many scores crowd into one bucket, as near 1, the value in the middle may have half of them on the wrong
-side. So the middle is offered as an estimate only. What is certain is the histogram: how many scores are in
-each bucket, so how many are at most its upper edge.
+The middle of a bucket is within one per cent of its scores, which says nothing of the rank: where many scores crowd
+into one bucket, as near 1, half of them may be on the wrong side. The certain part is the histogram: how many scores
+are in each bucket, so how many are at most its upper edge.
 
 Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
 2019. Theirs finds the bucket with a logarithm, whose last digit differs between machines. Here the edges are
@@ -27,9 +26,8 @@ from fedconformal.summaries import format as wire
 from fedconformal.summaries.ranks import RankSummary
 from fedconformal.summaries.summary import Summary
 
-ACCURACY = 0.01
 GROWTH = 101 / 99
-"""(1 + accuracy) / (1 - accuracy)."""
+"""(1 + accuracy) / (1 - accuracy), for an accuracy of 0.01."""
 
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST_NORMAL = 2.0**-1022
@@ -41,8 +39,8 @@ class DDSketchSummary(Summary):
     """How many scores are in each bucket of a fixed table, and the smallest and the largest score.
 
     >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="ddsketch")
-    >>> summary.count_at_most(0.9), summary.count_at_most(0.05), round(summary.estimate(901), 4)
-    ((887, 905), (50, 51), 0.8958)
+    >>> summary.count_at_most(0.9), summary.count_at_most(0.05)
+    ((887, 905), (50, 51))
     """
 
     name = "ddsketch"
@@ -87,21 +85,6 @@ class DDSketchSummary(Summary):
         lower = np.where(q >= self.largest, self.n, lower)
         upper = np.where(q < self.smallest, 0, upper)
         return lower.astype(np.int64), upper.astype(np.int64)
-
-    def estimate(self, rank: int) -> float:
-        """Return the middle of the bucket that holds this rank, as the sketch's authors read it.
-
-        It is within one per cent of the score of that rank, and may be on either side of it: an estimate,
-        which calibration does not use. (Scores nearer to zero than 2.3e-308 share a bucket and are not within
-        one per cent.)
-        """
-        if not 1 <= rank <= self.n:
-            raise InputError(f"rank is {rank}, expected one from 1 to {self.n}")
-        bucket = self.buckets[np.searchsorted(np.cumsum(self.counts), rank, side="left")]
-        low, high = float(lower_edges()[bucket]), float(upper_edges()[bucket])
-        # Of the two edges the one further from zero, less one per cent, is off by the same share to both.
-        middle = (1 - ACCURACY) * (high if high > 0 else max(low, -LARGEST)) if high else 0.0
-        return min(max(middle, self.smallest), self.largest)
 
     def __neg__(self) -> RankSummary:
         """Count from the lower edges: all scores of a bucket are above its lower edge, and none is below the smallest.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self
@@ -67,7 +67,7 @@ class Summary(ABC):
             raise InputError(f"a site has {max(self.sizes)} scores, more than {wire.MAX_SIZE}")
 
     @staticmethod
-    def of_scores(  # noqa: PLR0913
+    def of_scores(
         scores: ArrayLike,
         *,
         kind: str = "ranks",
@@ -77,7 +77,6 @@ class Summary(ABC):
         groups: Groups | None = None,
         score: AnyScore | None = None,
         calibration: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
         **provenance: Any,
     ) -> Summary:
         """Summarise calibration scores that were computed elsewhere; `fedconformal.summarize` scores outputs itself.
@@ -96,8 +95,6 @@ class Summary(ABC):
             Class of each row, for promises to every class; columns of values, for promises to every group.
         score, calibration, provenance
             Fields of `Provenance`; `alpha` is binding if a calibration is named.
-        parameters
-            Keywords of the kind.
 
         Examples:
         --------
@@ -105,14 +102,13 @@ class Summary(ABC):
         (2, 2)
         """
         spec = parse(kind, Summary, maker="build")
-        own = dict(spec.values) | dict(parameters or {})
         made = provenance_of(score=score, calibration=calibration, alpha=alpha, **provenance)
         sites = () if site is None else (as_name(site, "site"),)
         level = None if alpha is None else as_alpha(alpha)
         if labels is None and groups is None:
-            return spec.cls.build(as_scores(scores), alpha=level, sites=sites, origin=made, **own)
-        if own:
-            raise InputError(f"{kind}: parameters {', '.join(own)} do not go with labels or groups; omit them")
+            return spec.cls.build(as_scores(scores), alpha=level, sites=sites, origin=made, **spec.values)
+        if spec.values:
+            raise InputError(f"{kind}: parameters do not go with labels or groups; omit them", param="kind")
         from fedconformal.summaries.strata import StratifiedSummary  # which is a summary
 
         return StratifiedSummary.of_rows(

@@ -1,8 +1,9 @@
-"""One SQL statement that makes a summary's ranks where the scores are: about a hundred rows, whatever the table holds.
+"""One SQL statement that finds a summary's ranks where the scores are: about a hundred rows, whatever the table holds.
 
-The ranks that a site sends follow from the number of its rows and from alpha, so the statement can find them: it holds
-the levels, counts the rows, and takes the score of each rank. Rows that cannot be scored are counted, never left out
-in silence: if there is one, the answer is that count and nothing else. `query_result.py` finishes.
+The ranks that a site sends follow from the number of its rows and from alpha: the statement holds the levels, counts
+the rows, and takes the score of each rank. Rows that cannot be scored are counted, never left out in silence: if
+there is one, the answer is that count and nothing else. `sql_result.py` reads the result. Names and texts come from a
+user: each is quoted as its database reads it, and text that cannot be quoted is refused.
 """
 
 from __future__ import annotations
@@ -13,13 +14,141 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal._base.arrays import SUM_TOLERANCE, as_alpha
-from fedconformal._base.names import listed
+from fedconformal._base.names import harmless, listed, shown
 from fedconformal.errors import InputError
 from fedconformal.scores import LAC, AnyScore, Residual
-from fedconformal.summaries.dialects import Dialect
 from fedconformal.summaries.provenance import Classes, as_classes
 from fedconformal.summaries.ranks import LEVEL, POINTS, levels_of
 from fedconformal.summaries.rows import PRECISION
+
+TINY = 2.0**-150
+"""What is at most this becomes zero in float32."""
+
+FROUND = "CREATE TEMP FUNCTION fc_float32(x FLOAT64) RETURNS FLOAT64 LANGUAGE js AS 'return Math.fround(x);';\n"
+"""BigQuery has no float32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """SQL of one database: types, quoting, rounding and integer division."""
+
+    name: str
+    program: str
+    double: str
+    text: str
+    whole: str = "BIGINT"
+    rounded: str
+    """Rounds to float32; PostgreSQL fails where that gives zero, so it gets no such numbers."""
+    halved: str
+    """Divides whole numbers that are not negative, rounding down."""
+    pairs: str = "SELECT i, level FROM (VALUES\n    {}) AS levels(i, level)"
+    """Makes a table of pairs (i, level)."""
+    tick: str = '"'
+    """Quote around a name."""
+    escaped: bool = False
+    """Whether texts and names are escaped with backslashes, and not by doubling the quote."""
+    parted: bool = False
+    """Whether rows are numbered in parts: these databases sort anything else on one machine."""
+    before: str = ""
+    tested: str = ""
+    """Release on which the query was run; empty if it never was."""
+
+    def named(self, name: str) -> str:
+        """Quote a name.
+
+        >>> DIALECTS["duckdb"].named('a"b')
+        '"a""b"'
+        """
+        if not name or not name.isprintable() or "\\" in name or (self.escaped and "`" in name):
+            raise InputError(f"the name {shown(repr(name))} cannot be quoted for {self.program}; give it another one")
+        return f"{self.tick}{name.replace(self.tick, 2 * self.tick)}{self.tick}"
+
+    def table(self, name: str) -> str:
+        """Quote the name of a table, part by part; for DuckDB it may be a file."""
+        if self.name == "duckdb" and name.lower().endswith((".parquet", ".csv")):
+            return self.named(name)
+        return ".".join(self.named(part) for part in name.split("."))
+
+    def quoted(self, text: str) -> str:
+        r"""Quote a text.
+
+        >>> print(DIALECTS["postgresql"].quoted("it's"), DIALECTS["spark"].quoted("it's"))
+        'it''s' 'it\'s'
+        """
+        if text != harmless(text):
+            raise InputError(f"the text {shown(repr(text))} cannot be quoted for {self.program}")
+        if self.escaped:
+            return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + text.replace("'", "''") + "'"
+
+    def class_text(self, name: str) -> str:
+        """Quote the name of a class; a backslash may escape the closing quote, which is a setting of some databases."""
+        if "\\" in name:
+            raise InputError(
+                f"the class {shown(repr(name))} has a backslash, which databases read in two ways; rename it"
+            )
+        return self.quoted(name)
+
+    def as_double(self, column: str) -> str:
+        """Read a column as float64."""
+        return f"CAST({self.named(column)} AS {self.double})"
+
+    def as_float32(self, value: str) -> str:
+        """Round a probability to float32, as a float64 again; NULL for what can be none."""
+        real = self.rounded.format(value)
+        normal = f"WHEN {value} > {TINY!r} AND {value} <= 2 THEN CAST({real} AS {self.double})"
+        return f"CASE {normal} WHEN {value} >= 0 AND {value} <= {TINY!r} THEN 0 END"
+
+
+DIALECTS = {
+    one.name: one
+    for one in (
+        Dialect(
+            name="duckdb",
+            program="DuckDB",
+            double="DOUBLE",
+            text="VARCHAR",
+            rounded="CAST({} AS REAL)",
+            halved="({}) // {}",
+            tested="2.0",
+        ),
+        Dialect(
+            name="postgresql",
+            program="PostgreSQL",
+            double="double precision",
+            text="text",
+            rounded="CAST({} AS real)",
+            halved="({}) / {}",
+            tested="15",
+        ),
+        Dialect(
+            name="spark",
+            program="Spark SQL",
+            double="DOUBLE",
+            text="STRING",
+            rounded="CAST({} AS FLOAT)",
+            halved="({}) div {}",
+            tick="`",
+            escaped=True,
+            parted=True,
+            tested="4.3",
+        ),
+        Dialect(
+            name="bigquery",
+            program="BigQuery",
+            double="FLOAT64",
+            text="STRING",
+            whole="INT64",
+            rounded="fc_float32({})",
+            halved="DIV({}, {})",
+            pairs="SELECT i, level FROM UNNEST(ARRAY<STRUCT<i INT64, level INT64>>[\n    {}])",
+            tick="`",
+            escaped=True,
+            parted=True,
+            before=FROUND,
+        ),
+    )
+}
 
 LARGEST = 1.7976931348623157e308
 BUCKETS = 2048
@@ -102,7 +231,6 @@ def described(rows: Scored, alpha: Fraction) -> str:
 def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
     """Write the statement.
 
-    >>> from fedconformal.summaries.dialects import DIALECTS
     >>> duckdb = DIALECTS["duckdb"]
     >>> print(statement(duckdb, "clinic.scans", column_of(duckdb, "score"), 0.1).splitlines()[-1])
     ORDER BY 1

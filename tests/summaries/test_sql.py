@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries.dialects import DIALECTS, Dialect
-from fedconformal.summaries.query import Scored, column_of, lac_of, residual_of, statement
-from fedconformal.summaries.query_result import read_result
+from fedconformal.summaries.sql import DIALECTS, Dialect, Scored, column_of, lac_of, residual_of, statement
+from fedconformal.summaries.sql_result import read_result
 from tests.contracts.tools import refusal
 from tests.summaries.databases import Columns, Database, DuckDB, PostgreSQL, postgresql, spark
 

@@ -1,4 +1,4 @@
-"""From the result of the statement in `query.py` to a summary, the same to the last byte as from the rows themselves.
+"""From the result of the statement in `sql.py` to a summary, the same to the last byte as from the rows themselves.
 
 What a result says is checked: that all rows of the table were scored, that the ranks are those of their number, and
 that every score has the digits that the database wrote.
