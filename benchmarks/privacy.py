@@ -20,8 +20,8 @@ from common import best, interleaved, save, table
 
 from fedconformal._base.float_bits import keys_of
 from fedconformal.guarantees import Mixture
-from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
+from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search
 from fedconformal.privacy.sums.wanted import weighted_sum
 from fedconformal.summaries import Summary

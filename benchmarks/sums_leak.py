@@ -21,7 +21,7 @@ from common import HERE, RESULTS, save
 
 import fedconformal as fc
 from fedconformal._base.arrays import softmax
-from fedconformal.privacy import calibrate_by_sums
+from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES
 from tests.privacy.attack import Draw, alone, decided, decided_together, of_digits, view, watching
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.privacy import calibrate_by_sums
-from fedconformal.summaries import Provenance
+from fedconformal.privacy import calibrate_privately
 
 
 def rows_of(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -27,15 +26,10 @@ def main() -> None:
 
     # Here all sites are in this process; `fedconformal.engines.flower` does it over a network.
     # With epsilon=1 (and the extra dp, and more scores) the sum itself is differentially private.
-    found = calibrate_by_sums(scores, alpha=0.1, origin=Provenance(score=score))
-    print(f"{found.rounds} rounds, {found.bytes_up} bytes from a site")
-
-    seen = fc.calibrate(
-        [fc.Summary.of_scores(s, kind="exact", score=score, site=name) for name, s in scores.items()], exact=True
-    )
-    print(f"threshold {found.threshold:.4f}, never below that of all scores, {seen.threshold:.4f}")
-
-    predictor = found.predictor
+    sites = [fc.Summary.of_scores(s, kind="exact", score=score, site=name) for name, s in scores.items()]
+    predictor = calibrate_privately(sites, mode="sums", alpha=0.1)
+    seen = fc.calibrate(sites, exact=True)
+    print(f"threshold {predictor.threshold:.4f}, never below that of all scores, {seen.threshold:.4f}")
     print(predictor.certificate.sentence())
     print(predictor.certificate.caveat)
     result = predictor.evaluate(*rows_of(99, 2000))

@@ -18,7 +18,7 @@ from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.evaluation import evaluate_sets, why_full
 from fedconformal.evaluation.verdict import standing
-from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.exact import ExactSummary
@@ -395,7 +395,7 @@ def test_intervals_and_losses_are_not_promised_by_group() -> None:
 def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
     sent, pilot = sites(fc.LAC()), made(fc.Mixture())
     with refused("by-group is not there with differential privacy"):
-        calibrate_privately(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
+        release_threshold(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
     with refused("by-group needs every site's own counts"):
         invite(alpha=0.1, guarantee=fc.ByGroup())
     with refused("has a threshold for each class or group"):

@@ -307,7 +307,7 @@ def test_a_class_at_the_largest_score_is_named() -> None:
 def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:
     """Noisy counts carry no classes, and the highest score of LAC is known without them."""
     pytest.importorskip("opendp", reason="noise needs opendp")
-    from fedconformal.privacy import calibrate_locally, noisy_histogram
+    from fedconformal.privacy.local_dp import calibrate_locally, noisy_histogram
 
     origin = Provenance(score=fc.LAC())
     draws = np.random.default_rng(0)

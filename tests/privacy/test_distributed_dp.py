@@ -13,13 +13,13 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.float_bits import keys_of
-from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.noise import shares
 from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.messages import Question, Reveal, pack
 from fedconformal.privacy.sums.radix import EXACT, Search
 from fedconformal.privacy.sums.state import CoordinatorState

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.privacy import Ledger, calibrate_privately, read_ledger, write_ledger
+from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.dp import (
     _mechanism,
     as_grid,
     choose,
     default_grid,
     plan_release,
+    release_threshold,
     utilities,
 )
 from fedconformal.privacy.ledger import spending
@@ -125,7 +126,7 @@ def test_an_atom_of_fifteen_percent() -> None:
     assert counts[int(usual.argmax())] == 850
     assert counts[int(utilities(counts, rank).argmax())] == 1000
     site = fc.Summary.of_scores(scores, kind="exact", site="a")
-    released = [calibrate_privately([site], epsilon=10, grid=SMALL_GRID).threshold for _ in range(100)]
+    released = [release_threshold([site], epsilon=10, grid=SMALL_GRID).threshold for _ in range(100)]
     assert np.mean(np.array(released) >= 0.75) > 0.95
 
 
@@ -187,13 +188,13 @@ def test_the_rows_that_a_finite_threshold_takes(
 def test_a_mixture_that_weighs_rows_apart_is_refused() -> None:
     site = fc.Summary.of_scores(np.linspace(0, 1, 900), kind="exact", site="a")
     with refused("mixture is not there with differential privacy; use mixture or fcp"):
-        calibrate_privately([site], epsilon=1, guarantee=fc.Mixture(weights="uniform"))
+        release_threshold([site], epsilon=1, guarantee=fc.Mixture(weights="uniform"))
 
 
 def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     scores = np.random.default_rng(1).random(2000)
     sites = [fc.Summary.of_scores(scores, kind="exact", site="a", score=fc.LAC(), model="m", temperature=1.5)]
-    result = calibrate_privately(sites, epsilon=1, alpha=0.1)
+    result = release_threshold(sites, epsilon=1, alpha=0.1)
     predictor = fc.Predictor.from_bytes(result.to_bytes())
     privacy = predictor.certificate.privacy
     assert privacy is not None
@@ -212,7 +213,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
 def test_too_few_scores_release_nothing() -> None:
     site = fc.Summary.of_scores(np.linspace(0, 1, 50), kind="exact", site="a")
     with pytest.warns(fc.InfeasibleWarning, match=r"alpha=0\.1 cannot be promised from 50 scores with epsilon=0\.1"):
-        result = calibrate_privately([site], epsilon=0.1)
+        result = release_threshold([site], epsilon=0.1)
     assert result.threshold == math.inf
     with maybe_infeasible():
         assert result.curve.threshold(TENTH) == math.inf
@@ -222,14 +223,14 @@ def test_refusals() -> None:
     rng = np.random.default_rng(2)
     exact, ranks = (fc.Summary.of_scores(rng.random(900), kind=kind, site=kind) for kind in ("exact", "ranks"))
     with refused("site 'ranks': differential privacy needs exact counts"):
-        calibrate_privately([exact, ranks], epsilon=1)
+        release_threshold([exact, ranks], epsilon=1)
     with refused("every-site is not there with differential privacy"):
-        calibrate_privately([exact], epsilon=1, guarantee=fc.EverySite())
+        release_threshold([exact], epsilon=1, guarantee=fc.EverySite())
     with refused("there are no summaries"):
-        calibrate_privately([], epsilon=1)
+        release_threshold([], epsilon=1)
     for epsilon in (0, -1, "x", math.nan, math.inf, 1e9):
         with refused("epsilon is"):
-            calibrate_privately([exact], epsilon=epsilon)
+            release_threshold([exact], epsilon=epsilon)
     for grid in ([], [1.0], [1.0, 2.0], [math.inf, 1.0], [2.0, 1.0, math.inf], [[1.0, math.inf]], "x"):
         with refused("grid: expected"):
             as_grid(grid)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
-from fedconformal.privacy import calibrate_by_sums
+from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search
 from fedconformal.privacy.sums.scale import edges
 from fedconformal.privacy.sums.wanted import SumTarget, weighted_sum

@@ -10,9 +10,9 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.evaluation import why_full
-from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.lost import enough_left, share
 from fedconformal.privacy.sums.messages import Question, unpack
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS

@@ -15,9 +15,9 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import keys_of
-from fedconformal.privacy import calibrate_by_sums
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
+from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
 from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state

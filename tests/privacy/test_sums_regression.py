@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.privacy import calibrate_by_sums
-from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import calibrate_locally, noisy_histogram
 from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, step
+from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.messages import Join, pack, unpack
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS
 from fedconformal.privacy.sums.reading import read
@@ -158,6 +158,6 @@ def test_noise_gives_no_certificate_for_two_ends() -> None:
     scores = np.linspace(-1, 1, 5000)
     why = "site 'a' has scores of signed, whose intervals need a threshold at each end"
     with refused(why):
-        calibrate_privately([fc.Summary.of_scores(scores, kind="exact", score=fc.Signed(), site="a")], epsilon=5)
+        release_threshold([fc.Summary.of_scores(scores, kind="exact", score=fc.Signed(), site="a")], epsilon=5)
     with refused(why):
         calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", origin=Provenance(score=fc.Signed()))])

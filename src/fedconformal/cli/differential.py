@@ -63,7 +63,7 @@ def release(
     summaries: Sequence[Summary], alpha: Any, guarantee: Guarantee, epsilon: str | None, ledger: Path | None
 ) -> Any:
     """Calibrate with differential privacy; what is spent is entered before anything leaves here."""
-    from fedconformal.privacy.dp import as_epsilon, calibrate_privately
+    from fedconformal.privacy.dp import as_epsilon, release_threshold
     from fedconformal.privacy.ledger import rows_of, spending
 
     if epsilon is None:
@@ -74,7 +74,7 @@ def release(
         raise InputError("--ledger needs summaries with site names; give them with --site")
     spent = float(as_epsilon(epsilon))
     with spending(ledger, rows_of(summaries) if ledger else [], spent, "threshold"):
-        return calibrate_privately(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
+        return release_threshold(summaries, epsilon=epsilon, alpha=alpha, guarantee=guarantee)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,6 @@ from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_words
 from fedconformal.privacy.signatures import new_key, public_key
-from fedconformal.privacy.sums.communication import bound_in_words
 
 flower = typer.Typer(name="flower", help="Make a Flower app, and run one in this process.", no_args_is_help=True)
 
@@ -161,7 +160,6 @@ def _show(found: dict[str, Any]) -> None:
             for one in found["participants"]
         ],
     )
-    say(bound_in_words(found["bound"]))
     for stage in found["participants"]:
         for one in stage["refused"]:
             say(f"refused in {stage['stage']}: {one['site']}: {one['reason']}")

@@ -1,8 +1,8 @@
 """Differential privacy, secure aggregation, signatures and site policies."""
 
-from fedconformal.privacy.dp import calibrate_privately
+from fedconformal.privacy.calibrate import calibrate_privately
 from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
-from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
+from fedconformal.privacy.local_dp import NoisyHistogram, noisy_histogram
 from fedconformal.privacy.policy import Leaving, Policy
 from fedconformal.privacy.policy_file import read_policy
 from fedconformal.privacy.screening import Screened, screen
@@ -16,7 +16,6 @@ from fedconformal.privacy.signatures import (
     sign,
     signed,
 )
-from fedconformal.privacy.sums.drive import Sums, calibrate_by_sums, calibrate_losses_by_sums
 
 __all__ = [
     "Leaving",
@@ -24,10 +23,6 @@ __all__ = [
     "NoisyHistogram",
     "Policy",
     "Screened",
-    "Sums",
-    "calibrate_by_sums",
-    "calibrate_locally",
-    "calibrate_losses_by_sums",
     "calibrate_privately",
     "check_signatures",
     "is_sealed",

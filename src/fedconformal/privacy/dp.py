@@ -108,7 +108,7 @@ def _mechanism(epsilon: Fraction) -> Any:
     )
 
 
-def calibrate_privately(
+def release_threshold(
     summaries: Sequence[Summary],
     *,
     epsilon: Any,
@@ -123,7 +123,7 @@ def calibrate_privately(
 
     >>> from fedconformal import Summary
     >>> site = Summary.of_scores(np.arange(4000) / 4000, kind="exact", site="a")
-    >>> result = calibrate_privately([site], epsilon=1, alpha=0.1)
+    >>> result = release_threshold([site], epsilon=1, alpha=0.1)
     >>> result.certificate.privacy["epsilon"], 0.9 <= result.threshold < 0.95
     (1.0, True)
     """

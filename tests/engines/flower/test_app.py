@@ -162,8 +162,6 @@ def test_sums_round_the_threshold_of_exact_summaries_up(whole: Whole, tmp_path: 
     assert (stage["stage"], stage["exchanges"] <= 20) == ("calibrate", True)
     weights = sum(weight.numel() for weight in build_model().parameters())
     assert stage["bytes"]["per_site_sent"] < 4 * weights + 10_000  # the model goes out once
-    assert sums["bound"] == exact["bound"]
-    assert sums["bound"]["bits_if_exact"] == SITES * sums["certificate"]["scores"]
 
 
 def test_the_second_stage_by_itself(whole: Whole, tmp_path: Path) -> None:

@@ -97,8 +97,7 @@ def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
-    once = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run").out
-    assert "The paper quotes O(K/e) bits in all" in once
+    command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run")
     model = tmp_path / "run" / "model.npz"
     options = ("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--privacy", "sums")
     here = command.ok(*options, "-o", tmp_path / "here")

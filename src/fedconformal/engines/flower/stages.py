@@ -22,7 +22,7 @@ from flwr.app import Array, ArrayRecord
 from numpy.typing import NDArray
 from torch import nn
 
-from fedconformal._base.arrays import as_alpha, as_temperature
+from fedconformal._base.arrays import as_temperature
 from fedconformal._base.files import read_npz, write_bytes
 from fedconformal.calibration.choose import AnyPredictor
 from fedconformal.calibration.document import load
@@ -38,7 +38,6 @@ from fedconformal.federated.calibration import calibrate
 from fedconformal.federated.evaluation import PredictorQuestion, evaluate, overall
 from fedconformal.federated.sums import calibrate_by_sums
 from fedconformal.federated.temperature import fit_temperature
-from fedconformal.privacy.sums.communication import quoted_bound
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.logits import npz
 from fedconformal.training.tct import TCT, LinearisedModel
@@ -177,7 +176,6 @@ class _Run:
             "certificate": certificate.to_dict(),
             "evaluation": {"overall": found, "by_site": self.coverage, "why_full": why},
             "participants": self.federation.to_list(),
-            "bound": quoted_bound(certificate.sites, certificate.scores, as_alpha(certificate.alpha)),
             "output": str(self.output),
         }
 

@@ -24,7 +24,7 @@ from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
-from fedconformal.summaries import LossSummary, Provenance
+from fedconformal.summaries import LossSummary, Provenance, Summary
 
 Reader = Callable[[bytes], Message]
 """Reads one message of a site, or raises InputError with the reason why it is refused."""
@@ -107,6 +107,14 @@ def calibrate_by_sums(
     )
     channel = InMemory(site.new_site(name, scores, origin) for name, scores in sites.items())
     return _played(start, channel, len(sites))
+
+
+def calibrate_summaries_by_sums(
+    sites: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | str = "mixture", **how: Any
+) -> Sums:
+    """Find the threshold from exact summaries, each of which its site alone sees; `how` is for `coordinator.invite`."""
+    start = partial(coordinator.invite, build(guarantee, Guarantee), alpha, *IN_STEPS, **how)
+    return _played(start, InMemory(map(site.site_from, sites)), len(sites))
 
 
 def calibrate_losses_by_sums(

@@ -1,0 +1,76 @@
+"""Private calibration: one function, three modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from numpy.typing import ArrayLike
+
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee
+from fedconformal.privacy.dp import release_threshold
+from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
+from fedconformal.privacy.sums.drive import calibrate_summaries_by_sums
+from fedconformal.summaries import Summary
+
+MODES = ("dp", "local", "sums")
+
+
+def calibrate_privately(
+    sites: Sequence[Summary] | Sequence[NoisyHistogram],
+    *,
+    mode: Literal["dp", "local", "sums"],
+    alpha: Any = 0.1,
+    guarantee: Guarantee | str = "mixture",
+    epsilon: Any = None,
+    grid: ArrayLike | None = None,
+    reach: Any = None,
+) -> Any:
+    """Calibrate with privacy, and return the predictor; its certificate states the claim.
+
+    Parameters
+    ----------
+    sites
+        Exact summaries, one for each site; with mode "local" the noisy histograms of the sites (`noisy_histogram`).
+    mode
+        "dp": a trusted coordinator releases the threshold with epsilon-differential privacy. "local": every site has
+        added noise before anything left it. "sums": masked sums, of which the coordinator sees the total only; with
+        `epsilon` the sites add noise to it. All sites are then in this process; `fedconformal.engines.flower` runs the
+        same session over a network.
+    alpha
+        The miss rate.
+    guarantee
+        The promise. With noise "mixture" or "fcp", with sums also "pac" and "new-site".
+    epsilon
+        The privacy spent; needed for "dp", and stated by the histograms for "local".
+    grid
+        Public candidates for the threshold, +inf the last, where there is noise.
+    reach
+        With "sums" of scores of numbers, a public bound that the threshold is not expected to exceed.
+
+    Returns
+    -------
+    Predictor, IntervalPredictor or RiskPredictor
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedconformal import Summary
+    >>> sites = [Summary.of_scores(np.arange(4000) / 4000, kind="exact", site=name) for name in "abc"]
+    >>> 0.9 <= calibrate_privately(sites, mode="dp", epsilon=1).threshold < 0.95
+    True
+    """
+    if mode not in MODES:
+        raise InputError(f"mode is {mode!r}; there are {', '.join(MODES)}", param="mode")
+    given = {"epsilon": epsilon, "grid": grid, "reach": reach}
+    allowed = {"dp": {"epsilon", "grid"}, "local": set[str](), "sums": {*given}}[mode]
+    for name, value in given.items():
+        if value is not None and name not in allowed:
+            raise InputError(f"{name} does not go with mode {mode}; leave it out", param=name)
+    found: Any = list(sites)
+    if mode == "local":
+        return calibrate_locally(found, alpha=alpha, guarantee=guarantee)
+    if mode == "dp":
+        return release_threshold(found, epsilon=epsilon, alpha=alpha, guarantee=guarantee, grid=grid)
+    return calibrate_summaries_by_sums(found, alpha=alpha, guarantee=guarantee, **given).predictor
