@@ -25,7 +25,7 @@ from fedconformal.summaries import format as wire
 from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import Provenance, check_provenances
 from fedconformal.summaries.strata import StratifiedSummary
-from fedconformal.summaries.summary import Summary, digest_of
+from fedconformal.summaries.summary import Summary
 
 Shared = tuple[wire.SharedHeader, Provenance]
 
@@ -45,6 +45,17 @@ class Columns(NamedTuple):
 class SummaryBatch(Sequence[Summary]):
     """Several summaries and the columns of their fields; objects are created lazily.
 
+    Attributes
+    ----------
+    sizes, sites, gaps
+        Sizes and names of the sites of each summary, and its gap.
+    origins
+        The different provenances, in order of appearance.
+    certified
+        Whether the counts of all summaries are certified.
+
+    Examples
+    --------
     >>> batch = SummaryBatch([Summary.of_scores([0.1, 0.3], site="a"), Summary.of_scores([0.2], site="b")])
     >>> batch.sites, batch.sizes, batch.gaps
     ([('a',), ('b',)], [(2,), (1,)], [0, 0])
@@ -55,6 +66,14 @@ class SummaryBatch(Sequence[Summary]):
             if not issubclass(kind, Summary):
                 raise InputError(f"expected summaries, got {kind.__name__}; fedconformal.summarize makes them")
         self._given, self._columns = summaries, columns
+        self.sizes = columns.sizes if columns else [summary.sizes for summary in summaries]
+        self.sites = columns.sites if columns else [summary.sites for summary in summaries]
+        # For each summary one with the same provenance, kind, gap and lower counts.
+        self._examples = [columns.example[one] for one in columns.sizes] if columns else list(summaries)
+        self.gaps = [summary.gap for summary in self._examples]
+        distinct = {id(summary): summary for summary in self._examples}.values()
+        self.origins = list({id(summary.origin): summary.origin for summary in distinct}.values())
+        self.certified = all(summary.certified for summary in distinct)
 
     @classmethod
     def of(cls, summaries: Sequence[Summary]) -> SummaryBatch:
@@ -83,13 +102,11 @@ class SummaryBatch(Sequence[Summary]):
 
     @cached_property
     def _summaries(self) -> Sequence[Summary]:
-        if self._columns is None:
-            return self._given
         known: dict[bytes, Shared] = {}
-        return [decode(data, known) for data in self._columns.sent]
+        return [decode(data, known) for data in self._columns.sent] if self._columns else self._given
 
     def __len__(self) -> int:
-        return len(self._given) if self._columns is None else len(self._columns.sent)
+        return len(self.sizes)
 
     @overload
     def __getitem__(self, index: int) -> Summary: ...
@@ -104,66 +121,33 @@ class SummaryBatch(Sequence[Summary]):
     def __repr__(self) -> str:
         return repr(self._summaries)
 
-    @cached_property
-    def sites(self) -> list[tuple[str, ...]]:
-        """Names of the sites in each summary."""
-        return self._columns.sites if self._columns else [summary.sites for summary in self._given]
-
-    @cached_property
-    def sizes(self) -> list[tuple[int, ...]]:
-        """Sizes of the sites in each summary."""
-        return self._columns.sizes if self._columns else [summary.sizes for summary in self._given]
-
-    @cached_property
+    @property
     def names(self) -> list[str]:
         """Names of all sites; those without a name are numbered."""
         return names_of(self.sites, self.sizes)
 
-    @cached_property
-    def _examples(self) -> list[Summary]:
-        """For each summary one with the same provenance, kind, gap and lower counts."""
-        if self._columns is None:
-            return list(self._given)
-        return list(map(self._columns.example.__getitem__, self._columns.sizes))
-
-    @cached_property
-    def gaps(self) -> list[int]:
-        """Gap of each summary."""
-        return [summary.gap for summary in self._examples]
-
-    @cached_property
-    def origins(self) -> list[Provenance]:
-        """The different provenances, in order of appearance."""
-        return list({id(summary.origin): summary.origin for summary in self._examples}.values())
-
-    @cached_property
+    @property
     def kinds(self) -> list[str]:
         """Kind of each summary."""
         return [summary.name for summary in self._examples]
 
     @cached_property
-    def certified(self) -> bool:
-        """Whether the counts of all summaries are certified."""
-        return all(summary.certified for summary in {id(one): one for one in self._examples}.values())
-
-    @cached_property
     def digests(self) -> list[str]:
         """SHA-256 of the bytes of each summary."""
-        if self._columns is None:
-            return list(map(digest_of, self._given))
-        return [sha256(data).hexdigest() for data in self._columns.sent]
+        sent = self._columns.sent if self._columns else (summary.to_bytes() for summary in self._given)
+        return [sha256(data).hexdigest() for data in sent]
 
     def points(self) -> tuple[Floats, Integers]:
         """Return the points of all summaries in order, and the rise of the lower count at each."""
-        examples = self._examples
-        rises = {id(one): np.diff(one.lower_counts, prepend=0) for one in {id(one): one for one in examples}.values()}
+        distinct = {id(one): one for one in self._examples}
+        rises = {key: np.diff(one.lower_counts, prepend=0) for key, one in distinct.items()}
         if self._columns is None:
             values = np.concatenate([summary.points for summary in self._given])
-            return values, np.concatenate([rises[id(one)] for one in examples])
+            return values, np.concatenate([rises[id(one)] for one in self._examples])
         # Joining bytes takes a third of the time of concatenating arrays.
         dtype = np.min_scalar_type(max(int(rise.max()) for rise in rises.values()))
         steps = {key: rise.astype(dtype).tobytes() for key, rise in rises.items()}
-        return self._columns.values, np.frombuffer(b"".join([steps[id(one)] for one in examples]), dtype=dtype)
+        return self._columns.values, np.frombuffer(b"".join([steps[id(one)] for one in self._examples]), dtype=dtype)
 
     def lengths(self) -> list[int]:
         """Return the number of points of each summary."""
