@@ -17,6 +17,7 @@ from fedconformal.summaries import SummaryBatch
 from fedconformal.summaries.ranks import RankSummary, scheduled_ranks
 from fedconformal.summaries.summary import digest_of
 from scripts.vector_cases.tools import File, floats
+from scripts.vector_cases.twins import TWINS
 from scripts.vectors import FOLDER
 from tests.contracts.tools import KINDS, checks, refused
 from tests.golden import make
@@ -141,6 +142,8 @@ ODD_EXACT: list[dict[str, Any]] = [
     {"arrays": [floats(0.5, 0.25)]},
     {"arrays": [floats(0.25)]},
     {"arrays": [floats(0.25, 0.5, 0.75)]},
+    {"arrays": [floats(0.25, 0.5, 0.75)], "lengths": [2]},
+    {"arrays": [floats(0.25, 0.5)[:-4]], "lengths": [2]},
     {"sizes": [1]},
     {"sizes": [1, 1]},
     {"numbers": [0]},
@@ -148,9 +151,13 @@ ODD_EXACT: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("change", ODD_EXACT, ids=str)
-def test_what_is_refused_by_itself_is_not_columnar(change: dict[str, Any]) -> None:
-    data = File(EXACT).having(**change)
+REFUSED = {str(change): File(EXACT).having(**change) for change in ODD_EXACT}
+REFUSED |= {name: corrupt(EXACT.to_bytes()) for name, corrupt in TWINS.items()}
+
+
+@pytest.mark.parametrize("what", list(REFUSED))
+def test_what_is_refused_by_itself_is_not_columnar(what: str) -> None:
+    data = REFUSED[what]
     with pytest.raises(fc.InputError) as alone:
         fc.Summary.from_bytes(data)
     beside = [replace(EXACT, sites=(f"site {i}",)).to_bytes() for i in range(5)]

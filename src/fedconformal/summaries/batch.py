@@ -194,7 +194,7 @@ def _columns(sent: list[bytes]) -> Columns | None:
         first, start = decode(sent[0], known), wire.shared_bytes(sent[0])
     except InputError:
         return None
-    if not first.columnar or len(first.content().arrays) != 1:
+    if not first.columnar:
         return None
     headers: list[bytes] = []
     arrays: list[bytes] = []
