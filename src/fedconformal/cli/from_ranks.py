@@ -47,12 +47,11 @@ def refuse_beside_ranks(others: Mapping[str, Any], columns: Columns) -> None:
         raise InputError("--from, --labels, --classes and the like go with rows; give them to fedconformal sql")
 
 
-def summary_of_ranks(path: Path, about: Mapping[str, Any], site: str) -> Summary:
+def summary_of_ranks(path: Path, asked: str, provenance: Mapping[str, Any], site: str) -> Summary:
     """Make the summary of a result; alpha is that of the query."""
     found = opened(path)
     alpha = found.made.alpha
-    if about["alpha"] != DEFAULT_ALPHA and as_alpha(about["alpha"]) != as_alpha(alpha):
-        raise InputError(f"{path}: the query is for alpha {alpha}, not {about['alpha']}; leave out --alpha")
-    stated = {key: about[key] for key in ("score", "model", "temperature", "calibration", "expires")}
+    if asked != DEFAULT_ALPHA and as_alpha(asked) != as_alpha(alpha):
+        raise InputError(f"{path}: the query is for alpha {alpha}, not {asked}; leave out --alpha")
     with naming(path):
-        return found.summary(site=site, **stated)
+        return found.summary(site=site, **provenance)

@@ -31,7 +31,7 @@ from fedconformal.cli.regression import rows_of_run as numbers_of_run
 from fedconformal.cli.risk import evaluated_rule, risk_predictor
 from fedconformal.cli.rows import NONE, Columns, Groups, Sites, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
-from fedconformal.cli.summarize import summarize_run
+from fedconformal.cli.summarize import Request, summarize_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.losses import SelectiveError
@@ -239,7 +239,7 @@ def _of_answers(path: Path) -> RiskPredictor:
 
 def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
     """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
-    made = list(summarize_run(path, None, {"alpha": alpha, "score": score}).values())
+    made = list(summarize_run(path, Request(alpha=alpha, score=score)).values())
     return calibrate(made, alpha=alpha), {digest_of(one): len(one.to_bytes()) for one in made}
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -104,16 +105,16 @@ def summarize(
     if noisy and (kind != "ranks" or by_class or chunks or groups):
         raise InputError("--privacy local writes noisy counts; leave out --kind, --by-class, --groups and --chunks")
     parse(kind, Summary, maker="build")
-    about: dict[str, Any] = {
-        "kind": "exact" if noisy else kind,
-        "alpha": alpha,
-        "score": function,
-        "model": model if onnx is None else onnx.fingerprint,
-        "calibration": calibration,
-        "expires": expires,
-        "temperature": 1.0 if temperature is None and of_logits else temperature,
-        "by_class": by_class,
-    }
+    request = Request(
+        score=function,
+        alpha=alpha,
+        kind="exact" if noisy else kind,
+        model=model if onnx is None else onnx.fingerprint,
+        calibration=calibration,
+        expires=expires,
+        temperature=1.0 if temperature is None and of_logits else temperature,
+        by_class=by_class,
+    )
     ending = ".fcn" if noisy else ".fcs"
     if chunks and (by_class or groups is not None):
         option = "--by-class" if by_class else "--groups"
@@ -126,11 +127,11 @@ def summarize(
         others = {"--kind": kind != "ranks", "--by-class": by_class, "--groups": groups, "--chunks": chunks}
         refuse_beside_ranks({**others, "--task": task, "--privacy": noisy, "--watch": watch}, columns)
         check_output(output, *files, policy, ending=ending, force=force)
-        written = {output: summary_of_ranks(files[0], about, output.stem if site is None else site)}
+        written = {output: summary_of_ranks(files[0], alpha, request.provenance, output.stem if site is None else site)}
     elif chunks or len(files) == 2 or columns.label_column is not None:
         check_output(output, *files, noise.grid, noise.ledger, policy, watch, ending=ending, force=force)
-        asked, name = {**about, "by": by, "watch": watch, "ids": ids}, output.stem if site is None else site
-        written = {output: (_of_chunks if chunks else _of_files)(files, columns, asked, name)}
+        reader, name = RowReader(request, columns, by, watch, ids), output.stem if site is None else site
+        written = {output: reader.summarize_chunks(files, name) if chunks else reader.summarize(files, name)}
     else:
         if site is not None or watch is not None:
             raise InputError(
@@ -138,7 +139,7 @@ def summarize(
             )
         if columns != NONE and files[0].suffix == ".npz":
             raise InputError("--id, --classes, --groups and the like are for tables; a training run has no columns")
-        summaries = summarize_run(files[0], temperature, about)
+        summaries = summarize_run(files[0], request, temperature)
         written = {output / f"{name}{ending}": summary for name, summary in summaries.items()}
         check_outputs(written, *files, noise.grid, noise.ledger, policy, force=force)
         output.mkdir(parents=True, exist_ok=True)
@@ -172,36 +173,6 @@ def _lines(fact: dict[str, Any], *, hidden: bool) -> list[str]:
     return lines
 
 
-def _of_files(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
-    """Summarise one site's rows; they are checked where they are scored, and bad ones named by file and line."""
-    watch, ids = about.pop("watch"), about.pop("ids")
-    if isinstance(about["score"], RegressionScore):
-        found = read_numbers(columns, about["score"], *files)
-        check_new(watch, found)
-        warn_of_repeated_ids(found, ONE_ROW_EACH)
-        ids.update(named_ids(columns, found))
-        with found.table.in_lines():
-            return _of_numbers(found.values, found.truth, site, about)
-    found = columns.read(*files, temperature=about["temperature"])
-    check_new(watch, found)
-    warn_of_repeated_ids(found, ONE_ROW_EACH)
-    ids.update(named_ids(columns, found))
-    by = about.pop("by")
-    groups = read_groups(found, by) if by else None
-    with found.table.in_lines():
-        return summarize_rows(found.values, found.truth, site=site, classes=found.classes, groups=groups, **about)
-
-
-def named_ids(columns: Columns, found: Predictions) -> Sequence[str]:
-    """Return the ids of the column that --id names; row names may be of rows, not of patients."""
-    return found.ids or () if columns.ids is not None else ()
-
-
-def _of_numbers(values: ArrayLike, y: ArrayLike, site: str, about: dict[str, Any]) -> Summary:
-    kept = {key: value for key, value in about.items() if key not in ("temperature", "by_class", "by")}
-    return summarize_rows(values, y, site=site, **kept)
-
-
 def _score(name: str | None, task: Task | None, run: Path | None) -> AnyScore:
     """Return the score that was named, or the one that goes with the task; a run says by its file what it is."""
     if name is None and run is not None and task is not Task.classification and is_run(run):
@@ -215,56 +186,100 @@ def _score(name: str | None, task: Task | None, run: Path | None) -> AnyScore:
     return found
 
 
-def _of_chunks(files: list[Path], columns: Columns, about: dict[str, Any], site: str) -> Summary:
-    if about["kind"] != "ranks":
-        raise InputError("--chunks makes summaries of the kind ranks only")
-    passes = count(1)
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the summaries of one command have in common."""
 
-    def read() -> Iterator[tuple[str, ScoredRows]]:
-        number, seen = next(passes), set[str]()
-        for file in progress(files, f"reading, pass {number}", len(files)):
-            truth, score = None if columns.label_column is not None else file, about["score"]
-            numbers = isinstance(score, RegressionScore)
-            rows = (
-                read_numbers(columns, score, file, truth)
-                if numbers
-                else columns.read(file, truth, temperature=about["temperature"])
-            )
-            check_new(about["watch"], rows)
-            about["ids"].update(named_ids(columns, rows))
-            if number == 1:
-                warn_of_repeated_ids(rows, ONE_ROW_EACH, seen)
-            with rows.table.in_lines():
-                yield str(file), score_rows(rows.values, rows.truth, score, None if numbers else rows.classes)
+    score: AnyScore | None
+    alpha: str
+    kind: str = "ranks"
+    model: str | None = None
+    calibration: str | None = None
+    expires: str | None = None
+    temperature: float | None = None
+    by_class: bool = False
 
-    stated = {name: about[name] for name in ("score", "temperature", "calibration", "expires", "model")}
-    return summarize_chunks(read, alpha=about["alpha"], site=site, **stated)
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """The score and the fields of `Provenance`."""
+        names = ("score", "model", "calibration", "expires", "temperature")
+        return {name: getattr(self, name) for name in names}
+
+    def summarize(self, values: ArrayLike, truth: ArrayLike, **more: Any) -> Summary:
+        """Score rows and summarise the scores."""
+        about = {"kind": self.kind, "alpha": self.alpha, "by_class": self.by_class, **self.provenance, **more}
+        return summarize_rows(values, truth, **about)
 
 
-def summarize_run(path: Path, temperature: float | None, about: dict[str, Any]) -> dict[str, Summary]:
+class RowReader(NamedTuple):
+    """Reads one site's rows from tables; `ids` collects the ids of the patients."""
+
+    request: Request
+    columns: Columns
+    by: list[str]
+    watch: Path | None
+    ids: set[str]
+
+    def read(self, file: Path, truth: Path | None, seen: set[str] | None = None, *, again: bool = False) -> Predictions:
+        """Read rows of classes or numbers; warn of ids that have several or are in `seen`, but not `again`."""
+        request, columns = self.request, self.columns
+        if isinstance(request.score, RegressionScore):
+            rows = read_numbers(columns, request.score, file, truth)
+        else:
+            rows = columns.read(file, truth, temperature=request.temperature)
+        check_new(self.watch, rows)
+        if not again:
+            warn_of_repeated_ids(rows, ONE_ROW_EACH, seen)
+        if columns.ids is not None:  # row names may be of rows, not of patients
+            self.ids.update(rows.ids or ())
+        return rows
+
+    def summarize(self, files: Sequence[Path], site: str) -> Summary:
+        """Summarise the rows of one or two files; bad rows are named by file and line."""
+        rows = self.read(files[0], files[1] if len(files) > 1 else None)
+        groups = read_groups(rows, self.by) if self.by else None
+        with rows.table.in_lines():
+            return self.request.summarize(rows.values, rows.truth, site=site, classes=rows.classes, groups=groups)
+
+    def summarize_chunks(self, files: Sequence[Path], site: str) -> Summary:
+        """Summarise the rows of many files, read one at a time, more than once."""
+        if self.request.kind != "ranks":
+            raise InputError("--chunks makes summaries of the kind ranks only")
+        passes = count(1)
+
+        def read() -> Iterator[tuple[str, ScoredRows]]:
+            number, seen = next(passes), set[str]()
+            for file in progress(files, f"reading, pass {number}", len(files)):
+                truth = None if self.columns.label_column is not None else file
+                rows = self.read(file, truth, seen, again=number > 1)
+                with rows.table.in_lines():
+                    yield str(file), score_rows(rows.values, rows.truth, self.request.score or DEFAULT, rows.classes)
+
+        return summarize_chunks(read, alpha=self.request.alpha, site=site, **self.request.provenance)
+
+
+def summarize_run(path: Path, request: Request, temperature: float | None = None) -> dict[str, Summary]:
     """Summarise the validation rows of a training run, each site's by its name; at the run's temperature if None."""
-    score = about["score"]
-    if isinstance(score, RegressionScore):
+    values: Any
+    truth: Any
+    if isinstance(request.score, RegressionScore):
         found = read_numbers_of_run(path, "val")
-        clients, values, trained = found.clients, found.of(score, path), found.trained
+        sites, trained, values, truth = found.clients, found.trained, found.of(request.score, path), found.y
     else:
         run = read_run(path, "val", temperature)
-        about, clients, trained = {**about, "temperature": run.temperature}, run.clients, run.trained
-    ids = np.unique(clients)
-    written = {}
-    for client in progress(ids, "summarising", len(ids)):
-        mine = clients == client
-        name = as_name(str(client) if ids.dtype.kind == "U" else f"client-{client}", f"{path}: a site")
+        request = replace(request, temperature=run.temperature)
+        sites, trained, values, truth = run.clients, run.trained, run.probs, run.labels
+    ids = np.unique(sites)
+    written: dict[str, Summary] = {}
+    for one in progress(ids, "summarising", len(ids)):
+        mine = sites == one
+        name = as_name(str(one) if ids.dtype.kind == "U" else f"client-{one}", f"{path}: a site")
         if name in written:
-            raise InputError(f"{path}: the site {name!r} is there twice, in two spellings; give it one name")
+            raise InputError(f"the site {name!r} is there twice, in two spellings; give it one name", where=path)
         if Path(name).name != name:
-            raise InputError(f"{path}: the site {name!r} cannot be a file name")
-        about["trained"] = name in trained
-        if isinstance(score, RegressionScore):
-            with naming(path):
-                written[name] = _of_numbers(values[mine], found.y[mine], name, about)
-        else:
-            written[name] = summarize_rows(run.probs[mine], run.labels[mine], site=name, **about)
+            raise InputError(f"the site {name!r} cannot be a file name", where=path)
+        with naming(path):
+            written[name] = request.summarize(values[mine], truth[mine], site=name, trained=name in trained)
     return written
 
 
