@@ -299,7 +299,7 @@ def combine(
     progress
         Called with the number of sites done, and of all sites.
 
-    Examples:
+    Examples
     --------
     >>> from fedconformal.monitoring.messages import Stream
     >>> from fedconformal.monitoring.streams import Tally

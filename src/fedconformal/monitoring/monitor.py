@@ -148,7 +148,7 @@ class Monitor:
     alarm_at
         Number of known rows at which the alarm was raised; None without an alarm.
 
-    Examples:
+    Examples
     --------
     >>> watch = Monitor(limit=0.1, false_alarm=0.05).update(misses=[0, 1, 0, 0, 1, 1, 0, 1])
     >>> round(watch.e_value, 8), watch.alarm, watch.alarm_at, watch.rows

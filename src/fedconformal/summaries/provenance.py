@@ -49,7 +49,7 @@ class Provenance:
     trained
         True if the model was trained on other rows of the same site.
 
-    Examples:
+    Examples
     --------
     >>> Provenance(temperature=1.5).difference(Provenance(temperature=2.0))
     'temperature 1.5 against 2.0'

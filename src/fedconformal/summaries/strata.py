@@ -38,7 +38,7 @@ class StratifiedSummary(Summary):
 
     It is a summary of all its scores as well. A row counts in every group that it is in.
 
-    Attributes:
+    Attributes
     ----------
     parts
         A summary of each stratum that has rows, with a size for every site, in ascending order of the strata.
@@ -47,7 +47,7 @@ class StratifiedSummary(Summary):
     by_class
         Whether strata are classes, or classes within groups.
 
-    Examples:
+    Examples
     --------
     >>> import warnings
     >>> warnings.filterwarnings("ignore", "a summary by class")

@@ -31,7 +31,7 @@ class Summary(ABC):
     estimates. `columnar` is True for a kind whose messages hold one array, finite and ascending, and whose lower counts
     follow from n and the shared header: very many of them are decoded together.
 
-    Attributes:
+    Attributes
     ----------
     sizes, sites
         Number of scores and name of each site; several sizes mark a pool.
@@ -96,7 +96,7 @@ class Summary(ABC):
         score, calibration, provenance
             Fields of `Provenance`; `alpha` is binding if a calibration is named.
 
-        Examples:
+        Examples
         --------
         >>> Summary.of_scores([0.1, 0.4, 0.2], site="clinic-a").count_at_most(0.2)
         (2, 2)
