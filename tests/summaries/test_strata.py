@@ -119,6 +119,12 @@ def test_a_class_that_one_site_lacks_has_no_rows_there() -> None:
     check_round_trip(fc.pool([both, grouped([0.5], labels=[7], site="c")]))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stratum_without_new_rows_is_sent_as_the_others(kind: str) -> None:
+    grown = grouped(SCORES[:300], kind, labels=LABELS[:300], alpha=0.1).extend([0.5, 0.6], [3, 9])
+    check_round_trip(grown)
+
+
 def test_labels_are_checked() -> None:
     with refused("labels"):
         StratifiedSummary.build(np.array([0.1]))
