@@ -29,7 +29,7 @@ import fedconformal as fc
 from fedconformal._base.files import read_npz
 from fedconformal.calibration.temperature import fit_temperature
 from fedconformal.guarantees.guarantee import ceil_rank
-from fedconformal.report.plot import CHART_STYLE, Plot
+from fedconformal.report.charts import CHART_STYLE, Plot
 from fedconformal.training.data.sets.cifar100 import GROUPS
 
 ALPHA, SPLITS = Fraction(1, 10), 20

@@ -26,7 +26,7 @@ COMMAND = re.compile(rf"\b(?:fedconformal (?:{'|'.join(COMMANDS)})|flower (?:ini
 # Whole words of a command that is run or shown, never a part of a message.
 ARGUMENTS = {}
 TEXTS = {
-    "report/plot.py": "style sheets have variables such as --s0",
+    "report/charts.py": "style sheets have variables such as --s0",
 }
 
 

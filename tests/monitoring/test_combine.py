@@ -13,7 +13,7 @@ from fedconformal.monitoring.combine import Combined, Gap, Refused, Silent, comb
 from fedconformal.monitoring.messages import Period, Stream, Tally
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.text import chance, sentence, to_do
-from fedconformal.report.watch_page import combined_page
+from fedconformal.report.watch import combined_page
 from tests.monitoring.streams import PREDICTOR, START, messages
 
 DRIFT = [0.1] * 10 + [0.4] * 10

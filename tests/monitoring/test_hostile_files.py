@@ -14,7 +14,7 @@ from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring.detectors import calibration_scores
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
-from fedconformal.report.watch_page import watch_page
+from fedconformal.report.watch import watch_page
 from tests.monitoring.watches import START, answered, predictor, rows_of, true
 
 DAY = 86_400

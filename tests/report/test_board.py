@@ -13,7 +13,6 @@ from fedconformal.certificates import text
 from fedconformal.errors import ClassCountsWarning
 from fedconformal.evaluation import Evaluation
 from fedconformal.report import report_page
-from fedconformal.report.html import columns
 from tests.contracts.tools import GUARANTEES, guarantee_examples
 
 RNG = np.random.default_rng(5)
@@ -137,18 +136,6 @@ def test_coverage_is_by_site_class_and_column() -> None:
         assert f"<td>{name}</td>" in page
     assert "<b>male" not in page
     assert "<i>age" not in page
-
-
-def test_columns_are_of_about_the_same_height() -> None:
-    heights = [300, 100, 100, 100, 250, 50]
-    cards = [f'<svg viewBox="0 0 440 {height}"></svg>' for height in heights]
-    sides = columns(cards).split("</div><div>")
-    drawn = [sum(map(int, re.findall(r'440 (\d+)"', side))) for side in sides]
-    assert len(drawn) == 2
-    assert abs(drawn[0] - drawn[1]) <= 100
-    assert columns(cards).index(cards[0]) == min(columns(cards).index(card) for card in cards)
-    assert columns([]) == ""
-    assert columns(cards * 4).count("<svg") == 24
 
 
 def test_classes_have_their_names_wherever_a_class_is_named() -> None:

@@ -11,7 +11,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.report import NumberRows, interval_page
-from fedconformal.report.interval_charts import MOST_ROWS, intervals_chart
+from fedconformal.report.intervals import MOST_ROWS, intervals_chart
 
 SITES = ("north", "south")
 

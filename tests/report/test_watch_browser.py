@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedconformal.report.watch_page import combined_page, watch_page
+from fedconformal.report.watch import combined_page, watch_page
 from tests.monitoring.streams import messages
 from tests.report.browser import CHROMIUM, DRIVER, Browser, open_browser
 from tests.report.test_watch_page import HOSTILE, federation, thousand

@@ -13,7 +13,7 @@ from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused
 from fedconformal.monitoring.history import SelfReport, SiteHistory
 from fedconformal.monitoring.messages import Period
 from fedconformal.report import watch_page
-from fedconformal.report.watch_page import combined_page
+from fedconformal.report.watch import combined_page
 from tests.monitoring.streams import START, messages
 
 HOSTILE = "<script>document.title='x'</script>\"onload='x'&"

@@ -19,7 +19,7 @@ from fedconformal.monitoring.combine import combine as together
 from fedconformal.monitoring.messages import Period, read_periods
 from fedconformal.monitoring.text import sentence, to_do
 from fedconformal.privacy.signatures import check_periods, read_trusted
-from fedconformal.report.watch_page import combined_page
+from fedconformal.report.watch import combined_page
 
 
 def combine(

@@ -1,9 +1,9 @@
-"""One self-contained HTML page that opens from disk."""
+"""Reports: one self-contained HTML page that opens from disk."""
 
-from fedconformal.report.interval_page import NumberRows, interval_page
-from fedconformal.report.page import report_page
+from fedconformal.report.intervals import NumberRows, interval_page
 from fedconformal.report.risk import risk_page
 from fedconformal.report.rows import LabelledRows
-from fedconformal.report.watch_page import watch_page
+from fedconformal.report.sets import report_page
+from fedconformal.report.watch import combined_page, watch_page
 
-__all__ = ["LabelledRows", "NumberRows", "interval_page", "report_page", "risk_page", "watch_page"]
+__all__ = ["LabelledRows", "NumberRows", "combined_page", "interval_page", "report_page", "risk_page", "watch_page"]

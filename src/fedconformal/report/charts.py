@@ -1,27 +1,299 @@
-"""The report's charts."""
+"""Charts as SVG: axes with round numbers, lines, dots, bars and a legend.
+
+Written out rather than drawn by a charting library: a page stays at some ten kilobytes, needs no script to show its
+charts, takes its colours from one style for light and dark, and there is nothing to install. The colours are those of
+Okabe and Ito, "Color universal design", 2008; every series has a dash or a marker of its own as well.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
 from html import escape
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.evaluation import Evaluation, Group, IntervalGroup, Reliability, Selective
-from fedconformal.report.bars import ROW, Bar, Bars, name_space
-from fedconformal.report.html import shortened
-from fedconformal.report.plot import Plot, percent, round_numbers, svg
-from fedconformal.report.slider import Slider
+from fedconformal.evaluation import Group, IntervalGroup, Reliability
 
-WIDTH = 440
-RIGHT = 20
+WIDTH, HEIGHT = 440, 280
+LEFT, RIGHT, TOP, BOTTOM = 56, 20, 12, 44
+LEGEND_ROW, ROW = 18, 24
+LETTER, NUMBERS = 7.4, 112
+"""The width of a letter on a phone, where it is largest, and the space for numbers beside bars."""
 LONGEST = 18
 """Letters of a name that are drawn; all of it is in the tooltip and in the numbers below."""
-MAX_BARS = 16
 MAX_GROUPS = 40
 """Of more groups, those with the lowest coverage are drawn."""
+SHORT, LONG = 70, 800
+"""Days up to which days are written below the axis, and from which years are."""
+EPOCH = date(1970, 1, 1)
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+MOST_SERIES = 6
+
+STYLE = """
+svg.chart { --s0: #0072b2; --s1: #d55e00; --s2: #009e73; --s3: #b5629b; --s4: #b07d00; --s5: #4a9bc9; --rule: #8885;
+  max-width: 100%; }
+@media (prefers-color-scheme: dark) { svg.chart { --s0: #56b4e9; --s1: #f08a4b; --s2: #2fc79a; --s3: #e3a0c8;
+  --s4: #f0c040; --s5: #9ad0f0; } }
+svg.chart text { font: 12px system-ui, sans-serif; fill: currentColor; }
+.chart .grid { stroke: var(--rule); stroke-width: 1; } .chart .target { stroke: currentColor; stroke-width: 1.5;
+  stroke-dasharray: 5 4; opacity: .8; }
+.chart path, .chart .interval { fill: none; stroke-width: 2; }
+.chart .ring { fill: none; stroke-width: 2; }
+svg.chart .heading { font-weight: 600; font-size: 13px; }
+"""
+COLOURS = "".join(
+    f".chart .s{i} {{ stroke: var(--s{i}); }} .chart .f{i} {{ fill: var(--s{i}); }} "
+    f".chart path.s{i} {{ stroke-dasharray: {dash}; }}\n"
+    for i, dash in enumerate(("none", "7 3", "2 3", "9 3 2 3", "4 2", "12 4"))
+)
+CHART_STYLE = STYLE + COLOURS
+Point = tuple[float, float]
+Marker = Literal["dot", "square", "triangle", "diamond"]
+MARKERS: tuple[Marker, ...] = ("dot", "square", "triangle", "diamond", "dot", "square")
+OUTLINES = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}
+
+
+def percent(value: float) -> str:
+    """Write a share as a percentage.
+
+    >>> percent(0.125), percent(0.9)
+    ('12.5%', '90%')
+    """
+    return f"{100 * value:.4g}%"
+
+
+@dataclass(kw_only=True)
+class Chart(ABC):
+    """What a page or a figure shows: a drawing with a title and a size."""
+
+    title: str
+    width: float = WIDTH
+
+    @property
+    @abstractmethod
+    def full_height(self) -> float:
+        """The height with the legend below."""
+
+    @abstractmethod
+    def inside(self) -> str:
+        """Write what is drawn, without the frame of a file."""
+
+    def svg(self) -> str:
+        """Write the chart as part of a page, which has its style and says what it is."""
+        return svg(self.inside(), self.width, self.full_height, self.title)
+
+
+@dataclass(kw_only=True)
+class Plot(Chart):
+    """A chart with two number axes; series are added one after the other, then it is written as SVG.
+
+    >>> plot = Plot(title="Size", x=(0, 1), y=(0, 4), x_label="alpha", y_label="labels a set")
+    >>> plot.line([(0, 4), (1, 1)], "ours")
+    >>> svg = plot.svg()
+    >>> svg.startswith("<svg"), "labels a set" in svg, "ours" in svg
+    (True, True, True)
+    """
+
+    x: Point
+    y: Point
+    x_label: str
+    y_label: str
+    height: float = HEIGHT
+    x_text: Callable[[float], str] = "{:.6g}".format
+    y_text: Callable[[float], str] = "{:.6g}".format
+    _parts: list[str] = field(default_factory=list)
+    _series: dict[str, int] = field(default_factory=dict)
+    _keys: list[tuple[str, str]] = field(default_factory=list)
+
+    def at(self, x: float, y: float) -> Point:
+        """Place a point on the page."""
+        across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
+        up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
+        return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
+
+    def line(self, points: Iterable[Point], name: str, *, step: bool = False, markers: bool = False) -> None:
+        """Draw a line through points, or a step function."""
+        i = self._number(name)
+        placed = [self.at(*point) for point in points]
+        if not placed:
+            return
+        path = f"M{placed[0][0]:.1f},{placed[0][1]:.1f}"
+        path += "".join(f"H{x:.1f}V{y:.1f}" if step else f"L{x:.1f},{y:.1f}" for x, y in placed[1:])
+        self._parts.append(f'<path class="s{i}" d="{path}"/>')
+        key = f'<path class="s{i}" d="M0,0H22"/>'
+        if markers:
+            self._parts += [_marker(i, *point) for point in placed]
+            key += _marker(i, 11, 0)
+        self.key(name, key)
+
+    def dots(self, points: Iterable[Point], name: str) -> None:
+        """Draw markers."""
+        i = self._number(name)
+        self._parts += [_marker(i, *self.at(*point)) for point in points]
+        self.key(name, _marker(i, 11, 0))
+
+    def target(self, y: float, name: str) -> None:
+        """Draw a dashed level."""
+        self._dashed((self.x[0], y), (self.x[1], y), name)
+
+    def diagonal(self, name: str) -> None:
+        """Draw the line on which both axes agree."""
+        low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
+        self._dashed((low, low), (high, high), name)
+
+    def _dashed(self, start: Point, end: Point, name: str) -> None:
+        (x0, y0), (x1, y1) = self.at(*start), self.at(*end)
+        self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"/>')
+        self.key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
+
+    def raw(self, part: str) -> None:
+        """Add SVG that was made elsewhere."""
+        self._parts.append(part)
+
+    def inside(self) -> str:
+        """Write the axes, what was added, and the legend."""
+        return "".join([*self._frame(), *self._parts, self._legend()[0]])
+
+    @property
+    def full_height(self) -> float:
+        """The height with the legend below."""
+        rows = self._legend()[1]
+        return self.height + LEGEND_ROW * rows + (6 if rows else 0)
+
+    def _frame(self) -> Iterable[str]:
+        bottom, right = self.height - BOTTOM, self.width - RIGHT
+        for value, text in self._x_ticks():
+            x, _ = self.at(value, self.y[0])
+            yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
+            yield f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle">{escape(text)}</text>'
+        for value in round_numbers(*self.y):
+            _, y = self.at(self.x[0], value)
+            yield f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(self.y_text(value))}</text>'
+        yield f'<text x="{(LEFT + right) / 2}" y="{self.height - 8}" text-anchor="middle">{escape(self.x_label)}</text>'
+        turned = f"translate(13 {(TOP + bottom) / 2:.0f}) rotate(-90)"
+        yield f'<text transform="{turned}" text-anchor="middle">{escape(self.y_label)}</text>'
+
+    def _x_ticks(self) -> list[tuple[float, str]]:
+        return [(value, self.x_text(value)) for value in round_numbers(*self.x)]
+
+    def _number(self, name: str) -> int:
+        return self._series.setdefault(name, len(self._series) % MOST_SERIES)
+
+    def key(self, name: str, drawing: str) -> None:
+        """Explain a drawing in the legend, once."""
+        if name and name not in dict(self._keys):
+            self._keys.append((name, drawing))
+
+    def _legend(self) -> tuple[str, int]:
+        """Set the keys in rows below the chart."""
+        parts, x, row = [], float(LEFT), 0
+        for name, drawing in self._keys:
+            length = 30 + 6.4 * len(name) + 14
+            if x > LEFT and x + length > self.width:
+                x, row = float(LEFT), row + 1
+            y = self.height + LEGEND_ROW * row + 9
+            parts.append(f'<g transform="translate({x:.0f} {y})">{drawing}<text x="28" y="4">{escape(name)}</text></g>')
+            x += length
+        return "".join(parts), (row + 1 if parts else 0)
+
+
+@dataclass(kw_only=True)
+class TimePlot(Plot):
+    """A plot whose x are days since 1970.
+
+    >>> plot = TimePlot(title="Misses", x=(20743, 20773), y=(0, 1), x_label="", y_label="")
+    >>> [text for _, text in plot._x_ticks()]
+    ['19 Oct', '24 Oct', '29 Oct', '3 Nov', '8 Nov', '13 Nov']
+    """
+
+    def band(self, lower: Iterable[Point], upper: Iterable[Point], name: str) -> None:
+        """Fill the space between two lines."""
+        around = [self.at(*point) for point in [*upper, *reversed(list(lower))]]
+        self.raw(f'<path class="band" d="M{" ".join(f"{x:.1f},{y:.1f}" for x, y in around)}Z"/>')
+        self.key(name, '<path class="band" d="M0-5H22V5H0Z"/>')
+
+    def _x_ticks(self) -> list[tuple[float, str]]:
+        low, high = self.x
+        if high - low <= SHORT:
+            days = [EPOCH + timedelta(days=math.floor(day)) for day in round_numbers(low, high)]
+            return [((day - EPOCH).days, f"{day.day} {MONTHS[day.month - 1]}") for day in dict.fromkeys(days)]
+        every, year = max(1, round((high - low) / 30 / 6)), high - low > LONG
+        return [
+            ((day - EPOCH).days, MONTHS[day.month - 1] + (f" {day.year % 100:02}" if year else ""))
+            for day in _months(low, high)
+            if (12 * day.year + day.month - 1) % every == 0
+        ]
+
+
+def _months(low: float, high: float) -> list[date]:
+    """List the first day of every month between two days."""
+    first, last = (np.datetime64(int(day), "D").astype("datetime64[M]") for day in (math.ceil(low) - 1, high))
+    found: list[date] = np.arange(first + 1, last + 1).astype("datetime64[D]").tolist()
+    return found
+
+
+class Bar(NamedTuple):
+    """A bar's name, its value, the text on its right, and the group that gives its colour."""
+
+    name: str
+    value: float
+    text: str
+    group: str = ""
+
+
+@dataclass(kw_only=True)
+class Bars(Chart):
+    """A chart of bars; groups with names have a legend.
+
+    >>> chart = Bars(title="Sizes", bars=[Bar("1 label", 3, "3 (75%)"), Bar("2 labels", 1, "1 (25%)")])
+    >>> chart.svg().count("<rect"), chart.full_height
+    (2, 56)
+    """
+
+    bars: Sequence[Bar]
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups in the order in which they come."""
+        return list(dict.fromkeys(bar.group for bar in self.bars))
+
+    @property
+    def full_height(self) -> float:
+        """The height with the legend below."""
+        return ROW * len(self.bars) + 8 + (LEGEND_ROW + 6 if any(self.groups) else 0)
+
+    def inside(self) -> str:
+        """Write the bars, and the legend if groups have names."""
+        left = name_space([bar.name for bar in self.bars])
+        top = max(bar.value for bar in self.bars) or 1
+        parts = []
+        for i, bar in enumerate(self.bars):
+            y, length = ROW * i + 4, bar.value / top * (self.width - left - NUMBERS)
+            colour = self.groups.index(bar.group) % MOST_SERIES
+            parts.append(
+                f'<text x="{left - 10:.1f}" y="{y + 14}" text-anchor="end">{escape(bar.name)}</text>'
+                f'<rect class="f{colour}" x="{left:.1f}" y="{y}" width="{length:.1f}" height="{ROW - 6}" rx="2"/>'
+                f'<text x="{left + length + 8:.1f}" y="{y + 14}">{escape(bar.text)}</text>'
+            )
+        x, y = left, ROW * len(self.bars) + 18
+        for i, group in enumerate(filter(None, self.groups)):
+            key = f'<rect class="f{i % MOST_SERIES}" x="0" y="-6" width="14" height="10"/>'
+            parts.append(f'<g transform="translate({x:.0f} {y})">{key}<text x="20" y="4">{escape(group)}</text></g>')
+            x += 40 + LETTER * len(group)
+        return "".join(parts)
+
+
+def name_space(names: Sequence[str]) -> float:
+    """Return the space that the names on the left need."""
+    return max(72.0, 22 + LETTER * max(map(len, names)))
 
 
 class Dot(NamedTuple):
@@ -52,6 +324,11 @@ def coverage_chart(groups: Sequence[Group | IntervalGroup], target: float) -> st
     ]
     title = f"Coverage of {len(groups)} groups against the target {target:g}"
     return dots_chart(dots, target, (low, 1.0), "coverage", title)
+
+
+def drawn_note(groups: Sequence[object]) -> str:
+    """Say that not all groups are drawn."""
+    return f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}." if len(groups) > MAX_GROUPS else ""
 
 
 def dots_chart(
@@ -86,40 +363,6 @@ def dots_chart(
             f'{line}<circle class="f0" cx="{x(dot.value):.1f}" cy="{y}" r="4.5"/></g>'
         )
     return svg("".join(parts), WIDTH, bottom + 44, title)
-
-
-def size_chart(evaluation: Evaluation) -> str:
-    """Draw how often each set size occurs; many sizes are drawn in classes."""
-    last = max(size for size, count in enumerate(evaluation.size_histogram) if count)
-    bars = [(str(size), count) for size, count in enumerate(evaluation.size_histogram[: last + 1])]
-    if len(bars) > MAX_BARS:
-        bars = [(group.name, group.rows) for group in evaluation.by_size]
-    else:
-        bars = bars[next(size for size, (_, count) in enumerate(bars) if count) :]
-    total = sum(count for _, count in bars)
-    drawn = [
-        Bar(f"{name} label{'' if name == '1' else 's'}", count, f"{count} ({count / total:.1%})")
-        for name, count in bars
-    ]
-    return Bars(title="How many rows have sets of each size", bars=drawn).svg()
-
-
-def alpha_chart(found: Slider) -> tuple[str, list[tuple[float, float]]]:
-    """Draw the mean size against alpha with a dot at the certified one; also return where the dot goes at each."""
-    points = [(step.alpha, step.size or 0.0) for step in found.steps]
-    plot = Plot(
-        title="Mean set size against alpha",
-        x=(0.0, 0.5),
-        y=(0.0, max(1.0, *(size for _, size in points)) * 1.05),
-        x_label="alpha: how often the truth may be missed",
-        y_label="labels a set",
-        height=230,
-    )
-    plot.line(points, "")
-    places = [plot.at(*point) for point in points]
-    x, y = places[found.certified]
-    plot.raw(f'<circle id="at-alpha" class="f1" cx="{x:.1f}" cy="{y:.1f}" r="6"/>')
-    return plot.svg(), [(round(x, 1), round(y, 1)) for x, y in places]
 
 
 def promise_chart(curve: PromiseCurve, threshold: float, target: float) -> str:
@@ -162,17 +405,38 @@ def reliability_plot(
     return plot
 
 
-def selective_chart(found: Selective) -> str:
-    """Draw accuracy against the share of rows that are answered."""
-    lowest = min(one.accuracy for one in found.limits)
-    plot = Plot(
-        title="Accuracy when the largest sets are left out",
-        x=(0.0, 1.0),
-        y=(max(0.0, math.floor(lowest * 10 - 1e-9) / 10), 1.0),
-        x_label="rows answered",
-        y_label="accuracy on them",
-        x_text=percent,
-        y_text=percent,
-    )
-    plot.line([(one.kept, one.accuracy) for one in found.limits], "", markers=len(found.limits) <= 20)
-    return plot.svg()
+def shortened(text: str, most: int, end: str = "…") -> str:
+    """Cut a text to at most this many letters.
+
+    >>> shortened("dermatology", 8), shortened("skin", 8)
+    ('dermato…', 'skin')
+    """
+    return text if len(text) <= most else text[: most - len(end)] + end
+
+
+def svg(inside: str, width: float, height: float, title: str) -> str:
+    """Put the parts of a chart together; the title is for those who cannot see it."""
+    start = f'<svg class="chart" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}">'
+    return f"{start}<title>{escape(title)}</title>{inside}</svg>"
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """List about five round numbers between low and high.
+
+    >>> round_numbers(0.433, 0.945)
+    [0.5, 0.6, 0.7, 0.8, 0.9]
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next(power * m for m in (1, 2, 5, 10) if (high - low) / (power * m) <= 6)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def _marker(i: int, x: float, y: float) -> str:
+    shape = MARKERS[i]
+    if shape == "dot":
+        return f'<circle class="f{i}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+    if shape == "square":
+        return f'<rect class="f{i}" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"/>'
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in OUTLINES[shape])
+    return f'<polygon class="f{i}" points="{points}"/>'

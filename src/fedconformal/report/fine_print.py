@@ -11,8 +11,8 @@ from fedconformal.calibration.certificate import Certificate, RiskRecord
 from fedconformal.certificates.text import guarantee_name
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.report.board import sites_without_rows
-from fedconformal.report.charts import MAX_GROUPS
-from fedconformal.report.html import shortened, soft, table
+from fedconformal.report.charts import MAX_GROUPS, shortened
+from fedconformal.report.html import soft, table
 
 
 def fine_print(about: Certificate, evaluation: AnyEvaluation | None, score: str, sent: Mapping[str, int]) -> str:
@@ -28,7 +28,7 @@ def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
     verdict = f'<p class="verdict">{escape(evaluation.verdict.words)}</p>'
     mixed = "" if evaluation.reweighted is None else soft(evaluation.reweighted.sentence)
     assumes = soft(f"This holds if {evaluation.verdict.assumes}.")
-    names = sites_without_rows(about, evaluation) if evaluation.by_site else []
+    names = sites_without_rows(about, evaluation)
     lacking = soft(f"Certified sites without a test row: {', '.join(map(shown, names))}.") if names else ""
     return f"<h3>What the test rows show</h3>{verdict}{mixed}{assumes}{lacking}"
 

@@ -1,14 +1,69 @@
-"""The few pieces of HTML that every part of the page is made of."""
+"""The page builder: a heading, a board of answers, notes, cards and a fine print, in one file of HTML.
+
+The layout is CSS. A content policy keeps the page from asking anything of the network.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import combinations
+from importlib import resources
+from typing import NamedTuple
 
-MOST_CARDS = 12
-"""Up to this many, all ways to put them into two columns are compared."""
+from fedconformal.report.charts import CHART_STYLE
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+SCRIPTED = "; script-src 'unsafe-inline'"
+"""Only where there is a script: without one, nothing that came in a name can run."""
+
+
+class Answer(NamedTuple):
+    """One answer of the board: a title, a figure with a badge, sentences, and a list of steps."""
+
+    title: str
+    figure: str = ""
+    texts: Sequence[str] = ()
+    steps: Sequence[str] = ()
+    badge: str = ""
+    level: str = ""
+    """good, caution or bad, which is a colour."""
+
+
+def page(title: str, heading: str, sections: Iterable[str], *, lede: str = "", script: str = "") -> str:
+    """Return the whole page, with nothing to load from anywhere else.
+
+    >>> page("2 sites", "Sets", [card("Sizes", "")]).startswith("<!doctype html>")
+    True
+    """
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}{SCRIPTED if script else ""}">'
+    head += f"<title>fedconformal: {escape(title)}</title><style>{resource('style.css')}{CHART_STYLE}</style>"
+    top = f"<h1>{escape(heading)}</h1>" + (f'<p class="lede">{escape(lede)}</p>' if lede else "")
+    body = f"<main>{top}{''.join(sections)}</main>{script}"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+
+
+def resource(name: str) -> str:
+    """Read a file of this package."""
+    return resources.files("fedconformal.report").joinpath(name).read_text("utf-8")
+
+
+def board(answers: Iterable[Answer]) -> str:
+    """Write the answers of the first screen."""
+    return f'<div class="board">{"".join(map(_answer, answers))}</div>'
+
+
+def _answer(one: Answer) -> str:
+    badge = f'<span class="badge {one.level}">{escape(one.badge)}</span>' if one.badge else ""
+    figure = f'<p class="big">{escape(one.figure)} {badge}</p>' if one.figure else ""
+    texts = "".join(f"<p>{escape(text)}</p>" for text in one.texts)
+    steps = f"<ul>{''.join(f'<li>{escape(step)}</li>' for step in one.steps)}</ul>" if one.steps else ""
+    return f'<section class="card answer {one.level}"><h2>{one.title}</h2>{figure}{texts}{steps}</section>'
+
+
+def notes(texts: Iterable[str]) -> str:
+    """Write warnings, each of which is HTML."""
+    return "".join(f'<p class="warning" role="note">{text}.</p>' for text in texts)
 
 
 def card(title: str, inside: str, numbers: str = "") -> str:
@@ -17,44 +72,10 @@ def card(title: str, inside: str, numbers: str = "") -> str:
     return f'<section class="card"><h2>{escape(title)}</h2>{inside}{details}</section>'
 
 
-def answer(title: str, big: str, texts: Sequence[str], *, mark: str = "", kind: str = "") -> str:
-    """Write one of the answers of the first screen: a figure, and what it says."""
-    inside = "".join(f"<p>{escape(text)}</p>" for text in texts)
-    figure = f'<p class="big">{escape(big)} {mark}</p>'
-    return f'<section class="card answer {kind}"><h2>{title}</h2>{figure}{inside}</section>'
-
-
 def columns(cards: Iterable[str]) -> str:
-    """Put cards into two columns of about the same height, one below the other, so that no gaps are left.
-
-    >>> columns(["a", "b"])
-    '<div class="columns"><div>a</div><div>b</div></div>'
-    """
-    found = list(cards)
-    if not found:
-        return ""
-    heights = [_height(one) for one in found]
-    right = min(_choices(len(found)), key=lambda some: abs(sum(heights) - 2 * sum(heights[i] for i in some)))
-    sides = ([one for i, one in enumerate(found) if i not in right], [found[i] for i in right])
-    inside = "".join(f"<div>{''.join(side)}</div>" for side in sides if side)
-    return f'<div class="columns">{inside}</div>'
-
-
-def _choices(count: int) -> Iterator[tuple[int, ...]]:
-    """Yield which cards may be on the right; of many cards every other one is."""
-    if count > MOST_CARDS:
-        yield tuple(range(1, count, 2))
-        return
-    for size in range(count):
-        yield from combinations(range(1, count), size)
-
-
-def _height(one: str) -> float:
-    """Estimate the height of a card with its numbers folded in: a frame, charts, lines of text, rows of a table."""
-    seen = re.sub("<details>.*?</details>", "", one, flags=re.DOTALL)
-    charts = sum(float(height) for height in re.findall(r'viewBox="0 0 \S+ (\S+?)"', seen))
-    text = re.sub("<svg.*?</svg>|<table.*?</table>|<.*?>", "", seen, flags=re.DOTALL)
-    return 74 + 36 * one.count("<details>") + 1.1 * charts + 23 * (len(text) / 65) + 30 * seen.count("<tr>")
+    """Put cards into two columns of about the same height."""
+    inside = "".join(cards)
+    return f'<div class="columns">{inside}</div>' if inside else ""
 
 
 def soft(text: str) -> str:
@@ -63,16 +84,7 @@ def soft(text: str) -> str:
     >>> soft("rows & sites")
     '<p class="soft">rows &amp; sites</p>'
     """
-    return f'<p class="soft">{escape(text)}</p>'
-
-
-def shortened(text: str, most: int, end: str = "…") -> str:
-    """Cut a text to at most this many letters.
-
-    >>> shortened("dermatology", 8), shortened("skin", 8)
-    ('dermato…', 'skin')
-    """
-    return text if len(text) <= most else text[: most - len(end)] + end
+    return f'<p class="soft">{escape(text)}</p>' if text else ""
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -83,9 +95,14 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def name_of_label(label: int, names: Sequence[str]) -> str:
-    """Return what a label is called, or its number.
+    """Return the name of a label, or its number.
 
     >>> name_of_label(1, ["cat", "dog"]), name_of_label(2, ["cat", "dog"])
     ('dog', '2')
     """
     return names[label] if label < len(names) else str(label)
+
+
+def site_count(sites: int) -> str:
+    """Write a number of sites."""
+    return f"{sites} site{'s' if sites > 1 else ''}"

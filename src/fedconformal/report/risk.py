@@ -13,12 +13,10 @@ from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.certificates import text
 from fedconformal.evaluation.losses import LossEvaluation, LossGroup
 from fedconformal.guarantees import PAC
-from fedconformal.report.board import to_promise
-from fedconformal.report.charts import MAX_GROUPS, Dot, dots_chart
-from fedconformal.report.document import document
+from fedconformal.report.board import to_certify
+from fedconformal.report.charts import MAX_GROUPS, Dot, Plot, dots_chart
 from fedconformal.report.fine_print import fine_print
-from fedconformal.report.html import answer, card, columns, soft, table
-from fedconformal.report.plot import Plot
+from fedconformal.report.html import Answer, board, card, columns, notes, page, site_count, soft, table
 from fedconformal.summaries.provenance import has_expired
 
 
@@ -32,45 +30,41 @@ def risk_page(
         evaluation: what rows with a known truth lose at its threshold.
         sent: how many bytes each summary has, by its SHA-256.
     """
-    about = rule.certificate
-    sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
-    parts = [
-        f"<h1>A limit on the risk across {sites}</h1>",
-        f'<p class="lede">{escape(about.sentence())}</p>',
-        f'<div class="board">{"".join(_board(rule, evaluation))}</div>',
-        *(f'<p class="warning" role="note">{escape(str(remark))}.</p>' for remark in remarks(about)),
+    about, sites = rule.certificate, site_count(rule.certificate.sites)
+    sections = [
+        board(_answers(rule, evaluation)),
+        notes(escape(str(remark)) for remark in remarks(about)),
         columns([card("What each threshold promises", _promises(rule), _numbers(rule)), *_by_site(rule, evaluation)]),
         fine_print(about, None, "" if rule.loss is None else str(rule.loss), sent or {}),
     ]
-    return document(sites, parts)
+    return page(sites, f"A limit on the risk across {sites}", sections, lede=about.sentence())
 
 
-def _board(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
+def _answers(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[Answer]:
     about, limit = rule.about, f"{rule.about.limit:.4g}"
     chosen = rule.certificate.limit
     what = rule.loss.means.removesuffix(",") if rule.loss else "The expected loss"
     guarantee, names, _ = rule.certificate.terms()
     whom = text.lay_description(guarantee, names)
     if chosen == math.inf:
-        yield answer("What is promised", "Nothing", [f"No threshold of the grid keeps the limit {limit}."])
+        yield Answer("What is promised", "Nothing", [f"No threshold of the grid keeps the limit {limit}."])
         safe = about.safe or "there is none, so nothing is promised"
-        yield answer("Which threshold", "None", [f"The safe action is left: {safe}."])
+        yield Answer("Which threshold", "None", [f"The safe action is left: {safe}."])
     else:
         sure = rule.certificate.status == "certified"
         words = f"{what} is {'' if sure else 'estimated to be '}at most {limit}, over {whom}."
-        yield answer("What is promised", f"at most {limit}" if sure else "Nothing", [words])
+        yield Answer("What is promised", f"at most {limit}" if sure else "Nothing", [words])
         loss = f"The loss is {rule.loss}." if rule.loss else "The certificate does not name the loss."
-        yield answer("Which threshold", threshold_text(chosen), [f"The smallest that promises enough. {loss}"])
+        yield Answer("Which threshold", threshold_text(chosen), [f"The smallest that promises enough. {loss}"])
     yield _holds(rule, evaluation)
-    steps = "".join(f"<li>{escape(step)}</li>" for step in _to_do(rule, evaluation))
-    yield f'<section class="card answer"><h2>What to do</h2><ul>{steps}</ul></section>'
+    yield Answer("What to do", steps=list(_to_do(rule, evaluation)))
 
 
 def _to_do(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
     if has_expired(rule.certificate.expires):
         yield "Calibrate again: the promise has ended."
     if is_watched(rule.certificate):
-        yield to_promise(rule.certificate)
+        yield to_certify(rule.certificate)
     if rule.certificate.limit == math.inf:
         yield "Take the safe action, or collect more calibration cases, or allow a larger risk."
         return
@@ -83,13 +77,13 @@ def _to_do(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[s
         yield "Check again with new cases at fixed times: patients, devices and models change."
 
 
-def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> str:
+def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Answer:
     about = rule.about
     if evaluation is None:
-        return answer("Does it hold?", "Not checked", ["No cases with a known truth were given to check it on."])
+        return Answer("Does it hold?", "Not checked", ["No cases with a known truth were given to check it on."])
     found = evaluation.judged
     if not found.rows:
-        return answer("Does it hold?", "Not checked", [evaluation.note])
+        return Answer("Does it hold?", "Not checked", [evaluation.note])
     interval = f"95% interval {found.low:.3f} to {found.high:.3f}, if cases are independent"
     weighed = "" if evaluation.mixture is None else ", each site with its promised share"
     texts = [f"is lost on average by {found.rows:,} checked cases{weighed} ({interval}).", evaluation.note]
@@ -100,7 +94,7 @@ def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> str:
         texts.append("All of that is at or below the limit.")
     else:
         texts.append("The limit is inside this interval, so these cases are too few to tell.")
-    return answer("Does it hold?", f"{found.mean_loss:.3f}", [text for text in texts if text])
+    return Answer("Does it hold?", f"{found.mean_loss:.3f}", [text for text in texts if text])
 
 
 def _promises(rule: RiskPredictor) -> str:

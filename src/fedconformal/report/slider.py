@@ -1,4 +1,4 @@
-"""The slider: what the report says at any alpha, computed before and written as HTML for its script to change.
+"""The slider: the report at any alpha, computed beforehand and written as HTML for its script to change.
 
 A label is in the set at alpha exactly if its p-value is above alpha, or if it is the top label. So a page needs the
 p-values of its examples, and for a grid of alphas two counts over all rows; no scores and no model.
@@ -18,6 +18,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats, Integers, as_alpha
 from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.report.charts import Plot, Point
 from fedconformal.report.html import card, name_of_label
 from fedconformal.report.rows import LabelledRows, png
 
@@ -70,6 +71,23 @@ class Slider(NamedTuple):
     def start(self) -> Step:
         """The certified position."""
         return self.steps[self.certified]
+
+    def chart(self) -> tuple[str, list[Point]]:
+        """Draw the mean size against alpha with a dot at the certified one; also return where the dot goes at each."""
+        points = [(step.alpha, step.size or 0.0) for step in self.steps]
+        plot = Plot(
+            title="Mean set size against alpha",
+            x=(0.0, 0.5),
+            y=(0.0, max(1.0, *(size for _, size in points)) * 1.05),
+            x_label="alpha: how often the truth may be missed",
+            y_label="labels a set",
+            height=230,
+        )
+        plot.line(points, "")
+        places = [plot.at(*point) for point in points]
+        x, y = places[self.certified]
+        plot.raw(f'<circle id="at-alpha" class="f1" cx="{x:.1f}" cy="{y:.1f}" r="6"/>')
+        return plot.svg(), [(round(x, 1), round(y, 1)) for x, y in places]
 
 
 def slider(predictor: Predictor, rows: LabelledRows | None) -> Slider:

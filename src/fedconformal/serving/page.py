@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from html import escape
 
 from fedconformal.monitoring.messages import Period
-from fedconformal.report.document import document
-from fedconformal.report.html import card, shortened, soft, table
-from fedconformal.report.watch_page import watch_page
+from fedconformal.report.charts import shortened
+from fedconformal.report.html import card, notes, soft, table
+from fedconformal.report.html import page as html_page
+from fedconformal.report.watch import watch_page
 from fedconformal.serving.metrics import Metrics
 from fedconformal.serving.service import Service
 
@@ -37,12 +38,11 @@ def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = 
     form = "probabilities" if service.model is None else "features"
     ask = f'{{"{form}": [[...], ...], "ids": [...]}}'
     parts = [
-        *(f'<p class="warning" role="note">{escape(one)}.</p>' for one in service.warnings()),
+        notes(escape(one) for one in service.warnings()),
         card("Answers since the start", table(("", ""), counts.items())),
         card("The predictor", soft(about.assumption) + table(("", ""), facts.items())),
         card("How to ask", f"<p>POST /predict, application/json: <code>{escape(ask)}</code></p>"),
     ]
     if watched is not None:
         return watch_page(watched, one_watch=True, promise=about.sentence(), more=parts)
-    lede = f'<p class="lede">{escape(about.sentence())}</p>'
-    return document("prediction sets", ["<h1>Prediction sets</h1>", lede, *parts])
+    return html_page("prediction sets", "Prediction sets", parts, lede=about.sentence())

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats
 from fedconformal.evaluation import selective_classification
-from fedconformal.report.plot import percent
+from fedconformal.report.charts import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.logits import Answers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedconformal.guarantees import OneSite
-from fedconformal.report.plot import percent
+from fedconformal.report.charts import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.histogram import draw_sizes
 from fedconformal_paper.figures.plot import Plot, figure

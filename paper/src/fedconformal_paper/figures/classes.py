@@ -14,7 +14,7 @@ from fedconformal._base.arrays import Integers
 from fedconformal._base.files import read_npz
 from fedconformal._base.registry import find
 from fedconformal.errors import InputError
-from fedconformal.report.bars import Bar, Bars
+from fedconformal.report.charts import Bar, Bars
 from fedconformal.training.data.sets.source import Source
 from fedconformal_paper.clients import GROUPS
 from fedconformal_paper.figures.plot import Plot, figure

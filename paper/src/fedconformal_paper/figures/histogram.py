@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal.report.plot import percent
+from fedconformal.report.charts import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.logits import Answers

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from fedconformal._base.arrays import Floats
-from fedconformal.report.plot import percent
+from fedconformal.report.charts import percent
 from fedconformal_paper.figures.plot import Plot
 
 LEVELS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)

@@ -11,8 +11,8 @@ from html import escape
 
 from fedconformal._base.arrays import Floats
 from fedconformal.errors import InputError
-from fedconformal.report import plot
-from fedconformal.report.plot import CHART_STYLE, MARKERS, OUTLINES, Chart, Point
+from fedconformal.report import charts
+from fedconformal.report.charts import CHART_STYLE, MARKERS, OUTLINES, Chart, Point
 
 HEADING_ROW, HEADING_LETTER = 17, 7.2
 
@@ -24,7 +24,7 @@ svg.chart {{ color: #222; background: #fff; }} svg.chart .heading {{ font-size: 
 
 
 @dataclass(kw_only=True)
-class Plot(plot.Plot):
+class Plot(charts.Plot):
     """A chart with two number axes; the first may be logarithmic, or have words in place of numbers, at 0, 1, 2, ..."""
 
     log_x: bool = False
@@ -87,7 +87,7 @@ def svg(inside: str, width: float, height: float, title: str, *, head: str) -> s
     """Put the parts of a chart together in a file of its own, with its style in the head."""
     size = f'viewBox="0 0 {width:g} {height:g}"'
     alone = f'{size} xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
-    return plot.svg(inside, width, height, title).replace(size, alone, 1).replace("<title>", f"{head}<title>", 1)
+    return charts.svg(inside, width, height, title).replace(size, alone, 1).replace("<title>", f"{head}<title>", 1)
 
 
 def figure(*charts: Chart, name: str = "") -> str:

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.report.plot import percent
+from fedconformal.report.charts import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import TITLES

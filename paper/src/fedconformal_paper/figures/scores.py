@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedconformal.report.plot import percent
+from fedconformal.report.charts import percent
 from fedconformal_paper.figures.levels import LEVELS, coverage_and_size
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import COMPARE_LOSS, SIZE_CONDITIONAL

@@ -15,7 +15,7 @@ from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.guarantees import FCP, PAC, EverySite, Guarantee, Mixture, WorstCase
-from fedconformal.report.plot import percent
+from fedconformal.report.charts import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.logits import Answers

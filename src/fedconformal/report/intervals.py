@@ -1,0 +1,260 @@
+"""The page about intervals: the board, coverage and width in groups, every interval, the fine print."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedconformal._base.arrays import Floats
+from fedconformal.calibration.certificate import Certificate, remarks
+from fedconformal.calibration.curve import EndCurves, PromiseCurve
+from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.errors import InfeasibleWarning
+from fedconformal.evaluation import IntervalEvaluation, IntervalGroup, why_full
+from fedconformal.evaluation.regression import infinite_words
+from fedconformal.report.board import INTERVALS, holds, promised, to_do
+from fedconformal.report.charts import (
+    LONGEST,
+    MAX_GROUPS,
+    Bar,
+    Bars,
+    Plot,
+    coverage_chart,
+    drawn_note,
+    percent,
+    promise_chart,
+    shortened,
+)
+from fedconformal.report.fine_print import fine_print
+from fedconformal.report.html import Answer, board, card, columns, notes, page, site_count, soft, table
+from fedconformal.report.sets import site_card
+
+MOST_ROWS = 150
+"""Of more rows, evenly spaced ones are drawn."""
+ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 51))
+LEVELS = tuple(round(0.05 * i, 2) for i in range(1, 20))
+MOST_FOR_WIDTHS = 5000
+MARGIN = 0.05
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NumberRows:
+    """Test rows: what the regressor predicts, in the columns of the score, and the true numbers."""
+
+    predictions: NDArray[Any]
+    y: Floats
+    sites: NDArray[Any] | None = None
+    """Where each site has a threshold of its own."""
+
+
+def interval_page(
+    predictor: IntervalPredictor,
+    evaluation: IntervalEvaluation | None = None,
+    *,
+    rows: NumberRows | None = None,
+    sent: Mapping[str, int] | None = None,
+) -> str:
+    """Return the whole page as HTML, with nothing to load from anywhere else.
+
+    Parameters
+    ----------
+    predictor
+        The predictor that the report is about.
+    evaluation
+        Its intervals on rows with known values.
+    rows
+        These rows, to draw them, and the widths at other alphas.
+    sent
+        Bytes of each summary, by its SHA-256.
+    """
+    about, sites = predictor.certificate, site_count(predictor.certificate.sites)
+    sections = [
+        board(_answers(about, evaluation)),
+        notes(_notes(about, evaluation)),
+        columns(_cards(predictor, evaluation, rows)),
+        fine_print(about, evaluation, str(predictor.score), sent or {}),
+    ]
+    lede = "For each case the model gives a range of values, a prediction interval, instead of a single number."
+    return page(sites, f"Prediction intervals across {sites}", sections, lede=lede)
+
+
+def _answers(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterator[Answer]:
+    lower = [] if about.lower is None else [float(about.lower.threshold)]
+    endless = np.isinf([*lower, float(about.limit)])
+    one_end = "The intervals have one end only: there are too few calibration cases for the other."
+    whole_line = why_full(about) is not None and bool(endless.all())
+    yield promised(about, INTERVALS, endless=whole_line, more=[one_end] * bool(endless.any()))
+    yield holds(about, evaluation, INTERVALS)
+    yield _costs(evaluation)
+    few = ["Collect more calibration cases: the note below says how many."]
+    yield to_do(about, evaluation, INTERVALS, collect=few * bool(endless.any()))
+
+
+def _costs(evaluation: IntervalEvaluation | None) -> Answer:
+    if evaluation is None:
+        unknown = "How wide the intervals are is known once there are cases to check."
+        return Answer("What it costs", "Not known", [unknown])
+    overall = evaluation.overall
+    texts = ["is the mean width of an interval, in the units of the value."]
+    if overall.median_width is not None and overall.mean_width is not None:
+        texts.append(f"Half of the intervals are at most {overall.median_width:.4g} wide.")
+    if overall.infinite:
+        texts.append(f"{infinite_words(overall.infinite, overall.rows)}, and so say little.")
+    return Answer("What it costs", overall.width_text, texts)
+
+
+def _notes(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterator[str]:
+    if why := why_full(about):
+        overall = None if evaluation is None else evaluation.overall
+        counted = f"<b>{infinite_words(overall.infinite, overall.rows)}</b>: " if overall and overall.infinite else ""
+        yield f"{counted}{escape(why)}"
+    yield from (escape(str(remark)) for remark in remarks(about))
+
+
+def _cards(
+    predictor: IntervalPredictor, evaluation: IntervalEvaluation | None, rows: NumberRows | None
+) -> Iterator[str]:
+    about = predictor.certificate
+    if evaluation is not None:
+        groups = evaluation.by_site or [evaluation.overall]
+        text = f"Dots: share of intervals that hold the truth; dashed: the target. Lines: {evaluation.interval_words}"
+        title = "Coverage by site" if evaluation.by_site else "Coverage"
+        yield _coverage(title, "site", groups, evaluation, about, text)
+        for column, found in evaluation.by_group.items():
+            yield _coverage(f"Coverage by {column}", column, found, evaluation, about)
+        for column, found in {"site": evaluation.by_site, **evaluation.by_group}.items():
+            if found:
+                yield card(f"Mean width by {column}", widths_chart(found))
+    if rows is not None:
+        ends = predictor.predict_interval(rows.predictions, sites=rows.sites)
+        some = f" Drawn: {MOST_ROWS} of {len(ends):,}, evenly spaced." if len(ends) > MOST_ROWS else ""
+        yield card(
+            "Every interval",
+            soft(f"A line is an interval, a dot the true value.{some}") + intervals_chart(ends, rows.y),
+        )
+        if chart := width_chart(predictor, rows.predictions, rows.sites):
+            text = soft("What another alpha would cost. Valid for an alpha fixed beforehand.")
+            yield card("Width at another alpha", text + chart)
+        if chart := distribution_chart(predictor, rows.predictions, rows.y):
+            text = soft(
+                "For each level, the share of rows whose value is at most that of the predictive distribution. "
+                "Pointwise: each level holds by itself."
+            )
+            yield card("Calibration of the distribution", text + chart)
+    if about.by_site is not None:
+        yield site_card(about.by_site)
+    if isinstance(predictor.curve, PromiseCurve):
+        text = soft("The promise curve. Valid for an alpha fixed beforehand.")
+        chart = promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
+        yield card("What each threshold promises", text + chart)
+
+
+def _coverage(
+    title: str,
+    column: str,
+    groups: Sequence[IntervalGroup],
+    evaluation: IntervalEvaluation,
+    about: Certificate,
+    text: str = "",
+) -> str:
+    numbers = table((column, *evaluation.columns), (group.cells for group in groups))
+    words = f"{text}{drawn_note(groups)}".strip()
+    return card(title, soft(words) + coverage_chart(groups, 1 - about.alpha), numbers)
+
+
+def intervals_chart(intervals: Floats, y: Floats) -> str:
+    """Draw intervals from low to high, the true values in them, and those that are missed."""
+    with np.errstate(invalid="ignore"):
+        middle = intervals @ np.array([0.5, 0.5])
+    middle = np.where(np.isfinite(middle), middle, y)
+    order = np.argsort(middle, kind="stable")
+    order = order[np.unique(np.linspace(0, len(order) - 1, min(len(order), MOST_ROWS)).round().astype(np.int64))]
+    low, high, truth = intervals[order, 0], intervals[order, 1], y[order]
+    ends = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)], truth])
+    margin = MARGIN * ((ends.max() - ends.min()) or 1.0)
+    bottom, top = float(ends.min() - margin), float(ends.max() + margin)
+    plot = Plot(
+        title=f"Intervals of {len(order)} rows and the true values",
+        x=(0.0, float(len(order) + 1)),
+        y=(bottom, top),
+        x_label="rows, by the middle of their interval",
+        y_label="value",
+        x_text=lambda _: "",
+    )
+    lines = zip(np.clip(low, bottom, top).tolist(), np.clip(high, bottom, top).tolist(), strict=True)
+    for row, (start, end) in enumerate(lines, start=1):
+        (x, above), (_, below) = plot.at(row, end), plot.at(row, start)
+        plot.raw(
+            f'<line class="interval s0" opacity=".45" x1="{x:.1f}" x2="{x:.1f}" y1="{above:.1f}" y2="{below:.1f}"/>'
+        )
+    inside = (low <= truth) & (truth <= high)
+    for row in np.flatnonzero(inside).tolist():
+        x, place = plot.at(row + 1, float(truth[row]))
+        plot.raw(f'<circle class="f0" cx="{x:.1f}" cy="{place:.1f}" r="1.8"/>')
+    plot.key("true value in its interval", '<circle class="f0" cx="11" cy="0" r="1.8"/>')
+    plot.line([], "interval")  # so that what is missed has the second colour
+    plot.dots([(row + 1, float(truth[row])) for row in np.flatnonzero(~inside).tolist()], "missed")
+    return plot.svg()
+
+
+def width_chart(predictor: IntervalPredictor, predictions: NDArray[Any], sites: NDArray[Any] | None = None) -> str:
+    """Draw the mean width against alpha, as far as it is finite; nothing if it never is."""
+    step = max(1, len(predictions) // MOST_FOR_WIDTHS)
+    made = partial(predictor.predict_interval, predictions[::step], sites=None if sites is None else sites[::step])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleWarning)
+        widths = [float(np.diff(made(alpha=alpha), axis=1).mean()) for alpha in ALPHAS]
+        at = float(np.diff(made(), axis=1).mean())
+    points = [(alpha, width) for alpha, width in zip(ALPHAS, widths, strict=True) if np.isfinite(width)]
+    if not points:
+        return ""
+    plot = Plot(
+        title="Mean width against alpha",
+        x=(0.0, 0.5),
+        y=(0.0, max(1e-300, *(width for _, width in points)) * 1.05),
+        x_label="alpha: how often the truth may be missed",
+        y_label="mean width",
+        height=230,
+    )
+    plot.line(points, "")
+    if np.isfinite(at):
+        plot.dots([(predictor.certificate.alpha, at)], "certified")
+    return plot.svg()
+
+
+def distribution_chart(predictor: IntervalPredictor, predictions: NDArray[Any], y: Floats) -> str:
+    """Draw the share of rows below the value of each level, against the level; nothing without a distribution."""
+    if not isinstance(predictor.curve, EndCurves):
+        return ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleWarning)
+        values, band = predictor.predict_distribution(predictions, LEVELS), predictor.distribution_band(LEVELS)
+    shares = (y[:, None] <= values).mean(axis=0).tolist()
+    plot = Plot(
+        title="Share of rows below the value of each level",
+        x=(0.0, 1.0),
+        y=(0.0, 1.0),
+        x_label="level: promised share, at least",
+        y_label="share of rows below",
+        x_text=percent,
+        y_text=percent,
+    )
+    plot.diagonal("as promised")
+    plot.line(list(zip(LEVELS, shares, strict=True)), "these rows", markers=True)
+    plot.line(list(zip(LEVELS, band[:, 1].tolist(), strict=True)), "at most, on average")
+    return plot.svg()
+
+
+def widths_chart(groups: Sequence[IntervalGroup]) -> str:
+    """Draw the mean width of each group; one that is infinite has no bar."""
+    bars = [
+        Bar(shortened(group.name, LONGEST), group.mean_width or 0.0, group.width_text) for group in groups[:MAX_GROUPS]
+    ]
+    return Bars(title="Mean width of the intervals", bars=bars).svg()

@@ -1,0 +1,434 @@
+"""The page of a watch: does the promise hold, at which sites and since when, and what to do next.
+
+One file with everything in it and no script. Names of sites and groups come from outside and are escaped wherever they
+are written. However many sites and days there are, each small chart has some dozens of points in whole numbers and all
+share one style, so that 1,000 sites over a year stay below 2 MB.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+import numpy as np
+
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal.monitoring.combine import Combined, Refused, combine
+from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.messages import Period
+from fedconformal.monitoring.text import chance, count, date, sentence, to_do
+from fedconformal.report.charts import Point, TimePlot, percent, shortened
+from fedconformal.report.html import Answer, board, card, columns, page, soft, table
+
+ROWS, POINTS, DOTS = 30, 120, 40
+"""Rows of a table behind a chart, points of a large chart, and windows of time whose own coverage is drawn."""
+MOST_NOTES = 100
+"""Gaps that are listed one by one."""
+FIRST = 24
+"""Small charts that are seen at once; the others can be folded out."""
+ALL_POINTS, FEWEST, MOST_POINTS = 24_000, 24, 80
+"""Points of all small charts together, and of one of them."""
+WIDTH, COVERED, EVIDENCE, BETWEEN = 240, 64, 40, 6
+"""Of a small chart, in which a unit is about a pixel: so whole numbers do."""
+LEAST, MOST = -3.0, 4.0
+"""Powers of ten between which evidence is drawn in a small chart."""
+LONGEST = 26
+PLAIN = 6
+"""Evidence beyond ten to this power is written as a power."""
+POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+LEVEL = {"alarm": "bad", "in doubt": "caution", "holds": "good", "too early": ""}
+HEADS = ("state", "since", "outcomes", "missed", "covered", "watched", "evidence", "waiting", "size", "last day")
+KEYS = (
+    '<ul class="keys"><li><i></i>coverage since the start; below, evidence</li><li><i class="kr"></i>coverage of late'
+    '</li><li><i class="kb"></i>interval</li><li><i class="kp"></i>what is watched; below, the alarm</li></ul>'
+)
+METHOD = (
+    "Evidence is worked out here from the counts that sites send, not taken from them: an e-value of a mixture of bets "
+    "against the limit. Rows without an outcome count as covered. Over sites it is the mean of their e-values; sites "
+    "are named by e-BH on what their evidence is worth now, on the last day."
+)
+TITLE = "Is the promise kept?"
+
+
+def watch_page(
+    periods: Iterable[Period],
+    *,
+    promise: str = "",
+    refused: Iterable[Refused] = (),
+    one_watch: bool = False,
+    more: Sequence[str] = (),
+) -> str:
+    """Return the whole page as HTML, from the messages of all sites.
+
+    Parameters
+    ----------
+    periods
+        Messages; there may be none yet.
+    promise
+        The sentence of the certificate.
+    refused
+        Sites whose messages could not be used, and why.
+    one_watch
+        Whether all messages are of one watch, as for `combine`.
+    more
+        Other sections of the page, as HTML.
+
+    Examples
+    --------
+    >>> "No row yet" in watch_page([])
+    True
+    """
+    sent = list(periods)
+    if sent:
+        return combined_page(combine(sent, refused=refused, one_watch=one_watch), promise=promise, more=more)
+    empty = Answer(TITLE, "No row yet", ["Nothing was sent or predicted so far, so there is nothing to watch."])
+    return page(TITLE, TITLE, [board([empty]), *more], lede=promise)
+
+
+def combined_page(found: Combined, *, promise: str = "", more: Sequence[str] = ()) -> str:
+    """Return the same page, from messages that are combined already."""
+    everything, sites = found.all_rows.pooled, count(found.all_rows.sites, "site")
+    sections = [
+        soft(f"{sites}, from {date(found.first)} to {date(found.last)}. Predictor {found.predictor[:12]}."),
+        board(_answers(found, everything)),
+        columns(_over_time(everything)),
+        _by_site(found),
+        _by_group(found),
+        _messages(found),
+        *more,
+        _fine_print(found),
+    ]
+    return page(f"watch of {sites}", TITLE, sections, lede=promise)
+
+
+def _answers(found: Combined, everything: SiteHistory) -> Iterator[Answer]:
+    level, said = LEVEL[found.state], sentence(found) if found.alarm else sentence(found).partition(": ")[2]
+    since = "" if found.since is None else f"since {date(found.since)}"
+    state = found.state.capitalize()
+    yield Answer("Does it hold?", state, [f"{said[0].upper()}{said[1:]}."], badge=since, level=level)
+    yield Answer("What to do next", steps=to_do(found), level=level)
+    yield Answer("What is seen", *_seen(everything))
+    yield Answer("Where", *_where(found))
+
+
+def _seen(line: SiteHistory) -> tuple[str, list[str]]:
+    watched = f"The watch is against a coverage below {percent(round(1 - line.limit, 4))}."
+    if line.coverage is None:
+        return "No outcome yet", [f"{count(line.rows, 'row')} wait for an outcome. {watched}"]
+    low, high = line.interval
+    texts = [
+        f"of {count(int(line.known[-1]), 'row')} with an outcome are covered. {watched}",
+        f"The coverage behind it is between {low:.1%} and {high:.1%}, at all times at once.",
+        f"{line.waiting[-1] / line.rows:.0%} of all rows still wait for an outcome.",
+    ]
+    return f"{line.coverage:.1%}", texts
+
+
+def _where(found: Combined) -> tuple[str, list[str]]:
+    together = found.all_rows
+    sites = count(together.sites, "site")
+    texts = []
+    by_name = {line.site: line for line in together.histories}
+    for name in together.named[:5]:
+        line = by_name[name]
+        texts.append(f"{name}: {_numbers(line)}" + (f", since {date(line.alarm)}." if line.alarm is not None else "."))
+    if len(together.named) > 5:
+        texts.append(f"And {len(together.named) - 5} more, on top of the list below.")
+    if found.named_groups:
+        texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
+    if not texts:
+        good = sum(line.state == "holds" for line in together.histories)
+        texts = [f"{good:,} of {sites} show by themselves that the promise holds there."]
+    return f"{len(together.named):,} of {sites}" if together.named else "No site stands out", texts
+
+
+def _over_time(line: SiteHistory) -> Iterator[str]:
+    at = thinned(line, ROWS)
+    low, high = line.intervals(at)
+    rows = [
+        (
+            date(int(line.days[i])),
+            f"{int(line.known[i]):,}",
+            f"{line.misses[i]:,.6g}",
+            f"{1 - line.misses[i] / line.known[i]:.1%}" if line.known[i] else "",
+            f"{one:.1%} to {other:.1%}",
+            e_value(float(line.log_e[i])),
+            f"{int(line.waiting[i]):,}",
+            f"{line.sizes[i] / (line.known[i] + line.waiting[i]):.3g}" if line.known[i] + line.waiting[i] else "",
+        )
+        for i, one, other in zip(at.tolist(), low.tolist(), high.tolist(), strict=True)
+    ]
+    heads = ("day", "outcomes", "missed", "covered", "interval", "evidence", "waiting", "size")
+    shown = table(heads, rows)
+    yield card(
+        "Coverage over time",
+        soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
+        + (_coverage_plot(line) if line.coverage is not None else soft("No outcome yet.")),
+        shown,
+    )
+    yield card(
+        "Evidence over time",
+        soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
+        + _evidence_plot(line),
+        shown,
+    )
+    yield card("Rows without outcome", soft("They count as covered until it comes.") + _waiting_plot(line))
+    if line.sizes[-1]:
+        yield card("Sizes", soft("Longer sets say less.") + _size_plot(line))
+
+
+def _messages(found: Combined) -> str:
+    rows = [(one.site, "left out", one.reason) for one in found.refused]
+    rows += [(one.site, "sent nothing lately", f"since {date(one.last)}") for one in found.silent]
+    rows += [(gap.site, "message missing", f"{date(gap.first)} to {date(gap.last)}") for gap in found.gaps[:MOST_NOTES]]
+    rows += [
+        (one.site, "groups withheld", f"{date(one.first)} to {date(one.last)}: too few outcomes")
+        for one in found.withheld[:MOST_NOTES]
+    ]
+    for line in found.all_rows.histories:
+        own = line.self_report
+        for what, changed in (("scores", own.changed), ("top scores", own.unlabelled_changed)):
+            if changed is not None:
+                text = f"{what} differ since {date(changed[1])}, noticed on {date(changed[0])}"
+                rows.append((line.site, "says", text))
+    if len(found.gaps) > MOST_NOTES:
+        rows.append(("", "message missing", f"{len(found.gaps) - MOST_NOTES:,} more"))
+    return card("Messages", f'<div class="facts">{table(("site", "what", ""), rows)}</div>') if rows else ""
+
+
+def _fine_print(found: Combined) -> str:
+    texts = [
+        chance(found.all_rows),
+        METHOD,
+        "The interval holds at all times at once. Rows are taken to be independent.",
+        f"Predictor {found.predictor}.",
+    ]
+    if found.groups:
+        texts.insert(1, f"Groups: {chance(found.groups[0])} Groups are named by e-BH among {len(found.groups)}.")
+    inside = "".join(soft(text) for text in texts)
+    return f'<section class="card fine"><details><summary><h2>Fine print</h2></summary>{inside}</details></section>'
+
+
+def _by_site(found: Combined) -> str:
+    """Draw all sites; those that stand out come first."""
+    together, named = found.all_rows, set(found.all_rows.named)
+    lines = sorted(together.histories, key=lambda line: line.site not in named)  # the rest stays by evidence
+    only = len(lines) == 1
+    states = [
+        line.state if line.alarm is None else "alarm" if line.site in named or only else "in doubt" for line in lines
+    ]  # its own alarm alone leaves a site in doubt
+    return _drawn("Site by site", found, lines, states)
+
+
+def _by_group(found: Combined) -> str:
+    """Draw all groups, each over all sites."""
+    lines = [one.pooled for one in found.groups]
+    states = [
+        "alarm" if one.group in found.named_groups else "in doubt" if one.alarm is not None else one.state
+        for one in found.groups
+    ]
+    return _drawn("Group by group", found, lines, states) if lines else ""
+
+
+def _drawn(title: str, found: Combined, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
+    span, floor = (found.first - 1, found.last), _floor(lines)
+    points = min(MOST_POINTS, max(FEWEST, ALL_POINTS // len(lines)))
+    drawn = [_small(line, span, floor, points, state) for line, state in zip(lines, states, strict=True)]
+    more = ""
+    if len(drawn) > FIRST:
+        rest = f"<summary>The other {len(drawn) - FIRST:,}</summary>"
+        more = f'<details>{rest}<div class="sites">{"".join(drawn[FIRST:])}</div></details>'
+    scale = f"Coverage from {floor:.0%} to 100%; evidence on a log scale. The most evidence comes first."
+    shown = f'{soft(scale)}{KEYS}<div class="sites">{"".join(drawn[:FIRST])}</div>{more}'
+    return card(title, shown, _table(title.partition(" ")[0].lower(), lines, states))
+
+
+def _floor(lines: Sequence[SiteHistory]) -> float:
+    """Choose where the axis of coverage begins: three times the limit is seen."""
+    return max(0.0, (10 - 30 * max(line.limit for line in lines)) // 1 / 10)
+
+
+def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
+    rows = (
+        (
+            line.site,
+            state,
+            date(line.alarm),
+            f"{int(line.known[-1]):,}",
+            f"{line.misses[-1]:,.6g}",
+            "" if line.coverage is None else f"{line.coverage:.1%}",
+            percent(round(1 - line.limit, 4)),
+            e_value(line.now),
+            f"{int(line.waiting[-1]):,}",
+            f"{line.sizes[-1] / line.rows:.3g}" if line.rows else "",
+            date(int(line.days[-1])),
+        )
+        for line, state in zip(lines, states, strict=True)
+    )
+    return table((what, *HEADS), rows)
+
+
+def _coverage_plot(line: SiteHistory) -> str:
+    """Draw coverage since the start with its interval, coverage in each window of time, and the promise."""
+    at = thinned(line, POINTS)
+    low, high = line.intervals(at)
+    since = shares((line.known - line.misses)[at], line.known[at])
+    days, lately = _windows(line, thinned(line, DOTS))
+    seen = np.concatenate([since, lately, [1 - line.limit]])
+    floor = max(0.0, math.floor(10 * float(np.nanmin(seen)) - 0.5) / 10)
+    plot = _plot(line, "Coverage over time, with its interval and the promise", (floor, 1.0), "coverage")
+    plot.y_text = percent
+    bottom = np.maximum(low, floor)
+    plot.band(defined(line.days[at], bottom), defined(line.days[at], high), "interval, at all times at once")
+    plot.line(defined(line.days[at], since), "since the start")
+    plot.dots(defined(days, lately), "in that time alone")
+    plot.target(1 - line.limit, f"watched: {percent(round(1 - line.limit, 4))}")
+    return plot.svg()
+
+
+def _evidence_plot(line: SiteHistory) -> str:
+    """Draw evidence on a log scale with the line of the alarm."""
+    at = thinned(line, POINTS)
+    tens = line.log_e[at] / math.log(10)
+    enough = -math.log10(line.false_alarm)
+    low, high = min(-2.0, math.floor(tens.min())), max(2.0, math.ceil(enough + 0.3), math.ceil(tens.max()))
+    plot = _plot(line, "Evidence against the promise over time, on a log scale", (low, high), "evidence (e-value)")
+    plot.y_text = _power_of_ten
+    plot.line(defined(line.days[at], tens), "mean over sites")
+    plot.target(enough, f"alarm: {1 / line.false_alarm:,.4g}")
+    return plot.svg()
+
+
+def _waiting_plot(line: SiteHistory) -> str:
+    """Draw the share of rows that have no outcome yet."""
+    at = thinned(line, POINTS)
+    plot = _plot(line, "Share of rows still without an outcome", (0.0, 1.0), "without outcome")
+    plot.y_text = percent
+    plot.line(defined(line.days[at], shares(line.waiting[at], (line.known + line.waiting)[at])), "")
+    return plot.svg()
+
+
+def _size_plot(line: SiteHistory) -> str:
+    """Draw the mean size of sets: since the start, and in each window of time."""
+    at = thinned(line, POINTS)
+    rows = line.known + line.waiting
+    since = shares(line.sizes[at], rows[at])
+    places = thinned(line, DOTS)
+    lately = shares(np.diff(line.sizes[places]), np.diff(rows[places]))
+    top = float(np.nanmax(np.concatenate([since, lately, [1.0]])))
+    plot = _plot(line, "Mean size of sets over time", (0.0, 1.1 * top), "labels a set, or width")
+    plot.line(defined(line.days[at], since), "since the start")
+    plot.dots(defined(line.days[places[1:]], lately), "in that time alone")
+    return plot.svg()
+
+
+def _plot(line: SiteHistory, title: str, y: tuple[float, float], y_label: str) -> TimePlot:
+    x = (float(line.days[0]), float(line.days[-1]))
+    return TimePlot(title=title, x=x, y=y, x_label="day (UTC)", y_label=y_label, height=240)
+
+
+def _windows(line: SiteHistory, places: Integers) -> tuple[Integers, Floats]:
+    """Return the coverage from each of these places to the next, by its last day."""
+    hits = line.known - line.misses
+    return line.days[places[1:]], shares(np.diff(hits[places]), np.diff(line.known[places]))
+
+
+def _small(line: SiteHistory, span: tuple[int, int], floor: float, points: int, state: str) -> str:
+    """Draw a site, or a group, with few bytes: coverage above, evidence below, on the same scales as all others."""
+    at = thinned(line, points)
+    x = np.rint((line.days[at] - span[0]) / (span[1] - span[0]) * WIDTH)
+
+    def up(share: Floats | float) -> Floats:
+        return np.rint((1 - (np.clip(share, floor, 1.0) - floor) / (1 - floor)) * COVERED)
+
+    def power(tens: Floats | float) -> Floats:
+        return np.rint(COVERED + BETWEEN + (MOST - np.clip(tens, LEAST, MOST)) / (MOST - LEAST) * EVIDENCE)
+
+    low, high = line.intervals(at)
+    since = shares((line.known - line.misses)[at], line.known[at])
+    days, lately = _windows(line, at)
+    recent = np.rint((days - span[0]) / (span[1] - span[0]) * WIDTH)
+    band = _path(np.append(x, x[::-1]), np.append(up(high), up(low)[::-1]))
+    promise, alarm = up(1 - line.limit), power(-math.log10(line.false_alarm))
+    drawn = (
+        f'<path class="band" d="{band}z"/>'
+        f'<path class="p" d="M0 {promise:.0f}h{WIDTH}M0 {alarm:.0f}h{WIDTH}"/>'
+        f'<path class="r" d="{_path(recent, up(lately))}"/>'
+        f'<path class="c" d="{_path(x, up(since))}"/>'
+        f'<path class="e" d="{_path(x, power(line.log_e[at] / math.log(10)))}"/>'
+    )
+    name = escape(shortened(line.site, LONGEST))
+    whole = f' title="{escape(line.site)}"' if len(line.site) > LONGEST else ""
+    badge = f'<span class="badge {LEVEL[state]}">{state}</span>'
+    box = f"0 0 {WIDTH} {COVERED + BETWEEN + EVIDENCE}"
+    return (
+        f"<figure><figcaption><b{whole}>{name}</b>{badge}</figcaption>"
+        f'<svg class="s" viewBox="{box}" role="img" aria-label="{escape(_said(line, state))}">{drawn}</svg>'
+        f"<p>{escape(_numbers(line))}</p></figure>"
+    )
+
+
+def _numbers(line: SiteHistory) -> str:
+    """Say in one line how a site does."""
+    if line.coverage is None:
+        return f"no outcome yet, {count(line.rows, 'row')}"
+    wait = line.waiting[-1] / line.rows
+    return f"{line.coverage:.1%} of {int(line.known[-1]):,}, {wait:.0%} wait, evidence\u00a0{e_value(line.now)}"
+
+
+def e_value(log_e: float) -> str:
+    """Write an e-value, from its logarithm.
+
+    >>> e_value(0.0), e_value(5.0), e_value(-3.0), e_value(2000.0)
+    ('1', '148', '0.05', '10⁸⁶⁸')
+    """
+    tens = log_e / math.log(10)
+    if not -PLAIN < tens < PLAIN:
+        return _power_of_ten(math.floor(tens))
+    value = math.exp(log_e)
+    return f"{value:.2g}" if tens < 0 else f"{value:.3g}" if tens < 2 else f"{value:,.0f}"
+
+
+def _said(line: SiteHistory, state: str) -> str:
+    since = f" since {date(line.alarm)}" if line.alarm is not None else ""
+    return f"{shortened(line.site, LONGEST)}: {state}{since}; coverage above, evidence below"
+
+
+def _path(x: Floats, y: Floats) -> str:
+    """Write a path of whole numbers, each relative to the one before; a value that is not defined is left out."""
+    kept = ~np.isnan(y)
+    if not kept.any():
+        return ""
+    x, y = x[kept].astype(int), y[kept].astype(int)
+    steps = zip(np.diff(x).tolist(), np.diff(y).tolist(), strict=True)
+    return f"M{x[0]} {y[0]}" + "".join(f"l{dx}{dy:+d}" if dy < 0 else f"l{dx} {dy}" for dx, dy in steps if dx or dy)
+
+
+def _power_of_ten(value: float) -> str:
+    """Write ten to this power.
+
+    >>> [_power_of_ten(value) for value in (-2, 0, 3, 12)]
+    ['0.01', '1', '1,000', '10¹²']
+    """
+    if abs(value) <= 4:
+        return f"{10.0**value:,.10g}"
+    return f"10{f'{value:g}'.translate(POWERS)}"
+
+
+def thinned(line: SiteHistory, most: int) -> Integers:
+    """Choose at most this many places of a line, evenly; the last, and that of the most evidence, are among them."""
+    even = np.linspace(0, len(line.days) - 1, min(len(line.days), most - 1))
+    return np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
+
+
+def shares(part: Floats, whole: Floats) -> Floats:
+    """Divide, with NaN where there is nothing to divide by."""
+    found = np.full(len(part), np.nan)
+    np.divide(part, whole, out=found, where=whole > 0)
+    return found
+
+
+def defined(days: Sequence[float] | Floats | Integers, values: Floats) -> list[Point]:
+    """Pair days and values, without those that are not defined."""
+    return [(float(x), float(y)) for x, y in zip(days, values, strict=True) if not math.isnan(y)]
