@@ -111,7 +111,8 @@ FOLD = """
 const bottom = (one) => one.getBoundingClientRect().bottom;
 return {
   board: bottom(document.querySelector(".board")),
-  sides: new Set([...document.querySelectorAll(".columns > .card")].map((one) => one.getBoundingClientRect().left)).size,
+  sides: new Set(
+    [...document.querySelectorAll(".columns > .card")].map((one) => one.getBoundingClientRect().left)).size,
   rows: [...document.querySelectorAll(".board .card")].map(bottom),
 };
 """
