@@ -304,7 +304,7 @@ def page() -> str:
         "# Training results",
         "",
         "Runs on the paper's data sets; `python scripts/results.py --table` writes this page from `results/*.json`.",
-        "Sets are LAC's with the top label always in, at a promised level of 0.9, calibrated on the validation rows of each client;",
+        "Sets are LAC's at level 0.9, with the top label always in, calibrated on the validation rows of each client;",
         "*ten halves*: means over ten random halves of the held-out rows, as in the paper, where logits were at hand.",
         "[Results](results.md) draws the conclusions.",
         "",
