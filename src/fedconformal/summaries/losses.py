@@ -1,16 +1,16 @@
-"""A site's losses on a grid of thresholds: one sum for each threshold, in fixed point, rounded up.
+"""Loss curves: the sum of a site's losses at each threshold of a grid, in fixed point, rounded up.
 
-A loss between 0 and its bound B says how bad an answer is at a threshold; it falls as the threshold rises. To limit its
-mean, sums are enough: sum_i (1 - L_i(t)/B) is a count of rows, of which some count in part (Angelopoulos, Bates, Fisch,
-Lei and Schuster, "Conformal risk control", 2022, for one site). Sums are whole numbers of B / 2^20, never too small:
+A loss lies between 0 and its bound B and falls as the threshold rises. Sums suffice to bound its mean:
+sum_i (1 - L_i(t)/B) is a count of rows, some of them fractional (Angelopoulos et al., "Conformal risk control", 2022,
+for one site). Sums are multiples of B / 2^20 and never too small:
 
-- every loss is parted, exactly, in whole multiples of 2^-30 of a power of two above B, and a rest;
-- the whole multiples add up without an error, as they stay below 2^62;
-- a float sum s' of n rests, none negative, in any order, has s <= s' / (1 - u)^(n - 1) <= s' (1 + n 2^-52), u = 2^-53
+- every loss is split, exactly, into a multiple of 2^-30 of a power of two above B, and a remainder;
+- the multiples add up without an error, as they stay below 2^62;
+- a float sum s' of n remainders >= 0, in any order, has s <= s' / (1 - u)^(n - 1) <= s' (1 + n 2^-52), u = 2^-53
   (Higham, "Accuracy and stability of numerical algorithms", 2002, section 4.2; n u is below 1/2 as n <= 2^32);
-- what these give is exact, in fractions, until it is rounded up once.
+- both are added in exact fractions and rounded up once.
 
-So losses that are multiples of 2^-30, such as 0 and 1, cost nothing, and others one unit: a millionth of a row.
+Losses that are multiples of 2^-30, such as 0 and 1, lose nothing; others lose one unit, a millionth of a row.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
 from fedconformal.summaries.summary import Summary, grown, provenance_of
 
 UNIT = 2**20
-"""The units of one row that loses all."""
+"""Units of one row with the largest loss."""
 
 FINE = 30
-"""Losses are parted at this many bits below a power of two that no loss exceeds."""
+"""Losses are split at this many bits below a power of two that no loss exceeds."""
 
 BLOCK = 2**14
-"""How many losses are looked at together, so that they stay close to the processor."""
+"""Losses per block, so that a block stays in the cache."""
 
 NO_SCORES = "loss curves have no scores; calibrate them with risk="
 
 
 class _Named:
-    """A name that is not among those of the kinds that scores are summarised in."""
+    """Keeps the name out of the registry of kinds of scores."""
 
     name = "losses"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LossSummary(_Named, Summary):
-    """The sums of a site's losses at every threshold of a grid, or of several sites that were pooled.
+    """Sums of the losses of one site, or of several pooled sites, at every threshold of a grid.
 
     >>> site = LossSummary.of_losses([[1, 0.5, 0], [1, 1, 0.25]], thresholds=[1, 2, 3], site="clinic-a")
     >>> site, site.mean_losses
@@ -122,7 +122,7 @@ class LossSummary(_Named, Summary):
 
     @property
     def bound(self) -> float:
-        """The most that a row can lose."""
+        """Largest loss of a row."""
         return as_bound(self.origin.bound)
 
     @cached_property
@@ -132,7 +132,7 @@ class LossSummary(_Named, Summary):
 
     @property
     def mean_losses(self) -> Floats:
-        """The mean loss at each threshold, up to how sums are rounded."""
+        """Mean loss at each threshold, up to the rounding of the sums."""
         return self.units.astype(np.float64) * (self.bound / UNIT / self.n)
 
     @property
@@ -186,7 +186,7 @@ def grid_of(origin: Provenance) -> Floats:
 
 
 def added_up(losses: ArrayLike, origin: Provenance) -> tuple[int, Integers]:
-    """Check losses, and return how many rows there are and their sums in units, rounded up."""
+    """Check losses, and return the number of rows and the sums in units, rounded up."""
     grid, bound = grid_of(origin), as_bound(origin.bound)
     array = as_losses(losses, len(grid))
     exponent = math.frexp(bound)[1]  # the bound is below 2^exponent
@@ -215,7 +215,7 @@ def added_up(losses: ArrayLike, origin: Provenance) -> tuple[int, Integers]:
 
 
 def as_losses(losses: ArrayLike, points: int) -> NDArray[Any]:
-    """Check for a row for each calibration row, with a column for each threshold."""
+    """Check the shape: a row for each calibration row, a column for each threshold."""
     array = as_array(losses, "losses")
     if array.ndim != 2 or array.shape[1] != points:
         raise InputError(
@@ -229,7 +229,7 @@ def as_losses(losses: ArrayLike, points: int) -> NDArray[Any]:
 
 
 def check_losses(block: Floats, bound: float, start: int, grid: Floats, *, rising: bool) -> None:
-    """Refuse losses that are no numbers, out of bounds, or rise; `start` is the number of the first row."""
+    """Refuse losses that are not finite, out of bounds, or rise; `start` is the number of the first row."""
     if rising:
         sound = block.min() >= 0 and block.max() <= bound
     else:  # then the first of a row is the largest; beside a NaN nothing is less

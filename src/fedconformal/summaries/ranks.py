@@ -1,13 +1,12 @@
-"""Certified ranks: the scores at about a hundred known ranks, and what follows from them for sure.
+"""Certified ranks: the scores at about a hundred known ranks.
 
-Knowing that the r-th smallest score is v, at least r scores are <= v and at most r - 1 are < v. So every q
-gets a lower and an upper bound on its count, whatever the scores are: the threshold may come out a little
-high, never too low. Half of the ranks are spread evenly, half crowd around 1 - alpha, where the threshold
-will be read; rank n is always sent. For a score with a lower end of its own they crowd around both ends, and rank 1 is
-sent too: below the smallest score there is none.
+If the r-th smallest score is v, at least r scores are <= v and at most r - 1 are < v. Every q therefore has a lower and
+an upper bound on its count, for any scores: the threshold may be slightly high, never too low. Half of the ranks are
+spread evenly, half are dense around 1 - alpha; rank n is always sent. For a score with a lower end of its own they are
+dense around both ends, and rank 1 is sent too.
 
-The ranks follow from (n, points, alpha) and the score in integer arithmetic and are not sent. A summary that was
-extended or pooled carries its bounds along with the scores.
+The ranks follow from (n, points, alpha) and the score in integer arithmetic and are not sent. An extended or pooled
+summary carries its bounds along with the scores.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ MAX_POINTS = 2**12
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RankSummary(Summary):
-    """Some scores, and for each how many are <= it at least and < it at most.
+    """Some scores, each with a lower bound on the number <= it and an upper bound on the number < it.
 
     >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="ranks", alpha=0.1)
     >>> summary.count_at_most(0.9), summary.count_at_most(0.25), summary.gap, len(summary.to_bytes())
@@ -105,11 +104,10 @@ class RankSummary(Summary):
     def extend(self, more: ArrayLike) -> Self:
         """Add the bounds of the new rows, and drop points if there are too many; `gap` states the slack.
 
-        The gap becomes n / 256, plus what it was above that at first, however often the summary is extended: m new
-        rows, of which one in m / 2048 is taken, widen it by less than m / 2048, and it may widen by m / 256. The
-        rest is room to drop points, and it grows with n: the points of early rows can all go but about 4 * 256. So
-        the gap follows from the sizes alone, and only the number of points depends on the scores: about a thousand,
-        and 256 log2(n / 256) in the worst order known. No sketch of this kind can do without that logarithm.
+        The gap becomes n / 256, plus its initial excess over that, for any number of extensions: m new rows, of which
+        one in m / 2048 is taken, widen it by less than m / 2048, and it may widen by m / 256. The rest is room to drop
+        points. The gap follows from the sizes alone; only the number of points depends on the scores: about a
+        thousand, and 256 log2(n / 256) in the worst order known, a logarithm that every sketch of this kind needs.
 
         Greenwald and Khanna, "Space-efficient online computation of quantile summaries", 2001; Cormode and Vesely,
         "A tight lower bound for comparison-based quantile summaries", 2020.
@@ -151,7 +149,7 @@ class RankSummary(Summary):
         return cls(values=values, lower=lower, below=below, gap=sum(part.gap for part in parts), **about)
 
     def thin(self, gap: int) -> Self:
-        """State this gap, which must not be narrower; if there are more than `2 * KEEP` points, drop some within it."""
+        """State this gap, not narrower than the present one; drop points within it above `2 * KEEP`."""
         index = np.arange(len(self.values))
         if len(index) > 2 * KEEP:
             index = self._spaced(gap)
@@ -227,9 +225,9 @@ class RankSummary(Summary):
 
 
 def plausible(points: int, n: int, count: int) -> bool:
-    """Whether there are about as many scores as ranks: before ranks are worked out and remembered for a short message.
+    """Whether the number of scores fits the number of ranks, before ranks are computed and cached for a short message.
 
-    Ranks that are spread evenly are all different; the others may fall together with these.
+    Evenly spread ranks are all different; the others may coincide with them.
     """
     return min(n, points - points // 2) <= count <= min(n, points)
 
@@ -278,7 +276,7 @@ def levels_of(points: int, alpha: Fraction | None, lower: Fraction | None = None
 
 
 def _around(centre: Fraction | int, count: int) -> list[int]:
-    """Choose levels that crowd around one."""
+    """Choose levels that are dense around a centre."""
     levels = []
     for i in range(1, count + 1):
         # t runs up to 1; its signed square crowds around 0, that is around the centre.

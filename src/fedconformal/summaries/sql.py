@@ -157,20 +157,15 @@ BUCKETS = 2048
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """How a row of a table gets its score.
-
-    Attributes:
-        steps: what is read of a row, by the name it has in the statement; each step may use those before it.
-        sound: what holds for a row that can be scored.
-        score: the score of such a row.
-        function: the score; None if a column holds scores of any kind.
-        classes: of a score of labels.
-    """
+    """SQL expressions that score a row of a table."""
 
     steps: tuple[dict[str, str], ...]
+    """Columns by their names in the statement; a step may use those before it."""
     sound: str
+    """Condition of a row that can be scored."""
     score: str
     function: AnyScore | None = None
+    """The score; None if a column holds scores of any kind."""
     classes: Classes | None = None
 
 
@@ -220,7 +215,7 @@ def _finite(value: str) -> str:
 
 
 def described(rows: Scored, alpha: Fraction) -> str:
-    """Say in JSON what the ranks are of: it comes back with them."""
+    """Describe the rows in JSON, which the result returns."""
     function = rows.function
     score = None if function is None else function.to_dict()
     precision = PRECISION if rows.classes is not None else None
@@ -267,13 +262,13 @@ def _levels(dialect: Dialect, alpha: Fraction) -> str:
 
 
 def _heading(dialect: Dialect) -> str:
-    """Say what this is; no name of a user is in a comment, as it could end there."""
+    """Return the comment at the top, without names of users, which could end it."""
     tested = f"Tested on {dialect.program} {dialect.tested}." if dialect.tested else f"Never run on {dialect.program}."
     return f"-- The scores at about {POINTS} ranks, for a summary. {tested} Save the result as CSV with its header.\n"
 
 
 def _read(table: str, rows: Scored) -> list[str]:
-    """Read the columns step by step, then score the rows that are sound."""
+    """Read the columns step by step, then score the valid rows."""
     parts: list[str] = []
     for number, columns in enumerate(rows.steps):
         made = ",\n  ".join(f"{value} AS {name}" for name, value in columns.items())

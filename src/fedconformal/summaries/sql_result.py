@@ -1,7 +1,7 @@
-"""From the result of the statement in `sql.py` to a summary, the same to the last byte as from the rows themselves.
+"""From the result of the statement in `sql.py` to a summary, with the same bytes as from the rows themselves.
 
-What a result says is checked: that all rows of the table were scored, that the ranks are those of their number, and
-that every score has the digits that the database wrote.
+Checks that all rows of the table were scored, that the ranks follow from their number, and that every score has all
+digits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGAIN = "run the query again, and save its whole result as it is"
 
 
 class Made(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What the statement says of itself."""
+    """Provenance of a result, written by the statement."""
 
     query: int
     alpha: str
@@ -47,7 +47,7 @@ class Made(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A result that was read and checked."""
+    """A checked result."""
 
     made: Made
     rows: int

@@ -1,9 +1,8 @@
-"""Certified ranks of more scores than fit in memory: read them twice, keep only what matters.
+"""Certified ranks of more scores than fit in memory, in two passes or more.
 
-The first pass counts how many scores are below and at each of a few thousand edges, taken from the first
-scores. That tells, for every rank to be sent, between which edges its score is; the second pass keeps just the
-scores there. If too many are between two edges, the space between them is cut finer and the scores are read once
-more. The result is the same, to the last byte, as from all scores at once.
+The first pass counts the scores below and at each of a few thousand edges, taken from the first scores. Every rank to
+be sent then lies between two known edges, and the second pass keeps the scores there. If these are too many, the
+interval is divided and the scores are read again. The result has the same bytes as from all scores at once.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from fedconformal.summaries.ranks import POINTS, RankSummary, lower_of, schedule
 EDGES = 2**13
 CHANGED = "the files changed while they were being read; start again"
 MEMORY = 2**22
-"""How many scores are kept at a time, by default; those of one chunk come on top."""
+"""Default number of scores in memory, besides those of one chunk."""
 
 Read = Callable[[], Iterable[Floats]]
 
@@ -61,7 +60,7 @@ def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **a
 
 
 def _gathered(read: Read, memory: int) -> Iterator[Floats]:
-    """Read checked scores, many small chunks as one: a look at every edge is too dear for a few scores."""
+    """Read checked scores, with small chunks combined: searching all edges is expensive for a few scores."""
     waiting: list[Floats] = []
     for chunk in read():
         waiting.append(as_scores(chunk))
@@ -99,7 +98,7 @@ def _first_edges(scores: Floats) -> Floats:
 
 
 def _finer(edges: Floats, wide: Integers) -> Floats:
-    """Cut the space before each of these edges evenly, in the order of the bit patterns: every round gets on."""
+    """Divide the interval before each of these edges evenly in bit patterns, so that every round progresses."""
     ends = keys_of(np.append(-np.finfo(np.float64).max, edges)).tolist()
     share = max(2, EDGES // len(wide))
     new = [ends[i] + (ends[i + 1] - ends[i]) * j // share for i in wide.tolist() for j in range(1, share)]

@@ -1,13 +1,11 @@
-"""t-digest: the scores gathered into about a hundred means, small in the tails and wide in the middle.
+"""t-digest: about a hundred centroids of the scores, fine in the tails and coarse in the middle.
 
-The sketch that the paper uses. On ordinary scores it is closer to the exact threshold than anything else of
-its size, but it is below it about as often as above, and nothing bounds its error whatever the scores are.
-So nothing is certified from it: a calibration says "estimated".
+The sketch of the paper. On ordinary scores it is the closest of its size to the exact threshold, but on either side of
+it, and no bound on its error holds for all scores: a calibration from it is "estimated".
 
-Dunning and Ertl, "Computing extremely accurate quantiles using t-digests", 2019. The gathering is done by
-fastdigest; a mean sits at the middle of the ranks it stands for, and between means ranks are interpolated,
-which is how fastdigest reads them too, except that here the smallest and the largest score are used as well,
-and that at equal means the last counts.
+Dunning and Ertl, "Computing extremely accurate quantiles using t-digests", 2019. fastdigest merges the centroids. A
+mean stands at the middle of its ranks and ranks are interpolated between means, as fastdigest does; here the extreme
+scores are used as well, and of equal means the last counts.
 """
 
 from __future__ import annotations
@@ -28,19 +26,19 @@ from fedconformal.summaries.summary import Summary
 
 CENTROIDS = 100
 POOLED = 5000
-"""Several sites in one message keep more centroids than one site does."""
+"""Number of centroids of a pool."""
 
 LEVELS = 4000
 TAIL = 500
-"""How many ranks `points` reads off, evenly and crowding towards the largest score."""
+"""Number of ranks of `points`: evenly spread, and dense towards the largest score."""
 
 ROUNDING = 1e-6
-"""A rank that was interpolated may come out this much below a whole number."""
+"""Tolerance of an interpolated rank below a whole number."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TDigestSummary(Summary):
-    """Means of neighbouring scores, and for each how many it stands for. Not certified.
+    """Means of neighbouring scores with their weights. Not certified.
 
     >>> from fedconformal import calibrate
     >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="tdigest")
@@ -118,7 +116,7 @@ class TDigestSummary(Summary):
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Put the means of all parts side by side, and gather them if they are too many; errors grow a little."""
+        """Combine the means of all parts, and merge them if they are too many; errors grow a little."""
         return cls._gathered(
             np.concatenate([part.means for part in parts]),
             np.concatenate([part.weights for part in parts]),
