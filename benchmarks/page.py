@@ -38,10 +38,14 @@ def scores(found: Any) -> Lines:
 
 def many_predictors(found: Any) -> Lines:
     """From summaries to a predictor."""
-    for row in found:
-        if row["guarantee"] in ("mixture", "pac"):
-            what = f"{row['sites']:,} sites of {row['scores a site']} scores: a predictor, {row['guarantee']}"
-            yield what, f"{row['Predictor.of s']:.1f} s", "at most 10 s"
+    for shape in dict.fromkeys((row["sites"], row["scores a site"]) for row in found):
+        rows = [row for row in found if (row["sites"], row["scores a site"]) == shape]
+        seconds = [f"{row['Predictor.of s']:.1f} s" for row in rows if row["guarantee"] in ("mixture", "pac")]
+        yield (
+            f"{shape[0]:,} sites of {shape[1]} scores: a predictor, `Mixture`; `PAC`",
+            "; ".join(seconds),
+            "at most 10 s",
+        )
 
 
 def scale(found: Any) -> Lines:
@@ -84,10 +88,9 @@ def losses(found: Any) -> Lines:
     one = found["summarising"]
     what = f"{one['rows']:,} rows at {one['points']:,} thresholds: check and summarise, against one sum over them"
     yield what, times(one["ratio"]["summarize_losses"]), at_most(6)
-    for name, seconds in found["seconds"].items():
-        if name in ("mixture", "pac"):
-            what = f"{found['sites']:,} sites of 12 rows at 100 thresholds: a predictor, {name}"
-            yield what, f"{seconds:.1f} s", "under 10 s"
+    seconds = [f"{found['seconds'][name]:.1f} s" for name in ("mixture", "pac")]
+    what = f"{found['sites']:,} sites of 12 rows at 100 thresholds: a predictor, `Mixture`; `PAC`"
+    yield what, "; ".join(seconds), "under 10 s"
 
 
 def monitoring(found: Any) -> Lines:
@@ -122,8 +125,12 @@ def training(found: Any) -> Lines:
         times(found["plain_loop"]["ratio"]),
         at_least(1.6),
     )
-    for clients, ratio in found["clients"]["against_10"].items():
-        yield f"The same rows cut into {clients} sites: seconds against 10", times(ratio), "near 1"
+    ratios = found["clients"]["against_10"]
+    yield (
+        f"The same rows cut into {', '.join(ratios)} sites: seconds against 10",
+        ", ".join(map(times, ratios.values())),
+        "near 1",
+    )
 
 
 def tct_features(found: Any) -> Lines:
@@ -180,8 +187,9 @@ def flower(found: Any) -> Lines:
         yield f"10 sites x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
     most = max(map(int, found["peaks"]))
     yield f"{most:,} sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
-    for count, peak in found["peaks"].items():
-        yield f"{int(count):,} sites calibrated: memory", f"{peak:.0f} MB", "linear"
+    counts, peaks = zip(*found["peaks"].items(), strict=True)
+    what = f"{', '.join(f'{int(count):,}' for count in counts)} sites calibrated: memory"
+    yield what, ", ".join(f"{peak:.0f} MB" for peak in peaks), "linear"
 
 
 def privacy(found: Any) -> Lines:
