@@ -7,9 +7,9 @@ an interval its two ends; of an answer with a loss nothing. All of it is bytes, 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from fedconformal.monitoring.detectors import LABELLED, UNLABELLED, Detectors
 from fedconformal.monitoring.streams import CLASS, Events, StreamIndex, advance, rows_by_stream
 from fedconformal.tables.table import twice
 
-T = TypeVar("T")
 Kind = Literal["sets", "intervals", "losses"]
 
 DAY = 86_400
@@ -35,18 +34,6 @@ EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json
 UPDATE = (
     "UPDATE streams SET known = ?, misses = ?, waiting = ?, sizes = ?, alarm_at = ?, alarm_day = ? WHERE number = ?"
 )
-
-
-class Progress(Protocol):
-    """Iterates over items and shows a progress bar; a million rows take more than a moment."""
-
-    def __call__(self, items: Iterable[T], label: str, total: int) -> Iterable[T]:
-        """Yield the items, one after the other."""
-
-
-def unseen(items: Iterable[T], label: str, total: int) -> Iterable[T]:  # noqa: ARG001
-    """Iterate without a progress bar."""
-    return items
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,32 +158,23 @@ class Settled:
         self.held.append(held)
 
 
-def insert(
-    connection: sqlite3.Connection,
-    rows: Predicted,
-    keys: Integers,
-    held: Sequence[bytes],
-    progress: Progress = unseen,
-) -> None:
+def insert(connection: sqlite3.Connection, rows: Predicted, keys: Integers, held: Sequence[bytes]) -> None:
     """Keep rows until their outcomes come; an id that is there already is refused."""
     there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
     if there is not None:
         raise InputError(f"the id {shown(there[0])} is there already; add each row once", where="rows")
     values = zip(rows.ids, rows.times.tolist(), keys.tolist(), held, strict=True)
-    kept = progress(values, "adding rows", len(keys))
-    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", kept)
+    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", values)
 
 
 def settle(
-    connection: sqlite3.Connection, rows: Predicted | None, outcomes: Outcomes, progress: Progress = unseen
+    connection: sqlite3.Connection, rows: Predicted | None, outcomes: Outcomes
 ) -> tuple[Settled, dict[str, int]]:
     """Decide which outcomes count now, keep those of rows that are yet to come, and count the others."""
     counts = dict.fromkeys(("counted", "repeated", "conflicting", "early"), 0)
     found, new = Settled(), () if rows is None else rows.ids
     early = {name: (time, value) for name, time, value in schema.looked_up(connection, EARLY, list(new))}
-    asked = [*outcomes.ids, *early]
-    found_rows = progress(schema.looked_up(connection, ROWS, asked), "finding the rows of outcomes", len(asked))
-    there = {name: row for name, *row in found_rows}
+    there = {name: row for name, *row in schema.looked_up(connection, ROWS, [*outcomes.ids, *early])}
     lacking = [name for name in outcomes.ids if name not in there]
     known = {name: value for name, _, value in schema.looked_up(connection, EARLY, lacking)}
     for name, (time, value) in early.items():
@@ -217,7 +195,7 @@ def settle(
     counts["counted"] = len(found.ids)
     connection.executemany("INSERT INTO early VALUES (?, ?, ?)", kept)
     connection.executemany("DELETE FROM early WHERE id = ?", [(name,) for name in early])
-    settled = progress(zip(found.values, found.ids, strict=True), "adding outcomes", len(found.ids))
+    settled = zip(found.values, found.ids, strict=True)
     connection.executemany("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", settled)
     return found, counts
 

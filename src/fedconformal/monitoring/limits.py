@@ -22,7 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fedconformal.calibration.certificate import Certificate
     from fedconformal.calibration.document import Document
     from fedconformal.guarantees import Guarantee
+
+K = TypeVar("K")
 
 MOST_FAILURE = 0.25
 """The bounds of luck are proved for failures up to this."""
@@ -201,18 +203,9 @@ def _of_losses(limit: MissRateBound, alpha: Fraction, sizes: Sequence[int], fail
 
 def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
     """Bound each class; which rows that wait are of it is not known, so all rows that wait count as its own."""
-    guarantee, sites, sizes = about.terms()
-    bound, records = guarantee.bind(sites, sizes), about.classes or []
-    if bound.sites_apart:
-        raise _none(text.why_no_bound(bound, "class"))
-    each, found = failure / max(1, len(records)), {}
-    for record in records:
-        limits = bound.miss_rate_bounds(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
-        if not limits:
-            raise _none(text.why_no_bound(bound))
-        if record.threshold != "inf" and limits[0].rate < 1:
-            found[record.label] = max(limits[0].rate, float(alpha))
-    lacking = [one.label for one in records if one.threshold != "inf" and one.label not in found]
+    records = [(one.label, one.scores, one.threshold) for one in about.classes or []]
+    found = _by_stratum(about, "class", records, alpha, failure)
+    lacking = [label for label, _, threshold in records if threshold != "inf" and label not in found]
     if not found or lacking:
         named = text.class_called(lacking[0], about.labels) if lacking else "every class"
         raise _none(f"there are too few calibration scores of {named} for one below 1")
@@ -220,21 +213,30 @@ def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
 
 
 def _by_group(about: Certificate, alpha: Fraction, failure: float) -> Limits:
-    guarantee, sites, sizes = about.terms()
-    bound, records = guarantee.bind(sites, sizes), about.groups or []
-    if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
-        raise _none(text.why_no_bound(bound, "group"))
-    each, found = failure / len(records), {}
-    for record in records:
-        limits = bound.miss_rate_bounds(alpha, [record.scores, *[0] * (len(sizes) - 1)], each)
-        if not limits:
-            raise _none(text.why_no_bound(bound))
-        if record.threshold != "inf" and limits[0].rate < 1:
-            found[record.group] = max(limits[0].rate, float(alpha))
+    records = [(one.group, one.scores, one.threshold) for one in about.groups or []]
+    found = _by_stratum(about, "group", records, alpha, failure)
     if ALL not in found:
         raise _none("there are too few calibration scores for one below 1")
     rate = found.pop(ALL)
     return Limits(rate=rate, basis="it holds if the sites come in the promised mixture", failure=failure, groups=found)
+
+
+def _by_stratum(
+    about: Certificate, kind: str, records: Sequence[tuple[K, int, Any]], alpha: Fraction, failure: float
+) -> dict[K, float]:
+    """Bound each class or group that has a threshold, from its number of scores, where a bound is below 1."""
+    guarantee, sites, sizes = about.terms()
+    bound, each = guarantee.bind(sites, sizes), failure / max(1, len(records))
+    if bound.sites_apart or any(isinstance(threshold, list) for _, _, threshold in records):
+        raise _none(text.why_no_bound(bound, kind))
+    found = {}
+    for name, scores, threshold in records:
+        limits = bound.miss_rate_bounds(alpha, [scores, *[0] * (len(sizes) - 1)], each)
+        if not limits:
+            raise _none(text.why_no_bound(bound))
+        if threshold != "inf" and limits[0].rate < 1:
+            found[name] = max(limits[0].rate, float(alpha))
+    return found
 
 
 def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failure: float) -> Limits:

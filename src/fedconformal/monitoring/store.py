@@ -35,12 +35,10 @@ from fedconformal.monitoring.events import (
     Kind,
     Outcomes,
     Predicted,
-    Progress,
     check_ids,
     insert,
     packed,
     settle,
-    unseen,
 )
 from fedconformal.monitoring.limits import Limits
 from fedconformal.monitoring.messages import ALL_SITES, Period, Span, day_of
@@ -177,9 +175,7 @@ class Watch:
         with schema.store_errors(self.path), schema.transaction(self._connection, write=False):
             yield
 
-    def add(
-        self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES, *, progress: Progress = unseen
-    ) -> dict[str, int]:
+    def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> dict[str, int]:
         """Add rows and outcomes, in the order of their times; return how many of them were what."""
         check_ids(outcomes.ids, outcomes.times, "outcomes")
         with self._writing():
@@ -190,9 +186,9 @@ class Watch:
                 self._check(rows)
                 keys = self._index.stream_keys(len(rows.ids), rows.sites or (), rows.groups)
                 held = packed(rows, scored=LABELLED in self.detectors.names())
-                insert(self._connection, rows, keys, held, progress)
+                insert(self._connection, rows, keys, held)
             self._check_values(outcomes.values)
-            found, counts = settle(self._connection, rows, outcomes, progress)
+            found, counts = settle(self._connection, rows, outcomes)
             last = int(self._meta("last_day") or 0)
             counts["late"] = sum(time // DAY < last for time in found.times)
             if len(keys) + len(found.ids):
