@@ -60,7 +60,7 @@ def width(ends: Any) -> float:
     return round(float((found[:, 1] - found[:, 0]).mean()), 9)
 
 
-def ours(score: fc.RegressionScore, columns: list[int], seed: int) -> fc.IntervalPredictor:
+def ours(score: fc.RegressionScore, columns: list[int], seed: int) -> fc.Predictor:
     """Calibrate one site."""
     x, y, rows = regression(seed)
     site = fc.summarize(x[:rows, columns].squeeze(), y[:rows], kind="exact", score=score)
@@ -187,7 +187,7 @@ def group_thresholds(seed: int) -> tuple[float, float]:
     probs, truth, group, rows = labels(seed)
     own = fc.LAC().evaluate(probs[:rows], truth[:rows])
     site = fc.Summary.of_scores(own, kind="exact", score=fc.LAC(), groups={"ward": group[:rows]})
-    found = fc.calibrate([site], alpha=ALPHA, guarantee=fc.ByGroup(), exact=True).certificate.groups or []
+    found = fc.calibrate([site], alpha=ALPHA, guarantee=fc.ByGroup(), exact=True).certificate.promises
     mine = [float(str(record.threshold)) for record in found if record.group.startswith("ward=")]
     made = ConformalClassifier().fit(own, bins=group[:rows])
     tried = [made.predict_p(own[:, None], bins=np.full(rows, g), smoothing=False)[:, 0] > ALPHA for g in range(3)]

@@ -21,7 +21,7 @@ from typing import Any
 from flwr.app import Context, RecordDict
 
 from fedconformal._base.files import write_bytes
-from fedconformal.calibration.document import load
+from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import tell
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.rows import PARTS

@@ -84,7 +84,7 @@ def test_trusted_keys(text: str) -> None:
     for site, trusted in ((NAME, text), (text, NAME)):
         summary = fc.Summary.of_scores([0.5], site=site, calibration="june", alpha="0.6")
         certificate = fc.calibrate([summary], alpha=0.6).certificate
-        assert signed(certificate, [sign(summary, key)], {trusted: public_key(key)}).signatures
+        assert signed(certificate, [sign(summary, key)], {trusted: public_key(key)}).summaries[0].signature
     keys = {NAME: public_key(key), text: public_key(new_key())}
     certificate = signed(certificate, [sign(summary, key)], {NAME: public_key(key)})
     assert check_signatures(certificate, keys) == [f"there are two keys for site {NAME!r}"]

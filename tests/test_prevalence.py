@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ from fedconformal.federated.calibration import ScoreQuestion
 from fedconformal.report import report_page
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.strata import Stratum
-from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused, true_counts, vectors
+from tests.contracts.tools import alphas, changed, checks, maybe_infeasible, one_curve, refused, true_counts, vectors
 from tests.guarantees.plain_fractions import of_mixtures
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -59,8 +59,8 @@ def test_the_figures_of_the_derivation(parts: int) -> None:
     box = calibrated(fc.Prevalence({"benign": (0.2, 0.5)}), parts=parts)
     assert (box.threshold, box.certificate.coverage_at_most) == (0.75, 1.0)
     assert calibrated(fc.Prevalence(), parts=parts).threshold == 0.75
-    assert known.certificate.class_scores == [4, 9]
-    assert known.certificate.rank is None
+    assert known.certificate.provenance.class_scores == [4, 9]
+    assert known.certificate.promises[0].rank is None
 
 
 def test_one_share_and_bounds_beside() -> None:
@@ -148,8 +148,8 @@ def test_files_sets_and_verification(shares: Any, alpha: float) -> None:
     assert fc.verify(again, made[::-1]) == []
     assert fc.verify(again, [made[0], sites(3)[1]])
     for other in ({"class_scores": [5, 8]}, {"guarantee": fc.Prevalence({0: 0.4, 1: 0.6}).to_dict()}):
-        forged = msgspec.structs.replace(again.certificate, **other)
-        assert fc.verify(fc.Predictor(certificate=forged, curve=again.curve), made)
+        forged = changed(again.certificate, **other)
+        assert fc.verify(replace(again, certificate=forged), made)
 
 
 def test_pooled_sites_and_other_kinds_of_summary() -> None:
@@ -188,20 +188,17 @@ def test_one_class_at_one_site_is_split_conformal_prediction() -> None:
 
 def test_a_certificate_that_does_not_fit_its_guarantee() -> None:
     about = calibrated(fc.Prevalence(SHARES)).certificate
-    for changed in (
-        msgspec.structs.replace(about, class_scores=None),
-        msgspec.structs.replace(about, guarantee=fc.Mixture().to_dict()),
-    ):
+    for fields in ({"class_scores": None}, {"guarantee": fc.Mixture().to_dict()}):
         with refused("the certificate is malformed"):
-            changed.parties()
+            changed(about, **fields).parties()
 
 
 def test_the_assumption_is_in_the_sentence() -> None:
     about = calibrated(fc.Prevalence({"malignant": (0.05, 0.2)})).certificate
     assert "malignant from 0.05 to 0.2, provided that a class looks the same at all sites" in about.sentence()
-    assert "X given Y" in about.assumption
-    assert "does not hold" in about.caveat
-    assert "The guarantee by-class does not need that assumption" in about.caveat
+    assert "X given Y" in about.statement.assumption
+    assert "does not hold" in about.statement.caveat
+    assert "The guarantee by-class does not need that assumption" in about.statement.caveat
 
 
 def test_too_few_scores_of_a_class() -> None:
@@ -213,7 +210,7 @@ def test_too_few_scores_of_a_class() -> None:
         assert fc.calibrate(named, alpha=0.3, guarantee=fc.Prevalence(), exact=True).threshold == np.inf
     guarantee = fc.Prevalence({"benign": 0.5, "malignant": 0.3, "unclear": 0.2})  # which adds nothing
     result = fc.calibrate(named, alpha=0.4, guarantee=guarantee, exact=True)
-    assert (result.threshold, result.certificate.class_scores) == (0.7, [4, 9, 0])
+    assert (result.threshold, result.certificate.provenance.class_scores) == (0.7, [4, 9, 0])
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.calibration.certificate import FORMAT_2, HeavySite, LeftOut, LowerEnd, RiskRecord
-from fedconformal.calibration.replaced import Replaced, Rows
-from tests.contracts.tools import guarantee_examples, maybe_infeasible
+from fedconformal.certificates.certificate import LeftOut, Promise, ProvenanceRecord, RiskRecord, Statement
+from fedconformal.certificates.replacement import Replacement, Rows
+from tests.contracts.tools import changed, guarantee_examples, maybe_infeasible
 
 SITES = ("a", "b", "c")
 
@@ -37,7 +37,7 @@ def predictor_of(
 
 def altered(predictor: fc.Predictor, **fields: Any) -> fc.Predictor:
     """Change fields of the certificate."""
-    return replace(predictor, certificate=msgspec.structs.replace(predictor.certificate, **fields))
+    return replace(predictor, certificate=changed(predictor.certificate, **fields))
 
 
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
@@ -105,13 +105,15 @@ CHANGES: dict[str, Any] = {
     "target": "1/2",
     "rank": 78,
     "rank_out_of": 99,
-    "sites": 4,
     "scores": 96,
+    "threshold": 0.5,
+    "site": "a",
+    "group": "sex=F",
+    "class_index": 0,
+    "end": "upper",
     "slack": 0.5,
-    "classes": [],
     "coverage_at_least": 0.99,
     "coverage_at_most": 0.99,
-    "seed": 3,
     "model": "m2",
     "temperature": 2.0,
     "guarantee": {"name": "fcp"},
@@ -119,43 +121,36 @@ CHANGES: dict[str, Any] = {
     "summaries": [],
     "privacy": {"epsilon": 1.0},
     "exact": True,
-    # Format 2; the format follows.
-    "labels": 3,
+    "class_names": 3,
     "precision": "float32",
     "calibration": "june",
     "expires": "2999-01-31",
-    "heavy_sites": [HeavySite(site="a", share=0.9)],
     "class_scores": [5, 7],
-    "groups": [],
-    "lower": LowerEnd(
-        alpha=0.1, threshold=0.0, rank=1, rank_out_of=2, slack=0.0, coverage_at_least=0.5, coverage_at_most=1.0
-    ),
+    "promises": [],
     "risk": RiskRecord(limit=0.2, bound=1.0, points=1, first=0.0, last=0.0, grid_sha256="0" * 64),
-    "replaces": Replaced(sha256="0" * 64, why="alarm", rows=Rows.new),
+    "replaces": Replacement(sha256="0" * 64, why="alarm", rows=Rows.new),
     "left_out": [LeftOut(site="d", reason="none")],
     "trained": True,
-    "signatures": [],
 }
 
 
 def test_every_field_is_checked() -> None:
-    fields = set(fc.Certificate.__struct_fields__)
-    # Of format, threshold and score, another one is refused before anything is compared; so are thresholds of sites.
-    assert fields - set(CHANGES) == {"format", "threshold", "by_site", "versions", "score"}
+    parts = (fc.Certificate, Statement, ProvenanceRecord, Promise)
+    fields = {field for part in parts for field in part.__struct_fields__}
+    assert fields - set(CHANGES) == {"statement", "provenance", "versions", "score"}
 
 
 def test_another_score_than_the_summaries_name_is_noticed() -> None:
     predictor = predictor_of(summaries())
     forged = altered(predictor, score={"name": "aps", "randomized": False, "random_state": 0})
-    assert fc.verify(forged, summaries())[0].startswith("score: the certificate says")
+    assert fc.verify(forged, summaries())[0].startswith("provenance.score.name: the certificate says")
 
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_a_changed_certificate_is_noticed(field: str) -> None:
     sites = summaries()
     predictor = predictor_of(sites)
-    needed = {"format": 2} if field in FORMAT_2 else {}
-    problems = fc.verify(altered(predictor, **{field: CHANGES[field]}, **needed), sites)
+    problems = fc.verify(altered(predictor, **{field: CHANGES[field]}), sites)
     assert problems
     assert all(len(problem.splitlines()) == 1 for problem in problems)
 
@@ -194,7 +189,7 @@ def test_a_changed_curve_is_noticed() -> None:
     content = json.loads(predictor_of(sites).to_bytes())
     for column, i, step in (("promised", 0, 1), ("thresholds", 1, 1e-9)):
         changed = json.loads(json.dumps(content))
-        changed["curve"][column][i] += step
+        changed["curves"][0][column][i] += step
         del changed["sha256"]
         changed["sha256"] = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
         found = fc.Predictor.from_bytes(json.dumps(changed).encode())
@@ -205,10 +200,7 @@ def test_a_lower_threshold_is_noticed() -> None:
     """A threshold and a curve that agree with each other, but not with the summaries."""
     sites = summaries()
     greedy = predictor_of(sites, alpha=0.4)
-    forged = fc.Predictor(
-        certificate=msgspec.structs.replace(greedy.certificate, alpha=0.4, coverage_at_least=0.9),
-        curve=greedy.curve,
-    )
+    forged = altered(greedy, alpha=0.4, coverage_at_least=0.9)
     (problem,) = fc.verify(forged, sites)
     assert problem.startswith("coverage_at_least: the certificate says 0.9, the summaries give 0.6")
 

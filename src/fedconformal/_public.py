@@ -2,16 +2,13 @@
 
 from fedconformal._base.arrays import softmax
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.classifier import FederatedConformalClassifier
-from fedconformal.calibration.document import load
-from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.plan import plan
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import recalibrate
-from fedconformal.calibration.regressor import FederatedConformalRegressor
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.estimators.classifier import FederatedConformalClassifier
+from fedconformal.estimators.regressor import FederatedConformalRegressor
 from fedconformal.guarantees import (
     FCP,
     PAC,
@@ -66,7 +63,6 @@ __all__ = [
     "Guarantee",
     "InfeasibleWarning",
     "InputError",
-    "IntervalPredictor",
     "LearnThenTest",
     "LossSummary",
     "Margin",
@@ -80,7 +76,6 @@ __all__ = [
     "QuantileOfQuantiles",
     "RegressionScore",
     "Residual",
-    "RiskPredictor",
     "Robust",
     "Score",
     "SelectiveError",

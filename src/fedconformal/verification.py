@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from fedconformal.calibration.calibrate import calibrate_again
-from fedconformal.calibration.certificate import Certificate, SummaryRecord, versions
 from fedconformal.calibration.chain import changes, check_link, check_rows, in_chain
-from fedconformal.calibration.choose import AnyPredictor
-from fedconformal.calibration.replaced import with_replaced
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import Certificate, SummaryRecord, versions
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses.loss import described_loss
@@ -22,21 +22,19 @@ from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.summary import Summary, digest_of
 
-OF_THE_FILE = {"versions", "left_out", "signatures"}
+OF_THE_FILE = {"versions", "left_out"}
 """What the summaries do not give; see `verify`."""
-
-Verifiable = AnyPredictor | RiskPredictor
 
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
 
 def verify(
-    predictor: Verifiable,
+    predictor: Predictor,
     summaries: Sequence[Summary] | Sequence[NoisyHistogram],
     *,
     trusted: Mapping[str, str] | None = None,
     sealed: bool = False,
-    older: Verifiable | None = None,
+    older: Predictor | None = None,
 ) -> list[str]:
     """Return what does not match or cannot be confirmed, in words; an empty list means that all of it is confirmed.
 
@@ -76,7 +74,7 @@ def verify(
 
 
 def _recomputed(
-    predictor: Verifiable,
+    predictor: Predictor,
     summaries: Sequence[Summary | NoisyHistogram],
     trusted: Mapping[str, str] | None,
     *,
@@ -110,7 +108,7 @@ def _recomputed(
             warnings.simplefilter("ignore", InfeasibleWarning)
             expected = _again([given[digest] for digest in wanted], certificate, guarantee)
         if certificate.replaces is not None:
-            expected = replace(expected, certificate=with_replaced(expected.certificate, certificate.replaces))
+            expected = replace(expected, certificate=expected.certificate.replacing(certificate.replaces))
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected) + _not_confirmed(certificate, trusted, sealed=sealed)
@@ -120,7 +118,7 @@ def _recomputed(
 class Link:
     """One predictor of a chain: whether its certificate was recomputed, and what does not match."""
 
-    predictor: Verifiable
+    predictor: Predictor
     recomputed: bool
     problems: list[str]
     changes: str | None = None
@@ -128,9 +126,9 @@ class Link:
 
 
 def verify_chain(
-    predictor: Verifiable,
+    predictor: Predictor,
     summaries: Sequence[Summary | NoisyHistogram],
-    older: Sequence[Verifiable],
+    older: Sequence[Predictor],
     *,
     trusted: Mapping[str, str] | None = None,
     sealed: Container[str] = (),
@@ -172,7 +170,7 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
         problems.append("score: not confirmed, as the summaries do not say which score they hold")
     if trusted is not None:
         problems += check_signatures(certificate, trusted)
-    elif certificate.signatures is not None and not sealed:
+    elif any(used.signature for used in certificate.summaries) and not sealed:
         problems.append("signatures: not confirmed without the sites' public keys; give them")
     risk = certificate.risk
     if risk is not None and risk.safe is not None and not sealed:
@@ -186,12 +184,12 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Any:
+def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Predictor:
     alpha, noisy = stated.alpha, [one for one in given if isinstance(one, NoisyHistogram)]
     if noisy:
         return calibrate_locally(noisy, alpha=alpha, guarantee=guarantee)
     plain = [one for one in given if isinstance(one, Summary)]
-    exact = stated.exact is not None
+    exact = stated.exact
     if stated.risk is not None:
         return calibrate_again(plain, risk=stated.risk.limit, safe=stated.risk.safe, guarantee=guarantee, exact=exact)
     return calibrate_again(plain, alpha=alpha, guarantee=guarantee, exact=exact)
@@ -201,17 +199,31 @@ def _who(record: SummaryRecord) -> str:
     return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
 
 
-def _differences(found: Verifiable, expected: Verifiable) -> list[str]:
-    stated, right = found.certificate.to_dict(), expected.certificate.to_dict()
+def _changed(stated: Any, right: Any, field: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the fields that differ, with both values."""
+    if isinstance(stated, dict) and isinstance(right, dict):
+        for key in {**stated, **right}:
+            yield from _changed(stated.get(key), right.get(key), f"{field}.{key}".lstrip("."))
+    elif isinstance(stated, list) and isinstance(right, list) and len(stated) == len(right):
+        for place, (one, other) in enumerate(zip(stated, right, strict=True)):
+            yield from _changed(one, other, f"{field}[{place}]")
+    elif stated != right:
+        yield field, stated, right
+
+
+def _differences(found: Predictor, expected: Predictor) -> list[str]:
+    unsigned = [msgspec.structs.replace(used, signature=None) for used in found.certificate.summaries]
+    stated = msgspec.structs.replace(found.certificate, summaries=unsigned).to_dict()
+    right = expected.certificate.to_dict()
     problems = [
-        f"{field}: the certificate says {stated.get(field)!r:.200}, the summaries give {right.get(field)!r:.200}"
-        for field in {**stated, **right}
-        if field not in OF_THE_FILE and stated.get(field) != right.get(field)
+        f"{field}: the certificate says {said!r:.200}, the summaries give {given!r:.200}"
+        for field, said, given in _changed(stated, right)
+        if field.partition(".")[0] not in OF_THE_FILE
     ]
     software = found.certificate.versions
     if software.keys() != versions().keys() or not all(map(VERSION.fullmatch, software.values())):
         problems.append(f"versions: the certificate says {software!r:.200}, which are not the versions of software")
-    curves, wanted = ({**one.content(), "certificate": None} for one in (found, expected))
+    curves, wanted = (one.content()["curves"] for one in (found, expected))
     if curves != wanted:
         problems.append("the promise curve is not the one that the summaries give")
     return problems

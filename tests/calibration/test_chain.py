@@ -9,8 +9,9 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.calibration.chain import changes, in_chain
-from fedconformal.calibration.replaced import Replaced, Rows
+from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.verification import Link, verify_chain
+from tests.contracts.tools import changed
 
 
 def sites(seed: int, **about: Any) -> list[fc.Summary]:
@@ -57,19 +58,19 @@ def test_each_link_is_recomputed_from_its_own_summaries() -> None:
     assert strange == [f"the summary of site '{site}' is not the one that was certified" for site in "ab"]
 
 
-def altered(predictor: fc.Predictor, **changed: Any) -> fc.Predictor:
-    return replace(predictor, certificate=msgspec.structs.replace(predictor.certificate, **changed))
+def altered(predictor: fc.Predictor, **fields: Any) -> fc.Predictor:
+    return replace(predictor, certificate=changed(predictor.certificate, **fields))
 
 
 def test_every_tampering_with_a_link_is_noticed() -> None:
     assert OLDER.certificate.replaces is not None
-    for changed in (
+    for fields in (
         {"replaces": msgspec.structs.replace(OLDER.certificate.replaces, why="yearly")},
         {"replaces": msgspec.structs.replace(OLDER.certificate.replaces, rows=Rows.watched)},
-        {"replaces": None, "format": 1},
+        {"replaces": None},
         {"coverage_at_most": 0.95},
     ):
-        other = altered(OLDER, **changed)
+        other = altered(OLDER, **fields)
         assert other.digest() != OLDER.digest()
         assert problems(verify_chain(NEWEST, THIRD, [other, OLDEST]))  # its digest is not the one that is named
     watched = fc.recalibrate(OLDER, THIRD, why="alarm", rows="watched")
@@ -90,7 +91,7 @@ def test_one_link_alone() -> None:
 
 
 def test_rows_of_any_older_predictor_are_not_new() -> None:
-    claimed = Replaced(sha256=OLDER.digest(), why="alarm", rows=Rows.new)
+    claimed = Replacement(sha256=OLDER.digest(), why="alarm", rows=Rows.new)
     again = altered(fc.recalibrate(OLDER, FIRST, rows="new"), replaces=claimed)  # the rows of the one before the last
     assert problems(verify_chain(again, FIRST, [OLDER, OLDEST])) == [
         "rows: those of site 'a' calibrated an older predictor as well, so they are not new"
@@ -110,14 +111,14 @@ def test_a_circle_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def circled(certificate: fc.Certificate, sha256: str) -> fc.Certificate:
-    return msgspec.structs.replace(certificate, replaces=Replaced(sha256=sha256, why="x", rows=Rows.new))
+    return changed(certificate, replaces=Replacement(sha256=sha256, why="x", rows=Rows.new))
 
 
 def test_what_changed_is_said() -> None:
     assert changes(OLDEST.certificate, OLDER.certificate) == "same score, classes, model, guarantee, alpha and sites"
     fresh = sites(4, score=fc.TopK(), model="m2")[:1]
     other = fc.recalibrate(OLDEST, fresh, score=fc.TopK(), guarantee=fc.PAC(), rows="new")
-    words = changes(OLDEST.certificate, msgspec.structs.replace(other.certificate, labels=["x", "y"]))
+    words = changes(OLDEST.certificate, changed(other.certificate, class_names=["x", "y"]))
     assert words.startswith("same alpha; ")
     for part in (
         "another score: topk",

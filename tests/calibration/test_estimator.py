@@ -233,7 +233,7 @@ def test_a_site_of_one_row_and_a_class_that_training_did_not_see() -> None:
     assert made.classes_.tolist() == ["ash", "elm", "oak", "yew"]
     assert made.estimator_.classes_.tolist() == ["ash", "elm", "oak"]
     assert (made.predict_proba(x)[:, 3] == 0).all()
-    assert made.predictor.certificate.labels == ["ash", "elm", "oak", "yew"]
+    assert made.predictor.certificate.class_names == ["ash", "elm", "oak", "yew"]
     assert "yew" not in made.predict(x)
 
 
@@ -326,7 +326,7 @@ def test_yes_and_no() -> None:
     x, y, _ = forest()
     made = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y == "oak")
     assert made.classes_.tolist() == [False, True]
-    assert made.predictor.certificate.labels == ["False", "True"]
+    assert made.predictor.certificate.class_names == ["False", "True"]
     assert made.evaluate(x, y == "oak").coverage > 0.85
 
 
@@ -359,7 +359,7 @@ def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
     made = CONFORMAL(estimator=FrozenEstimator(model)).calibrate(x, y, sites=sites)
     made.save(tmp_path / "p.json")
     again = fc.load(tmp_path / "p.json")
-    assert again.certificate.labels == NAMES.tolist()
+    assert again.certificate.class_names == NAMES.tolist()
     probs = model.predict_proba(x)
     swapped = frame(NAMES[[2, 0, 1]], probs[:, [2, 0, 1]])
     assert np.array_equal(again.predict_set(swapped), made.predict_set(x))

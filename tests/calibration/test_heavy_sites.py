@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.calibration.certificate import heavy_sites
+from fedconformal.certificates.certificate import heavy_sites
 from fedconformal.errors import HeavySiteWarning
 from fedconformal.report import report_page
 
@@ -46,9 +46,7 @@ def test_one_file_with_a_million_zeros_is_said() -> None:
     with pytest.warns(HeavySiteWarning, match="site 'liar' has 100% of all scores, by its own claim"):
         result = fc.calibrate(sites)
     assert result.threshold == 0.0  # so a word is needed
-    assert result.certificate.heavy_sites is not None
     assert [heavy.site for heavy in result.certificate.heavy_sites] == ["liar"]
-    assert result.certificate.format == 2
     predictor = result
     assert fc.verify(predictor, sites) == []
     assert fc.Predictor.from_bytes(predictor.to_bytes()).certificate == predictor.certificate

@@ -75,7 +75,7 @@ def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fracti
             result = fc.calibrate(sites, alpha=alpha, guarantee=guarantee, exact=True)
         about = result.certificate
         assert option.feasible == (result.threshold < np.inf) == (not option.missing)
-        assert (option.rank, option.rank_out_of) == (about.rank, about.rank_out_of)
+        assert (option.rank, option.rank_out_of) == (about.promises[0].rank, about.promises[0].rank_out_of)
         assert (option.coverage_at_least, option.coverage_at_most) == (about.coverage_at_least, about.coverage_at_most)
         assert option.smallest_alpha == pytest.approx(float(1 - one_curve(result).coverage(np.inf)))
         assert option.feasible == (alpha >= 1 - guarantee.bind(names, sizes).promised(sizes, sizes))

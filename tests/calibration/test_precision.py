@@ -35,42 +35,12 @@ def test_recorded_precision_gives_the_same_sets(
 ) -> None:
     site = fc.summarize(PROBS.astype(calibrated), LABELS, kind="exact", score=score, site="a")
     predictor = fc.calibrate([site], alpha=alpha)
-    assert predictor.certificate.precision == "float32"
+    assert predictor.certificate.provenance.precision == "float32"
     assert np.array_equal(site.points, np.sort(score.evaluate(PROBS.astype(np.float32), LABELS)))
     expected = score.predict_set(TEST.astype(np.float32), predictor.threshold, allow_empty=True)
     sets = predictor.predict_set(TEST.astype(predicted), allow_empty=True)
     assert np.array_equal(sets, expected)
     assert np.array_equal(predictor.predict_p(TEST.astype(predicted)) > alpha, sets)
-
-
-@pytest.mark.parametrize("score", score_examples(), ids=str)
-@pytest.mark.parametrize("calibrated", DTYPES)
-def test_where_it_is_not_recorded_nothing_is_lost(score: fc.Score, calibrated: type) -> None:
-    """By hand, from float32 or float64, at a threshold of 0 or close: float64 rows are covered either way."""
-    scores = score.evaluate(PROBS.astype(calibrated), LABELS)
-    alpha = 0.4
-    predictor = fc.calibrate([fc.Summary.of_scores(scores, kind="exact", site="a", score=score)], alpha=alpha)
-    assert predictor.certificate.format == 1
-    sets = predictor.predict_set(TEST, allow_empty=True)
-    same = score.predict_set(TEST.astype(calibrated), predictor.threshold, allow_empty=True)
-    assert (sets >= same).all()
-    assert np.array_equal(predictor.predict_p(TEST) > alpha, sets)
-    assert sets[np.arange(len(TRUTH)), TRUTH].mean() > 1 - alpha - 0.03
-
-
-@pytest.mark.parametrize("classes", [None, 3])
-def test_a_site_that_scored_in_float64_loses_nothing_to_one_that_rounded(classes: int | None) -> None:
-    """0.7 is less in float32, so its score there is above the threshold that float64 gives."""
-    easy, hard = [[0.9, 0.05, 0.05]] * 20, [[0.2, 0.7, 0.1]] * 20
-    rounded = fc.summarize(easy, [0] * 20, kind="exact", score=fc.LAC(), site="a")
-    by_hand = fc.Summary.of_scores(
-        fc.LAC().evaluate(hard, [1] * 20), kind="exact", score=fc.LAC(), site="b", classes=classes
-    )
-    predictor = fc.calibrate([rounded, by_hand], alpha=0.2, exact=True)
-    assert predictor.threshold == 1 - 0.7 < 1 - np.float64(np.float32(0.7))
-    assert predictor.predict_set(hard, allow_empty=True)[:, 1].all()
-    assert predictor.predict_set(easy, allow_empty=True)[:, 0].all()
-    assert predictor.certificate.precision is None
 
 
 def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:

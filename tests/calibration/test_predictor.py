@@ -109,7 +109,7 @@ def test_the_golden_file_predicts_what_it_did(predictor: fc.Predictor) -> None:
     assert predictor.predict_p(rows) == pytest.approx(np.array([[20, 9, 1], [9, 1, 13], [1, 20, 1]]) / 20, abs=1e-15)
 
 
-WORDS = ("versions", "promise", "assumption", "caveat", "conditions")
+WORDS = ("versions", "statement")
 """What a later release may say better."""
 
 
@@ -184,7 +184,7 @@ def test_an_infinite_threshold_is_saved_as_a_word(tmp_path: Path) -> None:
     with pytest.warns(fc.InfeasibleWarning):
         result = fc.calibrate([fc.Summary.of_scores([0.5], score=fc.LAC())], alpha=0.1, exact=True)
     result.save(tmp_path / "p.json")
-    assert json.loads((tmp_path / "p.json").read_text("utf-8"))["certificate"]["threshold"] == "inf"
+    assert json.loads((tmp_path / "p.json").read_text("utf-8"))["certificate"]["promises"][0]["threshold"] == "inf"
     again = fc.load(tmp_path / "p.json")
     assert again.threshold == np.inf
     with pytest.warns(fc.InfeasibleWarning, match="promise 0.5 at most"):
@@ -200,7 +200,7 @@ def test_an_infinite_threshold_is_saved_as_a_word(tmp_path: Path) -> None:
 def test_one_digit_changed_anywhere_is_noticed(way: Way) -> None:
     changed = put(document(), way, other(at(way)))
     refusal(lambda: fc.Predictor.from_bytes(json.dumps(changed).encode()))
-    if way[0] not in ("kind", "sha256"):
+    if way[0] not in ("kind", "format", "sha256"):
         with pytest.raises(AlteredError, match="altered"):
             fc.Predictor.from_bytes(json.dumps(changed).encode())
 
@@ -239,9 +239,9 @@ def test_a_missing_field_is_refused(way: Way) -> None:
             found = fc.Predictor.from_bytes(data)
         except fc.InputError:
             continue
-        assert way == ("sha256",) or way[1] in ("score", "versions", "format", "conditions", "exact"), way
+        assert way == ("sha256",) or way[1] in ("versions", "exact", "provenance"), way
         assert "Predictor(" in repr(found)
-        assert way[:2] != ("certificate", "score") or fc.verify(found, _sites())
+        assert way[:2] != ("certificate", "provenance") or fc.verify(found, _sites())
 
 
 @pytest.mark.parametrize("length", range(0, len(resealed(document())), 41))
@@ -250,7 +250,7 @@ def test_truncated_json_is_refused(length: int) -> None:
 
 
 def replaced(way: str, value: Any) -> bytes:
-    return resealed(put(document(), tuple(way.split(".")), value))
+    return resealed(put(document(), tuple(int(key) if key.isdigit() else key for key in way.split(".")), value))
 
 
 def written(word: str, text: str) -> bytes:
@@ -283,43 +283,43 @@ RISING = list(range(1, MAX_POINTS + 2))
         (resealed(document()) + b"x", "not a fedconformal predictor"),
         (resealed({**document(), "more": 1}), "more"),
         (resealed(put(document(), ("certificate", "more"), 1)), "more"),
-        (resealed(put(document(), ("curve", "more"), 1)), "more"),
+        (resealed(put(document(), ("curves", 0, "more"), 1)), "more"),
         (replaced("kind", "fedconformal summary"), "not a fedconformal predictor"),
-        (replaced("certificate.format", 2), "format"),
+        (replaced("format", 2), "format"),
         (replaced("certificate.status", "proven"), "status"),
-        (replaced("certificate.model", "half a \ud800 character"), "not a fedconformal predictor"),
-        (replaced("certificate.threshold", None), "threshold"),
-        (replaced("certificate.threshold", "infinity"), "threshold"),
-        (replaced("certificate.threshold", 0.75), "different thresholds"),
-        (replaced("certificate.threshold", "inf"), "different thresholds"),
+        (replaced("certificate.provenance.model", "half a \ud800 character"), "not a fedconformal predictor"),
+        (replaced("certificate.promises.0.threshold", None), "threshold"),
+        (replaced("certificate.promises.0.threshold", "infinity"), "threshold"),
+        (replaced("certificate.promises.0.threshold", 0.75), "different thresholds"),
+        (replaced("certificate.promises.0.threshold", "inf"), "different thresholds"),
         (replaced("certificate.alpha", 0.5), "different thresholds"),
         (replaced("certificate.alpha", 0), "alpha"),
         (replaced("certificate.alpha", 1.0), "alpha"),
         (replaced("certificate.alpha", "0.2"), "alpha"),
-        (replaced("score", {}), "no score is called"),
-        (replaced("score", {"name": "nope"}), "no score is called 'nope'"),
-        (replaced("score", {"name": ["raps"]}), "no score is called"),
-        (replaced("score", {"name": "raps"}), "parameters"),
-        (replaced("score", {"name": "lac", "self": 1}), "parameters"),
-        (replaced("score.penalty", 10**400), "penalty"),
-        (replaced("score.penalty", "0.125"), "penalty"),
-        (replaced("score.randomized", 1), "randomized"),
-        (replaced("score.free_ranks", 1.5), "free_ranks"),
-        (replaced("curve.thresholds", [0.5, 1.0, 0.75]), "rising"),
-        (replaced("curve.thresholds", [0.5, 0.5, 1.0]), "rising"),
-        (replaced("curve.thresholds", [0.5, 1.0]), "points"),
-        (replaced("curve.thresholds", [0.5, None, 1.0]), "thresholds"),
-        (replaced("curve.thresholds", ["0.5", 0.75, 1.0]), "thresholds"),
-        (replaced("curve.promised", [5, 4, 909090909090909]), "rising"),
-        (replaced("curve.promised", [1, 1, 909090909090909]), "rising"),
-        (replaced("curve.promised", [-1, 1, 909090909090909]), "promised"),
-        (replaced("curve.promised", [1, 2, 10**15]), "promised"),
-        (replaced("curve.promised", [1, 2, 2**64]), "promised"),
-        (replaced("curve.promised", [1, 2, 10**400]), "promised"),
-        (replaced("curve.promised", [1, 2, 9.0e14]), ""),
-        (replaced("curve.promised", [True, 2, 3]), "promised"),
-        (replaced("curve", {"thresholds": [], "promised": []}), "points"),
-        (replaced("curve", {"thresholds": RISING, "promised": RISING}), "points"),
+        (replaced("certificate.provenance.score", {}), "no score is called"),
+        (replaced("certificate.provenance.score", {"name": "nope"}), "no score is called 'nope'"),
+        (replaced("certificate.provenance.score", {"name": ["raps"]}), "no score is called"),
+        (replaced("certificate.provenance.score", {"name": "raps"}), "parameters"),
+        (replaced("certificate.provenance.score", {"name": "lac", "self": 1}), "parameters"),
+        (replaced("certificate.provenance.score.penalty", 10**400), "penalty"),
+        (replaced("certificate.provenance.score.penalty", "0.125"), "penalty"),
+        (replaced("certificate.provenance.score.randomized", 1), "randomized"),
+        (replaced("certificate.provenance.score.free_ranks", 1.5), "free_ranks"),
+        (replaced("curves.0.thresholds", [0.5, 1.0, 0.75]), "rising"),
+        (replaced("curves.0.thresholds", [0.5, 0.5, 1.0]), "rising"),
+        (replaced("curves.0.thresholds", [0.5, 1.0]), "points"),
+        (replaced("curves.0.thresholds", [0.5, None, 1.0]), "thresholds"),
+        (replaced("curves.0.thresholds", ["0.5", 0.75, 1.0]), "thresholds"),
+        (replaced("curves.0.promised", [5, 4, 909090909090909]), "rising"),
+        (replaced("curves.0.promised", [1, 1, 909090909090909]), "rising"),
+        (replaced("curves.0.promised", [-1, 1, 909090909090909]), "promised"),
+        (replaced("curves.0.promised", [1, 2, 10**15]), "promised"),
+        (replaced("curves.0.promised", [1, 2, 2**64]), "promised"),
+        (replaced("curves.0.promised", [1, 2, 10**400]), "promised"),
+        (replaced("curves.0.promised", [1, 2, 9.0e14]), ""),
+        (replaced("curves.0.promised", [True, 2, 3]), "promised"),
+        (replaced("curves.0", {"thresholds": [], "promised": []}), "points"),
+        (replaced("curves.0", {"thresholds": RISING, "promised": RISING}), "points"),
         (written("@", "NaN"), "not a fedconformal predictor"),
         (written("@", "Infinity"), "not a fedconformal predictor"),
         (written("@", "-Infinity"), "not a fedconformal predictor"),
@@ -334,7 +334,9 @@ def test_hostile_json_is_refused(data: bytes, fragment: str) -> None:
     assert fragment in refusal(lambda: fc.Predictor.from_bytes(data))
 
 
-@pytest.mark.parametrize("way", ["certificate.guarantee", "score", "certificate.versions", "certificate.slack"])
+@pytest.mark.parametrize(
+    "way", ["certificate.guarantee", "certificate.provenance.score", "certificate.versions", "certificate.promises"]
+)
 def test_deep_nesting_is_refused(way: str) -> None:
     for levels in [*range(100, 1100, 25), *range(940, 1000), 5000, 50_000]:
         with pytest.raises(fc.InputError):

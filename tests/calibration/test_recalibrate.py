@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -9,8 +10,9 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.calibration.certificate import site_names
-from fedconformal.calibration.replaced import MOST_WHY, PLANNED, Replaced, Rows, replacing
+from fedconformal.certificates.certificate import site_names
+from fedconformal.certificates.replacement import MOST_WHY, PLANNED, Replacement, Rows
+from tests.contracts.tools import changed
 
 THRESHOLDS = np.linspace(0.1, 0.9, 9)
 
@@ -58,9 +60,9 @@ def test_the_promise_stays_and_the_old_one_is_named(kind: tuple[Any, list[fc.Sum
     old, fresh = kind
     new = fc.recalibrate(old, fresh, why="alarm at s0", rows="new")
     assert type(new) is type(old)
-    assert new.certificate.replaces == Replaced(sha256=old.digest(), why="alarm at s0", rows=Rows.new)
+    assert new.certificate.replaces == Replacement(sha256=old.digest(), why="alarm at s0", rows=Rows.new)
     assert old.digest() == json.loads(old.to_bytes())["sha256"]
-    for field in ("alpha", "guarantee", "score", "target", "status", "promise"):
+    for field in ("alpha", "guarantee", "score", "target", "status"):
         assert getattr(new.certificate, field) == getattr(old.certificate, field), field
     assert new.certificate.sentence().endswith("calibrated anew on rows that no watch had counted.")
     again = type(new).from_bytes(new.to_bytes())
@@ -74,18 +76,12 @@ def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]
     about = new.certificate
     assert about.status == "estimated"
     assert (about.coverage_at_least, about.coverage_at_most) == (0.0, 1.0)
-    if about.lower is not None:
-        assert (about.lower.coverage_at_least, about.lower.coverage_at_most) == (0.0, 1.0)
+    assert {(one.coverage_at_least, one.coverage_at_most) for one in about.promises} == {(0.0, 1.0)}
     assert "estimated" in about.sentence()
     assert "so nothing is promised" in about.sentence()
     assert fc.verify(new, fresh, older=old) == []
-    forged = msgspec.structs.replace(about, status="certified")
-    assert any(one.startswith("status") for one in fc.verify(replaced_by(new, forged), fresh, older=old))
-
-
-def replaced_by(predictor: Any, certificate: fc.Certificate) -> Any:
-    held = {name: getattr(predictor, name) for name in ("curve", "site_curves") if hasattr(predictor, name)}
-    return type(predictor)(certificate=certificate, **held)
+    forged = changed(about, status="certified")
+    assert any(one.startswith("status") for one in fc.verify(replace(new, certificate=forged), fresh, older=old))
 
 
 def test_without_a_predecessor_no_byte_is_other() -> None:
@@ -100,10 +96,10 @@ def test_a_renewal_needs_word_of_the_rows() -> None:
     assert planned is not None
     assert (planned.why, planned.rows) == (PLANNED, Rows.new)
     for why in (None, "alarm"):
-        with pytest.raises(fc.InputError, match="nothing says whether a watch has counted rows that calibrate"):
+        with pytest.raises(fc.InputError, match="rows is not given, expected 'new' or 'watched'"):
             fc.recalibrate(old, sites(2), why=why)
     for rows in ("old", "planned"):
-        with pytest.raises(fc.InputError, match=f"rows is {rows}; give rows='new'"):
+        with pytest.raises(fc.InputError, match=f"rows is {rows}, expected 'new'"):
             fc.recalibrate(old, sites(2), why="alarm", rows=rows)
     assert fc.recalibrate(old, sites(2), rows="watched").certificate.status == "estimated"  # planned or not
     wrong: list[Any] = ["", "x" * (MOST_WHY + 1), "two\nlines", 3]
@@ -117,9 +113,9 @@ def test_a_renewal_needs_word_of_the_rows() -> None:
 )
 def test_a_hostile_record_is_refused(change: dict[str, Any]) -> None:
     fields = {"sha256": "0" * 64, "why": "yearly", "rows": "new"}
-    assert msgspec.convert(fields, Replaced, strict=True).rows is Rows.new
+    assert msgspec.convert(fields, Replacement, strict=True).rows is Rows.new
     with pytest.raises((msgspec.ValidationError, fc.InputError)):
-        msgspec.convert({**fields, **change}, Replaced, strict=True)
+        msgspec.convert({**fields, **change}, Replacement, strict=True)
 
 
 def test_a_summary_of_the_old_calibration_is_not_new() -> None:
@@ -141,7 +137,7 @@ def test_what_is_given_is_other_than_before() -> None:
     with pytest.raises(fc.InputError, match="give risk, not alpha"):
         fc.recalibrate(rule, losses(2), alpha=0.1, rows="new")
     other = fc.recalibrate(rule, losses(2), risk=0.5, safe="ask", rows="new")
-    assert (other.about.limit, other.about.safe) == (0.5, "ask")
+    assert (other.risk.limit, other.risk.safe) == (0.5, "ask")
 
 
 def test_another_score_must_be_named() -> None:
@@ -176,9 +172,9 @@ def test_groups_and_classes_lose_their_bands_too() -> None:
     old, fresh = ([fc.summarize(probs[k::2], labels[k::2], score=fc.LAC(), site="a", by_class=True)] for k in range(2))
     predictor = fc.calibrate(old, guarantee=fc.ByClass(fc.Mixture()))
     new = fc.recalibrate(predictor, fresh, why="alarm", rows="watched")
-    assert {(one.coverage_at_least, one.coverage_at_most) for one in new.certificate.classes or ()} == {(0.0, 1.0)}
+    assert {(one.coverage_at_least, one.coverage_at_most) for one in new.certificate.promises} == {(0.0, 1.0)}
     assert fc.verify(new, fresh, older=predictor) == []
 
 
 def test_replacing_keeps_the_digest() -> None:
-    assert replacing("a" * 64, why="yearly", rows=Rows.new).sha256 == "a" * 64
+    assert Replacement.of("a" * 64, why="yearly", rows=Rows.new).sha256 == "a" * 64

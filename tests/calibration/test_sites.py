@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.monitoring.limits import limits_of, summary_limit
-from tests.contracts.tools import maybe_infeasible, refused
+from tests.contracts.tools import changed, maybe_infeasible, refused
 
 SIZES = {"a": 60, "b": 19, "few": 8}
 """At alpha = 0.1 the third has too few."""
@@ -56,7 +55,7 @@ def test_every_threshold_is_the_rank_among_the_sites_own_scores() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", fc.InfeasibleWarning)
             assert predictor.threshold_at(site=site) == expected
-    records = predictor.certificate.by_site
+    records = [one for (one,) in predictor.certificate.parts.values()]
     assert [(one.site, one.scores, one.rank, one.rank_out_of) for one in records] == [
         ("a", 60, 55, 61),
         ("b", 19, 18, 20),
@@ -67,7 +66,7 @@ def test_every_threshold_is_the_rank_among_the_sites_own_scores() -> None:
         (0.9, 0.9),
         (1.0, 1.0),
     ]
-    assert predictor.certificate.threshold == "inf"  # the largest, for a row whose site is not known
+    assert predictor.certificate.threshold == float("inf")  # the largest, for a row whose site is not known
 
 
 def test_a_row_takes_the_threshold_of_its_site() -> None:
@@ -109,7 +108,7 @@ def test_a_site_with_too_few_scores_is_named() -> None:
 @pytest.mark.parametrize("sites_", [["a", "x"], "x", ["a"], [None, "a"], [["a"], ["b"]] * 2])
 def test_unknown_sites_are_refused(sites_: Any) -> None:
     for predictor, given in ((made(), PROBS[:2]), (made(fc.Residual()), [1.0, 2.0])):
-        ask = predictor.predict_set if isinstance(predictor, fc.Predictor) else predictor.predict_interval
+        ask = predictor.predict_interval if predictor.certificate.intervals else predictor.predict_set
         with refused("sites: "):
             ask(given, sites=sites_)
     with refused("row 1 is of x, which was not calibrated", "there are a, b, few"):
@@ -134,7 +133,8 @@ def test_intervals_of_a_site(score: Any) -> None:
         with maybe_infeasible():
             alone = fc.calibrate([one for one in sites(score) if one.sites == (site,)])
             assert np.array_equal(found[mine], alone.predict_interval(given[mine]))
-            assert predictor.thresholds[site] == alone.threshold
+            ends = alone.thresholds
+            assert predictor.thresholds[site] == (tuple(ends.values()) if ends else alone.threshold)
     y = given + 0.1
     inside = (found[:, 0] <= y) & (y <= found[:, 1])
     assert np.array_equal(predictor.contains(given, y, sites=ROWS), inside)
@@ -148,35 +148,34 @@ def test_it_is_saved_and_verified(score: Any) -> None:
     assert again.to_bytes() == predictor.to_bytes()
     assert again.thresholds == predictor.thresholds
     assert fc.verify(again, sites(score)) == []
-    records = predictor.certificate.by_site
+    promises = predictor.certificate.promises
     for change in ({"scores": 61}, {"rank": 54}, {"coverage_at_least": 0.95}, {"slack": 0.5}):
-        forged = [msgspec.structs.replace(records[0], **change), *records[1:]]
-        about = msgspec.structs.replace(predictor.certificate, by_site=forged)
+        forged = [*promises[:-1], msgspec.structs.replace(promises[-1], **change)]
+        about = changed(predictor.certificate, promises=forged)
         (problem,) = fc.verify(replace(predictor, certificate=about), sites(score))
-        assert problem.startswith("by_site: ")
+        assert problem.startswith(f"promises[{len(promises) - 1}].")
 
 
 def test_malformed_files_are_refused() -> None:
     predictor = made()
-    records = predictor.certificate.by_site
-    lower = [msgspec.structs.replace(records[0], threshold=0.0), *records[1:]]
-    for fields, curves in (
-        ({"by_site": lower}, predictor.site_curves),
-        ({"by_site": None, "format": 1}, predictor.site_curves),
-        ({}, None),
-        ({}, dict(list(predictor.site_curves.items())[:2])),
-    ):
-        about = msgspec.structs.replace(predictor.certificate, **fields)
-        with refused("thresholds of sites"):
-            replace(predictor, certificate=about, site_curves=curves)
-    changes: list[dict[str, Any]] = [{"sites": []}, {"sites": None}]
-    for change in changes:
-        content = {**predictor.content(), **change}
-        with refused("not one for each site"):
-            fc.Predictor.of_content(json.loads(json.dumps(content)))
-    about = msgspec.structs.replace(predictor.certificate, guarantee=fc.Mixture().to_dict())
-    with refused("its thresholds of sites do not fit its guarantee"):
-        about.terms()
+    whole, first, *others = predictor.certificate.promises
+    lies: list[dict[str, Any]] = [
+        {"promises": [whole, first]},
+        {"promises": [whole, *others, first]},
+        {"promises": [first, *others]},
+        {"guarantee": fc.Mixture().to_dict()},
+    ]
+    for lie in lies:
+        forged = replace(predictor, certificate=changed(predictor.certificate, **lie))
+        with refused("its promises do not fit its guarantee, sites and score"):
+            fc.Predictor.from_bytes(forged.to_bytes())
+    lower = [whole, msgspec.structs.replace(first, threshold=0.0), *others]
+    forged = replace(predictor, certificate=changed(predictor.certificate, promises=lower))
+    with refused("different thresholds"):
+        fc.Predictor.from_bytes(forged.to_bytes())
+    forged = replace(predictor, make_curves=lambda: predictor.curves[:-1])
+    with refused("not one promise curve for each promise"):
+        fc.Predictor.from_bytes(forged.to_bytes())
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.ClassCountsWarning")
@@ -187,9 +186,9 @@ def test_losses_classes_and_groups_keep_one_threshold() -> None:
             fc.Summary.of_scores(np.arange(n) / n, site=site, score=fc.LAC(), labels=own)
             for (site, n), own in zip(SIZES.items(), labels, strict=True)
         ]
-        assert fc.calibrate(by_class, guarantee=fc.ByClass(fc.EverySite())).certificate.by_site is None
+        assert fc.calibrate(by_class, guarantee=fc.ByClass(fc.EverySite())).certificate.by != "site"
         losses = [fc.LossSummary.of_losses(np.zeros((n, 1)), thresholds=[0.5], site=site) for site, n in SIZES.items()]
-        assert fc.calibrate(losses, risk=0.3, guarantee=fc.EverySite()).certificate.by_site is None
+        assert fc.calibrate(losses, risk=0.3, guarantee=fc.EverySite()).certificate.by != "site"
 
 
 def test_the_estimators_take_sites() -> None:
@@ -223,6 +222,5 @@ def test_from_watched_rows_no_site_is_promised_anything() -> None:
     for score in (fc.LAC(), fc.Signed()):
         with maybe_infeasible():
             new = fc.recalibrate(made(score), sites(score), why="alarm", rows="watched")
-        for one in new.certificate.by_site or ():
-            ends = (one,) if one.lower is None else (one, one.lower)
-            assert {(end.coverage_at_least, end.coverage_at_most) for end in ends} == {(0.0, 1.0)}
+        for one in new.certificate.promises:
+            assert (one.coverage_at_least, one.coverage_at_most) == (0.0, 1.0)

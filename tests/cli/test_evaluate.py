@@ -151,7 +151,7 @@ def test_calibrate_says_which_score_would_help(folder: Path, command: Command, e
         assert ("the score lac gives smaller sets" in done.err) == said
         assert (f"and so does a randomised {score}" in done.err) == said
         made = command.ok("calibrate", "only.fcs", "-o", "two.json", "--json").json
-        assert made["certificate"]["score"]["name"] == score  # it never changes by itself
+        assert made["certificate"]["provenance"]["score"]["name"] == score  # it never changes by itself
 
 
 def test_sets_that_hold_every_label_are_said_with_the_reason(folder: Path, command: Command) -> None:

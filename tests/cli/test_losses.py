@@ -43,7 +43,7 @@ def test_from_losses_to_a_verified_threshold(sent: Path, command: Command) -> No
     assert "The expected loss is at most 0.4 for a test row from the mixture of the sites" in done.out
     assert "threshold 0.4, certified from 180 rows of 3 sites" in done.out
     rule = fc.load("p.json")
-    assert isinstance(rule, fc.RiskPredictor)
+    assert isinstance(rule, fc.Predictor)
     assert rule.threshold == fc.calibrate([summary(site) for site in SITES], risk=0.4).threshold == 0.4
     assert "confirmed from 3 summaries" in command.ok("verify", "p.json", *SITES).out
     missing = command("verify", "p.json", *SITES[:2])

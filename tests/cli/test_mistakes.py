@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedconformal.calibration.document import load
+from fedconformal.calibration.predictor import load
 from fedconformal.summaries import Summary
 from tests.cli.command import Command
 

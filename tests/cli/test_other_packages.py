@@ -164,18 +164,19 @@ def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.
     options = ("--guarantee", "spoiled:2")
     certificate = run_json(installed, "calibrate", *summaries, "-o", "p.json", *options)["certificate"]
     assert certificate["guarantee"] == {"name": "spoiled", "spoiled": 2}
-    assert certificate["score"] == {"name": "rank-price", "price": 0.125}
+    assert certificate["provenance"]["score"] == {"name": "rank-price", "price": 0.125}
     assert run_json(installed, "verify", "p.json", *summaries)["confirmed"] is True
     assert run_json(installed, "predict", "p.json", "test-probs.npy", "-o", "sets.npz")["rows"] == 180
     probs = np.load("test-probs.npy").astype(np.float32)
     ranks = (-probs).argsort(axis=1).argsort(axis=1)
-    expected = probs.max(axis=1)[:, None] + ranks * 0.125 <= certificate["threshold"]
+    expected = probs.max(axis=1)[:, None] + ranks * 0.125 <= certificate["promises"][0]["threshold"]
     expected |= ranks == 0
     assert (np.load("sets.npz")["sets"] == expected).all()
     few = ("probs-0.npy", "labels-0.npy", "-o", "r.fcs", "--kind", "rounded:decimals=2")
     assert run_json(installed, "summarize", *few)["summaries"][0]["kind"] == "rounded"
     certificate = run_json(installed, "calibrate", "r.fcs", "-o", "r.json", "--exact")["certificate"]
-    assert (certificate["status"], round(certificate["threshold"], 2)) == ("estimated", certificate["threshold"])
+    (promise,) = certificate["promises"]
+    assert (certificate["status"], round(promise["threshold"], 2)) == ("estimated", promise["threshold"])
     planned = run_json(installed, "plan", "--sizes", "60,60,60", *options)
     assert "spoiled spoiled=2" in [option["guarantee"] for option in planned["options"]]
 

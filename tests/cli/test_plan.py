@@ -131,7 +131,10 @@ def test_calibrate_with_it(calibrated: Path, command: Command, options: list[str
     assert made["certificate"]["guarantee"] == guarantee.to_dict()
     summaries = [fc.Summary.from_bytes(Path(file).read_bytes()) for file in SUMMARIES]
     alpha = made["certificate"]["alpha"]
-    assert made["certificate"]["threshold"] == fc.calibrate(summaries, alpha=alpha, guarantee=guarantee).threshold
+    assert (
+        made["certificate"]["promises"][0]["threshold"]
+        == fc.calibrate(summaries, alpha=alpha, guarantee=guarantee).threshold
+    )
     command.ok("verify", "other.json", *reversed(SUMMARIES))
 
 

@@ -27,7 +27,7 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
         "shares": [["benign", 0.3], ["malignant", 0.7]],
         "estimated": False,
     }
-    assert done["class_scores"] == np.bincount(TRUTH).tolist()
+    assert done["provenance"]["class_scores"] == np.bincount(TRUTH).tolist()
     assert command.ok("verify", "p.json", "0.fcs", "1.fcs", "--json").json["confirmed"] is True
     assert command.ok("predict", "p.json", "0.csv", "--drop", "label", "-o", "sets.npz", "--json").json
     assert "the classes in the given shares" in command.ok("evaluate", "p.json", "0.csv", "--labels", "label").out
@@ -40,7 +40,9 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
         "certificate"
     ]
     assert (sure["status"], sure["guarantee"]["failure"]) == ("certified", 0.02)
-    assert sure["threshold"] > bounds["threshold"]  # what the bounds may fail by is taken off
+    assert (
+        sure["promises"][0]["threshold"] > bounds["promises"][0]["threshold"]
+    )  # what the bounds may fail by is taken off
     guess = command.ok(*START, "--guarantee", "prevalence:shares=benign=0.8,malignant=0.2,estimated=true").out
     assert "nothing is promised" in " ".join(guess.split())
     for shares, problem in {

@@ -34,7 +34,7 @@ def test_masks_from_sites_to_answers(command: Command, tmp_path: Path) -> None:
     command.ok("calibrate", *sites, "--risk", "0.2", "--guarantee", "every-site", "-o", rule)
     command.ok("verify", rule, *sites)
     found = fc.load(rule)
-    assert isinstance(found, fc.RiskPredictor)
+    assert isinstance(found, fc.Predictor)
     assert found.loss == fc.FalseNegativeRate()
     assert found.certificate.sentence().startswith(
         "The expected share of a row's true labels that is left out is at most"

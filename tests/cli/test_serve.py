@@ -49,7 +49,7 @@ def test_summaries_are_of_the_sessions_own_probabilities(site: Path) -> None:
         assert low <= (scores <= q).sum() <= high
     assert summary.origin.model == model.fingerprint
     assert summary.origin.classes == tuple(CLASSES)
-    assert fc.load("predictor.json").certificate.model == model.fingerprint
+    assert fc.load("predictor.json").certificate.provenance.model == model.fingerprint
 
 
 def test_features_come_as_arrays_too(site: Path, command: Command) -> None:

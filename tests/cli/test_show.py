@@ -35,7 +35,12 @@ def test_every_golden_summary(path: Path, command: Command) -> None:
 def test_the_golden_predictor(command: Command) -> None:
     done = command.ok("show", make.HERE / "predictor.json")
     certificate = fc.load(make.HERE / "predictor.json").certificate
-    for text in (certificate.sentence(), certificate.assumption, "names of the sites", "up to 1,024 thresholds"):
+    for text in (
+        certificate.sentence(),
+        certificate.statement.assumption,
+        "names of the sites",
+        "up to 1,024 thresholds",
+    ):
         assert text in done.out
 
 

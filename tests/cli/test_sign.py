@@ -81,7 +81,7 @@ def test_from_rows_to_a_signed_certificate(tmp_path: Path, monkeypatch: pytest.M
     assert other.code == 2
     assert "site 'a' was summarised for a calibration at alpha 0.2, not at 0.1" in other.err
     found = command.ok("calibrate", "a.fcs", "-o", "p.json", *SIGNED, "--alpha", "0.2", "--json").json["certificate"]
-    assert (found["calibration"], found["expires"], found["format"]) == ("june", "2999-12-31", 2)
+    assert (found["provenance"]["calibration"], found["provenance"]["expires"]) == ("june", "2999-12-31")
     command.ok(*made, "--expires", "2020-01-01")
     stale = command("calibrate", "a.fcs", "-o", "p.json")
     assert stale.code == 2

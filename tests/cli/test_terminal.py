@@ -8,7 +8,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from rich.progress import Progress
@@ -16,6 +15,7 @@ from rich.progress import Progress
 import fedconformal as fc
 from fedconformal.cli import console
 from tests.cli.command import Command, Done
+from tests.contracts.tools import changed
 
 COMMANDS = ("\x1b[31m", "\x9b31m", "\u202e", "\x07", "\x1b]0;title\x07", "\u2066", "x\ry", "x\ny")
 MARKUP = ("[/red]", "[bold]", "[red]x[/red]", ":hospital:", "[")
@@ -50,8 +50,8 @@ def test_a_predictor_that_talks_to_the_terminal(calibrated: Path, command: Comma
     predictor = fc.load("predictor.json")
     for name in COMMANDS[::3]:
         said = {"caveat": f"All is well{name}.", "promise": f"to all{name}"}
-        changed = replace(predictor, certificate=msgspec.structs.replace(predictor.certificate, **said))
-        changed.save("other.json")
+        other = replace(predictor, certificate=changed(predictor.certificate, **said))
+        other.save("other.json")
         for arguments in (
             ["predict", "other.json", "test-probs.npy", "-o", "sets.npz"],
             ["verify", "other.json", *(f"site-{k}.fcs" for k in range(3))],

@@ -52,7 +52,7 @@ def test_from_training_to_sets(here: Path, command: Command) -> None:
     command.ok("verify", "new.json", *sites)
     result = command.ok("train", "--resume", "-o", "run", "--json").json
     assert result["next"] == following
-    assert fc.load("predictor.json").certificate.temperature == result["temperature"]
+    assert fc.load("predictor.json").certificate.provenance.temperature == result["temperature"]
     found = command.ok("evaluate", "predictor.json", "run/logits.npz", "--json").json
     assert found["overall"]["coverage"] > 0.85
     assert {group["name"] for group in found["by_site"]} == {f"site-{k}" for k in range(10)}

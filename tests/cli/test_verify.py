@@ -4,13 +4,13 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 import fedconformal as fc
 from fedconformal.calibration.calibrate import calibrate_again
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from tests.cli.command import Command
+from tests.contracts.tools import changed
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
 
@@ -61,7 +61,7 @@ def test_other_or_missing_summaries_are_named(calibrated: Path, command: Command
 def test_wording_and_versions_cannot_be_changed_together(calibrated: Path, command: Command) -> None:
     predictor = fc.load("predictor.json")
     for versions in ({"fedconformal": "0.0.1"}, predictor.certificate.versions):
-        elsewhere = msgspec.structs.replace(predictor.certificate, versions=versions, promise="for all")
+        elsewhere = changed(predictor.certificate, versions=versions, promise="for all")
         replace(predictor, certificate=elsewhere).save("changed.json")
         done = command("verify", "changed.json", *SUMMARIES)
         assert done.code == 1
@@ -71,7 +71,7 @@ def test_wording_and_versions_cannot_be_changed_together(calibrated: Path, comma
 def test_who_was_left_out_needs_the_signature_of_the_coordinator(calibrated: Path, command: Command) -> None:
     predictor = fc.load("predictor.json")
     invented = [LeftOut(site="nobody", reason="none")]
-    elsewhere = msgspec.structs.replace(predictor.certificate, left_out=invented)
+    elsewhere = changed(predictor.certificate, left_out=invented)
     replace(predictor, certificate=elsewhere).save("left.json")
     done = command("verify", "left.json", *SUMMARIES)
     assert done.code == 1

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -119,6 +120,25 @@ def loss_examples() -> list[LossSummary]:
 def certified_kinds() -> list[str]:
     """Return the kinds of summary that bound counts for sure."""
     return [name for name, cls in KINDS.items() if cls.certified]
+
+
+def changed(certificate: fc.Certificate, **fields: Any) -> fc.Certificate:
+    """Replace fields of a certificate, of its statement or provenance, or of its first promise."""
+    for name, value in fields.items():
+        if name in certificate.__struct_fields__:
+            certificate = msgspec.structs.replace(certificate, **{name: value})
+            continue
+        for part in ("statement", "provenance"):
+            held: Any = getattr(certificate, part)
+            if name in held.__struct_fields__:
+                new: Any = msgspec.structs.replace(held, **{name: value})
+                certificate = msgspec.structs.replace(certificate, **{part: new})
+                break
+        else:
+            first, *others = certificate.promises
+            promises = [msgspec.structs.replace(first, **{name: value}), *others]
+            certificate = msgspec.structs.replace(certificate, promises=promises)
+    return certificate
 
 
 def one_curve(holder: fc.Predictor) -> PromiseCurve:

@@ -12,10 +12,10 @@ from hypothesis import given
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.evaluation import evaluate_sets, full_sets, why_full
 from fedconformal.summaries import Provenance
-from tests.contracts.tools import checks, maybe_infeasible, rows_of_probabilities, score_examples
+from tests.contracts.tools import changed, checks, maybe_infeasible, rows_of_probabilities, score_examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 
@@ -145,9 +145,9 @@ def test_rounding_may_decide_which_sets_are_full() -> None:
 
 def test_the_number_of_labels_is_taken_from_the_certificate() -> None:
     certificate = predictor_of(fc.APS(), *two_classes()).certificate
-    assert why_full(msgspec.structs.replace(certificate, labels=None)) is None
-    assert "(aps, 2 labels)" in (why_full(msgspec.structs.replace(certificate, labels=2, format=2)) or "")
-    assert "(aps, 2 labels)" in (why_full(msgspec.structs.replace(certificate, labels=["no", "yes"], format=2)) or "")
+    assert why_full(changed(certificate, class_names=None)) is None
+    assert "(aps, 2 labels)" in (why_full(changed(certificate, class_names=2)) or "")
+    assert "(aps, 2 labels)" in (why_full(changed(certificate, class_names=["no", "yes"])) or "")
 
 
 @pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.ByClass()])
@@ -208,7 +208,7 @@ def test_one_label_is_never_full() -> None:
 def test_too_few_scores_say_how_many_are_needed() -> None:
     probs, labels = two_classes(8)
     certificate = predictor_of(fc.LAC(), probs, labels).certificate
-    assert certificate.threshold == "inf"
+    assert certificate.threshold == float("inf")
     assert why_full(certificate) == (
         "alpha=0.1 cannot be promised from these scores, so every label is in every set; "
         "calibration scores needed: 2 more in all, at any site"
@@ -223,7 +223,7 @@ def test_a_lost_site_is_named() -> None:
     probs, labels = two_classes(8)
     certificate = predictor_of(fc.LAC(), probs, labels).certificate
     lost = [LeftOut(site=f"clinic-{k}", reason="gave no answer within 5 s") for k in range(7)]
-    why = why_full(msgspec.structs.replace(certificate, left_out=lost))
+    why = why_full(changed(certificate, left_out=lost))
     assert why is not None
     assert why.endswith(
         "; the scores of these sites are missing: clinic-0 (gave no answer within 5 s), "
@@ -247,17 +247,15 @@ def test_a_lost_site_is_named() -> None:
 )
 def test_every_guarantee_says_what_is_missing(guarantee: fc.Guarantee, words: str) -> None:
     certificate = predictor_of(fc.LAC(), *two_classes(10), guarantee=guarantee).certificate
-    assert certificate.threshold == "inf"
+    assert certificate.threshold == float("inf")
     assert words in (why_full(certificate) or "")
 
 
 def test_noise_may_be_the_reason() -> None:
     probs, labels = two_classes()
-    certificate = msgspec.structs.replace(
-        predictor_of(fc.LAC(), probs, labels).certificate, threshold="inf", privacy={"epsilon": 0.1}
-    )
+    certificate = changed(predictor_of(fc.LAC(), probs, labels).certificate, threshold="inf", privacy={"epsilon": 0.1})
     assert "a larger epsilon" in (why_full(certificate) or "")
-    unclear = msgspec.structs.replace(certificate, privacy=None)
+    unclear = changed(certificate, privacy=None)
     assert "summaries of the kind exact, would help" in (why_full(unclear) or "")
 
 
@@ -316,11 +314,11 @@ def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:
     with maybe_infeasible():
         certificate = calibrate_locally(noisy, alpha=0.1).certificate
     why = why_full(certificate)
-    assert certificate.labels is None
+    assert certificate.class_names is None
     assert (why is None) == (float(np.asarray(certificate.limit)) <= 1)
-    loud = msgspec.structs.replace(certificate, threshold=1.8125)
+    loud = changed(certificate, threshold=1.8125)
     said = why_full(loud)
     assert said is not None
     assert "no label can score more than the threshold 1.8125 (lac), so every label is in every set" in said
     assert "noise moved the threshold" in said
-    assert why_full(msgspec.structs.replace(certificate, threshold=0.5)) is None
+    assert why_full(changed(certificate, threshold=0.5)) is None

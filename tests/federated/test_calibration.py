@@ -36,7 +36,7 @@ def test_answers_say_how_many_classes_there_are_and_how_they_were_scored() -> No
     found = read(answer("a"))
     assert (found.origin.classes, found.origin.precision) == (3, "float32")
     certificate = fc.calibrate([found, read(answer("b"))], alpha=0.2).certificate
-    assert (certificate.labels, certificate.precision) == (3, "float32")
+    assert (certificate.class_names, certificate.provenance.precision) == (3, "float32")
 
 
 def test_a_site_with_other_classes_than_most_is_left_out_and_stops_nobody() -> None:

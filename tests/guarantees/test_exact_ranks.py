@@ -73,7 +73,11 @@ def test_what_is_missing_in_all_is_the_least_that_is_enough(units: int, total: i
 def test_rank_nine_of_ten(alpha: object) -> None:
     site = fc.Summary.of_scores(np.arange(1, 10), kind="exact")
     result = fc.calibrate([site], alpha=alpha)
-    assert (result.certificate.rank, result.certificate.rank_out_of, result.threshold) == (9, 10, 9.0)
+    assert (result.certificate.promises[0].rank, result.certificate.promises[0].rank_out_of, result.threshold) == (
+        9,
+        10,
+        9.0,
+    )
     assert result.certificate.target == "9/10"
 
 
@@ -94,7 +98,7 @@ def test_thresholds_are_the_scores_at_these_ranks(decimal: str, sites: int) -> N
             else:
                 result = fc.calibrate(summaries, alpha=decimal, guarantee=guarantee)
                 assert result.threshold == rank  # the scores are 1 to n
-            assert (result.certificate.rank, result.certificate.rank_out_of) == (rank, whole)
+            assert (result.certificate.promises[0].rank, result.certificate.promises[0].rank_out_of) == (rank, whole)
 
 
 def test_alpha_is_rounded_down_to_the_safe_side() -> None:

@@ -47,7 +47,7 @@ def test_the_mixture_by_rows(scores: list[Floats], alpha: Fraction) -> None:
     rank, whole = (math.ceil((1 - alpha) * N) + 1, N) if K > 1 else (math.ceil((1 - alpha) * (N + 1)), N + 1)
     assert result.threshold == at_rank(np.concatenate(scores).tolist(), rank)
     about = result.certificate
-    assert (about.rank, about.rank_out_of, about.sites, about.scores) == (rank, whole, K, N)
+    assert (about.promises[0].rank, about.promises[0].rank_out_of, about.sites, about.scores) == (rank, whole, K, N)
     if result.threshold < math.inf:
         assert about.coverage_at_least == float(Fraction(rank - (K > 1), whole))
         assert about.coverage_at_most == float(Fraction(rank, whole))
@@ -62,7 +62,7 @@ def test_the_theorem_of_the_paper(scores: list[Floats], alpha: Fraction) -> None
     rank = math.ceil((1 - alpha) * (N + K))
     assert result.threshold == at_rank(np.concatenate(scores).tolist(), rank)
     about = result.certificate
-    assert (about.rank, about.rank_out_of, about.sites, about.scores) == (rank, N + K, K, N)
+    assert (about.promises[0].rank, about.promises[0].rank_out_of, about.sites, about.scores) == (rank, N + K, K, N)
     if result.threshold < math.inf:
         assert about.coverage_at_least == float(Fraction(rank, N + K))
         assert about.coverage_at_most == float(min(Fraction(1), Fraction(rank + K - 1, N + K)))
@@ -116,7 +116,7 @@ def test_a_mixture_with_known_weights(scores: list[Floats], alpha: Fraction, dat
     ]
     result = calibrated(scores, alpha, fc.Mixture(weights=tuple(weights)))
     assert result.threshold == min(enough, default=math.inf)
-    assert (result.certificate.rank, result.certificate.rank_out_of) == (None, None)
+    assert (result.certificate.promises[0].rank, result.certificate.promises[0].rank_out_of) == (None, None)
     assert result.certificate.target == str(1 - alpha)
     if enough:
         price = form([shares], sizes).price

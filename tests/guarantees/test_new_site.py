@@ -135,7 +135,7 @@ def test_each_model_is_trained_without_its_site() -> None:
     expected = fc.LAC().evaluate(np.asarray(probs, dtype=np.float32), labels)
     assert np.array_equal(summaries[2].points, np.unique(expected))
     result = fc.calibrate(summaries, alpha=0.2, guarantee=fc.NewSite())
-    assert result.certificate.model == "leave-one-site-out"
+    assert result.certificate.provenance.model == "leave-one-site-out"
     ready = leave_one_site_out(SITES, dict.fromkeys(SITES, lambda X: X), score=fc.LAC())
     assert [summary.to_bytes() for summary in ready] == [summary.to_bytes() for summary in summaries]
 

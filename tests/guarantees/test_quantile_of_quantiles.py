@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ import fedconformal as fc
 from fedconformal.certificates.text import shortfall
 from fedconformal.guarantees.guarantee import feasible
 from fedconformal.guarantees.quantile_of_quantiles import Ranks, mean_miss
-from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
+from tests.contracts.tools import alphas, changed, checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)
 
@@ -196,8 +196,8 @@ def test_certificates_from_before_least_scores(liars: int) -> None:
     sites = [fc.Summary.of_scores(rng.random(20), kind="exact", site=f"s{k}", score=fc.LAC()) for k in range(9)]
     guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=20 if liars else None)
     predictor = fc.calibrate(sites, guarantee=guarantee)
-    old = msgspec.structs.replace(predictor.certificate, guarantee={"name": guarantee.name, "liars": liars})
-    found = fc.Predictor.from_bytes(fc.Predictor(certificate=old, curve=predictor.curve).to_bytes())
+    old = changed(predictor.certificate, guarantee={"name": guarantee.name, "liars": liars})
+    found = fc.Predictor.from_bytes(replace(predictor, certificate=old).to_bytes())
     problems = fc.verify(found, sites)
     if not liars:
         assert problems == []

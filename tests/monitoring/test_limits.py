@@ -108,9 +108,8 @@ def test_two_ends_are_bounded_by_the_sum_of_their_limits() -> None:
     assert limits_of(pac).rate == pytest.approx(0.1)
     with pytest.warns(fc.InfeasibleWarning):
         open_ended = fc.calibrate(sent, alpha=0.008)
-    lower, upper = open_ended.certificate.lower, open_ended.certificate.threshold
-    assert lower is not None
-    assert (lower.threshold, upper == "inf") == ("-inf", False)
+    lower, upper = open_ended.certificate.promises
+    assert (lower.threshold, upper.threshold == "inf") == ("-inf", False)
     upper_limit = fc.Mixture().miss_rate_bounds(Fraction(3, 500), [300, 100], 0.0125)[0].rate
     assert limits_of(open_ended).rate == upper_limit
 

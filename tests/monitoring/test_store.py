@@ -25,7 +25,7 @@ from tests.monitoring.watches import CLASSES, START, answered, predictor, rows_o
 DAY = 86_400
 
 
-def risk_predictor() -> fc.RiskPredictor:
+def risk_predictor() -> fc.Predictor:
     curves = np.random.default_rng(0).random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
     return fc.calibrate([fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")], risk=0.2)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats
-from fedconformal.calibration.curve import ClassCurves, EndCurves, GroupCurves, PromiseCurve
+from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.public_grid import round_up
 
 ALPHA = 0.1
@@ -72,14 +72,6 @@ def strata_of(predictor: Any) -> dict[Any, Stratum]:
         finite = one.thresholds < np.finfo(np.float64).max
         return Stratum(one.thresholds[finite], one.promised[finite] / ALPHA_UNIT, cells)
 
-    if isinstance(curve, EndCurves):
-        return {None: made(curve.upper, about.scores), -1: made(curve.lower, about.scores)}
-    if isinstance(curve, ClassCurves):
-        parts = zip(about.classes, curve.of_class, strict=True)
-        return {record.label: made(one, record.scores) for record, one in parts if one is not None}
-    if isinstance(curve, GroupCurves):
-        groups = zip(about.groups, curve.of_group.values(), strict=True)
-        return {record.group: made(one, record.scores) for record, one in groups if isinstance(one, PromiseCurve)}
     if about.risk is not None:
         grid, risks = curve.thresholds, np.array(curve.risks, dtype=np.float64) / ALPHA_UNIT
         falls = np.flatnonzero(np.diff(risks, prepend=about.risk.bound))
@@ -90,7 +82,12 @@ def strata_of(predictor: Any) -> dict[Any, Stratum]:
                 grid[falls], 1 - risks[falls], lambda s: left[np.searchsorted(left, s).clip(0, len(left) - 1)]
             )
         }
-    return {None: made(curve, about.scores)}
+    found: dict[Any, Stratum] = {}
+    for promise, one in zip(about.promises, predictor.curves, strict=True):
+        key = promise.group if promise.class_index is None else promise.class_index
+        if one is not None and (promise.group is None or promise.class_index is None):
+            found[-1 if promise.end == "lower" else key] = made(one, promise.scores)
+    return found
 
 
 def looked_up(strata: dict[Any, Stratum], rows: Rows, label: Any) -> Booleans:

@@ -218,8 +218,8 @@ def test_a_whole_session() -> None:
     assert 0 < privacy["failure"] < 0.05
     assert privacy["coverage"] == certificate.coverage_at_least >= 0.9
     assert certificate.status == "certified"
-    assert "over the noise of the release" in certificate.promise
-    assert len(predictor.curve.to_dict()["thresholds"]) == 1  # type: ignore[call-overload]
+    assert "over the noise of the release" in certificate.statement.promise
+    assert len(predictor.curve.to_dict()["thresholds"]) == 1
 
 
 def test_the_threshold_is_that_of_the_noisy_sum() -> None:
@@ -253,7 +253,7 @@ def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
     assert certificate.privacy is not None
     assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (5, 9)
     assert [one["site"] for one in certificate.privacy["dropped"]] == ["site-3"]
-    assert "the promise still includes that site" in certificate.caveat
+    assert "the promise still includes that site" in certificate.statement.caveat
 
 
 def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
@@ -320,7 +320,7 @@ def test_too_few_scores_are_not_asked_for() -> None:
     assert (state.search.answer, outgoing) == (math.inf, {})
     with pytest.warns(fc.InfeasibleWarning, match=r"cannot be promised from 90 scores with epsilon=0\.1"):
         found = calibrate_by_sums({name: np.linspace(0, 1, 30) for name in "abc"}, epsilon="0.1")
-    assert found.predictor.certificate.threshold == "inf"
+    assert found.predictor.certificate.threshold == float("inf")
     assert found.rounds == 0
 
 

@@ -168,13 +168,13 @@ def test_the_certificate_says_how_precise_it_is() -> None:
     assert precision["stopped"] == "its cell has fewer than 50 rows"
     assert (certificate.status, certificate.coverage_at_most) == ("certified", 1.0)
     assert certificate.coverage_at_least == exact.predictor.certificate.coverage_at_least
-    assert "the upper edge of a public cell" in certificate.caveat
+    assert "the upper edge of a public cell" in certificate.statement.caveat
     said = exact.predictor.certificate
     assert said.privacy is not None
     assert said.privacy["precision"]["exact"]
     assert said.privacy["precision"]["above"] == np.nextafter(exact.threshold, -np.inf)
-    assert "who knows a row can often tell" in said.caveat
-    assert "one site can move the threshold to anywhere" in said.caveat
+    assert "who knows a row can often tell" in said.statement.caveat
+    assert "one site can move the threshold to anywhere" in said.statement.caveat
 
 
 def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch
     assert found.threshold < 0.6
     assert honest > 0.9
     assert found.predictor.certificate.status == "certified"
-    assert "every site follows the protocol" in found.predictor.certificate.caveat
+    assert "every site follows the protocol" in found.predictor.certificate.statement.caveat
 
 
 def test_cells_that_are_too_small_are_refused() -> None:

@@ -118,7 +118,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     assert certificate.privacy["epsilon"] == 1.0
     assert "what each site sends" in certificate.privacy["definition"]
     assert certificate.privacy["coverage"] == certificate.coverage_at_least >= 0.8
-    assert (certificate.model, certificate.temperature, predictor.score) == ("m", 1.5, fc.LAC())
+    assert (certificate.provenance.model, certificate.provenance.temperature, predictor.score) == ("m", 1.5, fc.LAC())
     assert certificate.summaries[0].kind == "noisy"
     assert certificate.limit in sites[0].grid
 

@@ -46,7 +46,7 @@ def test_a_site_lost_before_the_first_sum(count: int, full: bool, caplog: pytest
     if full:
         with pytest.warns(fc.InfeasibleWarning, match=rf"s01 \({1 / count:.3g} of the rows\) dropped out"):
             certificate = certified(state).certificate
-        assert certificate.threshold == "inf"
+        assert certificate.threshold == float("inf")
     else:
         certificate = certified(state).certificate
         assert certificate.limit < math.inf
@@ -74,7 +74,7 @@ def test_a_site_lost_after_the_first_sum(caplog: pytest.LogCaptureFixture) -> No
     assert precision["above"] < plain <= certificate.limit < math.inf
     assert (precision["exact"], precision["stopped"]) == (False, "a site was lost after the first sum")
     assert (certificate.privacy["rounds"], certificate.coverage_at_most) == (1, 1.0)
-    assert "after it the search stops at the cell that it has reached" in certificate.caveat
+    assert "after it the search stops at the cell that it has reached" in certificate.statement.caveat
 
 
 def test_what_is_left_is_enough_or_not() -> None:

@@ -75,7 +75,7 @@ def test_a_site_that_vanishes_while_a_neighbour_is_out_still_counts(number: int)
     certificate = certified(both).certificate
     assert certificate.privacy is not None
     assert [one["site"] for one in certificate.privacy["dropped"]] == ["a", "b"]
-    assert "the promise still includes that site" in certificate.caveat
+    assert "the promise still includes that site" in certificate.statement.caveat
     assert (certificate.sites, certificate.coverage_at_most) == (12, 1.0)
 
 

@@ -62,13 +62,13 @@ def test_it_is_the_threshold_of_plain_calibration(
         "coverage_at_least",
         "coverage_at_most",
         "target",
-        "promise",
         "alpha",
-        "conditions",
     ):
         assert getattr(stated, field) == getattr(plain, field)
+    assert stated.statement.promise == plain.statement.promise
+    assert stated.statement.conditions == plain.statement.conditions
     assert stated.slack == (plain.slack if found.threshold < math.inf else 1.0)
-    assert "no site's own counts were seen" in stated.caveat
+    assert "no site's own counts were seen" in stated.statement.caveat
     assert sum(len(total) for _, _, total in seen) <= 8 * math.ceil(max(1, math.log2(points)) / 3)  # not the curve
     with maybe_infeasible():
         rounded = calibrate_losses_by_sums(sites, risk=risk, guarantee=guarantee)
@@ -137,7 +137,7 @@ def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
     assert (state.search.number, precision["stopped"]) == (2, "a site was lost after the first sum")
     assert precision["above"] < expected < found.threshold < 1
     rule = found
-    again = fc.RiskPredictor.from_bytes(rule.to_bytes())
+    again = fc.Predictor.from_bytes(rule.to_bytes())
     assert again.threshold == found.threshold
     assert again.curve.risk(0.0) == 1
     assert "The expected loss is at most 0.1" in again.certificate.sentence()

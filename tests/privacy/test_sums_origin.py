@@ -33,9 +33,9 @@ def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
     named = Provenance(score=fc.LAC(), classes=NAMED, precision="float32", **purpose)
     state = session(Provenance(score=fc.LAC(), classes=2, **purpose), named, named)
     certificate = certified(decode_state(encode_state(state), CoordinatorState)).certificate
-    assert certificate.labels == list(NAMED)
-    assert (certificate.calibration, certificate.expires) == ("spring", "2999-01-01")
-    assert certificate.precision is None  # one of them does not say it
+    assert certificate.class_names == list(NAMED)
+    assert (certificate.provenance.calibration, certificate.provenance.expires) == ("spring", "2999-01-01")
+    assert certificate.provenance.precision is None  # one of them does not say it
     predictor = certified(state)
     with refused("3 columns"):
         predictor.predict_set([[0.2, 0.3, 0.5]])

@@ -65,7 +65,7 @@ def test_the_rank_rule_of_plain_calibration(
     exact = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, origin=origin, widths=BYTES)
     assert exact.threshold == expected.threshold
     found = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, origin=origin, reach=8 * size)
-    assert found.predictor.certificate.rank == expected.certificate.rank
+    assert found.predictor.certificate.promises[0].rank == expected.certificate.promises[0].rank
     assert found.threshold >= expected.threshold
     privacy = found.predictor.certificate.privacy
     assert privacy is not None
@@ -111,8 +111,8 @@ def test_an_interval_predictor_comes_out() -> None:
     origin = Provenance(score=fc.CQR(), model="m")
     found = calibrate_by_sums(scores, origin=origin, reach=100)
     predictor = found.predictor
-    assert isinstance(predictor, fc.IntervalPredictor)
-    again = fc.IntervalPredictor.from_bytes(predictor.to_bytes())
+    assert isinstance(predictor, fc.Predictor)
+    again = fc.Predictor.from_bytes(predictor.to_bytes())
     assert again.certificate.sentence().startswith("The intervals hold the true value")
     ends = again.predict_interval([[-20.0, 20.0]])
     assert np.allclose(ends, [[-20 - found.threshold, 20 + found.threshold]])

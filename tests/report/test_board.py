@@ -99,7 +99,12 @@ def test_exact_words_are_in_the_fine_print() -> None:
     fine = page[page.index('<details class="card fine">') :]
     assert evaluation is not None
     assert evaluation.verdict is not None
-    for words in (about.certificate.sentence(), about.certificate.assumption, evaluation.verdict.words, "n_k,"):
+    for words in (
+        about.certificate.sentence(),
+        about.certificate.statement.assumption,
+        evaluation.verdict.words,
+        "n_k,",
+    ):
         assert words in fine
         assert words not in page[: page.index('<details class="card fine">')]
 

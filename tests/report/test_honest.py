@@ -5,14 +5,13 @@ import re
 from html import unescape
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 import fedconformal as fc
 from fedconformal.report import LabelledRows, report_page
 from fedconformal.report.slider import slider
-from tests.contracts.tools import maybe_infeasible
+from tests.contracts.tools import changed, maybe_infeasible
 
 RNG = np.random.default_rng(0)
 SURE = RNG.uniform(0.55, 0.99, 600)
@@ -78,7 +77,7 @@ def test_half_of_them_are_in_the_summary() -> None:
 
 def test_the_score_is_named_without_any_rows() -> None:
     predictor = predictor_of(fc.RAPS())
-    labels = msgspec.structs.replace(predictor.certificate, labels=2, format=2)
+    labels = changed(predictor.certificate, class_names=2)
     said = box(unescape(report_page(dataclasses.replace(predictor, certificate=labels))))
     assert said is not None
     assert said.startswith("no label can score more than the threshold 1.001 (raps, 2 labels), so every label is in ")

@@ -17,7 +17,7 @@ GRID = np.arange(21) / 20
 LOSS = fc.FalseNegativeRate()
 
 
-def rule(risk: float = 0.2, name: str = "clinic") -> tuple[fc.RiskPredictor, Floats]:
+def rule(risk: float = 0.2, name: str = "clinic") -> tuple[fc.Predictor, Floats]:
     truth = RNG.random((200, 5)) < 0.5
     losses = LOSS.evaluate(np.clip(0.4 * truth + 0.6 * RNG.random(truth.shape), 0, 1), truth, thresholds=GRID)
     sites = [fc.LossSummary.of_losses(losses[k::4], thresholds=GRID, loss=LOSS, site=f"{name}-{k}") for k in range(2)]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -16,6 +15,7 @@ from fedconformal.monitoring.store import Watch
 from fedconformal.serving.bodies import Rows
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
+from tests.contracts.tools import changed
 from tests.serving.models import CLASSES, client, features, labels, predictor, write_model
 
 
@@ -157,7 +157,7 @@ def test_sets_that_hold_every_label_are_said() -> None:
 
 def test_an_expired_certificate_is_said() -> None:
     rule = predictor()
-    rule = replace(rule, certificate=msgspec.structs.replace(rule.certificate, expires="2020-01-31"))
+    rule = replace(rule, certificate=changed(rule.certificate, expires="2020-01-31"))
     found = client(rule).post("/predict", json={"probabilities": probabilities(1).tolist()}).json()
     assert found["warnings"] == ["the certificate expired on 2020-01-31; calibrate anew, from new summaries"]
 

@@ -68,13 +68,13 @@ def test_summaries_that_differ_are_refused(mine: dict[str, Any], theirs: dict[st
 
 def test_a_number_of_classes_goes_with_as_many_names() -> None:
     found = fc.calibrate([site("a", classes=2), site("b", classes=("x", "y"))]).certificate
-    assert found.labels == ["x", "y"]
+    assert found.class_names == ["x", "y"]
 
 
 def test_what_differs_only_from_several_together_is_no_difference() -> None:
     """Days of expiry are compared within one calibration only."""
     days = [site("a", classes=2, expires="2998-01-01"), site("b", expires="2999-01-01"), site("c", classes=2)]
-    assert fc.calibrate(days).certificate.expires == "2998-01-01"
+    assert fc.calibrate(days).certificate.provenance.expires == "2998-01-01"
     june = {"calibration": "june", "alpha": 0.1}
     with refused("site 'a' and site 'b' do not go together: calibration june against None"):
         fc.calibrate([site("a", **june), site("b", expires="2999-01-01"), site("c", **june)])

@@ -92,8 +92,8 @@ def test_the_threshold_is_the_quantile(shape: str, alpha: float) -> None:
     scores = draw(shape, np.random.default_rng(3), 3000)
     summary = digest(scores)
     result = fc.calibrate([summary], alpha=alpha, exact=True)
-    assert result.certificate.rank is not None
-    quantile = theirs(summary).quantile((result.certificate.rank - 1) / (summary.n - 1))
+    assert result.certificate.promises[0].rank is not None
+    quantile = theirs(summary).quantile((result.certificate.promises[0].rank - 1) / (summary.n - 1))
     assert result.threshold == pytest.approx(quantile, rel=1e-9)
 
 
@@ -102,10 +102,10 @@ def test_the_threshold_of_many_scores_is_the_quantile_of_a_rank_nearby(alpha: fl
     n = 200_000
     summary = digest(np.random.default_rng(4).normal(size=n))
     result = fc.calibrate([summary], alpha=alpha, exact=True)
-    assert result.certificate.rank is not None
+    assert result.certificate.promises[0].rank is not None
     other = theirs(summary)
-    below = other.quantile((result.certificate.rank - 1 - 1e-3) / (n - 1))
-    above = other.quantile(min(1.0, (result.certificate.rank - 1) / (n - 1) + min(1 / 4000, alpha / 40)))
+    below = other.quantile((result.certificate.promises[0].rank - 1 - 1e-3) / (n - 1))
+    above = other.quantile(min(1.0, (result.certificate.promises[0].rank - 1) / (n - 1) + min(1 / 4000, alpha / 40)))
     assert below <= result.threshold <= max(above, summary.largest if alpha < 0.001 else above)
     assert len(summary.points) < 5000
 
@@ -184,9 +184,9 @@ def errors(sites: list[Floats], *, pooled: bool) -> tuple[float, str]:
     parts: list[fc.Summary] = [digest(scores, site=f"s{k}") for k, scores in enumerate(sites)]
     result = fc.calibrate([fc.pool(parts)] if pooled else parts, alpha=0.1, exact=True)
     everything = np.concatenate(sites)
-    assert result.certificate.rank is not None
+    assert result.certificate.promises[0].rank is not None
     reached = np.count_nonzero(everything <= result.threshold)
-    return (reached - result.certificate.rank) / len(everything), result.certificate.status
+    return (reached - result.certificate.promises[0].rank) / len(everything), result.certificate.status
 
 
 @pytest.mark.long

@@ -72,8 +72,8 @@ def thresholds(guarantee: fc.Guarantee, sites: Sequence[Site], seed: int, repeti
         result = fc.calibrate(
             [site.draw(rng) for site in sites], alpha=ALPHA, guarantee=fc.ByGroup(guarantee), exact=True
         )
-        for record, limit in zip(result.certificate.groups or (), np.asarray(result.threshold), strict=True):
-            found[record.group][i] = limit
+        for group, limit in result.thresholds.items():
+            found[group][i] = limit
     return found
 
 

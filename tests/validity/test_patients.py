@@ -48,4 +48,6 @@ def test_rows_of_one_patient_lose_coverage_and_one_row_of_each_keeps_it(patients
 def test_every_certificate_states_it() -> None:
     sites = [fc.Summary.of_scores(np.arange(40) / 40, site=name, score=fc.LAC()) for name in "ab"]
     for guarantee in (fc.Mixture(), fc.EverySite(), fc.PAC(), fc.OneSite(site="a")):
-        assert fc.calibrate(sites, alpha=0.1, guarantee=guarantee).certificate.assumption.endswith(guarantee.patients)
+        assert fc.calibrate(sites, alpha=0.1, guarantee=guarantee).certificate.statement.assumption.endswith(
+            guarantee.patients
+        )

@@ -53,11 +53,11 @@ def test_three_messages_are_300_sites(kind: str) -> None:
         result = through_poolers(scores, lambda part: as_many_sites(part, kind))
         rank = math.ceil(N / 2) + 1
         assert result.certificate.sites == K
-        assert (result.certificate.rank, result.certificate.rank_out_of) == (rank, N)
+        assert (result.certificate.promises[0].rank, result.certificate.promises[0].rank_out_of) == (rank, N)
         assert result.certificate.coverage_at_most == rank / N
         assert result.threshold == flat.threshold == np.sort(np.concatenate(scores))[rank - 1]
         paper = through_poolers(scores, lambda part: as_many_sites(part, kind), fc.FCP()).certificate
-        assert (paper.rank, paper.rank_out_of) == (math.ceil((N + K) / 2), N + K)
+        assert (paper.promises[0].rank, paper.promises[0].rank_out_of) == (math.ceil((N + K) / 2), N + K)
 
 
 def test_pooling_the_poolers_changes_nothing() -> None:

@@ -46,8 +46,8 @@ def library(guarantee: fc.Guarantee, alpha: float, score: fc.Signed, kind: str =
             fc.Summary.of_scores(site, kind=kind, score=score, site=str(k), alpha=alpha) for k, site in enumerate(sites)
         ]
         certificate = fc.calibrate(given, alpha=alpha, guarantee=guarantee, exact=True).certificate
-        assert certificate.lower is not None
-        return float(certificate.lower.threshold), float(certificate.threshold)  # type: ignore[arg-type]
+        lower, upper = certificate.promises
+        return lower.limit, upper.limit
 
     return rule
 
@@ -231,10 +231,10 @@ def test_pac_splits_its_failure_over_the_ends() -> None:
     certificate = fc.calibrate(given, alpha=0.2, guarantee=fc.PAC(failure=0.1), exact=True).certificate
     rank = fc.PAC(failure=0.05).rank(Fraction(1, 10), [90, 210])[0]
     assert rank > fc.PAC(failure=0.1).rank(Fraction(1, 10), [90, 210])[0]
-    assert certificate.lower is not None
-    assert (certificate.rank, certificate.lower.rank) == (rank, rank)
-    assert certificate.threshold == np.sort(scores)[rank - 1]
-    assert certificate.lower.threshold == np.sort(scores)[-rank]
+    lower, upper = certificate.promises
+    assert (lower.rank, upper.rank) == (rank, rank)
+    assert upper.threshold == np.sort(scores)[rank - 1]
+    assert lower.threshold == np.sort(scores)[-rank]
     assert certificate.guarantee == {"name": "pac", "failure": 0.1}
 
 
@@ -243,9 +243,8 @@ def test_the_certificate_adds_up_both_ends() -> None:
     rng = np.random.default_rng(1)
     given = [fc.Summary.of_scores(rng.normal(size=n), kind="exact", score=fc.Signed(), site=str(n)) for n in (40, 60)]
     found = fc.calibrate(given, alpha=0.2, exact=True).certificate
-    assert found.lower is not None
-    assert (found.rank, found.lower.rank, found.lower.rank_out_of, found.lower.alpha) == (91, 91, 100, 0.1)
-    assert (found.lower.coverage_at_least, found.lower.coverage_at_most) == (0.9, 0.91)
+    for end in found.promises:
+        assert (end.rank, end.rank_out_of, end.coverage_at_least, end.coverage_at_most) == (91, 100, 0.9, 0.91)
     assert (found.coverage_at_least, found.coverage_at_most, found.target) == (
         0.8,
         0.82,

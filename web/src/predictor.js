@@ -12,11 +12,13 @@ import { InputError, shown } from "./text.js";
 /** Thresholds, rising, and the coverage that each promises, in multiples of 1e-15. @typedef {{thresholds: number[], promised: number[]}} Curve */
 /**
  * `curves` are by group, and in each group one, or one by class where null stands for a class in every set.
- * @typedef {{kind: string, certificate: Map<string, Json>, score: Score | null, alpha: bigint, sentence: string, labels: string[] | number | null,
+ * @typedef {{answers: "sets" | "intervals" | "losses", certificate: Map<string, Json>, score: Score | null, alpha: bigint, sentence: string, labels: string[] | number | null,
  *   rounded: boolean, curves: Map<string, Curve | (Curve | null)[]>, sites: Map<string, Curve>, byGroup: boolean, groupColumns: string[], digest: string}} Predictor
  */
 
-const KINDS = ["fedconformal predictor", "fedconformal interval predictor", "fedconformal risk predictor"];
+const KIND = "fedconformal predictor";
+const FORMAT = 1n;
+const NUMBERS = ["residual", "cqr", "normalized", "signed"]; // the scores of intervals
 const MOST_BYTES = 2 ** 28;
 const MAX_POINTS = 1024;
 const MALFORMED = "the predictor is malformed";
@@ -31,6 +33,7 @@ function asMap(value) {
 /** @param {Json | undefined} value @returns {number} */
 function asFloat(value) {
   if (value === "inf") return Infinity;
+  if (value === "-inf") return -Infinity;
   if (typeof value !== "number" && typeof value !== "bigint") throw new InputError(MALFORMED);
   return Number(value);
 }
@@ -47,9 +50,6 @@ function asCurve(value) {
   }
   return found;
 }
-
-/** @param {Json | undefined} value @returns {Curve | (Curve | null)[]} one, or one by class */
-const asCurves = (value) => (Array.isArray(value) ? value.map((one) => (one === null ? null : asCurve(one))) : asCurve(value));
 
 /** @param {Curve} curve @param {bigint} alpha @returns {number} the smallest threshold that promises 1 - alpha */
 function thresholdOf(curve, alpha) {
@@ -81,15 +81,24 @@ function asScore(fields) {
   return { name, randomized: fields.get("randomized") === true, seed, penalty: asFloat(fields.get("penalty") ?? 0), free: Number(free) };
 }
 
-/** @param {Map<string, Json>} found @param {Map<string, Json>} certificate @param {bigint} alpha @returns {Map<string, Curve>} the curve of each site that has a threshold of its own */
-function sitesOf(found, certificate, alpha) {
-  const records = certificate.get("by_site") ?? [], curves = found.get("sites") ?? [];
-  if (!Array.isArray(records) || !Array.isArray(curves) || records.length !== curves.length) throw new InputError("the promise curves are not one for each site of the certificate");
-  return new Map(records.map((record, i) => {
-    const fields = asMap(record), curve = asCurve(asMap(curves[i]).get("curve"));
-    if (!found.has("lower") && thresholdOf(curve, alpha) !== asFloat(fields.get("threshold"))) throw new InputError("the promise curves and the certificate give different thresholds of sites");
-    return [String(fields.get("site")), curve];
-  }));
+/** The curves of all rows, of each group and of each site, in the order of the promises. @param {Json | undefined} promises @param {Json | undefined} listed @param {bigint} alpha */
+function curvesOf(promises, listed, alpha) {
+  if (!Array.isArray(promises) || !Array.isArray(listed) || promises.length !== listed.length) throw new InputError("the predictor has not one promise curve for each promise");
+  /** @type {Map<string, Curve | (Curve | null)[]>} */
+  const curves = new Map();
+  /** @type {Map<string, Curve>} */
+  const sites = new Map();
+  promises.forEach((promise, i) => {
+    const fields = asMap(promise), curve = listed[i] === null ? null : asCurve(listed[i]), ends = fields.has("end");
+    if (!ends && (curve ? thresholdOf(curve, alpha) : Infinity) !== asFloat(fields.get("threshold"))) throw new InputError("the promise curve and the certificate give different thresholds");
+    const group = String(fields.get("group") ?? ALL), site = fields.get("site");
+    if (fields.has("class_index")) curves.set(group, [.../** @type {(Curve | null)[]} */ (curves.get(group) ?? []), curve]);
+    else if (!curve) throw new InputError(MALFORMED);
+    else if (site !== undefined) sites.set(String(site), curve);
+    else curves.set(group, curve);
+  });
+  if (!curves.has(ALL)) throw new InputError("the promises are not one for each group, all rows among them");
+  return { curves, sites };
 }
 
 /** The predictor for rows of one site; of no site, the largest threshold. @param {Predictor} predictor @param {string | null} site @returns {Predictor} */
@@ -101,28 +110,26 @@ export function atSite(predictor, site) {
 /** @param {Uint8Array} data @returns {Predictor} */
 export function readPredictor(data) {
   if (data.length > MOST_BYTES) throw new InputError(`the predictor has ${data.length} bytes, more than ${MOST_BYTES}`);
-  const found = readPlain(data, "not a fedconformal predictor"), kind = found.get("kind");
-  if (typeof kind !== "string" || !KINDS.includes(kind)) throw new InputError("not a fedconformal predictor: it is JSON of another kind");
+  const found = readPlain(data, "not a fedconformal predictor"), format = found.get("format");
+  if (found.get("kind") !== KIND) throw new InputError("not a fedconformal predictor: it is JSON of another kind");
+  if (format !== FORMAT) throw new InputError(`the predictor is of format ${shown(String(format))}, expected ${FORMAT}`);
   const stated = found.get("sha256");
   found.delete("sha256");
   if (stated !== sha256(new TextEncoder().encode(dumped(found)))) throw new InputError(ALTERED);
-  const certificate = asMap(found.get("certificate")), labels = certificate.get("labels") ?? null, groups = certificate.get("groups");
-  const named = Array.isArray(labels) ? labels.map(String) : labels === null ? null : Number(labels);
-  const byGroup = Array.isArray(groups), names = byGroup ? groups.map((one) => String(asMap(one).get("group"))) : [ALL];
-  const alpha = asAlpha(shortest(asFloat(certificate.get("alpha")))), curve = found.get("curve"), sets = kind !== KINDS[2];
-  const listed = byGroup ? (Array.isArray(curve) ? curve : []) : [curve];
-  if (listed.length !== names.length || (byGroup && !names.includes(ALL))) throw new InputError("the promise curves are not one for each group, all rows among them");
-  const curves = new Map(sets ? names.map((name, i) => [name, asCurves(listed[i])]) : []);
-  const score = sets && !found.has("lower") ? asScore(asMap(found.get("score"))) : null;
-  const predictor = {
-    kind, certificate, score, alpha, labels: named, rounded: certificate.get("precision") === "float32", curves, sites: sitesOf(found, certificate, alpha), byGroup, digest: sha256(data),
+  const certificate = asMap(found.get("certificate")), provenance = asMap(certificate.get("provenance")), named = provenance.get("class_names") ?? null;
+  const alpha = asAlpha(shortest(asFloat(certificate.get("alpha")))), promises = certificate.get("promises"), fields = provenance.get("score");
+  const ends = Array.isArray(promises) && promises.some((one) => asMap(one).has("end")), losses = certificate.has("risk");
+  /** @type {"sets" | "intervals" | "losses"} */
+  const answers = losses ? "losses" : NUMBERS.includes(String(fields && asMap(fields).get("name"))) ? "intervals" : "sets";
+  /** @type {{curves: Map<string, Curve | (Curve | null)[]>, sites: Map<string, Curve>}} */
+  const { curves, sites } = losses ? { curves: new Map(), sites: new Map() } : curvesOf(promises, found.get("curves"), alpha);
+  const names = [...curves.keys()];
+  return {
+    answers, certificate, score: losses || ends || fields === undefined ? null : asScore(asMap(fields)), alpha, labels: Array.isArray(named) ? named.map(String) : named === null ? null : Number(named),
+    rounded: provenance.get("precision") === "float32", curves, sites, byGroup: Array.isArray(promises) && promises.some((one) => asMap(one).has("group")), digest: sha256(data),
     groupColumns: [...new Set(names.filter((name) => name.includes("=")).map((name) => name.slice(0, name.indexOf("="))))].sort(),
-    sentence: sentenceOf(certificate, kind, alpha),
+    sentence: sentenceOf(certificate, answers, alpha),
   };
-  const certified = certificate.get("threshold");
-  const flat = (Array.isArray(certified) ? certified.flat() : [certified]).map((one) => asFloat(one));
-  if (sets && thresholds(predictor, alpha).some((one, i) => one !== flat[i])) throw new InputError("the promise curve and the certificate give different thresholds");
-  return predictor;
 }
 
 /** @param {Uint8Array} data @param {string} problem @returns {Map<string, Json>} */
@@ -137,13 +144,16 @@ function readPlain(data, problem) {
   return found;
 }
 
-/** @param {Map<string, Json>} certificate @param {string} kind @param {bigint} alpha @returns {string} the promise in one sentence */
-function sentenceOf(certificate, kind, alpha) {
-  const promise = String(certificate.get("promise"));
-  if (kind === KINDS[2]) return `A promise on losses ${promise}; this page does not show its threshold.`;
-  const sure = certificate.get("status") === "certified", [answers, truth] = kind === KINDS[1] ? ["intervals", "value"] : ["sets", "label"];
+/** @param {Map<string, Json>} certificate @param {Predictor["answers"]} answers @param {bigint} alpha @returns {string} the promise in one sentence */
+function sentenceOf(certificate, answers, alpha) {
+  const promise = String(asMap(certificate.get("statement")).get("promise"));
+  if (answers === "losses") return `A promise on losses ${promise}; this page does not show its threshold.`;
+  const sure = certificate.get("status") === "certified", truth = answers === "intervals" ? "value" : "label";
   return `The ${answers} ${sure ? "hold" : "are estimated to hold"} the true ${truth} with probability at least ${general(Number(UNIT - alpha) / 1e15, 10)} ${promise}.`;
 }
+
+/** A part of the certificate, such as its statement. @param {Predictor} predictor @param {string} name @returns {Map<string, Json>} */
+export const part = (predictor, name) => asMap(predictor.certificate.get(name));
 
 /** Whether the coordinator signed. @param {Uint8Array} predictor @param {Uint8Array} signature the .sig file @returns {{valid: boolean, key: string}} */
 export function readSeal(predictor, signature) {

@@ -2,7 +2,7 @@
 
 import { at, choose, chosen, field, made, names, put, runner, show, tableIn, tableOf, typed, words } from "./dom.js";
 import { UNIT, general } from "./decimal.js";
-import { atSite, namedIn, readPredictor, readSeal, thresholds } from "./predictor.js";
+import { atSite, namedIn, part, readPredictor, readSeal, thresholds } from "./predictor.js";
 import { readSummary } from "./reader.js";
 import { answersOf, intervalOf, rowsFor, setOf } from "./sets.js";
 import { InputError, harmless, shown } from "./text.js";
@@ -47,12 +47,12 @@ async function checkAll() {
       found.push(line("good", `The predictor is as it was made: the SHA-256 of its content is right. That of the file is ${read.digest}.`));
       found.push(seal ? sealed(file.data, seal, key) : line("", "No signature was given, so this page cannot say who made the predictor."));
       found.push(own ? named(read, own) : line("", "This site's own summary was not given, so this page cannot say whether it is in the predictor."));
-      const expires = read.certificate.get("expires"), today = new Date().toISOString().slice(0, 10);
+      const expires = part(read, "provenance").get("expires"), today = new Date().toISOString().slice(0, 10);
       if (typeof expires === "string") found.push(line(expires < today ? "bad" : "good", expires < today ? `The certificate expired on ${expires}; ask for a new one.` : `The certificate is good until ${expires}.`));
-      const heat = read.certificate.get("temperature");
+      const heat = part(read, "provenance").get("temperature");
       if (typeof heat === "number" && heat !== 1) found.push(line("", `The predictor was calibrated at temperature ${general(heat)}; the probabilities must be too.`));
       put("sentence", harmless(read.sentence));
-      put("assumption", harmless(`Assumption: ${String(read.certificate.get("assumption"))}. ${String(read.certificate.get("caveat"))}`));
+      put("assumption", harmless(`Assumption: ${String(part(read, "statement").get("assumption"))}. ${String(part(read, "statement").get("caveat"))}`));
       predictor = read;
       choose("rows-site", [...read.sites.keys()], "not given: the largest threshold");
       show("rows-site-label", read.sites.size > 0);

@@ -53,23 +53,21 @@ export function* answersOf(predictor, rows) {
   if (count * classes > MOST) throw rows.table.error(`has ${count * classes} probabilities, more than ${MOST}; use fedconformal predict`);
   const members = membersFor(predictor, rows), inside = /** @type {string[][]} */ ([]);
   if (predictor.byGroup) for (const [group, mine] of members) for (const row of mine) (inside[row] ??= []).push(group);
-  const forms = predictor.rounded ? [rounded(rows.values)] : [rows.values, rounded(rows.values)];
+  const form = predictor.rounded ? rounded(rows.values) : rows.values;
   const hash = score.randomized && score.name !== "lac" ? draws(classes, score.seed) : null;
   const p = new Float64Array(count * classes), top = new Int32Array(count), whole = [ALL];
   for (let row = 0; row < count; row++) {
     const at = row * classes, curves = (predictor.byGroup ? inside[row] : whole).map((group) => predictor.curves.get(group));
-    for (const form of forms) {
-      const problem = wrongRow(form, at, classes);
-      if (problem !== null) throw rows.table.error(`${rows.table.place(row)} ${problem}`);
-      const scores = allScores(form, at, classes, score, hash);
-      for (const curve of curves) {
-        for (let k = 0; k < classes; k++) {
-          const own = Array.isArray(curve) ? curve[k] ?? null : /** @type {Curve} */ (curve);
-          p[at + k] = Math.max(p[at + k], own === null ? 1e15 : pValue(own, scores[k]));
-        }
+    const problem = wrongRow(form, at, classes);
+    if (problem !== null) throw rows.table.error(`${rows.table.place(row)} ${problem}`);
+    const scores = allScores(form, at, classes, score, hash);
+    for (const curve of curves) {
+      for (let k = 0; k < classes; k++) {
+        const own = Array.isArray(curve) ? curve[k] ?? null : /** @type {Curve} */ (curve);
+        p[at + k] = Math.max(p[at + k], own === null ? 1e15 : pValue(own, scores[k]));
       }
     }
-    for (let k = 1; k < classes; k++) if (forms[0][at + k] > forms[0][at + top[row]]) top[row] = k;
+    for (let k = 1; k < classes; k++) if (form[at + k] > form[at + top[row]]) top[row] = k;
     if (row % SOME === SOME - 1) yield row / count;
   }
   return { p, top, rows };

@@ -1,39 +1,36 @@
-"""From summaries and a guarantee to a threshold and a certificate."""
+"""Calibration: from summaries and a guarantee to a predictor with its certificate."""
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from fedconformal._base.arrays import as_alpha
+from fedconformal._base.names import listed
 from fedconformal._base.spec import build
-from fedconformal.calibration.by_class import by_class, over_classes
-from fedconformal.calibration.by_group import by_group
-from fedconformal.calibration.certificate import Certificate, SiteRecord, warn_of_sites
-from fedconformal.calibration.choose import predictor_of
-from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.public_grid import published
-from fedconformal.calibration.replaced import without_promise
-from fedconformal.calibration.result import Calibration, are_sure, band_of, certificate_of
-from fedconformal.calibration.risk import by_risk, check_curves
-from fedconformal.calibration.search import Search
-from fedconformal.calibration.two_ends import two_ends
+from fedconformal.calibration.risk import calibrate_risk
+from fedconformal.calibration.strata import Found, find, strata_of
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate, SummaryRecord, made_certificate
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import why_full
-from fedconformal.guarantees import ByClass, ByGroup, Guarantee, OneSite
+from fedconformal.evaluation.remarks import warn_of_sites
+from fedconformal.guarantees import Guarantee
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries.batch import SummaryBatch, check_together
-from fedconformal.summaries.provenance import Provenance
+from fedconformal.summaries.provenance import Provenance, combine_provenances
 from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
-
-__all__ = ["calibrate", "calibrate_again", "usable"]
+MOST_NAMED = 5
+"""The shortfall is stated for this many strata at most."""
 
 
 def calibrate(
@@ -44,31 +41,49 @@ def calibrate(
     risk: Any = None,
     safe: str | None = None,
     exact: bool = False,
-) -> Any:
-    """Find the smallest threshold that promises coverage 1 - alpha, or the smallest for each class.
+) -> Predictor:
+    """Find the smallest thresholds that promise coverage 1 - alpha, or an expected loss of at most `risk`.
 
-    Of loss curves, the smallest of the grid whose expected loss is at most `risk`. If there is
-    none, the threshold is +inf: the answer is a safe action, which never loses more than `risk`, nor than the last
-    threshold; `safe` says which.
+    Parameters
+    ----------
+    summaries
+        The summaries of the sites, of scores or of losses.
+    alpha
+        The miss rate.
+    guarantee
+        A guarantee, or its spec string such as "pac:failure=0.05".
+    risk
+        For losses, the limit on their mean. If no threshold of the grid keeps it, the threshold is +inf.
+    safe
+        The action at +inf, which never loses more than `risk`, nor than the last threshold.
+    exact
+        Keep thresholds as they are found. By default they are rounded up to a public grid and the promise curve has
+        few alphas (`public_grid`), so that a published predictor holds no calibration score.
 
-    Thresholds are rounded up to a public grid, and the promise curve has few alphas (`public_grid`), so that a
-    predictor that is shown holds no calibration score. `exact` leaves both as they are found: keep that to yourself.
+    Returns
+    -------
+    Predictor
+        With `threshold`, `certificate`, `predict_set` or `predict_interval`, `evaluate` and `save`.
 
+    Examples
+    --------
     >>> from fedconformal import Summary
     >>> sites = [Summary.of_scores([i / 20 for i in range(20)], site="a"), Summary.of_scores([0.5, 0.7, 0.9], site="b")]
-    >>> result = calibrate(sites, alpha=0.2)  # ceil(0.8 * 23) + 1 = 20
-    >>> result.threshold, result.certificate.rank, round(result.certificate.coverage_at_most, 4)
+    >>> predictor = calibrate(sites, alpha=0.2)  # ceil(0.8 * 23) + 1 = 20
+    >>> promise = predictor.certificate.promises[0]
+    >>> predictor.threshold, promise.rank, round(promise.coverage_at_most, 4)
     (0.875, 20, 0.8696)
     >>> calibrate(sites, alpha=0.2, exact=True).threshold
     0.85
     """
     if risk is not None and alpha != ALPHA:
-        raise InputError("alpha is for coverage and risk for losses; give one of them")
+        raise InputError("alpha is for coverage and risk for losses; give one of them", param="risk")
     if risk is None and safe is not None:
-        raise InputError("safe is what to do where losses are too large; give risk as well")
-    result = published(_calibrated(summaries, alpha, guarantee, risk=risk, safe=safe), exact=exact)
-    warn_of_sites(result.certificate)
-    return predictor_of(result)
+        raise InputError("safe is what to do where losses are too large; give risk as well", param="safe")
+    found = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe)
+    predictor = published(found, exact=exact)
+    warn_of_sites(predictor.certificate)
+    return predictor
 
 
 def calibrate_again(
@@ -79,10 +94,9 @@ def calibrate_again(
     risk: Any = None,
     safe: str | None = None,
     exact: bool = False,
-) -> Any:
-    """Calibrate from summaries that go together, also if they have expired meanwhile: what `verify` recomputes."""
-    result = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True)
-    return predictor_of(published(result, exact=exact))
+) -> Predictor:
+    """Calibrate as before for verification, also from summaries that have expired since."""
+    return published(_calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True), exact=exact)
 
 
 def _calibrated(
@@ -93,83 +107,104 @@ def _calibrated(
     risk: Any,
     safe: str | None,
     expired: bool = False,
-) -> Calibration:
-    wanted = as_alpha(alpha)
-    stack = usable(summaries, None if risk is not None else wanted, expired=expired)
+) -> Predictor:
+    level = as_alpha(alpha)
+    batch = usable(summaries, None if risk is not None else level, expired=expired)
     guarantee = build(guarantee, Guarantee)
-    score = stack.origins[0].score
+    score = batch.origins[0].score
     if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
         of = "sets of labels" if guarantee.by_group else "classes"
-        raise InputError(f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee")
-    if risk is not None:
-        check_curves(stack, guarantee)
-    result = _found(stack, wanted, guarantee, risk=risk, safe=safe)
-    trained = result.certificate.trained is not None
-    return replace(result, certificate=without_promise(result.certificate)) if trained else result
-
-
-def _found(stack: SummaryBatch, wanted: Fraction, guarantee: Guarantee, *, risk: Any, safe: str | None) -> Calibration:
-    """Find the threshold, or one for each class, group or end, by what the guarantee is."""
-    score = stack.origins[0].score
-    if guarantee.by_class and guarantee.inner is guarantee:
-        return over_classes(stack, wanted, guarantee)
-    names, sizes = stack.names, [n for some in stack.sizes for n in some]
-    bound = guarantee.inner.bind(names, sizes)
-    if bound.sites_apart and len(stack) != len(sizes):
-        pooled = next(summary for summary in stack if len(summary.sizes) > 1)
         raise InputError(
-            f"{pooled} came pooled, and {guarantee.inner.name} needs every site's own summary; "
-            "use one that weighs all scores alike (mixture with weights by rows, fcp, pac), "
-            "or send the sites apart"
+            f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee", param="guarantee"
         )
-    if risk is not None:
-        return by_risk(stack, risk, guarantee, bound, safe)
-    if isinstance(guarantee, ByGroup):
-        return by_group(stack, wanted, guarantee, guarantee.bind(names, sizes), names)
-    if isinstance(guarantee, ByClass):
-        return by_class(stack, wanted, guarantee, guarantee.bind(names, sizes), names)
-    search = one_end if score is None or score.lower_share is None else partial(two_ends, share=score.lower_share)
-    found, curve = search(stack, wanted, bound)
-    each = [search([summary], wanted, OneSite(site=0)) for summary in stack] if guarantee.by_site else []
-    curves = dict(zip(names, (own for _, own in each), strict=False))
-    records = [
-        SiteRecord(site=name, scores=n, **{key: value for key, value in own.items() if key != "target"})
-        for name, n, (own, _) in zip(names, sizes, each, strict=False)
-    ]
-    certificate = certificate_of(stack, wanted, guarantee, by_site=records or None, **found)
-    _warn_of_ends(certificate)
-    return Calibration(certificate, curve, (lambda: {name: own() for name, own in curves.items()}) if each else None)
+    sure = batch.certified and not any(origin.estimated for origin in batch.origins) and guarantee.certified
+    if risk is None:
+        predictor = _by_stratum(batch, level, guarantee, sure=sure)
+    else:
+        curve, found = calibrate_risk(batch, risk, guarantee, safe, sure=sure)
+        certificate = _certificate(batch, guarantee, sure=sure, **found)
+        predictor = Predictor(certificate=certificate, make_curves=lambda: [curve])
+    if not predictor.certificate.provenance.trained:
+        return predictor
+    return replace(predictor, certificate=predictor.certificate.without_promise())
 
 
-def one_end(
-    summaries: Sequence[Summary], alpha: Fraction, bound: Guarantee
-) -> tuple[dict[str, Any], Callable[[], PromiseCurve]]:
-    """Search for one threshold, for the certificate and for the promise curve."""
-    stack = SummaryBatch.of(summaries)
-    sizes = [n for some in stack.sizes for n in some]
-    search = Search(stack, bound, sizes)
-    band = band_of(bound, alpha, search.smallest(alpha), sizes, stack.gaps, sure=are_sure(stack))
-    return {"target": str(bound.band(alpha, sizes).least), **band}, partial(search.curve, alpha)
+def _by_stratum(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, sure: bool) -> Predictor:
+    """Search for the threshold of every stratum, and state what all of them promise together."""
+    found = find(strata_of(batch, alpha, guarantee), sure=sure)
+    whole = [one for one in found if (one.promise.site, one.promise.group, one.promise.class_index) == (None,) * 3]
+    over_classes = guarantee.by_class and guarantee.inner is guarantee
+    if whole:  # a row that is missed is missed at an end
+        least, most, target = (
+            max(Fraction(0), sum(parts) - len(whole) + 1)
+            for parts in zip(*((one.least, one.most, one.target) for one in whole), strict=True)
+        )
+    else:
+        least, most, target = min(one.least for one in found), max(one.most for one in found), 1 - alpha
+    certificate = _certificate(
+        batch,
+        guarantee,
+        sure=sure,
+        alpha=float(alpha),
+        class_scores=found[0].stratum.sizes_of() if over_classes else None,
+        promises=[one.promise for one in found],
+        target=str(1 - alpha if over_classes else target),
+        coverage_at_least=float(least),
+        coverage_at_most=float(most),
+    )
+    infinite = [one for one in found if math.isinf(one.promise.limit) and one.promise.site is None]
+    if infinite:
+        words = (why_full(certificate) or text.SETS.uninformative) if whole else _lacking(infinite, alpha, batch)
+        warnings.warn(words, InfeasibleWarning, stacklevel=4)
+    return Predictor(certificate=certificate, make_curves=lambda: [one.curve() for one in found])
 
 
-def _warn_of_ends(certificate: Certificate) -> None:
-    """Warn if no finite threshold promises enough: of sets that hold every label, of intervals without an end."""
-    lower = certificate.lower
-    if certificate.threshold == "inf" or (lower is not None and lower.threshold == "-inf"):
-        warnings.warn(why_full(certificate) or text.SETS.uninformative, InfeasibleWarning, stacklevel=5)
+def _lacking(infinite: Sequence[Found], alpha: Fraction, batch: SummaryBatch) -> str:
+    """Name the classes or groups without a finite threshold, and what they are missing."""
+    start, names = f"alpha={float(alpha):g} cannot be promised", combine_provenances(batch.origins).classes
+    bound = infinite[0].stratum.bound
+    if infinite[0].promise.group is None:
+        by_label = {one.promise.class_index or 0: one.stratum for one in infinite}
+        needed = text.class_shortfalls(
+            bound, alpha, list(by_label), lambda label: by_label[label].sizes_of(), batch.names, names
+        )
+        return f"{start} {text.in_every_set(list(by_label), names)}; {needed}"
+    by_class = infinite[0].promise.class_index is not None
+    called = {
+        (f"class {text.class_called(one.promise.class_index or 0, names)} in " if by_class else "")
+        + str(one.promise.group): one.stratum
+        for one in infinite
+    }
+    shortfall = partial(text.shortfall, bound, alpha, names=batch.names, stratum="group")
+    needs = [f"{name}: {shortfall(sizes=one.sizes_of())}" for name, one in list(called.items())[:MOST_NAMED]]
+    every = "which are in every set there" if by_class else "where every label is in every set"
+    return f"{start} to {listed(list(called))}, {every}; {'; '.join(needs)}"
+
+
+def _certificate(batch: SummaryBatch, guarantee: Guarantee, *, sure: bool, **found: Any) -> Certificate:
+    columns = zip(batch.sites, batch.sizes, batch.kinds, batch.digests, strict=True)
+    return made_certificate(
+        guarantee=guarantee,
+        origin=combine_provenances(batch.origins),
+        status="certified" if sure else "estimated",
+        summaries=[
+            SummaryRecord(sites=sites, sizes=sizes, kind=kind, sha256=digest) for sites, sizes, kind, digest in columns
+        ],
+        **found,
+    )
 
 
 def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> SummaryBatch:
     """Check that summaries go together, are for this alpha, and may still be used today unless `expired` is allowed."""
     given = [summaries] if isinstance(summaries, Summary) else summaries
-    stack = given if isinstance(given, SummaryBatch) else SummaryBatch(list(given))
-    if not len(stack):
-        raise InputError("there are no summaries to calibrate from")
-    check_together(stack)
-    for origin in stack.origins:
-        origin.check_use(alpha, partial(_label_of, origin, stack), expired=expired)
-    return stack
+    batch = given if isinstance(given, SummaryBatch) else SummaryBatch(list(given))
+    if not len(batch):
+        raise InputError("there are no summaries to calibrate from", param="summaries")
+    check_together(batch)
+    for origin in batch.origins:
+        origin.check_use(alpha, partial(_name_of, origin, batch), expired=expired)
+    return batch
 
 
-def _label_of(origin: Provenance, stack: SummaryBatch) -> str:
-    return str(next(summary for summary in stack if summary.origin is origin))
+def _name_of(origin: Provenance, batch: SummaryBatch) -> str:
+    return str(next(summary for summary in batch if summary.origin is origin))

@@ -7,22 +7,20 @@ checked here follows from the predictors alone; `verification.py` recomputes eac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.document import Document
-from fedconformal.calibration.replaced import Rows
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.replacement import Rows
 from fedconformal.certificates.text import guarantee_name
 
 OTHER = {"classes": "other", "sites": "other"}
 SHORT = 12
 """Digits of a digest that are shown."""
 
-D = TypeVar("D", bound=Document)
 
-
-def in_chain(newest: D, older: Sequence[D]) -> tuple[list[D], list[D], str | None]:
+def in_chain(newest: Predictor, older: Sequence[Predictor]) -> tuple[list[Predictor], list[Predictor], str | None]:
     """Return the chain, newest first, as far as it is given; those that are no link of it; and what is missing."""
     known = {one.digest(): one for one in older}
     chain = [newest]
@@ -36,7 +34,7 @@ def in_chain(newest: D, older: Sequence[D]) -> tuple[list[D], list[D], str | Non
     return chain, spare, None
 
 
-def check_link(newer: Certificate, older: Document) -> list[str]:
+def check_link(newer: Certificate, older: Predictor) -> list[str]:
     """Say what is wrong with a predictor that is said to take the place of an older one."""
     replaced = newer.replaces
     if replaced is None:
@@ -49,7 +47,7 @@ def check_link(newer: Certificate, older: Document) -> list[str]:
     return check_rows(newer, [older])
 
 
-def check_rows(newer: Certificate, older: Sequence[Document]) -> list[str]:
+def check_rows(newer: Certificate, older: Sequence[Predictor]) -> list[str]:
     """Say which site's rows are no new ones, as an older predictor was calibrated from them as well."""
     if newer.replaces is None or newer.replaces.rows is not Rows.new:
         return []
@@ -91,12 +89,12 @@ def changes(older: Certificate, newer: Certificate) -> str:
 def _facts(about: Certificate) -> dict[str, Any]:
     risk = about.risk
     if risk is None:
-        promised: dict[str, Any] = {"score": about.score and {**about.score}, "classes": about.labels}
+        promised: dict[str, Any] = {"score": about.score and {**about.score}, "classes": about.class_names}
     else:
         promised = {"loss": None if risk.loss is None else f"{risk.loss[0]}{risk.loss[1] or ''}"}
     return {
         **promised,
-        "model": about.model,
+        "model": about.provenance.model,
         "guarantee": about.guarantee,
         **({"alpha": f"{about.alpha:g}"} if risk is None else {"limit": f"{risk.limit:g}"}),
         "sites": [site for record in about.summaries for site in record.sites],

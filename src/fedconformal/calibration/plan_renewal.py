@@ -17,17 +17,15 @@ import msgspec
 
 from fedconformal._base.arrays import as_alpha, as_sizes, shares_of
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import site_names
-from fedconformal.calibration.document import Document
 from fedconformal.calibration.plan import each_class, label_of, usual_guarantees
 from fedconformal.calibration.plan_risk import least_risk, mean_loss, usual_for_losses
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import as_limit
-from fedconformal.calibration.risk_predictor import RiskPredictor
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import RiskRecord, site_names
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import feasible, least_enough
-from fedconformal.scores import AnyScore
 
 FAILURE = 0.025
 """How often a calibration may be so unlucky that the watch's limit does not hold; `Monitor.of` has the same."""
@@ -75,7 +73,7 @@ class RenewalPlan(msgspec.Struct, frozen=True, kw_only=True):
         return built
 
 
-def plan_renewal(predictor: Document, *, rows_per_week: Sequence[Any] | None = None) -> RenewalPlan:
+def plan_renewal(predictor: Predictor, *, rows_per_week: Sequence[Any] | None = None) -> RenewalPlan:
     """Say how many new rows at each site restore which promise, and after how many weeks they are there.
 
     >>> from fedconformal import LAC, Predictor, Summary, calibrate
@@ -94,22 +92,21 @@ def plan_renewal(predictor: Document, *, rows_per_week: Sequence[Any] | None = N
     own, notes = about.terms()[0], list[str]()
     alpha = as_alpha(about.alpha)
     ends: tuple[Fraction, ...] = (alpha,)
-    if isinstance(predictor, RiskPredictor):
-        alpha = as_limit(predictor.about.limit, predictor.about.bound) / Fraction(predictor.about.bound)
+    if about.risk is not None:
+        alpha = as_limit(about.risk.limit, about.risk.bound) / Fraction(about.risk.bound)
         offered = usual_for_losses(names)
         notes.append("the fewest rows are for rows that lose nothing; what they lose takes more")
     else:
         offered = usual_guarantees(names)
-        score: AnyScore | None = getattr(predictor, "score", None)
-        if score is not None and score.lower_share is not None:
-            ends = shares_of(alpha, score.lower_share)
+        if about.lower_share is not None:
+            ends = shares_of(alpha, about.lower_share)
             alpha = min(ends)
             notes.append(f"each end has its share of alpha; this is the plan of the dearer one, at {float(alpha):g}")
     if own.by_class or own.by_group:
         notes.append(each_class(alpha))
     elif own not in [one for _, one in offered]:
         offered = [(label_of(own), own), *offered]
-    planned = _Planned(alpha, ends, names, sizes, rates, predictor if isinstance(predictor, RiskPredictor) else None)
+    planned = _Planned(alpha, ends, names, sizes, rates, about.risk)
     return RenewalPlan(
         alpha=float(alpha),
         sites=names,
@@ -127,7 +124,7 @@ class _Planned(msgspec.Struct, frozen=True):
     names: list[str]
     last: list[int]
     rates: list[Fraction] | None
-    losses: RiskPredictor | None
+    losses: RiskRecord | None
 
     def option(self, label: str, guarantee: Guarantee, *, as_before: bool) -> Renewal:
         bound = guarantee.bind(self.names, self.last)
@@ -174,7 +171,7 @@ class _Planned(msgspec.Struct, frozen=True):
         if self.rates is not None and all(self.rates):
             weeks = max(math.ceil(n / rate) for n, rate in zip(sizes, self.rates, strict=True))
         if self.losses is not None:
-            most = self.losses.about.bound
+            most = self.losses.bound
             lost = mean_loss(bound, self.alpha, sizes, most)
             return Step(rows=sizes, weeks=weeks, coverage_at_most=None, mean_loss=lost, watch_limit=None)
         each, count = bound if len(self.ends) == 1 else bound.bind(self.names, sizes, "end"), len(self.ends)

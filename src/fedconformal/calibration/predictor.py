@@ -1,12 +1,16 @@
-"""A score and a promise curve: everything it takes to turn probabilities into prediction sets."""
+"""The predictor: thresholds with their certificate, applied to the outputs of a model."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,48 +19,66 @@ from numpy.typing import ArrayLike
 
 from fedconformal import evaluation
 from fedconformal._base import registry
-from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, as_alpha
+from fedconformal._base.arrays import (
+    Booleans,
+    Floats,
+    Probabilities,
+    as_alpha,
+    as_array,
+    one_a_row,
+    shares_of,
+)
 from fedconformal._base.classes import in_order
+from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.groups import ALL, Groups
 from fedconformal._base.names import listed, shown
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.curve import (
-    CurveFields,
-    GroupCurves,
-    PromiseCurve,
-    SetCurve,
-    SiteFields,
-    fields_of,
-    read_curve,
-)
-from fedconformal.calibration.document import Document, check_score
-from fedconformal.calibration.membership import (
-    SiteCurves,
-    check_sites,
-    members_for,
-    needed_of,
-    own_sites,
-    read_sites,
-    site_members,
-)
+from fedconformal.calibration import intervals
+from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, RiskCurve
+from fedconformal.calibration.membership import needed_groups, rows_by_group, rows_by_site
+from fedconformal.calibration.risk import as_limit, check_limit
 from fedconformal.certificates import text
-from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.scores import Score
+from fedconformal.certificates.certificate import Certificate, RiskRecord
+from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
+from fedconformal.evaluation.full import lacks_ends
+from fedconformal.evaluation.losses import evaluate_losses
+from fedconformal.evaluation.mixture import shares_by_site
+from fedconformal.losses.loss import Loss, described_loss
+from fedconformal.scores import AnyScore, RegressionScore, Score
+from fedconformal.scores.regression_score import as_numbers
+
+KIND = "fedconformal predictor"
+FORMAT = 1
+
+Part = str | None
+"""A site or a group by its name; None for all rows."""
 
 
 class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the JSON file holds, field by field."""
+    """The fields of a file."""
 
-    score: dict[str, Any] | None
+    kind: str
+    format: int
     certificate: Certificate
-    curve: CurveFields | list[CurveFields | list[CurveFields | None] | None]
-    sites: list[SiteFields] | None = None
+    curves: list[CurveFields | None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Predictor(Document):
-    """Turns probabilities into sets that keep the certificate's promise.
+class Predictor:
+    """Turns the outputs of a model into sets, intervals or decisions that keep the certificate's promise.
 
+    `calibrate` returns it and `load` reads it. The score of the summaries decides the answers: sets of labels from
+    probabilities (`predict_set`, `predict_p`), intervals from predictions (`predict_interval`,
+    `predict_distribution`), or, for losses, a threshold on scores (`predict`).
+
+    Parameters
+    ----------
+    certificate
+        The promises.
+    make_curves
+        Computes the promise curve of each promise when it is first needed; None for a class without scores.
+
+    Examples
+    --------
     >>> from fedconformal import LAC, Summary, calibrate
     >>> site = Summary.of_scores(LAC().evaluate([[0.75, 0.25]] * 9, [0] * 8 + [1]), site="a", score=LAC())
     >>> predictor = calibrate([site], alpha=0.2, exact=True)
@@ -70,79 +92,131 @@ class Predictor(Document):
            [1. , 0.1]])
     """
 
-    kind = "fedconformal predictor"
-
     certificate: Certificate
-    curve: SetCurve
-    site_curves: SiteCurves | None = None
-    """The promise curve of every site, where each has a threshold of its own; `curve` is for rows of any site."""
-
-    def __post_init__(self) -> None:
-        if not np.array_equal(self.curve.threshold(as_alpha(self.certificate.alpha)), self.certificate.limit):
-            raise InputError("the promise curve and the certificate give different thresholds")
-        check_sites(self.certificate, self.site_curves)
+    make_curves: Callable[[], Sequence[AnyCurve | None]] = field(repr=False)
 
     @cached_property
-    def score(self) -> Score:
-        """The score that the summaries name."""
-        if self.certificate.score is None:
-            raise InputError("the summaries do not say which score they hold; summarise with score=")
-        return registry.build(self.certificate.score, Score)
+    def curves(self) -> Sequence[AnyCurve | None]:
+        """The promise curve of each promise of the certificate, in order."""
+        return tuple(self.make_curves())
 
     @property
-    def threshold(self) -> float | Floats:
-        """The certified threshold; an array for a promise given the class, or by group. +inf if nothing is promised."""
-        return self.certificate.limit
-
-    def threshold_at(self, alpha: Any = None, *, site: str | None = None) -> float | Floats:
-        """Return the threshold at alpha, by default the certified one; +inf, with a warning, if it is too small.
-
-        For a promise given the class it is an array with one for each class; for one by group, with one for each group
-        of the certificate, or a row of these. For a promise to every site it is that of `site`, or the largest.
-        """
-        if site is not None:
-            (found,) = self._of_sites(alpha, site_members(self.certificate, site, 1)).values()
-            return float(found)
-        threshold = self._threshold(alpha)
-        self._warn(alpha, threshold)
-        return threshold.copy() if isinstance(threshold, np.ndarray) else threshold
-
-    def _of_sites(self, alpha: Any, sites: Iterable[str]) -> dict[str, Floats]:
-        """Return the thresholds of these sites."""
-        wanted, curves = as_alpha(self.certificate.alpha if alpha is None else alpha), self.site_curves or {}
-        found = {site: np.array(curves[site].threshold(wanted)) for site in sites}
-        self._warn(alpha, np.array([*found.values()]), list(found))
-        return found
-
-    def _threshold(self, alpha: Any) -> float | Floats:
-        return self._certified if alpha is None else self.curve.threshold(as_alpha(alpha))
+    def curve(self) -> Any:
+        """The promise curve for any row; None if there is one for each class, group or end."""
+        return self.curves[0] if len(self.certificate.whole) == 1 else None
 
     @cached_property
-    def _certified(self) -> float | Floats:
-        return self.certificate.limit
+    def score(self) -> Any:
+        """The score that the summaries name."""
+        if self.certificate.score is None:
+            raise InputError("the summaries do not say which score they hold; summarise with score=", param="score")
+        return registry.build(self.certificate.score, AnyScore)
 
-    def _warn(self, alpha: Any, threshold: float | Floats, strata: Sequence[str] | None = None) -> None:
-        """Warn of what cannot be promised; `strata` are the groups or sites of the thresholds, if not all groups."""
-        if (threshold.max(initial=-math.inf) if isinstance(threshold, np.ndarray) else threshold) < math.inf:
+    @property
+    def threshold(self) -> float:
+        """The largest certified threshold, which is enough for any row; of two ends, the upper one."""
+        return self.certificate.threshold
+
+    @property
+    def thresholds(self) -> dict[str, Any]:
+        """The certified threshold of every site, class, group or end, by its name; empty if there is one for all."""
+        return self.certificate.thresholds
+
+    def threshold_at(self, alpha: Any = None, *, site: str | None = None) -> Any:
+        """Return the threshold at another alpha, or for losses at another limit; by default the certified one.
+
+        It is infinite, with a warning, if nothing is promised at this alpha. It is an array with one for each class or
+        group, or the lower and the upper one of two ends. For a promise to every site it is that of `site`, or the
+        largest. Each alpha must be fixed beforehand; choosing one after looking at answers voids the promise.
+        """
+        level = self._level(alpha)
+        part = None if site is None else next(iter(rows_by_site(self.certificate, site, 1)))
+        if part is None and self.certificate.by == "group":
+            limits = self._limits(level)
+            self._warn(level, limits, list(limits))
+            return np.array(list(limits.values()))
+        limit = self._limits(level, [part])[part]
+        self._warn(level, {part: limit}, [part])
+        if limit.ndim and self.certificate.lower_share is not None:
+            return tuple(limit.tolist())
+        return limit if limit.ndim else float(limit)
+
+    def _level(self, alpha: Any) -> Fraction:
+        return (
+            self.risk_limit(alpha)
+            if self.certificate.risk
+            else as_alpha(self.certificate.alpha if alpha is None else alpha)
+        )
+
+    @cached_property
+    def _parts(self) -> dict[Part, list[int]]:
+        """The positions of the promises of all rows, and of each site or group."""
+        found: dict[Part, list[int]] = {}
+        for place, one in enumerate(self.certificate.promises):
+            found.setdefault(one.group if one.site is None else one.site, []).append(place)
+        return found
+
+    def _limits(self, level: Fraction, parts: Sequence[Part] | None = None) -> dict[Part, Floats]:
+        """Return the threshold of each part at alpha, or an array of those of its classes or ends."""
+        found: dict[Part, Floats] = {}
+        promises, certified = self.certificate.promises, level == self._certified_level
+        for part in self._parts if parts is None else parts:
+            places = self._parts[part]
+            limits = [promises[i].limit if certified else self._limit(i, level) for i in places]
+            several = promises[places[0]].stratum[2:] != (None, None)
+            found[part] = np.array(limits if several else limits[0])
+        return found
+
+    @cached_property
+    def _certified_level(self) -> Fraction:
+        return self._level(None)
+
+    def _limit(self, place: int, level: Fraction) -> float:
+        """Return the threshold of one promise at alpha; of the lower end, minus that of the scores times -1."""
+        curve, end, share = self.curves[place], self.certificate.promises[place].end, self.certificate.lower_share
+        if curve is None:
+            return math.inf
+        if end is None or share is None:
+            return curve.threshold(level)
+        lower, upper = shares_of(level, share)
+        return 0.0 - curve.threshold(lower) if end == "lower" else curve.threshold(upper)
+
+    def _warn(self, level: Fraction, limits: Mapping[Part, Floats], parts: Sequence[Part]) -> None:
+        """Warn of parts, classes or ends without a finite threshold."""
+        lacking = [part for part in parts if np.isinf(limits[part]).any()]
+        if not lacking:
             return
-        start = f"alpha={float(as_alpha(self.certificate.alpha if alpha is None else alpha)):g} cannot be promised"
-        if strata is None and isinstance(self.curve, PromiseCurve):
+        if self.certificate.risk is not None:
+            least = min(curve.least for curve in self.curves if isinstance(curve, RiskCurve))
+            best = f"the best one promises {float(least):.6g}"
+            warnings.warn(text.no_threshold(level, best, self.certificate.risk.safe), InfeasibleWarning, stacklevel=3)
+            return
+        first, start = lacking[0], f"alpha={float(level):g} cannot be promised"
+        if self.certificate.intervals:
+            to = "" if first is None else f" to {shown(first)}"
+            so, most = lacks_ends(np.atleast_1d(limits[first]).tolist()), self._most(first, limits[first])
+            words = f"{start}{to}, so {so}; the thresholds of this predictor promise {most:.6g} at most"
+        elif first is not None:
+            named = listed([str(part) for part in lacking])
+            words = f"{start} to {named}, where labels are in every set; too few scores were seen there"
+        elif limits[None].ndim:
+            classes = np.flatnonzero(np.isinf(limits[None])).tolist()
             words = (
-                "so every label is in every set; "
-                f"the thresholds of this predictor promise {float(self.curve.most):.6g} at most"
+                f"{start} {text.in_every_set(classes, self.certificate.class_names)}; too few scores of them were seen"
             )
-            start += ","
-        elif strata is not None or isinstance(self.curve, GroupCurves):
-            if strata is None and isinstance(self.curve, GroupCurves):
-                strata = list(self.curve.of_group)
-            full = [
-                name for name, limit in zip(strata or (), np.asarray(threshold), strict=True) if np.isinf(limit).any()
-            ]
-            words = f"to {listed(full)}, where labels are in every set; too few scores were seen there"
         else:
-            lacking = np.flatnonzero(np.isinf(threshold)).tolist()
-            words = f"{text.in_every_set(lacking, self.certificate.labels)}; too few scores of them were seen"
-        warnings.warn(f"{start} {words}", InfeasibleWarning, stacklevel=3)
+            most = self._most(None, limits[None])
+            words = (
+                f"{start}, so {text.SETS.uninformative}; the thresholds of this predictor promise {most:.6g} at most"
+            )
+        warnings.warn(words, InfeasibleWarning, stacklevel=3)
+
+    def _most(self, part: Part, limit: Floats) -> float:
+        """Return the largest coverage that the infinite ends of a part promise together."""
+        infinite = zip(self._parts[part], np.isinf(np.atleast_1d(limit)), strict=True)
+        curves = [self.curves[place] for place, lacks in infinite if lacks]
+        most = [curve.most for curve in curves if isinstance(curve, PromiseCurve)]
+        return max(0.0, float(sum(most, Fraction(1 - len(most)))))
 
     def predict_set(
         self,
@@ -156,130 +230,362 @@ class Predictor(Document):
         """Return (n, J) booleans, or (n, J, A) for a list of A alphas.
 
         A predictor by group needs the `groups` of the rows, such as {"sex": [...], "age": [...]}. One for every site
-        takes the `sites` of the rows, or one name for all of them; without, the largest threshold. Each alpha must have
-        been fixed beforehand; picking one after looking at sets voids the promise.
+        takes the `sites` of the rows, or one name for all of them; without, the largest threshold. Each alpha must be
+        fixed beforehand; choosing one after looking at sets voids the promise.
         """
-        if isinstance(alpha, Sequence | np.ndarray) and not isinstance(alpha, str) and np.ndim(alpha):
-            if np.ndim(alpha) != 1 or not len(alpha):
-                raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such")
+        if (alphas := _several(alpha)) is not None:
             about: dict[str, Any] = {"groups": groups, "sites": sites, "allow_empty": allow_empty}
-            return np.stack([self.predict_set(probs, alpha=a, **about) for a in alpha], axis=-1)
-        threshold, forms = self._threshold(alpha), self._as_scored(probs)
-        members = self._members(groups, len(forms[0]))
+            return np.stack([self.predict_set(probs, alpha=one, **about) for one in alphas], axis=-1)
+        matrix = self._as_scored(probs)
+        members, level = self._members(groups, sites, len(matrix)), self._level(alpha)
+        limits = self._limits(level, list(members))
+        self._warn(level, limits, list(members))
         if sites is not None:
-            own = site_members(self.certificate, sites, len(forms[0]))
-            found = np.zeros(forms[0].shape, dtype=np.bool_)
-            for site, limit in self._of_sites(alpha, own).items():
-                some = [form[own[site]] for form in forms]
-                found[own[site]] = self._sets(some, limit, allow_empty=allow_empty)
+            found = np.zeros(matrix.shape, dtype=np.bool_)
+            for site, mine in members.items():
+                found[mine] = self._sets(matrix[mine], limits[site], allow_empty=allow_empty)
             return found
-        if members is None or not isinstance(self.curve, GroupCurves):
-            self._warn(alpha, threshold)
-            return self._sets(forms, np.asarray(threshold), allow_empty=allow_empty)
-        limits = dict(zip(self.curve.of_group, np.asarray(threshold), strict=True))
-        self._warn(alpha, np.array([limits[group] for group in members]), list(members))
-        sets = self._sets(forms, limits[ALL], allow_empty=allow_empty)
+        whole: Part = ALL if ALL in members else None
+        sets = self._sets(matrix, limits[whole], allow_empty=allow_empty)
         for group, mine in members.items():
-            if (limits[group] > limits[ALL]).any():  # else it adds nothing
-                sets[mine] |= self._sets([form[mine] for form in forms], limits[group], allow_empty=True)
+            if (limits[group] > limits[whole]).any():  # else it adds nothing
+                sets[mine] |= self._sets(matrix[mine], limits[group], allow_empty=True)
         return sets
 
-    def _sets(self, forms: Sequence[Probabilities], limit: Floats, *, allow_empty: bool) -> Booleans:
-        first, *others = forms
+    def _sets(self, probs: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
         if limit.ndim:  # a class that no site has seen is in every set
-            limit = np.append(limit, np.full(max(0, first.shape[1] - len(limit)), math.inf))
+            limit = np.append(limit, np.full(max(0, probs.shape[1] - len(limit)), math.inf))
         answer = self.score.predict_set if limit.ndim else self.score.sets_of  # which takes one number as it is
-        sets = answer(first, limit, allow_empty=allow_empty)
-        for other in others:
-            sets |= answer(other, limit, allow_empty=True)
+        sets: Booleans = answer(probs, limit, allow_empty=allow_empty)
         return sets
 
     def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
-        """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in)."""
-        forms = self._as_scored(probs)
-        members, found = self._members(groups, len(forms[0])), list[Floats]()
-        own = None if sites is None else site_members(self.certificate, sites, len(forms[0]))
-        for scores in map(self.score.evaluate_all, forms):
-            if own is not None:
-                found.append(GroupCurves(self.site_curves or {}).p_values(scores, own))
-            elif isinstance(self.curve, GroupCurves):
-                found.append(self.curve.p_values(scores, members or {}))
-            else:
-                found.append(self.curve.p_values(scores))
-        return found[0] if len(found) == 1 else np.maximum(*found)
+        """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in).
 
-    def _members(self, groups: Groups | None, rows: int) -> dict[str, Integers] | None:
-        if isinstance(self.curve, GroupCurves):
-            return members_for(self.certificate, groups, rows)
+        A row has the largest p-value of its groups, as it has the largest threshold.
+        """
+        matrix = self._as_scored(probs)
+        scores: Floats = self.score.evaluate_all(matrix)
+        found = np.zeros_like(scores)
+        for part, mine in self._members(groups, sites, len(matrix)).items():
+            found[mine] = np.maximum(found[mine], self._p_values(part, scores[mine]))
+        return found
+
+    def _p_values(self, part: Part, scores: Floats) -> Floats:
+        curves = [self.curves[place] for place in self._parts[part]]
+        if self.certificate.promises[self._parts[part][0]].class_index is None:
+            return _coverage(curves[0]).p_values(scores)
+        if scores.shape[1] < len(curves):
+            raise InputError(
+                f"have {scores.shape[1]} classes, the predictor has thresholds for {len(curves)}", where="probabilities"
+            )
+        found = np.ones_like(scores)
+        for label, curve in enumerate(curves):
+            if curve is not None:
+                found[:, label] = _coverage(curve).p_values(scores[:, label])
+        return found
+
+    def _members(self, groups: Groups | None, sites: ArrayLike | None, rows: int) -> Mapping[Any, Any]:
+        """Return which rows are in each part; all rows are in the part None unless the promise is by group."""
+        if self.certificate.by == "group":
+            return rows_by_group(self.certificate, groups, rows)
         if groups is not None:
             raise InputError("the predictor was not calibrated by group; leave them out", where="groups")
-        return None
+        if sites is None:
+            return {None: slice(None)}
+        return rows_by_site(self.certificate, sites, rows)
 
-    def _as_scored(self, probs: ArrayLike) -> list[Probabilities]:
-        """Return the probabilities as they were scored at calibration, once their classes are checked.
-
-        Rounded to float32, if the certificate says so. If it says nothing, probabilities in float64 count both as they
-        are and rounded: a label that conforms either way is in the set, so nothing is lost whichever was scored.
-        """
-        matrix = in_order(probs, self.certificate.labels)
-        if matrix.dtype == np.float32:
-            return [matrix]
+    def _as_scored(self, probs: ArrayLike) -> Probabilities:
+        """Return the probabilities in the order of the classes, rounded as at calibration."""
+        if not isinstance(self.score, Score):
+            raise InputError(f"{self.score.name} scores numbers; use predict_interval")
+        matrix = in_order(probs, self.certificate.class_names)
+        if self.certificate.provenance.precision is None:
+            return matrix
         with np.errstate(over="ignore"):  # a number too large for float32 is no probability, and refused as such
-            rounded = matrix.astype(np.float32)
-        return [rounded] if self.certificate.precision == "float32" else [matrix, rounded]
+            return matrix.astype(np.float32)
+
+    def predict_interval(self, predictions: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
+        """Return the (n, 2) ends of the intervals, or (n, 2, A) for a list of A alphas.
+
+        `sites` and `alpha` are as in `predict_set`.
+
+        >>> from fedconformal import calibrate, summarize
+        >>> site = summarize([1.0] * 9, [1.25] * 8 + [3.0], score="residual", site="a")
+        >>> calibrate([site], alpha=0.2).predict_interval([2.0, 5.0])
+        array([[1.75, 2.25],
+               [4.75, 5.25]])
+        """
+        if (alphas := _several(alpha)) is not None:
+            return np.stack([self.predict_interval(predictions, sites=sites, alpha=one) for one in alphas], axis=-1)
+        given, level = as_array(predictions, "predictions"), self._level(alpha)
+        members = self._members(None, sites, len(given) if given.ndim else 1)
+        limits = self._limits(level, list(members))
+        self._warn(level, limits, list(members))
+        found = {part: self._ends(given[mine] if part else given, limits[part]) for part, mine in members.items()}
+        if None in found:
+            return found[None]
+        ends = np.empty((len(given), 2))
+        for part, mine in members.items():
+            ends[mine] = found[part]
+        return ends
+
+    def _ends(self, predictions: Any, limit: Floats) -> Floats:
+        if not isinstance(self.score, RegressionScore):
+            raise InputError(f"{self.score.name} scores labels; use predict_set")
+        upper, lower = (limit[1], limit[0]) if limit.ndim else (limit, None)
+        precision = self.certificate.provenance.precision
+        return intervals.ends(self.score, predictions, float(upper), None if lower is None else float(lower), precision)
+
+    def contains(
+        self, predictions: ArrayLike, y: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None
+    ) -> Booleans:
+        """Return for each row whether its interval contains this number."""
+        ends = self.predict_interval(predictions, sites=sites, alpha=alpha)
+        truth = as_numbers(one_a_row(as_array(y, "y"), len(ends), "y"), "y")
+        inside: Booleans = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        return inside
+
+    def predict_distribution(
+        self, predictions: ArrayLike, levels: Sequence[float] | Floats = intervals.LEVELS
+    ) -> Floats:
+        """Return (n, L) numbers: for each level c, fixed beforehand, one that y is at most with probability c or more.
+
+        Pointwise: each level holds by itself, not all of them at once. `distribution_band` bounds the coverage of each.
+        It takes a score with a sign, such as Signed.
+        """
+        upper = self._upper_curve()
+        found = [upper.threshold(1 - level) for level in intervals.as_levels(levels)]
+        if any(map(math.isinf, found)):
+            message = f"this predictor promises no level above {float(upper.most):.6g}, so those above are at infinity"
+            warnings.warn(message, InfeasibleWarning, stacklevel=2)
+        columns = [self._ends(predictions, np.array([-math.inf, threshold]))[:, 1] for threshold in found]
+        return np.stack(columns, axis=1)
+
+    def distribution_band(self, levels: Sequence[float] | Floats = intervals.LEVELS) -> Floats:
+        """Return (L, 2) bounds: y is at most the level's number with probability of at least the first.
+
+        It is below the number with probability of at most the second; for a level that is no hundredth, that of the
+        next hundredth. The second is 1 unless the calibration was exact.
+
+        >>> from fedconformal import Signed, Summary, calibrate
+        >>> sites = [Summary.of_scores([i / 8 for i in range(at, 10, 2)], score=Signed()) for at in (-8, -7)]
+        >>> predictor = calibrate(sites, alpha=0.3, exact=True)
+        >>> predictor.predict_distribution([1.0], levels=[0.25, 0.5])
+        array([[0.625, 1.125]])
+        >>> predictor.distribution_band([0.25, 0.5])
+        array([[0.27777778, 0.33333333],
+               [0.5       , 0.55555556]])
+        """
+        return intervals.distribution_band(self.certificate, self._upper_curve(), levels)
+
+    def _upper_curve(self) -> PromiseCurve:
+        if self.certificate.lower_share is None:
+            raise InputError(f"{self.score.name} has no sign, so it gives no distribution; calibrate with Signed")
+        return _coverage(self.curves[1])
+
+    @property
+    def risk(self) -> RiskRecord:
+        """The limit, bound, grid and loss of a promise on losses."""
+        if self.certificate.risk is None:
+            raise InputError("the predictor promises coverage, not a limit on losses")
+        return self.certificate.risk
+
+    @property
+    def loss(self) -> Loss | None:
+        """The loss that is limited, if it is one of fedconformal.losses."""
+        return described_loss(self.risk.loss)
+
+    def risk_limit(self, risk: Any = None) -> Fraction:
+        """Return a limit on the expected loss as a fraction, by default the certified one."""
+        about, loss = self.risk, self.loss
+        limit = as_limit(about.limit if risk is None else risk, about.bound)
+        if loss is not None:
+            check_limit(loss, limit)
+        return limit
+
+    def predict(self, scores: Any, *, risk: Any = None) -> Any:
+        """Return the decisions of a loss at the threshold: booleans in the shape of the scores.
+
+        At +inf it is the safe action: every label for a false negative rate, none for an error among answers.
+        """
+        if self.loss is None:
+            raise InputError(
+                "the certificate does not say which loss it limits, so it cannot predict; use its threshold where the "
+                "losses come from"
+            )
+        return self.loss.predict(scores, self.threshold_at(risk))
 
     def evaluate(
         self,
-        probs: ArrayLike,
-        labels: ArrayLike,
+        outputs: ArrayLike,
+        truth: ArrayLike | None = None,
         *,
         sites: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: Groups | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
-    ) -> evaluation.Evaluation:
-        """Compare the sets with known labels: coverage and size, by site, class and set size, and a verdict.
+    ) -> Any:
+        """Compare the answers with the truth: coverage and size by site, class, group and set size, and a verdict.
 
-        With sites it also gives the coverage of the certified mixture, and tests the promise on that; a predictor for
-        every site takes the threshold of each. `groups` are
-        other columns to give the coverage by, such as {"sex": [...], "age": [...]}; a predictor by group needs its own
-        to be among them. Rows of one cluster, such as the
-        images of one patient, may depend on each other; without clusters all rows are taken to be independent.
+        Parameters
+        ----------
+        outputs
+            Probabilities or predictions; or losses, with a column for each threshold or at the threshold alone.
+        truth
+            Labels or numbers; none for losses.
+        sites
+            The site of each row, for the coverage of the certified mixture and thresholds by site.
+        clusters
+            The cluster of each row, such as its patient; without clusters all rows count as independent.
+        groups
+            Columns to give the coverage by, such as {"sex": [...]}; a predictor by group needs its own among them.
+        alpha
+            The miss rate, or the limit on losses, if it is not the certified one.
+        allow_empty
+            Whether sets may be empty.
+
+        Returns
+        -------
+        Evaluation, IntervalEvaluation or LossEvaluation
         """
-        own, known = needed_of(self.certificate, groups), own_sites(self.certificate, sites)
-        sets = self.predict_set(probs, groups=own, sites=known, alpha=alpha, allow_empty=allow_empty)
-        return evaluation.evaluate_sets(
-            sets,
-            labels,
-            sites=sites,
-            clusters=clusters,
-            groups=groups,
-            certificate=self.certificate,
-            alpha=alpha,
-        )
+        certificate = self.certificate
+        if certificate.risk is not None:
+            return self._evaluate_losses(outputs, sites, alpha)
+        if truth is None:
+            raise InputError("truth: give the true label or number of every row", param="truth")
+        own = sites if certificate.by == "site" else None
+        about: dict[str, Any] = {"sites": sites, "clusters": clusters, "groups": groups, "alpha": alpha}
+        if certificate.intervals:
+            ends = self.predict_interval(outputs, sites=own, alpha=alpha)
+            return evaluation.evaluate_intervals(ends, truth, certificate=certificate, **about)
+        needed = needed_groups(certificate, groups)
+        sets = self.predict_set(outputs, groups=needed, sites=own, alpha=alpha, allow_empty=allow_empty)
+        return evaluation.evaluate_sets(sets, truth, certificate=certificate, **about)
+
+    def _evaluate_losses(self, losses: ArrayLike, sites: ArrayLike | None, risk: Any) -> Any:
+        (curve,), about = self.curves, self.risk
+        array, at = as_array(losses, "losses"), self._limit(0, self._level(risk))
+        if array.ndim == 2 and curve is not None:
+            if array.shape[1] != len(curve.thresholds):
+                raise InputError(f"have {array.shape[1]} columns for {about.points} thresholds", where="losses")
+            if at == math.inf:
+                raise InputError("there is no threshold to look up the losses at; give those of the safe action")
+            array = array[:, np.searchsorted(curve.thresholds, at)]
+        return evaluate_losses(array, bound=about.bound, sites=sites, shares=shares_by_site(self.certificate))
 
     def content(self) -> dict[str, Any]:
+        """Return what the file holds, besides its SHA-256."""
         return {
-            "score": self.certificate.score,
+            "kind": KIND,
+            "format": FORMAT,
             "certificate": self.certificate.to_dict(),
-            **fields_of(self.curve, self.site_curves),
+            "curves": [None if curve is None else curve.to_dict() for curve in self.curves],
         }
 
+    def digest(self) -> str:
+        """Return the SHA-256 of the content; by this a predictor is named elsewhere."""
+        return _digest(self.content())
+
+    def to_bytes(self) -> bytes:
+        """Write as JSON, with the SHA-256 of the content."""
+        content = self.content()
+        content["sha256"] = _digest(content)
+        # json indents in Python code, which takes twice as long.
+        plain = json.dumps(content, allow_nan=False, ensure_ascii=False).encode()
+        return msgspec.json.format(plain, indent=1) + b"\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write to a JSON file."""
+        write_bytes(Path(path), self.to_bytes())
+
     @classmethod
-    def of_content(cls, content: dict[str, Any]) -> Predictor:
-        held = msgspec.convert(content, _Content, strict=True)
-        check_score(held.score, held.certificate, Score)
-        groups = held.certificate.groups
-        curve = read_curve(held.curve, None if groups is None else [record.group for record in groups])
-        own = read_sites(held.certificate, held.sites)
-        return cls(certificate=held.certificate, curve=curve, site_curves=own)
+    def from_bytes(cls, data: bytes) -> Predictor:
+        """Read hostile JSON: anything malformed or changed is refused."""
+        try:
+            content = json.loads(data, parse_constant=_refuse_constant)
+            if not isinstance(content, dict) or content.get("kind") != KIND:
+                raise InputError("it is JSON of another kind")
+            stated = content.pop("sha256", None)
+            digest = _digest(content)
+            json.dumps(content, ensure_ascii=False).encode()  # half a character could not be shown
+        except (ValueError, TypeError, RecursionError) as error:
+            raise InputError(f"not a fedconformal predictor: {shown(str(error))}") from None
+        if content.get("format") != FORMAT:
+            raise InputError(f"the predictor is of format {shown(content.get('format'))}, expected {FORMAT}")
+        if stated != digest:
+            raise AlteredError("the predictor was altered after it was made (its SHA-256 does not match)")
+        try:
+            held = msgspec.convert(content, _Content, strict=True)
+        except msgspec.ValidationError as error:
+            raise InputError(f"the predictor is malformed: {error}") from None
+        losses = held.certificate.risk is not None
+        curves = [None if one is None else one.built(losses=losses) for one in held.curves]
+        found = cls(certificate=held.certificate, make_curves=lambda: curves)
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Check that promises, curves, guarantee and score belong together."""
+        about = self.certificate
+        about.check_strata()
+        if len(self.curves) != len(about.promises):
+            raise InputError("the predictor is malformed: it has not one promise curve for each promise")
+        for place, one in enumerate(about.promises):
+            if (self.curves[place] is None) != (one.scores == 0 and one.class_index is not None):
+                raise InputError("the predictor is malformed: a promise with scores has no curve, or one without has")
+            if self._limit(place, self._certified_level) != one.limit:
+                raise InputError("the promise curve and the certificate give different thresholds")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.certificate, self.curves)
 
     def __repr__(self) -> str:
-        about = self.certificate
-        score = "scores" if about.score is None else self.score
-        sites = f"{about.sites} site{'s' if about.sites > 1 else ''}"
-        return (
-            f"Predictor({score}, alpha={about.alpha:g}, threshold={about.limit_text}, "
-            f"{about.status}: {text.guarantee_name(about.guarantee)} of {sites})"
+        about, sites = self.certificate, f"{self.certificate.sites} site{'s' if self.certificate.sites > 1 else ''}"
+        level = f"alpha={about.alpha:g}" if about.risk is None else f"risk={about.risk.limit:g}"
+        score = f"{self.score}, " if about.score else ""
+        kept = f"{about.status}: {text.guarantee_name(about.guarantee)} of {sites}"
+        return f"Predictor({score}{level}, threshold={about.limit_text}, {kept})"
+
+
+def _restored(certificate: Certificate, curves: Sequence[AnyCurve | None]) -> Predictor:
+    return Predictor(certificate=certificate, make_curves=lambda: curves)
+
+
+def check_coverage(predictor: Predictor) -> Predictor:
+    """Refuse a predictor that limits losses where sets or intervals are expected."""
+    if predictor.certificate.risk is not None:
+        raise InputError("is a predictor that limits losses; expected one of sets or intervals")
+    return predictor
+
+
+def load(path: str | Path) -> Predictor:
+    """Read a predictor from a JSON file."""
+    with naming(path):
+        return Predictor.from_bytes(read_bytes(Path(path)))
+
+
+def _several(alpha: Any) -> Sequence[Any] | None:
+    """Return a list of alphas, or None if there is one."""
+    if isinstance(alpha, str) or not isinstance(alpha, Sequence | np.ndarray) or not np.ndim(alpha):
+        return None
+    if np.ndim(alpha) != 1 or not len(alpha):
+        raise InputError(
+            f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such", param="alpha"
         )
+    return list(alpha)
+
+
+def _coverage(curve: AnyCurve | None) -> PromiseCurve:
+    if not isinstance(curve, PromiseCurve):
+        raise InputError("the predictor promises a limit on losses, not coverage")
+    return curve
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")

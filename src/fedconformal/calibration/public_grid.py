@@ -20,21 +20,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, as_alpha, shares_of
-from fedconformal.calibration.certificate import Certificate, LowerEnd, RiskRecord, threshold_json
-from fedconformal.calibration.curve import (
-    USUAL_ALPHAS,
-    AnyCurve,
-    ClassCurves,
-    EndCurves,
-    GroupCurves,
-    PromiseCurve,
-    in_units,
-)
-from fedconformal.calibration.result import Calibration
+from fedconformal.calibration.curve import USUAL_ALPHAS, AnyCurve, PromiseCurve, RiskCurve, in_units
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import as_limit
-from fedconformal.calibration.risk_curve import RiskCurve
+from fedconformal.certificates.certificate import Certificate, Promise, RiskRecord, threshold_json
+from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore, RegressionScore, Score
 
 ROWS_AN_ALPHA = 64
@@ -85,92 +76,61 @@ def _first_digits(q: float, digits: int) -> float:
         return float(np.finfo(np.float64).max)
 
 
-def published(result: Calibration, *, exact: bool = False) -> Calibration:
-    """Round the thresholds of a calibration, and keep few alphas of its promise curve; or say that all is exact."""
-    about = result.certificate
+def published(predictor: Predictor, *, exact: bool = False) -> Predictor:
+    """Round the thresholds of a predictor, and keep few alphas of its promise curves; or mark it as exact."""
+    about = predictor.certificate
     if exact:
-        return replace(result, certificate=msgspec.structs.replace(about, exact=True))
+        return replace(predictor, certificate=msgspec.structs.replace(about, exact=True))
     if about.risk is not None:
-        risks = _few_risks(result.curve, about, about.risk)
-        threshold = threshold_json(risks.threshold(as_limit(about.risk.limit, about.risk.bound)))
-        certificate = msgspec.structs.replace(about, threshold=threshold)
-        return replace(result, certificate=certificate, make_curve=lambda: risks)
-    score = _score_of(about)
-    classes, groups = _rounded_records(about.classes, score), _rounded_records(about.groups, score)
-    by_site = _rounded_records(about.by_site, score)
-    parts = [one.threshold for one in classes or groups or ()]
-    certificate = msgspec.structs.replace(
-        about,
-        threshold=parts or _rounded(about.threshold, about.scores, score),
-        classes=classes,
-        groups=groups,
-        by_site=by_site
-        and [msgspec.structs.replace(one, lower=_rounded_lower(one.lower, one.scores, score)) for one in by_site],
-        lower=_rounded_lower(about.lower, about.scores, score),
-    )
-    return replace(
-        result,
-        certificate=certificate,
-        make_curve=lambda: _few_alphas(result.curve, about, about.scores),
-        make_site_curves=result.make_site_curves and partial(_few_by_site, result, about),
-    )
-
-
-def _few_by_site(result: Calibration, about: Certificate) -> dict[str, Any]:
-    rows = {one.site: one.scores for one in about.by_site or ()}
-    return {site: _few_alphas(curve, about, rows[site]) for site, curve in (result.site_curves or {}).items()}
-
-
-def _rounded_lower(lower: LowerEnd | None, rows: int, score: AnyScore | None) -> LowerEnd | None:
-    """Round the lower end down."""
-    if lower is None:
-        return None
-    end = round_up(-float(lower.threshold), rows, score)
-    return msgspec.structs.replace(lower, threshold="-inf" if end == math.inf else 0.0 - end)
-
-
-def _score_of(about: Certificate) -> AnyScore | None:
-    return None if about.score is None else registry.build(about.score, AnyScore)
-
-
-def _rounded_records(records: list[Any] | None, score: AnyScore | None) -> list[Any] | None:
-    """Round what was found for each class or group, by its own number of rows."""
-    return records and [
-        msgspec.structs.replace(one, threshold=_rounded(one.threshold, one.scores, score)) for one in records
+        (curve,), (promise,) = predictor.curves, about.promises
+        if not isinstance(curve, RiskCurve):
+            raise InputError("a promise on losses needs the curve of a risk")
+        risks = _few_risks(curve, about, about.risk)
+        limit = threshold_json(risks.threshold(as_limit(about.risk.limit, about.risk.bound)))
+        rounded = [msgspec.structs.replace(promise, threshold=limit)]
+        certificate = msgspec.structs.replace(about, promises=rounded)
+        return replace(predictor, certificate=certificate, make_curves=lambda: [risks])
+    score, rows = None if about.score is None else predictor.score, _rows(about)
+    promises = [
+        msgspec.structs.replace(one, threshold=_rounded(one, n, score))
+        for one, n in zip(about.promises, rows, strict=True)
     ]
+    few = partial(_few_alphas, about=about, score=score)
+    return replace(
+        predictor,
+        certificate=msgspec.structs.replace(about, promises=promises),
+        make_curves=lambda: list(map(few, predictor.curves, promises, rows)),
+    )
 
 
-def _rounded(threshold: Any, rows: int, score: AnyScore | None) -> Any:
-    """Round a threshold as it is in a certificate; of several classes each has its part of the rows."""
-    if isinstance(threshold, list):
-        return [_rounded(one, rows // len(threshold), score) for one in threshold]
-    return threshold_json(round_up(float(threshold), rows, score))
+def _rows(about: Certificate) -> list[int]:
+    """Return the number of rows by which the threshold of each promise is rounded: of its group in equal parts."""
+    groups = {key: part for key, part in about.parts.items() if part[0].group and len(part) > 1}
+    share = {key: sum(one.scores for one in part) // len(part) for key, part in groups.items()}
+    return [share.get(one.group or "", one.scores) for one in about.promises]
 
 
-def _few_alphas(curve: AnyCurve, about: Certificate, rows: int) -> AnyCurve:
-    """Return the curve, or that of each class, group or end, at few alphas."""
-    alphas, few = [as_alpha(about.alpha), *ALPHAS], partial(_few, score=_score_of(about))
+def _rounded(promise: Promise, rows: int, score: AnyScore | None) -> Any:
+    """Round a threshold up, and that of a lower end down."""
+    if promise.end == "lower":
+        return threshold_json(0.0 - round_up(-promise.limit, rows, score))
+    return threshold_json(round_up(promise.limit, rows, score))
 
-    def of_part(one: PromiseCurve | ClassCurves, rows: int) -> PromiseCurve | ClassCurves:
-        if isinstance(one, PromiseCurve):
-            return few(one, alphas, rows)
-        return ClassCurves([each and few(each, alphas, rows // len(one.of_class)) for each in one.of_class])
 
-    if isinstance(curve, EndCurves):
-        lower, upper = zip(*(shares_of(alpha, curve.share) for alpha in alphas), strict=True)
-        upper += (*ALPHAS, *(1 - alpha for alpha in ALPHAS))  # of the predictive distribution
-        return EndCurves(
-            lower=few(curve.lower, lower, rows, ends=2),
-            upper=few(curve.upper, upper, rows, ends=2),
-            share=curve.share,
-        )
-    if isinstance(curve, GroupCurves):
-        held = {one.group: one.scores for one in about.groups or ()}
-        return GroupCurves({name: of_part(one, held[name]) for name, one in curve.of_group.items()})
-    if isinstance(curve, ClassCurves):
-        each = [one.scores for one in about.classes or ()]
-        return ClassCurves([one and few(one, alphas, n) for one, n in zip(curve.of_class, each, strict=True)])
-    return few(curve, alphas, rows)
+def _few_alphas(
+    curve: AnyCurve | None, promise: Promise, rows: int, *, about: Certificate, score: AnyScore | None
+) -> PromiseCurve | None:
+    """Return the curve at few alphas."""
+    if not isinstance(curve, PromiseCurve):
+        return None
+    alphas = [as_alpha(about.alpha), *ALPHAS]
+    if promise.end is None or score is None or score.lower_share is None:
+        return _few(curve, alphas, rows, score=score)
+    lower, upper = zip(*(shares_of(alpha, score.lower_share) for alpha in alphas), strict=True)
+    if promise.end == "lower":
+        return _few(curve, lower, rows, score=score, ends=2)
+    levels = (*ALPHAS, *(1 - alpha for alpha in ALPHAS))  # of the predictive distribution
+    return _few(curve, upper + levels, rows, score=score, ends=2)
 
 
 def _few(

@@ -1,32 +1,27 @@
 """From a predictor and new summaries to the next predictor, whose certificate names the one that it replaces.
 
 What is promised stays as it was, unless something else is given: the score, alpha or the limit on losses, and the
-guarantee. What the certificate says of the new rows is in `replaced.py`.
+guarantee. What the certificate says of the new rows is in `certificates/replacement.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from fedconformal._base import registry
 from fedconformal._base.names import name_key
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.certificate import Certificate, site_names
 from fedconformal.calibration.chain import used_again
-from fedconformal.calibration.document import Document
-from fedconformal.calibration.interval_predictor import IntervalPredictor
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.replaced import Replaced, Rows, replacing, with_replaced
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.certificates.certificate import Certificate, site_names
+from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import AnyScore
 from fedconformal.summaries.summary import Summary
-
-P = TypeVar("P", Predictor, IntervalPredictor, RiskPredictor)
 
 
 class Terms(NamedTuple):
@@ -48,7 +43,7 @@ class Other(TypedDict, total=False):
 
 
 def recalibrate(
-    predictor: P,
+    predictor: Predictor,
     summaries: Sequence[Summary],
     *,
     why: str | None = None,
@@ -56,7 +51,7 @@ def recalibrate(
     score: AnyScore | str | None = None,
     exact: bool = False,
     **other: Unpack[Other],
-) -> P:
+) -> Predictor:
     """Calibrate anew from new rows; the certificate names the predictor that is replaced, and why.
 
     It promises what the old one does; `alpha`, `guarantee`, and of losses `risk` and `safe`, say what else, and a new
@@ -73,18 +68,18 @@ def recalibrate(
     >>> recalibrate(old, fresh, why="alarm at site a", rows="watched").certificate.status
     'estimated'
     """
-    replaced = replacing(predictor.digest(), why=why, rows=rows)
+    replaced = Replacement.of(predictor.digest(), why=why, rows=rows)
     terms = kept_terms(predictor, **other)
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
     if other.get("guarantee") is None:
         check_sites(predictor.certificate, site_names(summaries))
     given: dict[str, Any] = {key: value for key, value in terms._asdict().items() if value is not None}
-    result: P = calibrate(summaries, **given, exact=exact)
+    result = calibrate(summaries, **given, exact=exact)
     return successor(predictor, result, replaced, score)
 
 
 def kept_terms(
-    predictor: Document,
+    predictor: Predictor,
     *,
     alpha: Any = None,
     guarantee: Guarantee | str | None = None,
@@ -124,7 +119,9 @@ def _by_place(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def successor(old: P, result: P, replaced: Replaced, score: AnyScore | str | None = None) -> P:
+def successor(
+    old: Predictor, result: Predictor, replaced: Replacement, score: AnyScore | str | None = None
+) -> Predictor:
     """Make the predictor that takes the place of the old one, of the same kind and, unless another is given, score."""
     certificate = result.certificate
     if replaced.rows is Rows.new and (again := used_again(certificate, old.certificate)):
@@ -132,11 +129,15 @@ def successor(old: P, result: P, replaced: Replaced, score: AnyScore | str | Non
             f"the summary of site {again!r} calibrated the predictor that is replaced, so its rows are not new; "
             "summarise new rows there"
         )
-    result = replace(result, certificate=with_replaced(certificate, replaced))
-    if isinstance(old, RiskPredictor):
+    result = replace(result, certificate=certificate.replacing(replaced))
+    if (old.certificate.risk is None) != (certificate.risk is None):
+        raise InputError(
+            "the predictor that is replaced promises coverage and the new one limits losses, or vice versa"
+        )
+    if certificate.score is None or (score is None and old.certificate.score is None):
         return result
     wanted: Any = old.score if score is None else build(score, AnyScore)
-    if certificate.score not in (None, wanted.to_dict()):
+    if certificate.score != wanted.to_dict():
         held = registry.build(certificate.score or {}, AnyScore)
         raise InputError(
             f"the summaries hold scores of {held}, and {wanted} is expected, as before; summarise with that, or name "

@@ -24,34 +24,35 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal._base.names import as_line, shown
-from fedconformal.calibration.certificate import RiskRecord, site_names, threshold_json
-from fedconformal.calibration.result import Calibration, are_sure, certificate_of
-from fedconformal.calibration.risk_curve import RiskCurve
+from fedconformal.calibration.curve import RiskCurve
+from fedconformal.calibration.strata import bound_for
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import RiskRecord, one_promise
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
 from fedconformal.losses.loss import Loss, described_loss
+from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
 from fedconformal.summaries.provenance import Provenance, as_bound
-from fedconformal.summaries.summary import Summary
 
 MOST_SAFE = 200
 CHUNK = 2**12
 
 
-def check_curves(summaries: Sequence[Summary], guarantee: Guarantee) -> None:
+def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]:
     """Refuse summaries that are no loss curves, and guarantees that promise nothing on losses."""
-    for summary in summaries:
+    curves: list[LossSummary] = []
+    for summary in batch:
         if not isinstance(summary, LossSummary):
-            raise InputError(
-                f"{summary} sent scores, not losses; pass alpha=, or summarise with loss= there", param="alpha"
-            )
+            raise InputError(f"{summary} sent scores, not losses; pass alpha=, or summarise there with loss=")
+        curves.append(summary)
     check_unit(guarantee)
-    if may_rise(summaries[0].origin) and not isinstance(guarantee, PAC):
+    if may_rise(curves[0].origin) and not isinstance(guarantee, PAC):
         raise InputError(
             f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
         )
+    return curves
 
 
 def may_rise(origin: Provenance) -> bool:
@@ -60,41 +61,35 @@ def may_rise(origin: Provenance) -> bool:
     return origin.rising or (loss is not None and not loss.monotone)
 
 
-def by_risk(
-    summaries: Sequence[Summary], risk: Any, guarantee: Guarantee, bound: Guarantee, safe: str | None
-) -> Calibration:
-    """Find the smallest threshold whose expected loss is at most `risk`."""
-    curves = [summary for summary in summaries if isinstance(summary, LossSummary)]
+def calibrate_risk(
+    batch: SummaryBatch, risk: Any, guarantee: Guarantee, safe: str | None, *, sure: bool
+) -> tuple[RiskCurve, dict[str, Any]]:
+    """Return the curve of expected losses, and the fields of the certificate at the limit `risk`."""
+    curves = _loss_curves(batch, guarantee)
+    bound, sizes = bound_for(batch, guarantee), [n for some in batch.sizes for n in some]
     origin, most = curves[0].origin, Fraction(curves[0].bound)
     limit = as_limit(risk, curves[0].bound)
     safe = safe_action(origin, limit, safe)
-    sizes = [n for summary in curves for n in summary.sizes]
     group, promise = bound.grouped(sizes, UNIT)
     promised = promise(_kept(curves, group, sizes))
     risks = bound.fixed_sequence([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised])
-    curve = RiskCurve(curves[0].grid, tuple(risks))
+    curve, alpha = RiskCurve(curves[0].grid, tuple(risks)), limit / most
     threshold = curve.threshold(limit)
-    alpha = limit / most
     if threshold == math.inf:
         best = f"the best one promises {min(risks) / ALPHA_UNIT:.6g}"
-        warn_of_no_threshold(bound, alpha, sizes, site_names(curves), limit, safe, best, stacklevel=6)
-    sure = are_sure(curves) and threshold < math.inf
-    certificate = certificate_of(
-        curves,
-        alpha,
-        guarantee,
-        caveat=text.LOSS_CAVEAT,
-        conditions=text.LOSSES.conditions,
-        threshold=threshold_json(threshold),
-        target=str(limit),
-        rank=None,
-        rank_out_of=None,
-        slack=float(bound.band(alpha, sizes, [curve.gap for curve in curves]).slack / UNIT),
-        coverage_at_least=float(1 - alpha) if sure else 0.0,
-        coverage_at_most=1.0,
-        risk=risk_record(origin, limit, safe),
-    )
-    return Calibration(certificate, lambda: curve)
+        warn_of_no_threshold(bound, alpha, sizes, batch.names, limit, safe, best, stacklevel=5)
+    return curve, {
+        **one_promise(
+            threshold,
+            sum(sizes),
+            least=float(1 - alpha) if sure and threshold < math.inf else 0.0,
+            slack=float(bound.band(alpha, sizes, [curve.gap for curve in curves]).slack / UNIT),
+        ),
+        "alpha": float(alpha),
+        "target": str(limit),
+        "answers": text.LOSSES,
+        "risk": risk_record(origin, limit, safe),
+    }
 
 
 def as_limit(risk: Any, bound: float) -> Fraction:
@@ -141,7 +136,7 @@ def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence
     sums = np.zeros((int(place.max()) + 1, len(curves[0].units)), dtype=kind)
     for start in range(0, len(curves), CHUNK):
         inside = slice(start, start + CHUNK)
-        rows = np.array([curve.n for curve in curves[inside]], dtype=np.int64)[:, None]
+        rows = np.array([sum(curve.sizes) for curve in curves[inside]], dtype=np.int64)[:, None]
         lost = np.concatenate([curve.units for curve in curves[inside]]).reshape(len(rows), -1)
         some = (rows * UNIT - lost).astype(kind, copy=False)
         order = np.argsort(place[inside], kind="stable")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedconformal._base.files import naming, write_bytes
-from fedconformal.calibration.certificate import threshold_json
+from fedconformal.certificates.certificate import threshold_json
 from fedconformal.cli.console import print_result
 from fedconformal.cli.losses import listed_rows, read_rows
 from fedconformal.cli.outputs import check_output
@@ -40,7 +40,7 @@ def predicted_by_rule(
         found = rule.predict(listed_rows(rows), risk=risk)
     if isinstance(rows, dict) and output.suffix == ".npy":
         raise InputError(f"{output}: images of different sizes do not fit into an .npy file; write an .npz file")
-    buffer, threshold = io.BytesIO(), rule.curve.threshold(rule.limit(risk))
+    buffer, threshold = io.BytesIO(), rule.curve.threshold(rule.risk_limit(risk))
     if output.suffix == ".npy":
         np.save(buffer, found)
     else:
@@ -48,10 +48,8 @@ def predicted_by_rule(
         np.savez_compressed(buffer, **held)
     write_bytes(output, buffer.getvalue())
     share = float(np.mean([one.mean() for one in found])) if len(found) else 0.0
-    facts = {"output": str(output), "rows": len(found), "risk": float(rule.limit(risk)), "predicted": share}
+    facts = {"output": str(output), "rows": len(found), "risk": float(rule.risk_limit(risk)), "predicted": share}
     words = f"wrote {output}: answers to {len(found)} rows, {share:.1%} of the entries are predicted on average"
-    safe = (
-        [f"no threshold is good enough, so this is the safe action: {rule.about.safe}"] if np.isinf(threshold) else []
-    )
+    safe = [f"no threshold is good enough, so this is the safe action: {rule.risk.safe}"] if np.isinf(threshold) else []
     print_result({**facts, "threshold": threshold_json(threshold)}, words, *safe, json=json)
     return True

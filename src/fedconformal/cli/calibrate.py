@@ -14,8 +14,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name, counted
 from fedconformal._base.spec import parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.document import Document
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
     BudgetFile,
@@ -116,11 +115,11 @@ class CalibrateOptions:
             result = with_signatures(result, summaries, self.signed)
         return CalibrateResult(result, guarantee, received)
 
-    def tell(self, predictor: Document, made: CalibrateResult, *more: str) -> None:
+    def tell(self, predictor: Predictor, made: CalibrateResult, *more: str) -> None:
         """Say what was found, and `more`."""
         certificate = predictor.certificate
         say(certificate.sentence())
-        say(f"Assumption: {certificate.assumption}.")
+        say(f"Assumption: {certificate.statement.assumption}.")
         say(_found(predictor))
         if certificate.privacy is not None:
             say(describe_privacy(certificate.privacy))
@@ -168,7 +167,7 @@ def read_guarantee(text: str) -> GuaranteeFor:
     return lambda sites, order: place_weights(spec, sites, order).build()
 
 
-def warn_of_full(predictor: Document) -> None:
+def warn_of_full(predictor: Predictor) -> None:
     """Warn of sets that hold every label, also where the threshold is finite."""
     if why := why_full(predictor.certificate):
         logger.warning("%s", why)
@@ -185,9 +184,9 @@ def _plainly(
         return calibrate_summaries(received, alpha=alpha, guarantee=guarantee, exact=exact)
 
 
-def _found(predictor: Document) -> str:
+def _found(predictor: Predictor) -> str:
     """Say which threshold was found, from what, and what it promises."""
-    if isinstance(predictor, RiskPredictor):
+    if predictor.certificate.risk is not None:
         return risk_words(predictor)
     certificate = predictor.certificate
     none = f"nothing is promised: {certificate.why_estimated}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedconformal._base.files import naming, read_bytes
-from fedconformal.calibration.document import read_document
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.sign import beside, is_signed_by
 from fedconformal.errors import AlteredError, InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
@@ -53,7 +53,7 @@ def follow(
         data = read_bytes(path)
         try:
             with naming(path):
-                one = read_document(data) if found else newest
+                one = Predictor.from_bytes(data) if found else newest
         except AlteredError as error:
             problems.append(str(error))
             continue

@@ -18,7 +18,7 @@ import typer
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import read_npz
-from fedconformal.calibration.document import load
+from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import say, table
 from fedconformal.cli.demo_stream import A_DAY, NOISY, SITE, write_stream
 from fedconformal.cli.inputs import read_run
@@ -109,7 +109,7 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
         _run("predict", predictor, f"{output}/test_logits.npy", "--from", "logits", "-o", f"{output}/sets.csv")
         _run("evaluate", predictor, logits)
     rule = load(predictor)
-    test = read_run(Path(logits), "test", rule.certificate.temperature)
+    test = read_run(Path(logits), "test", rule.certificate.provenance.temperature)
     accuracy = float(np.mean(test.probs.argmax(axis=1) == test.labels))
     return accuracy, rule.evaluate(test.probs, test.labels, sites=test.clients)
 

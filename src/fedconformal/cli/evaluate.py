@@ -9,10 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.arrays import as_alpha
-from fedconformal.calibration.certificate import threshold_json
-from fedconformal.calibration.choose import AnyPredictor
-from fedconformal.calibration.interval_predictor import IntervalPredictor
-from fedconformal.calibration.membership import needed_of, own_sites
+from fedconformal.calibration.membership import needed_groups, own_sites
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import threshold_json
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
@@ -94,39 +93,39 @@ def evaluate(
     if result.reweighted is not None:
         say(result.reweighted.sentence)
     say(*words)
-    say(f"alpha {float(wanted):g}: {1 - float(wanted):.10g} is promised {about.promise}.")
-    say(about.caveat)
+    say(f"alpha {float(wanted):g}: {1 - float(wanted):.10g} is promised {about.statement.promise}.")
+    say(about.statement.caveat)
     raise typer.Exit(int(check and below))
 
 
 def _rows(
-    rule: AnyPredictor, path: Path, labels: Path | None, columns: Columns, sites: str | None
+    rule: Predictor, path: Path, labels: Path | None, columns: Columns, sites: str | None
 ) -> tuple[Predictions, Any]:
     """Read the rows, and the site of each: from tables, or from a training run."""
-    numbers = rule if isinstance(rule, IntervalPredictor) else None
+    numbers = rule if rule.certificate.intervals else None
     if labels is None and columns.label_column is None:
         if sites is not None or columns != NONE:
             raise InputError(f"{'--sites goes' if sites else 'columns go'} with LABELS; a training run has its own")
         if numbers is not None:
             return numbers_of_run(path, numbers.score)
-        return rows_of_run(path, rule.certificate.temperature, rule.certificate.labels)
+        return rows_of_run(path, rule.certificate.provenance.temperature, rule.certificate.class_names)
     rows = read_rows(rule, columns, path, labels)
     return rows, None if sites is None else values_of(rows, sites, "sites", columns)
 
 
 def _evaluated(
-    rule: AnyPredictor, rows: Predictions, alpha: Fraction, *, allow_empty: bool, **about: Any
+    rule: Predictor, rows: Predictions, alpha: Fraction, *, allow_empty: bool, **about: Any
 ) -> tuple[Evaluation | IntervalEvaluation, dict[str, Any], list[str]]:
     """Return the evaluation, all of it for JSON, and what is to be said of sets and intervals that say nothing."""
     about |= {"certificate": rule.certificate, "alpha": alpha}
-    if isinstance(rule, IntervalPredictor):
+    if rule.certificate.intervals:
         if allow_empty:
             raise InputError("--allow-empty is for sets, and this predictor gives intervals; leave it out")
         ends = make_intervals(rule, rows, alpha, own_sites(rule.certificate, about["sites"]))
         found = evaluate_intervals(ends.intervals, rows.truth, **about)
         stated = {**threshold_of(rule, alpha), **found.to_dict(), "why_infinite": ends.why}
         return found, stated, [f"{infinite_words(ends.infinite, len(ends.intervals))}."] * bool(ends.infinite)
-    groups, sites = needed_of(rule.certificate, about["groups"]), own_sites(rule.certificate, about["sites"])
+    groups, sites = needed_groups(rule.certificate, about["groups"]), own_sites(rule.certificate, about["sites"])
     made = make_sets(rule, rows, alpha, allow_empty=allow_empty, groups=groups, sites=sites)
     result = evaluate_sets(made.sets, rows.truth, **about)
     stated = {"threshold": threshold_json(made.threshold), **result.to_dict(), "why_full": made.why}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.names import name_key
-from fedconformal.calibration.document import Document
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.rows import split, values_of
 from fedconformal.errors import InputError
 from fedconformal.tables import Predictions
@@ -26,7 +26,7 @@ Needed = Annotated[
 ]
 
 
-def columns_in(groups: str | None, predictor: Document | None = None) -> list[str]:
+def columns_in(groups: str | None, predictor: Predictor | None = None) -> list[str]:
     """Name the columns of an option, and those that the predictor needs."""
     needed = [] if predictor is None else predictor.certificate.group_columns
     typed = [] if groups is None else split(groups)

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_sites, softmax
 from fedconformal._base.files import TEXT, naming, read_bytes, read_npz
 from fedconformal._base.names import as_name
-from fedconformal.calibration.choose import AnyPredictor, as_predictor
-from fedconformal.calibration.document import read_document
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.cli.console import progress
 from fedconformal.errors import InputError
 from fedconformal.summaries.batch import SummaryBatch, check_together
@@ -110,12 +108,12 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
 def load_predictor(path: Path) -> Predictor:
     """Read a predictor of sets; say what a file of another kind is."""
     found = load_any(path)
-    if not isinstance(found, Predictor):
+    if found.certificate.intervals:
         raise InputError(f"{path}: is a predictor of intervals; give one of sets")
     return found
 
 
-def load_any(path: Path) -> AnyPredictor:
+def load_any(path: Path) -> Predictor:
     """Read a predictor of sets or intervals; say what a file of another kind is."""
     data = read_bytes(path)
     for begins, what in OTHERS.items():
@@ -124,4 +122,4 @@ def load_any(path: Path) -> AnyPredictor:
     if path.suffix.lower() in TEXT:
         raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
     with naming(path):
-        return as_predictor(read_document(data))
+        return check_coverage(Predictor.from_bytes(data))

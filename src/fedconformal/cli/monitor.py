@@ -14,7 +14,6 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import counted, listed
-from fedconformal.calibration.document import Document
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.combine import combine
 from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
@@ -69,7 +68,7 @@ def start(
     json: Json = False,
 ) -> None:
     """Begin to watch a predictor; the file is bound to it."""
-    rule: Document = risk_predictor(predictor) or load_any(predictor)
+    rule: Predictor = risk_predictor(predictor) or load_any(predictor)
     summaries = []
     for path in summary or ():
         with naming(path):
@@ -102,8 +101,8 @@ def start(
     print_result(facts, *lines, json=json)
 
 
-def _scores(rule: Document, columns: Columns, path: Path, labels: Path | None) -> dict[str, Any]:
-    if not isinstance(rule, Predictor):
+def _scores(rule: Predictor, columns: Columns, path: Path, labels: Path | None) -> dict[str, Any]:
+    if rule.certificate.intervals or rule.certificate.risk is not None:
         raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
     if getattr(rule.score, "randomized", False):
         raise InputError(

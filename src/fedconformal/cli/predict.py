@@ -14,8 +14,8 @@ import typer
 from fedconformal._base.arrays import Booleans, as_alpha
 from fedconformal._base.files import write_bytes
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import threshold_json
-from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import threshold_json
 from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
 from fedconformal.cli.groups import Needed, columns_in, read_groups
@@ -59,7 +59,7 @@ def predict(
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     check_output(output, predictor, probs, file_in(sites), force=force)
     wanted = as_alpha(rule.certificate.alpha if alpha is None else alpha)
-    if isinstance(rule, IntervalPredictor):
+    if rule.certificate.intervals:
         if groups is not None:
             raise InputError("--groups goes with a predictor by group, and this one gives intervals; leave it out")
         _intervals(rule, probs, output, wanted, columns, sites, allow_empty=allow_empty, json=json)
@@ -69,7 +69,7 @@ def predict(
     held = read_groups(rows, by) if by else None
     known = None if sites is None else values_of(rows, sites, "sites", columns)
     sets, threshold, full, why = make_sets(rule, rows, wanted, allow_empty=allow_empty, groups=held, sites=known)
-    data = _encoded(sets, output.suffix, rows, rule.certificate.labels, alpha=float(wanted), threshold=threshold)
+    data = _encoded(sets, output.suffix, rows, rule.certificate.class_names, alpha=float(wanted), threshold=threshold)
     write_bytes(output, data)
     size = float(np.count_nonzero(sets) / max(1, len(sets)))
     facts = {"output": str(output), "rows": len(sets), "classes": sets.shape[1], "mean_size": size}
@@ -80,7 +80,7 @@ def predict(
 
 
 def _intervals(
-    rule: IntervalPredictor,
+    rule: Predictor,
     path: Path,
     output: Path,
     alpha: Fraction,

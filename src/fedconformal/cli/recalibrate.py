@@ -11,9 +11,9 @@ import typer
 
 from fedconformal._base.files import naming
 from fedconformal.calibration.chain import SHORT, changes
-from fedconformal.calibration.document import Document, load
+from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
-from fedconformal.calibration.replaced import Rows, replacing
+from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.cli.calibrate import CalibrateOptions, GuaranteeFor, read_guarantee, warn_of_full
 from fedconformal.cli.console import print_json
 from fedconformal.cli.inputs import Json
@@ -55,7 +55,7 @@ def recalibrate(
     inputs = (predictor, *summaries, *watches, options.ledger, options.signed)
     check_output(output, *inputs, ending=".json", force=options.force)
     old: Any = load(predictor)
-    replaced = replacing(old.digest(), why=why, rows=rows)
+    replaced = Replacement.of(old.digest(), why=why, rows=rows)
     check_watches(watches, replaced.sha256)
     with naming(predictor):
         terms = kept_terms(old, alpha=alpha, risk=options.risk, safe=options.safe)
@@ -78,7 +78,7 @@ def recalibrate(
     options.tell(found, made, f"It replaces {named} ({replaced.why}): {same}.", *closed, f"wrote {output}")
 
 
-def _same_guarantee(old: Document) -> GuaranteeFor:
+def _same_guarantee(old: Predictor) -> GuaranteeFor:
     def guarantee_for(sites: Sequence[str], _: Sequence[int]) -> Guarantee:
         check_sites(old.certificate, sites or [f"#{k + 1}" for k in range(old.certificate.sites)])
         return old.certificate.terms()[0]

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, named_sites
 from fedconformal._base.files import naming, read_npz
-from fedconformal.calibration.choose import AnyPredictor
-from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.inputs import Source, trained_sites
 from fedconformal.cli.rows import Columns, split, warn_of_expiry
@@ -68,9 +67,9 @@ def read_numbers(columns: Columns, score: RegressionScore, path: Path, labels: P
     return found
 
 
-def read_rows(rule: AnyPredictor, columns: Columns, path: Path, labels: Path | None = None) -> Predictions:
+def read_rows(rule: Predictor, columns: Columns, path: Path, labels: Path | None = None) -> Predictions:
     """Read rows for a predictor of sets or intervals; warn of a certificate that has expired."""
-    if not isinstance(rule, IntervalPredictor):
+    if not rule.certificate.intervals:
         return columns.read_for(rule, path, labels)
     warn_of_expiry(rule.certificate)
     return read_numbers(columns, rule.score, path, labels)
@@ -139,9 +138,7 @@ class Made(NamedTuple):
     why: str | None
 
 
-def make_intervals(
-    rule: IntervalPredictor, rows: Predictions, alpha: Fraction, sites: NDArray[Any] | None = None
-) -> Made:
+def make_intervals(rule: Predictor, rows: Predictions, alpha: Fraction, sites: NDArray[Any] | None = None) -> Made:
     """Make intervals of the rows of a file, and warn if they have no end."""
     with warnings.catch_warnings(), rows.table.in_lines():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
@@ -154,7 +151,7 @@ def make_intervals(
     return Made(intervals, infinite, why)
 
 
-def threshold_of(rule: IntervalPredictor, alpha: Fraction) -> dict[str, Any]:
+def threshold_of(rule: Predictor, alpha: Fraction) -> dict[str, Any]:
     """Return the threshold, or both, for JSON."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)

@@ -7,9 +7,9 @@ from typing import Any
 
 from fedconformal._base.files import naming
 from fedconformal._base.names import listed
-from fedconformal.calibration.certificate import site_names
-from fedconformal.calibration.document import load
 from fedconformal.calibration.plan_renewal import FAILURE, Renewal, RenewalPlan, Step, plan_renewal
+from fedconformal.calibration.predictor import load
+from fedconformal.certificates.certificate import site_names
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.sites import by_name, for_sites
 from fedconformal.errors import InputError

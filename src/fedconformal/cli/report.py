@@ -16,10 +16,8 @@ from fedconformal._base.arrays import Probabilities, as_alpha
 from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.choose import AnyPredictor
-from fedconformal.calibration.interval_predictor import IntervalPredictor
-from fedconformal.calibration.membership import needed_of, own_sites
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.calibration.membership import needed_groups, own_sites
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import Json, Source, load_any, load_predictor, read_run
@@ -98,7 +96,7 @@ def report(
         alpha or "0.1",
         score,
     )
-    numbers = is_numbers(path) if is_run else isinstance(load_any(source), IntervalPredictor)
+    numbers = is_numbers(path) if is_run else load_any(source).certificate.intervals
     _write(output, _of_intervals(asked) if numbers else _of_sets(asked), json=json)
 
 
@@ -143,10 +141,12 @@ def _of_sets(asked: _Asked) -> str:
     if is_run:
         predictor, sent = _calibrated(path, alpha, build(score or DEFAULT, Score))
         names, images_of_run = _of_dataset(path)
-        found, owners = rows_of_run(path, predictor.certificate.temperature, predictor.certificate.labels)
+        found, owners = rows_of_run(
+            path, predictor.certificate.provenance.temperature, predictor.certificate.class_names
+        )
     else:
         predictor = load_predictor(path)
-        labelled = predictor.certificate.labels
+        labelled = predictor.certificate.class_names
         names = tuple(labelled) if isinstance(labelled, list) else ()
         sent = dict(_sent(one, predictor) for one in summaries)
         if probs is not None:
@@ -157,7 +157,7 @@ def _of_sets(asked: _Asked) -> str:
             owners = None if sites is None else values_of(found, sites, "sites", columns)
     evaluation = rows = None
     if found is not None and found.labels is not None:
-        own, known = needed_of(predictor.certificate, held), own_sites(predictor.certificate, owners)
+        own, known = needed_groups(predictor.certificate, held), own_sites(predictor.certificate, owners)
         with found.table.in_lines():
             sets = predictor.predict_set(found.values, groups=own, sites=known)
         evaluation = evaluate_sets(
@@ -171,8 +171,12 @@ def _of_sets(asked: _Asked) -> str:
         plain: Probabilities | None = None
         if is_run:
             plain = rows_of_run(path, None, None)[0].values
-        elif probs and columns.content is Source.logits and predictor.certificate.temperature not in (None, 1.0):
-            plain = columns.read(probs, labels, wanted=predictor.certificate.labels, again=True).values
+        elif (
+            probs
+            and columns.content is Source.logits
+            and predictor.certificate.provenance.temperature not in (None, 1.0)
+        ):
+            plain = columns.read(probs, labels, wanted=predictor.certificate.class_names, again=True).values
         about = {"plain": plain, "images": shown_images, "groups": own, "sites": known}
         rows = LabelledRows(probs=found.values, labels=found.labels, **about)
     promised = None if answers is None else _of_answers(answers)
@@ -223,14 +227,14 @@ def _of_intervals(asked: _Asked) -> str:
 
 
 def _of_losses(
-    rule: RiskPredictor, losses: Path | None, truth: Path | None, sites: str | None, summaries: Iterable[Path]
+    rule: Predictor, losses: Path | None, truth: Path | None, sites: str | None, summaries: Iterable[Path]
 ) -> str:
     """Write the page about a limit on losses, on test rows or without."""
     checked = None if losses is None else evaluated_rule(rule, losses, truth, sites=sites)
     return risk_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
 
 
-def _of_answers(path: Path) -> RiskPredictor:
+def _of_answers(path: Path) -> Predictor:
     rule = risk_predictor(path)
     if rule is None or not isinstance(rule.loss, SelectiveError):
         raise InputError(f"{path}: --answers takes a predictor that limits a selective error")
@@ -243,7 +247,7 @@ def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str,
     return calibrate(made, alpha=alpha), {digest_of(one): len(one.to_bytes()) for one in made}
 
 
-def _sent(path: Path, predictor: AnyPredictor | RiskPredictor) -> tuple[str, int]:
+def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
     """Return digest and bytes of a summary that the predictor was made from."""
     data = read_bytes(path)
     with naming(path):

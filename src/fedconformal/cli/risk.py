@@ -15,8 +15,8 @@ from fedconformal import tables
 from fedconformal._base.arrays import as_sites
 from fedconformal._base.files import TEXT, naming, read_array, read_bytes, read_npz
 from fedconformal._base.names import counted, shown
-from fedconformal.calibration.certificate import threshold_json, threshold_text
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import threshold_json
 from fedconformal.cli.console import logger, print_json, say, table
 from fedconformal.cli.losses import evaluated
 from fedconformal.errors import InputError
@@ -39,16 +39,17 @@ Safe = Annotated[
 ]
 ARRAYS = ("losses", "probs")
 SAMPLE = 5
-KIND = b'"kind": "fedconformal risk predictor"'
+KIND = b'"kind": "fedconformal predictor"'
 
 
-def risk_predictor(path: Path) -> RiskPredictor | None:
+def risk_predictor(path: Path) -> Predictor | None:
     """Read a file if it is a predictor from loss curves."""
     data = read_bytes(path)
     if KIND not in data[:200]:
         return None
     with naming(path):
-        return RiskPredictor.from_bytes(data)
+        found = Predictor.from_bytes(data)
+    return None if found.certificate.risk is None else found
 
 
 def check_risk(risk: str | None, safe: str | None, *, plain: bool) -> None:
@@ -133,13 +134,13 @@ def shows_curves(summary: LossSummary) -> str:
     return f"the number of rows of the site, and {whose} at each of {counted(len(summary.grid), 'threshold')}"
 
 
-def describe_rule(rule: RiskPredictor) -> dict[str, Any]:
+def describe_rule(rule: Predictor) -> dict[str, Any]:
     """Say what a predictor from loss curves is about."""
-    about = rule.about
+    about = rule.risk
     return {
         "limit of the expected loss": about.limit,
         "bound of a loss": about.bound,
-        "threshold": threshold_text(rule.certificate.limit),
+        "threshold": rule.certificate.limit_text,
         "safe action": about.safe,
         "loss": None if about.loss is None else f"{about.loss[0]}{about.loss[1] or ''}",
         "thresholds": f"{about.points} from {about.first:g} to {about.last:g}",
@@ -147,12 +148,12 @@ def describe_rule(rule: RiskPredictor) -> dict[str, Any]:
     }
 
 
-def risk_words(rule: RiskPredictor) -> str:
+def risk_words(rule: Predictor) -> str:
     """Say which threshold was found, and from what."""
     about = rule.certificate
     return (
-        f"threshold {threshold_text(about.limit)}, {about.status} from {about.scores} rows of "
-        f"{counted(about.sites, 'site')}; the best of {counted(rule.about.points, 'threshold')} promises "
+        f"threshold {about.limit_text}, {about.status} from {about.scores} rows of "
+        f"{counted(about.sites, 'site')}; the best of {counted(rule.risk.points, 'threshold')} promises "
         f"{float(rule.curve.least):.4g} (rounding sums costs at most {about.slack:.2g})"
     )
 
@@ -182,10 +183,12 @@ def evaluate_losses_of(
         raise InputError(
             f"{path}: is from loss curves; give LOSSES, or SCORES and TRUTH, and no more than --sites and --risk"
         )
-    if has_expired(rule.certificate.expires):
-        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", rule.certificate.expires)
+    if has_expired(rule.certificate.provenance.expires):
+        logger.warning(
+            "the certificate expired on %s; calibrate anew, from new summaries", rule.certificate.provenance.expires
+        )
     found = evaluated_rule(rule, losses, truth, sites=sites, risk=risk)
-    limit = rule.limit(risk)
+    limit = rule.risk_limit(risk)
     at = rule.curve.threshold(limit)
     above = isinstance(rule.certificate.terms()[0], PAC) and found.judged.low > float(limit)
     if json:
@@ -196,7 +199,7 @@ def evaluate_losses_of(
     raise typer.Exit(int(check and above))
 
 
-def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) -> None:
+def _say(rule: Predictor, found: LossEvaluation, at: float, *, above: bool) -> None:
     table(("", *found.columns), [one.cells for one in (found.overall, found.mixture) if one is not None])
     if found.by_site:
         say("")
@@ -204,7 +207,7 @@ def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) 
     say("", "low, high: where the mean of such rows is, in 95 of 100 cases, if rows are independent.")
     if found.note:
         say(found.note)
-    say(f"threshold {threshold_text(at)}. {rule.certificate.sentence()}")
+    say(f"threshold {at:.6g}. {rule.certificate.sentence()}")
     if above:
         say("These rows contradict the promise: the low end is above the limit.")
     elif not isinstance(rule.certificate.terms()[0], PAC):
@@ -212,31 +215,31 @@ def _say(rule: RiskPredictor, found: LossEvaluation, at: float, *, above: bool) 
             "The promise is on average over calibration draws: of one calibration the mean loss may be above the limit "
             "by luck, so these rows alone do not contradict it (the guarantee pac promises it for nearly all draws)."
         )
-    say(rule.certificate.caveat)
+    say(rule.certificate.statement.caveat)
 
 
 def evaluated_rule(
-    rule: RiskPredictor, losses: Path, truth: Path | None, *, sites: str | None, risk: str | None = None
-) -> LossEvaluation:
+    rule: Predictor, losses: Path, truth: Path | None, *, sites: str | None, risk: str | None = None
+) -> Any:
     """Return the mean loss of new rows, from their losses, or from their scores and truth."""
     values = _rows(losses, rule) if truth is None else _at_threshold(rule, losses, truth, risk)
     names = None if sites is None else as_sites(_column(Path(sites)), rows=len(values), name=sites)
     with naming(losses):
-        return rule.evaluate(values, sites=names, risk=risk)
+        return rule.evaluate(values, sites=names, alpha=risk)
 
 
-def _at_threshold(rule: RiskPredictor, scores: Path, truth: Path, risk: str | None) -> NDArray[Any]:
+def _at_threshold(rule: Predictor, scores: Path, truth: Path, risk: str | None) -> NDArray[Any]:
     """Work out the loss of each row at the threshold."""
     if rule.loss is None:
         raise InputError("the certificate does not say which loss it limits; give LOSSES instead of scores and truth")
-    at = rule.curve.threshold(rule.limit(risk))
+    at = rule.curve.threshold(rule.risk_limit(risk))
     if np.isinf(at):
         raise InputError("there is no threshold to work out losses at; nothing but the safe action is left")
     losses: NDArray[Any] = evaluated(rule.loss, scores, truth, [at])[:, 0]
     return losses
 
 
-def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
+def _rows(path: Path, rule: Predictor) -> NDArray[Any]:
     """Read losses on the grid of the predictor, or one loss a row."""
     if path.suffix.lower() == ".npy":
         array = read_array(path)
@@ -244,7 +247,7 @@ def _rows(path: Path, rule: RiskPredictor) -> NDArray[Any]:
             raise InputError(f"{path}: has shape {array.shape}, so it holds no losses; if these are scores, give TRUTH")
         return array
     found = tables.read_table(path, arrays=ARRAYS)
-    if len(found.columns) == 1 and rule.about.points > 1:
+    if len(found.columns) == 1 and rule.risk.points > 1:
         return found.numbers(found.columns)[:, 0]
     read = read_losses(path, None)
     if not np.array_equal(read.grid, rule.curve.thresholds):

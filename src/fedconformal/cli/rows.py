@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import as_probabilities, as_sites, softmax
 from fedconformal._base.files import TEXT, read_array
 from fedconformal._base.names import counted, name_key, shown
-from fedconformal.calibration.certificate import Certificate
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.features import Gives, Onnx, open_model, read_features, scored
 from fedconformal.cli.inputs import Source
@@ -162,12 +162,12 @@ class Columns:
         """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""
         about = predictor.certificate
         if self.model is not None:
-            self.model.check_for(about.model)
+            self.model.check_for(about.provenance.model)
         warn_of_expiry(about)
-        if self.content is Source.probs and about.temperature not in (None, 1.0):
-            at = about.temperature
+        if self.content is Source.probs and about.provenance.temperature not in (None, 1.0):
+            at = about.provenance.temperature
             logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
-        return self.read(path, labels, wanted=about.labels, temperature=about.temperature)
+        return self.read(path, labels, wanted=about.class_names, temperature=about.provenance.temperature)
 
     def _find(self, table: Table, labels: str | None, wanted: int | Sequence[str] | None) -> Predictions:
         """Find the columns of the classes; those of the predictor, `wanted`, name columns that have no names."""
@@ -201,8 +201,10 @@ NONE = Columns()
 
 def warn_of_expiry(certificate: Certificate) -> None:
     """Warn of a certificate that has expired."""
-    if has_expired(certificate.expires):
-        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", certificate.expires)
+    if has_expired(certificate.provenance.expires):
+        logger.warning(
+            "the certificate expired on %s; calibrate anew, from new summaries", certificate.provenance.expires
+        )
 
 
 def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None = None) -> None:

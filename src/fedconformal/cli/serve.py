@@ -70,7 +70,12 @@ def serve(
         http=LimitedProtocol,
         timeout_graceful_shutdown=GRACE,
     )
-    facts = {"url": url, "predictor": str(predictor), "model": rule.certificate.model, "token": token is not None}
+    facts = {
+        "url": url,
+        "predictor": str(predictor),
+        "model": rule.certificate.provenance.model,
+        "token": token is not None,
+    }
     facts["monitor"] = None if monitor is None else str(monitor)
     print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.certificate.sentence(), json=json)
     with nullcontext() if watch is None else watch:

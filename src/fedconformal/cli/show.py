@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -11,9 +12,8 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes, read_npz
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, SignatureRecord
-from fedconformal.calibration.document import read_document
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import Certificate, SignatureRecord, combined, threshold_json
 from fedconformal.certificates.text import guarantee_name
 from fedconformal.cli.console import print_result
 from fedconformal.cli.differential import describe_privacy, precise
@@ -166,7 +166,7 @@ def _json(data: bytes) -> Shown:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"not a file of fedconformal, nor JSON: {error}") from None
     kinds: list[tuple[set[str], Callable[[], Shown]]] = [
-        ({"kind", "certificate"}, lambda: _predictor(read_document(data))),
+        ({"kind", "certificate"}, lambda: _predictor(Predictor.from_bytes(data))),
         ({"budget"}, lambda: _ledger(_as(fields, Ledger))),
         ({"site", "key", "signature"}, lambda: _signature(_as(fields, SignatureRecord))),
         ({"key", "signature"}, lambda: _seal(_as(fields, Seal))),
@@ -182,34 +182,33 @@ def _json(data: bytes) -> Shown:
 
 def _predictor(predictor: Any) -> Shown:
     about: Certificate = predictor.certificate
-    own = describe_rule(predictor) if isinstance(predictor, RiskPredictor) else {}
+    own = describe_rule(predictor) if about.risk is not None else {}
     holds = {
         "promise": about.sentence(),
-        "assumption": about.assumption,
-        "caveat": about.caveat,
+        "assumption": about.statement.assumption,
+        "caveat": about.statement.caveat,
         "status": about.status,
         "guarantee": guarantee_name(about.guarantee),
         "alpha": None if own else about.alpha,
         "threshold": about.limit_text,
-        "threshold of each group": {one.group: one.threshold for one in about.groups or ()} or None,
+        "threshold of each group": _by_group(about),
         "threshold of each site": _by_site(about),
         "score": None if own else str(predictor.score),
         **own,
-        "model": about.model,
-        "temperature": about.temperature,
-        "classes": about.labels,
-        "precision": about.precision,
-        "calibration": about.calibration,
-        "expires": about.expires,
+        "model": about.provenance.model,
+        "temperature": about.provenance.temperature,
+        "classes": about.class_names,
+        "precision": about.provenance.precision,
+        "calibration": about.provenance.calibration,
+        "expires": about.provenance.expires,
         "sites": about.sites,
         "rows" if own else "scores": about.scores,
         "sites that outweigh others": [f"{heavy.site} ({heavy.share:.0%})" for heavy in about.heavy_sites or []]
         or None,
         **_before(about),
         "sites left out": [f"{one.site} ({one.reason})" for one in about.left_out or []] or None,
-        **_privacy(about.privacy or {}, finite=about.threshold != "inf"),
-        "signed by": [record.site for record in about.signatures or []] or None,
-        "format": about.format,
+        **_privacy(about.privacy or {}, finite=about.threshold < math.inf),
+        "signed by": [used.signature.site for used in about.summaries if used.signature] or None,
         "made with": about.versions.get("fedconformal"),
     }
     if own and about.privacy is None:
@@ -218,26 +217,29 @@ def _predictor(predictor: Any) -> Shown:
             "that are promised about the mean loss over all sites"
         )
     elif about.privacy is None:
-        what = (
-            "a few thresholds, rounded up" if about.exact is None else "up to 1,024 thresholds, each a score of a site"
-        )
+        what = "a few thresholds, rounded up" if not about.exact else "up to 1,024 thresholds, each a score of a site"
         learns = f"the names of the sites, how many scores each has, the SHA-256 of each summary, and {what}"
-        learns += "" if about.by_site is None else "; as many again of every site by its name"
+        learns += "" if about.by != "site" else "; as many again of every site by its name"
     else:
         learns = f"the names of the sites, how many {'rows' if own else 'scores'} each has, and the threshold"
     of = " of intervals" if about.intervals else " that limits a loss" if own else ""
     return Shown(f"a predictor{of} with its certificate", _stated(holds), [f"{READER} learns {learns}."])
 
 
+def _by_group(about: Certificate) -> dict[str, Any] | None:
+    return {name: threshold_json(found) for name, found in about.thresholds.items()} if about.by == "group" else None
+
+
 def _by_site(about: Certificate) -> dict[str, str] | None:
     """Return the threshold of each site, its rank and its band."""
-    if about.by_site is None:
+    if about.by != "site":
         return None
     return {
-        record.site: f"{'' if record.lower is None else f'{float(record.lower.threshold):.6g} to '}"
-        f"{float(record.threshold):.6g} (rank {record.rank} of {record.rank_out_of}, coverage "
-        f"{record.coverage_at_least:.4g} to {record.coverage_at_most:.4g})"
-        for record in about.by_site
+        str(
+            site
+        ): f"{' to '.join(f'{one.limit:.6g}' for one in part)} (rank {part[-1].rank} of {part[-1].rank_out_of}, "
+        f"coverage {combined(part).coverage_at_least:.4g} to {combined(part).coverage_at_most:.4g})"
+        for site, part in about.parts.items()
     }
 
 

@@ -13,8 +13,8 @@ import typer
 
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import listed
-from fedconformal.calibration.certificate import SignatureRecord
-from fedconformal.calibration.document import read_document
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import SignatureRecord
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_output
@@ -70,7 +70,7 @@ def sign(
 def _signing(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | signatures.Seal]:
     """Check a file, and return what signs it with a private key."""
     if file.suffix == ".json":
-        read_document(data)
+        Predictor.from_bytes(data)
         return partial(signatures.seal, data)
     if file.suffix == ".fcw":
         from fedconformal.monitoring.messages import (

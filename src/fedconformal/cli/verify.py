@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.files import naming, read_bytes
-from fedconformal.calibration.certificate import Certificate, heavy_sites, heavy_warning, site_names
-from fedconformal.calibration.document import read_document
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.cli.chain import REFORMATTED, follow, split
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
@@ -52,7 +53,7 @@ def verify(
     facts: dict[str, Any] = {"predictor": str(predictor)}
     try:
         with naming(predictor):
-            found: Any = read_document(data)
+            found: Any = Predictor.from_bytes(data)
     except AlteredError as error:
         _read(given if not older else [])
         problems, words = [str(error)], list[str]()
@@ -92,8 +93,9 @@ def _problems(
 
 def _warn(certificate: Certificate) -> None:
     """Say what is to be known of a certificate that is right, also where one of the first format does not say it."""
-    if has_expired(certificate.expires):
-        logger.warning("the certificate expired on %s; it is right, and no longer to be used", certificate.expires)
-    guarantee, _, sizes = certificate.terms()
-    for heavy in heavy_sites(guarantee, site_names(certificate.summaries), sizes):
-        logger.warning("%s", heavy_warning(heavy))
+    if has_expired(certificate.provenance.expires):
+        logger.warning(
+            "the certificate expired on %s; it is right, and no longer to be used", certificate.provenance.expires
+        )
+    for heavy in certificate.heavy_sites:
+        logger.warning("%s", text.heavy_site(heavy.site, heavy.share))

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
 from fedconformal._base.names import name_key, shown
-from fedconformal.calibration.membership import needed_of
+from fedconformal.calibration.membership import needed_groups
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.groups import columns_in
 from fedconformal.cli.rows import Unlabelled
@@ -39,9 +39,9 @@ def read_predicted(watch: Watch, path: Path, columns: Unlabelled, groups: str | 
     about: dict[str, Any] = {}
     if watch.settings.kind == "intervals":
         about["ends"] = _ends(table)
-    elif isinstance(rule, Predictor) and SETS in (table.names or ()):
+    elif watch.settings.kind == "sets" and SETS in (table.names or ()):
         about["sets"] = _sets(table, rule)
-    elif isinstance(rule, Predictor):
+    elif watch.settings.kind == "sets":
         rows = Unlabelled(**{**vars(columns), "ids": ids}).keeping(*by, *there).read_for(rule, path)
         table = rows.table
         about["sets"], about["scores"] = _made(rule, rows, _texts(table, by))
@@ -57,7 +57,7 @@ def read_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | N
     ids, risk = _id_column(table, columns), rule.certificate.risk
     column = table.column(labels or ("label" if risk is None else "loss"))
     if watch.settings.kind == "sets":
-        named = rule.certificate.labels
+        named = rule.certificate.class_names
         classes = tuple(named) if isinstance(named, list) else None
         count = named if isinstance(named, int) else watch.width or 2
         values = positions_of(table, column, classes, count)[0].astype(np.float64)
@@ -123,7 +123,7 @@ def _ends(table: Table) -> Floats:
 
 def _sets(table: Table, rule: Predictor) -> Booleans:
     """Read sets as `predict` writes them: names with semicolons between them, or numbers with spaces."""
-    named, cells, column = rule.certificate.labels, table.texts(SETS), table.column(SETS)
+    named, cells, column = rule.certificate.class_names, table.texts(SETS), table.column(SETS)
     if named is None:
         raise table.error("holds sets, and the predictor does not know its classes; give probabilities")
     number = {name_key(one): k for k, one in enumerate(named)} if isinstance(named, list) else {}
@@ -146,7 +146,7 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
 
 def _made(rule: Predictor, rows: Predictions, groups: dict[str, Any]) -> tuple[Booleans, Floats]:
     """Make the sets as the predictor makes them, and the scores of all labels."""
-    needed = needed_of(rule.certificate, groups)
+    needed = needed_groups(rule.certificate, groups)
     made = make_sets(rule, rows, as_alpha(rule.certificate.alpha), allow_empty=False, groups=needed)
     return made.sets, rule.score.evaluate_all(rows.values.astype(np.float32))
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.federated import ask
 from fedconformal.federated.ask import Answer, Question

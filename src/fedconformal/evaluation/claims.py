@@ -18,7 +18,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.certificates.certificate import Certificate
 
 
 class Rows(NamedTuple):
@@ -72,11 +72,11 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
     names = list(map(name_key, sites))
     if not all(1 <= n <= MOST_SCORES for n in sizes):
         return Claims([], why_none="the certificate has sites with no scores, or with more than there can be")
-    if certificate.class_scores is not None:
+    if certificate.provenance.class_scores is not None:
         return _over_classes(certificate, alpha, rows, failure, why_none=text.why_no_bound(guarantee))
     bound = guarantee.bind(names, sizes)
     if guarantee.inner is not guarantee:
-        by = _by_class if certificate.groups is None else _by_group
+        by = _by_group if certificate.by == "group" else _by_class
         return by(certificate, bound, alpha, rows, failure, sites=len(sizes))
     limits = certificate.miss_rate_bounds(bound, alpha, sizes, failure)
     if not limits:
@@ -149,7 +149,7 @@ def _by_class(
 ) -> Claims:
     if bound.sites_apart:
         return Claims([], why_none=text.why_no_bound(bound, "class"), strata="class")
-    held = {record.label: record.scores for record in certificate.classes or ()}
+    held = {int(label): one.scores for label, (one,) in certificate.parts.items()}
     present = np.unique(rows.labels).tolist()
     each = failure / len(present)
     claims, infeasible = [], []
@@ -162,13 +162,10 @@ def _by_class(
             infeasible.append(label)
         elif label in present:
             sample = rows.sample(np.flatnonzero(rows.labels == label), alike=sites == 1)
-            claims.append(
-                Claim(
-                    f"class {text.class_called(label, certificate.labels)}", max(limits[0].rate, float(alpha)), sample
-                )
-            )
+            name = f"class {text.class_called(label, certificate.class_names)}"
+            claims.append(Claim(name, max(limits[0].rate, float(alpha)), sample))
     lacking = [label for label in held if label not in present and label not in infeasible]
-    without = [f"class {text.class_called(label, certificate.labels)}" for label in lacking]
+    without = [f"class {text.class_called(label, certificate.class_names)}" for label in lacking]
     return Claims(claims, without_rows=tuple(without), in_every_set=tuple(infeasible), strata="class")
 
 
@@ -176,23 +173,23 @@ def _by_group(
     certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
 ) -> Claims:
     """Test every group that has rows; its rows are missed no more often than at its own threshold, the lower one."""
-    records = certificate.groups or []
+    groups = certificate.parts
     if rows.groups is None:
         return Claims([], why_none="the groups of the rows are not given")
-    if bound.sites_apart or any(isinstance(record.threshold, list) for record in records):
+    if bound.sites_apart or any(len(part) > 1 for part in groups.values()):
         return Claims([], why_none=text.why_no_bound(bound, "group"))
     each = failure / len(rows.groups)
     claims, infeasible = [], []
-    for record in records:
+    for group, (record,) in groups.items():
         limits = bound.miss_rate_bounds(alpha, [record.scores, *[0] * (sites - 1)], each)
         if not limits:
             return Claims([], why_none=text.why_no_bound(bound, "group"))
-        if limits[0].rate >= 1 or (float(alpha) == certificate.alpha and record.threshold == "inf"):
-            infeasible.append(record.group)
-        elif record.group in rows.groups:
-            sample = rows.sample(rows.groups[record.group], alike=sites == 1)
-            claims.append(Claim(group_called(record.group), max(limits[0].rate, float(alpha)), sample))
-    lacking = [one.group for one in records if one.group not in rows.groups and one.group not in infeasible]
+        if limits[0].rate >= 1 or (float(alpha) == certificate.alpha and record.limit == np.inf):
+            infeasible.append(str(group))
+        elif group in rows.groups:
+            sample = rows.sample(rows.groups[str(group)], alike=sites == 1)
+            claims.append(Claim(group_called(str(group)), max(limits[0].rate, float(alpha)), sample))
+    lacking = [str(group) for group in groups if group not in rows.groups and group not in infeasible]
     without = tuple(map(group_called, lacking))
     return Claims(claims, without_rows=without, full_groups=tuple(infeasible), strata="group")
 
@@ -208,5 +205,5 @@ def group_called(group: str) -> str:
 
 def _is_infinite(certificate: Certificate, alpha: Fraction, label: int) -> bool:
     """Whether the class has no finite threshold; where alpha is another one, the scores that it has decide."""
-    records = certificate.classes or ()
-    return float(alpha) == certificate.alpha and any(one.label == label and one.threshold == "inf" for one in records)
+    records = certificate.parts.get(label, ())
+    return float(alpha) == certificate.alpha and any(one.limit == np.inf for one in records)

@@ -15,11 +15,11 @@ from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, shar
 from fedconformal._base.names import listed, shown
 from fedconformal.certificates import text
 from fedconformal.guarantees.guarantee import feasible
-from fedconformal.scores import LAC, AnyScore, Score
+from fedconformal.scores import LAC, Score
 from fedconformal.summaries.provenance import number_of
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.certificates.certificate import Certificate
 
 GRID = 2.0**-40
 """What one probability can add to the rounding of a row's sum."""
@@ -79,15 +79,15 @@ def why_full(
         share: the share of the sets at hand that hold every label; None if no sets were made yet.
     """
     wanted = as_alpha(certificate.alpha if alpha is None else alpha)
-    if classes is None and certificate.labels is not None:
-        classes = number_of(certificate.labels)
+    if classes is None and certificate.class_names is not None:
+        classes = number_of(certificate.class_names)
     if classes == 1 or certificate.intervals or certificate.risk is not None:
         return _no_end(certificate, threshold, wanted) if certificate.intervals else None
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     if score is None and certificate.score is not None:
         score = registry.build(certificate.score, Score)
     if limit.ndim:
-        by_group = certificate.groups is not None
+        by_group = certificate.by == "group"
         named = (
             _by_group(certificate, limit, wanted) if by_group else _by_class(certificate, limit, wanted, score, classes)
         )
@@ -131,14 +131,11 @@ def _no_end(
     certificate: Certificate, threshold: float | Floats | tuple[float, float] | None, alpha: Fraction
 ) -> str | None:
     """Say why intervals lack an end."""
-    lower = certificate.lower
-    found = np.atleast_1d(certificate.limit if threshold is None else threshold)
-    if threshold is None and lower is not None:
-        found = np.append(float(lower.threshold), found)
+    found = np.atleast_1d([one.limit for one in certificate.whole] if threshold is None else threshold)
     so = lacks_ends(found.tolist())
     if so is None:
         return None
-    share = None if certificate.score is None else registry.build(certificate.score, AnyScore).lower_share
+    share = certificate.lower_share
     missed = [alpha] if share is None else shares_of(alpha, share)
     dearest = min(part for part, end in zip(missed, found, strict=True) if np.isinf(end))
     needed = _shortfall(certificate, dearest, one_end=share is not None)
@@ -147,7 +144,7 @@ def _no_end(
 
 def _cannot(certificate: Certificate, alpha: Fraction, so: str) -> str:
     """Say that alpha cannot be promised; where each site has a threshold of its own, only to some of them."""
-    if certificate.by_site is None:
+    if certificate.by != "site":
         return f"alpha={float(alpha):g} cannot be promised from these scores, so {so}"
     return f"alpha={float(alpha):g} cannot be promised to every site, so {so} there and where the site is not given"
 
@@ -203,14 +200,16 @@ def _shortfall(certificate: Certificate, alpha: Fraction, *, one_end: bool = Fal
     bound, names, sizes = certificate.parties()
     bound = bound.bind(names, sizes, "end") if one_end else bound
     if not feasible(bound, alpha, sizes):
-        return text.shortfall(bound, alpha, sizes, names, owner="site" if certificate.class_scores is None else "class")
+        return text.shortfall(
+            bound, alpha, sizes, names, owner="site" if certificate.provenance.class_scores is None else "class"
+        )
     if dropped := (certificate.privacy or {}).get("dropped"):
         size = dict(zip(names, sizes, strict=True))
         lost = [f"{shown(one['site'])} ({size[one['site']] / sum(sizes):.3g} of the rows)" for one in dropped]
         return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
     if certificate.privacy is not None and "epsilon" in certificate.privacy:
         return "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
-    if certificate.exact is None and certificate.privacy is None and alpha < as_alpha(certificate.alpha):
+    if not certificate.exact and certificate.privacy is None and alpha < as_alpha(certificate.alpha):
         return "its curve has few alphas; calibrate for this one"
     return "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
 
@@ -218,8 +217,8 @@ def _shortfall(certificate: Certificate, alpha: Fraction, *, one_end: bool = Fal
 def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> str:
     guarantee, names, sizes = certificate.terms()
     bound = guarantee.bind(names, sizes)
-    called = text.class_called(label, certificate.labels)
-    seen = sum(record.scores for record in certificate.classes or () if record.label == label)
+    called = text.class_called(label, certificate.class_names)
+    seen = sum(one.scores for one in certificate.parts.get(label, ()))
     of_class = [seen, *[0] * (len(sizes) - 1)]  # how many each site has is not on record
     if not seen or bound.sites_apart or feasible(bound, alpha, of_class):
         return f"class {called} has {seen} calibration scores, and more are needed"
@@ -228,17 +227,17 @@ def _class_shortfall(certificate: Certificate, alpha: Fraction, label: int) -> s
 
 def _by_group(certificate: Certificate, limit: Floats, alpha: Fraction) -> str | None:
     """Name the groups with too few scores, and what the first of them needs."""
-    records = certificate.groups or []
-    few = [one for one, own in zip(records, limit, strict=True) if np.isinf(own).any()]
+    few = [str(group) for group, own in zip(certificate.parts, limit, strict=True) if np.isinf(own).any()]
     if not few:
         return None
+    first, scores = few[0], sum(one.scores for one in certificate.parts[few[0]])
     guarantee, names, sizes = certificate.terms()
     every = "some classes are" if guarantee.by_class else "every label is"
-    bound, of_group = guarantee.bind(names, sizes), [few[0].scores, *[0] * (len(sizes) - 1)]
-    needed = f"{few[0].group} has {few[0].scores} calibration scores, and more are needed"
+    bound, of_group = guarantee.bind(names, sizes), [scores, *[0] * (len(sizes) - 1)]
+    needed = f"{first} has {scores} calibration scores, and more are needed"
     if not (guarantee.by_class or bound.sites_apart or feasible(bound, alpha, of_group)):
-        needed = f"{few[0].group}: {text.shortfall(bound, alpha, of_group, names, stratum='group')}"
-    said = f"cannot be promised to {listed([one.group for one in few])}, where {every} in every set; {needed}"
+        needed = f"{first}: {text.shortfall(bound, alpha, of_group, names, stratum='group')}"
+    said = f"cannot be promised to {listed(few)}, where {every} in every set; {needed}"
     return f"alpha={float(alpha):g} {said}{_lost(certificate)}"
 
 
@@ -259,13 +258,13 @@ def _by_class(
     parts = []
     if few := np.flatnonzero(np.isinf(limit)).tolist():
         parts.append(
-            f"alpha={float(alpha):g} cannot be promised {text.in_every_set(few, certificate.labels)}; "
+            f"alpha={float(alpha):g} cannot be promised {text.in_every_set(few, certificate.class_names)}; "
             f"{_class_shortfall(certificate, alpha, few[0])}{_lost(certificate)}"
         )
     if score is not None and classes is not None:
         full = np.flatnonzero(np.isfinite(limit) & (limit >= _least_full(score, classes))).tolist()
         if full:
-            named = f"{text.the_classes(full, certificate.labels)} {'is' if len(full) == 1 else 'are'}"
+            named = f"{text.the_classes(full, certificate.class_names)} {'is' if len(full) == 1 else 'are'}"
             most = f"as no label can score more than its threshold ({score.name}, {classes} labels)"
             parts.append(f"{named} in every set, {most}; {_score_helps(score, classes)}")
     return "; ".join(parts) or None

@@ -19,7 +19,7 @@ from fedconformal.guarantees import FCP, PAC, Mixture, OneSite
 from fedconformal.guarantees.mixture import in_proportion
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.certificates.certificate import Certificate
 
 MOST_NAMES = 10
 """How many sites a sentence names at most."""
@@ -65,7 +65,7 @@ def reweighted(
 
     Where classes play the sites, `owners` are the classes of the rows.
     """
-    over_classes = certificate.class_scores is not None
+    over_classes = certificate.provenance.class_scores is not None
     found = certified_shares(certificate) if over_classes else certified_mixture(certificate)
     if found is None:
         return Reweighted(why_not=f"the guarantee {text.guarantee_name(certificate.guarantee)} names no single one")

@@ -25,7 +25,7 @@ from fedconformal.evaluation.verdict import Verdict, verdict_of
 from fedconformal.scores.regression_score import as_numbers
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.certificates.certificate import Certificate
 
 FROM_A_QUANTILE = 2
 """What a distance outside counts for, over alpha."""

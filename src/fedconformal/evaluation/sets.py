@@ -21,7 +21,7 @@ from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_word
 from fedconformal.evaluation.verdict import Verdict, verdict_of
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.certificates.certificate import Certificate
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
@@ -145,7 +145,7 @@ def evaluate_sets(
     if member.ndim != 2 or member.dtype != np.bool_ or not len(member):
         raise InputError(f"sets: expected (rows, classes) booleans, got {member.dtype} of shape {member.shape}")
     rows, classes = member.shape
-    known = None if certificate is None else certificate.labels
+    known = None if certificate is None else certificate.class_names
     named = known if isinstance(known, list) and len(known) == classes else None
     truth = as_class_indices(labels, rows=rows, classes=named or classes)
     owners = None if sites is None else as_sites(sites, rows=rows)
@@ -154,13 +154,13 @@ def evaluate_sets(
     counted = Outcomes(member[np.arange(rows), truth], ids, partial(_group, sizes))
     columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
     held = None
-    if certificate is not None and certificate.groups is not None and groups is not None:
+    if certificate is not None and certificate.by == "group" and groups is not None:
         needed = certificate.group_columns
         own = {name: values for name, values in groups.items() if name_key(str(name)) in needed}
         held = members(own, rows=rows) if len(own) == len(needed) else None
     full = full_sets(member)
     parties = owners
-    if certificate is not None and certificate.class_scores is not None:
+    if certificate is not None and certificate.provenance.class_scores is not None:
         parties = classes_of(truth, certificate.parties()[1])
     stratum = np.searchsorted(SIZE_EDGES, sizes, side="right") - 1
     return Evaluation(

@@ -26,7 +26,7 @@ from fedconformal.evaluation.mixture import listed
 from fedconformal.summaries.provenance import has_expired
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate
+    from fedconformal.certificates.certificate import Certificate
 
 LUCK = 0.025
 """How often a calibration may be more unlucky than is allowed for."""
@@ -85,7 +85,7 @@ def verdict_of(
         all_full: whether every set holds every label, or every interval every number.
         noun: what may miss a row: sets, or intervals.
     """
-    if all_full or (noun == "sets" and certificate.threshold == "inf" and float(alpha) == certificate.alpha):
+    if all_full or (noun == "sets" and _is_full(certificate) and float(alpha) == certificate.alpha):
         all_of_it = "every label is in every set" if noun == "sets" else "every interval is the whole line"
         return _none(f"{all_of_it}, so no row can be missed, and the {noun} say nothing")
     noise = float((certificate.privacy or {}).get("failure", 0))
@@ -153,12 +153,16 @@ def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[
     return "no contradiction", f"{seen}; {luck} {chance}"
 
 
+def _is_full(certificate: Certificate) -> bool:
+    return bool(certificate.whole) and all(one.limit == np.inf for one in certificate.whole)
+
+
 def _void(certificate: Certificate) -> str | None:
     """Say why a certificate gives no assurance, whatever the rows say."""
     if certificate.status != "certified":
         return f"nothing was certified, as {certificate.why_estimated}"
-    if has_expired(certificate.expires):
-        return f"the certificate expired on {certificate.expires}"
+    if has_expired(certificate.provenance.expires):
+        return f"the certificate expired on {certificate.provenance.expires}"
     return None
 
 
@@ -177,7 +181,7 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
     if found.others:
         notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
     if found.in_every_set:
-        notes.append(f"Nothing is promised {text.in_every_set(found.in_every_set, certificate.labels)}.")
+        notes.append(f"Nothing is promised {text.in_every_set(found.in_every_set, certificate.class_names)}.")
     if found.full_groups:
         notes.append(f"Nothing is promised to {listed(found.full_groups)}, where every label is in every set.")
     return notes
@@ -205,15 +209,14 @@ def standing(certificate: Certificate, verdict: Verdict | None = None) -> Standi
     """
     if verdict is not None and verdict.below:
         return Standing("below the promise", "bad")
-    lower = () if certificate.lower is None else (float(certificate.lower.threshold),)
-    infinite = np.isinf([*lower, *np.atleast_1d(certificate.limit)])
-    lacking = f"not promised to every {'class' if certificate.groups is None else 'group'}"
+    infinite = np.isinf([one.limit for one in certificate.whole or certificate.promises])
+    lacking = f"not promised to every {certificate.by or 'class'}"
     lacking = "one end is at infinity" if certificate.intervals else lacking
     against = {
         "estimated": certificate.status != "certified",
         "nothing is promised": bool(np.all(infinite)),
         lacking: bool(np.any(infinite)),
-        "expired": has_expired(certificate.expires),
+        "expired": has_expired(certificate.provenance.expires),
     }
     if found := [words for words, holds in against.items() if holds]:
         return Standing(found[0], "caution")

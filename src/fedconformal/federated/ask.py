@@ -16,7 +16,7 @@ from itertools import dropwhile
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 
 Q = TypeVar("Q")

@@ -21,8 +21,8 @@ from fedconformal._base.groups import Groups
 from fedconformal._base.names import as_name, name_key, shown
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.certificate import Certificate, LeftOut
 from fedconformal.calibration.temperature import check_temperature
+from fedconformal.certificates.certificate import Certificate, LeftOut
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
 from fedconformal.federated.ask import MAX_BYTES, MAX_REASON, Answer, Question, Sites, payload, whole_number

@@ -10,11 +10,8 @@ import numpy as np
 
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.names import shown
-from fedconformal.calibration.choose import AnyPredictor, as_predictor
-from fedconformal.calibration.document import read_document
-from fedconformal.calibration.interval_predictor import IntervalPredictor
-from fedconformal.calibration.membership import needed_of, own_sites
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.membership import needed_groups, own_sites
+from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
 from fedconformal.federated.ask import Question, Sites, whole_number
@@ -34,9 +31,9 @@ class Counts(NamedTuple):
     @classmethod
     def of(cls, predictor: Predictor, rows: Outputs, site: str) -> Counts:
         """Count on a site's own rows."""
-        probs = np.asarray(rows.probs(predictor.certificate.temperature or 1.0))
+        probs = np.asarray(rows.probs(predictor.certificate.provenance.temperature or 1.0))
         truth = as_labels(rows.truth, rows=len(probs), classes=probs.shape[1], name="labels")
-        own, known = needed_of(predictor.certificate, rows.groups), own_sites(predictor.certificate, site)
+        own, known = needed_groups(predictor.certificate, rows.groups), own_sites(predictor.certificate, site)
         sets = predictor.predict_set(probs, groups=own, sites=known)
         return cls(
             rows=len(truth),
@@ -82,7 +79,7 @@ class IntervalCounts(NamedTuple):
     infinite: int
 
     @classmethod
-    def of(cls, predictor: IntervalPredictor, rows: Outputs, site: str) -> IntervalCounts:
+    def of(cls, predictor: Predictor, rows: Outputs, site: str) -> IntervalCounts:
         """Count on a site's own rows."""
         known = own_sites(predictor.certificate, site)
         ends = predictor.predict_interval(for_score(rows.outputs, predictor.score), sites=known)
@@ -122,7 +119,7 @@ class EvaluationQuestion(Question[AnyCounts]):
 
     stage = "evaluate"
 
-    predictor: AnyPredictor
+    predictor: Predictor
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question in plain values."""
@@ -131,17 +128,17 @@ class EvaluationQuestion(Question[AnyCounts]):
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> EvaluationQuestion:
         """Read the values of `to_dict`."""
-        return cls(as_predictor(read_document(found["predictor"])))
+        return cls(check_coverage(Predictor.from_bytes(found["predictor"])))
 
     def answer(self, rows: Outputs, *, site: str) -> dict[str, Any]:
         """Count on a site's own rows."""
-        if isinstance(self.predictor, IntervalPredictor):
+        if self.predictor.certificate.intervals:
             return IntervalCounts.of(self.predictor, rows, site)._asdict()
         return Counts.of(self.predictor, rows, site)._asdict()
 
     def read(self, reply: Mapping[str, Any], *, site: str) -> AnyCounts:
         """Refuse counts that no rows can have."""
-        kind: Any = IntervalCounts if isinstance(self.predictor, IntervalPredictor) else Counts
+        kind: Any = IntervalCounts if self.predictor.certificate.intervals else Counts
         if {name: type(value) for name, value in reply.items()} != get_type_hints(kind):
             raise InputError(f"sent {shown(dict(reply))}, expected {', '.join(kind._fields)}")
         whole_number(reply, "rows", least=1)
@@ -155,7 +152,7 @@ class PredictorQuestion(Question[None]):
 
     stage = "broadcast"
 
-    predictor: AnyPredictor
+    predictor: Predictor
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question in plain values."""
@@ -167,7 +164,7 @@ class PredictorQuestion(Question[None]):
             raise InputError(f"sent {shown(dict(reply))}, expected nothing")
 
 
-def evaluate(sites: Sites, model: Any, predictor: AnyPredictor) -> dict[str, dict[str, float]]:
+def evaluate(sites: Sites, model: Any, predictor: Predictor) -> dict[str, dict[str, float]]:
     """Ask every site for the coverage on its test rows: rows, coverage, size and accuracy, or width, by site.
 
     Args:

@@ -17,7 +17,7 @@ from typing import Any
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal._base.names import name_key, shown
-from fedconformal.calibration.document import Document
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Question, Sites, payload
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
@@ -48,7 +48,7 @@ class WatchQuestion(Question[list[Period]]):
     earlier: tuple[Period, ...] = ()
 
     @classmethod
-    def about(cls, predictor: Document | str, earlier: Iterable[Period] = ()) -> WatchQuestion:
+    def about(cls, predictor: Predictor | str, earlier: Iterable[Period] = ()) -> WatchQuestion:
         """Ask about a predictor, or about the SHA-256 of one."""
         digest = predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
         return cls(predictor=digest, earlier=tuple(earlier))
@@ -143,7 +143,7 @@ class Watched:
         return write_periods(self.periods)
 
 
-def watch(sites: Sites, predictor: Document | str, *, earlier: Sequence[Period] = ()) -> Watched:
+def watch(sites: Sites, predictor: Predictor | str, *, earlier: Sequence[Period] = ()) -> Watched:
     """Ask every site for the counts of its monitor; a site that cannot be used is refused, and named.
 
     Args:

@@ -22,9 +22,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.groups import ALL
@@ -37,8 +35,8 @@ from fedconformal.guarantees.miss_rate_bounds import rounded_up, shares_bound
 from fedconformal.summaries.summary import Summary, digest_of
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.certificate import Certificate
-    from fedconformal.calibration.document import Document
+    from fedconformal.calibration.predictor import Predictor
+    from fedconformal.certificates.certificate import Certificate
     from fedconformal.guarantees import Guarantee
 
 K = TypeVar("K")
@@ -69,7 +67,7 @@ class Limits:
 
 
 def limits_of(
-    predictor: Document,
+    predictor: Predictor,
     *,
     failure: float = 0.025,
     site: str | None = None,
@@ -116,7 +114,7 @@ def limits_of(
     return _promised(predictor, failure) if not summaries else _with_sites(predictor, summaries, failure)
 
 
-def _with_sites(predictor: Document, summaries: Sequence[Summary], failure: float) -> Limits:
+def _with_sites(predictor: Predictor, summaries: Sequence[Summary], failure: float) -> Limits:
     """Add limits from sites' own summaries; what is promised and all of these get half of the failure each."""
     found, about = _promised(predictor, failure / 2), predictor.certificate
     own = {name_key(name): _from_summary(about, one, failure / 2) for one in summaries for name in one.sites}
@@ -126,26 +124,25 @@ def _with_sites(predictor: Document, summaries: Sequence[Summary], failure: floa
 
 
 def _never_misses(about: Certificate) -> bool:
-    if about.by_site is not None:
-        return all(np.isinf(record.limit).all() for record in about.by_site)
-    return about.threshold == "inf" and (about.lower is None or about.lower.threshold == "-inf")
+    promises = [one for one in about.promises if one.site is not None] or about.whole
+    return bool(promises) and all(math.isinf(one.limit) for one in promises)
 
 
 def _none(why: str) -> InputError:
     return InputError(f"this predictor gives no limit to watch: {why}; state a limit by hand", param="limit")
 
 
-def _promised(predictor: Document, failure: float) -> Limits:
+def _promised(predictor: Predictor, failure: float) -> Limits:
     """Return the limits for rows of all sites."""
     about, alpha = predictor.certificate, as_alpha(predictor.certificate.alpha)
     guarantee, _, _ = about.terms()
     if guarantee.inner is not guarantee:
-        return (_by_class if about.groups is None else _by_group)(about, alpha, failure)
+        return _by_stratum(about, alpha, failure)
     bound, names, sizes = about.parties()
     limits = _of_parties(about, bound, alpha, sizes, failure)
     if len(limits) == 1 and limits[0].site is None:
         words = "the sites come in the promised mixture" if limits[0].shares else "the rows of all sites are alike"
-        if about.class_scores is not None:
+        if about.provenance.class_scores is not None:
             words = "the classes come in the promised shares"
         return Limits(rate=_usable(limits[0].rate, alpha), basis=f"it holds if {words}", failure=failure)
     if len(limits) == 1 and len(names) > 1:
@@ -155,11 +152,12 @@ def _promised(predictor: Document, failure: float) -> Limits:
             f"only site {name} is promised coverage; watch that site by its name, or state a limit by hand",
             param="limit",
         )
-    if about.by_site is not None:  # a site without a threshold misses nothing
-        limits = [one for one, own in zip(limits, about.by_site, strict=True) if not np.isinf(own.limit).all()]
+    if about.by == "site":  # a site without a threshold misses nothing
+        finite = [not all(math.isinf(one.limit) for one in part) for part in about.parts.values()]
+        limits = [one for one, own in zip(limits, finite, strict=True) if own]
     rates = {one.site: one.rate for one in limits if one.site is not None and one.rate < 1}
     rate = _usable(max(one.rate for one in limits), alpha)
-    if about.class_scores is not None:
+    if about.provenance.class_scores is not None:
         return Limits(rate=rate, basis=OF_CLASSES, failure=failure, classes=rates)
     sites = {name_key(names[place]): own for place, own in rates.items()}
     words = "it is the largest of all sites' own limits, so it holds for any mixture of them"
@@ -201,45 +199,34 @@ def _of_losses(limit: MissRateBound, alpha: Fraction, sizes: Sequence[int], fail
     return shares_bound(alpha, [size], [Fraction(1)], failure)
 
 
-def _by_class(about: Certificate, alpha: Fraction, failure: float) -> Limits:
-    """Bound each class; which rows that wait are of it is not known, so all rows that wait count as its own."""
-    records = [(one.label, one.scores, one.threshold) for one in about.classes or []]
-    found = _by_stratum(about, "class", records, alpha, failure)
-    lacking = [label for label, _, threshold in records if threshold != "inf" and label not in found]
-    if not found or lacking:
-        named = text.class_called(lacking[0], about.labels) if lacking else "every class"
-        raise _none(f"there are too few calibration scores of {named} for one below 1")
-    return Limits(rate=max(found.values()), basis=OF_CLASSES, failure=failure, classes=found)
-
-
-def _by_group(about: Certificate, alpha: Fraction, failure: float) -> Limits:
-    records = [(one.group, one.scores, one.threshold) for one in about.groups or []]
-    found = _by_stratum(about, "group", records, alpha, failure)
-    if ALL not in found:
-        raise _none("there are too few calibration scores for one below 1")
-    rate = found.pop(ALL)
-    return Limits(rate=rate, basis="it holds if the sites come in the promised mixture", failure=failure, groups=found)
-
-
-def _by_stratum(
-    about: Certificate, kind: str, records: Sequence[tuple[K, int, Any]], alpha: Fraction, failure: float
-) -> dict[K, float]:
-    """Bound each class or group that has a threshold, from its number of scores, where a bound is below 1."""
+def _by_stratum(about: Certificate, alpha: Fraction, failure: float) -> Limits:
+    """Bound each class or group; all rows that wait count as those of a class, as their class is not known."""
     guarantee, sites, sizes = about.terms()
-    bound, each = guarantee.bind(sites, sizes), failure / max(1, len(records))
-    if bound.sites_apart or any(isinstance(threshold, list) for _, _, threshold in records):
-        raise _none(text.why_no_bound(bound, kind))
-    found = {}
-    for name, scores, threshold in records:
-        limits = bound.miss_rate_bounds(alpha, [scores, *[0] * (len(sizes) - 1)], each)
-        if not limits:
+    bound, stratum = guarantee.bind(sites, sizes), about.by or "class"
+    if bound.sites_apart or any(len(part) > 1 for part in about.parts.values()):
+        raise _none(text.why_no_bound(bound, stratum))
+    each, found, lacking = failure / len(about.parts), dict[str | int, float](), list[str | int]()
+    for key, (promise,) in about.parts.items():
+        bounds = bound.miss_rate_bounds(alpha, [promise.scores, *[0] * (len(sizes) - 1)], each)
+        if not bounds:
             raise _none(text.why_no_bound(bound))
-        if threshold != "inf" and limits[0].rate < 1:
-            found[name] = max(limits[0].rate, float(alpha))
-    return found
+        if promise.limit < math.inf and bounds[0].rate < 1:
+            found[key] = max(bounds[0].rate, float(alpha))
+        elif promise.limit < math.inf:
+            lacking.append(key)
+    if about.by == "group":
+        if ALL not in found:
+            raise _none("there are too few calibration scores for one below 1")
+        words, groups = "it holds if the sites come in the promised mixture", {str(key): q for key, q in found.items()}
+        return Limits(rate=groups.pop(ALL), basis=words, failure=failure, groups=groups)
+    if not found or lacking:
+        named = text.class_called(int(lacking[0]), about.class_names) if lacking else "every class"
+        raise _none(f"there are too few calibration scores of {named} for one below 1")
+    classes = {int(key): rate for key, rate in found.items()}
+    return Limits(rate=max(classes.values()), basis=OF_CLASSES, failure=failure, classes=classes)
 
 
-def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failure: float) -> Limits:
+def _of_site(predictor: Predictor, site: str, summaries: Sequence[Summary], failure: float) -> Limits:
     """Return the limit of one site: its own summary's, or what it is promised by itself, and never the mixture's."""
     about, alpha, name = predictor.certificate, as_alpha(predictor.certificate.alpha), name_key(site)
     guarantee, names, _ = about.terms()
@@ -259,7 +246,7 @@ def _of_site(predictor: Document, site: str, summaries: Sequence[Summary], failu
         return Limits(rate=rate, basis="it is from the site's own summary", failure=failure / about.sites)
     if about.sites == 1:
         return _promised(predictor, failure)
-    if guarantee.inner is guarantee and about.class_scores is None:
+    if guarantee.inner is guarantee and about.provenance.class_scores is None:
         bound, _, sizes = about.parties()
         for one in _of_parties(about, bound, alpha, sizes, failure):
             if one.site == keys.index(name):
@@ -280,14 +267,11 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
     what = str(summary)
     if len(summary.sizes) != 1 or not any(record.sha256 == digest_of(summary) for record in about.summaries):
         raise InputError(f"the summary of {what} is not one that this predictor was calibrated from; give that one")
-    limit = about.threshold
-    if about.by_site is not None:  # at a larger one, without the site, it misses no more
-        limit = next(
-            own.threshold
-            for own, used in zip(about.by_site, about.summaries, strict=True)
-            if used.sha256 == digest_of(summary)
-        )
-    if not isinstance(limit, float | int) or about.lower is not None or about.risk is not None:
+    promises = about.whole
+    if about.by == "site":  # at a larger one, without the site, it misses no more
+        used = [record.sha256 for record in about.summaries]
+        promises = list(about.parts.values())[used.index(digest_of(summary))]
+    if len(promises) != 1 or promises[0].limit == math.inf or about.risk is not None:
         raise InputError(
             "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand",
             param="limit",
@@ -296,7 +280,7 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
         raise InputError(
             f"the summary of {what} is an estimate, which gives no limit; state a limit by hand", param="limit"
         )
-    return summary_limit(summary.count_at_most(float(limit))[0], summary.n, failure / about.sites)
+    return summary_limit(summary.count_at_most(promises[0].limit)[0], summary.n, failure / about.sites)
 
 
 def summary_limit(count: int, size: int, failure: float) -> float:

@@ -29,7 +29,7 @@ from fedconformal._base.names import shown
 from fedconformal.errors import InputError
 
 if TYPE_CHECKING:
-    from fedconformal.calibration.document import Document
+    from fedconformal.calibration.predictor import Predictor
     from fedconformal.summaries import Summary
 
 MOST_ROWS = 2**50
@@ -186,7 +186,7 @@ class Monitor:
     @classmethod
     def of(
         cls,
-        predictor: Document,
+        predictor: Predictor,
         *,
         failure: float = 0.025,
         false_alarm: float = 0.025,

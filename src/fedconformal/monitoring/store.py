@@ -21,8 +21,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import as_name, name_key, shown
-from fedconformal.calibration.document import Document, read_document
-from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.text import class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import messages, schema
@@ -94,10 +93,10 @@ class Watch:
         with schema.store_errors(path):
             meta = dict(connection.execute("SELECT key, value FROM meta"))
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
-            self.predictor = read_document(meta["predictor"])
+            self.predictor = Predictor.from_bytes(meta["predictor"])
             self.detectors = Detectors(connection, self.settings.each)
             self._index = StreamIndex(connection, self.settings.site, self.settings.false_alarm)
-            labels = self.predictor.certificate.labels
+            labels = self.predictor.certificate.class_names
             self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
             if not 0 <= self.width <= MAX_CLASSES:
                 raise ValueError("a number of classes that no predictor has")
@@ -107,7 +106,7 @@ class Watch:
     def start(
         cls,
         path: str | Path,
-        predictor: Document,
+        predictor: Predictor,
         limits: Limits,
         *,
         false_alarm: float = 0.025,
@@ -124,13 +123,13 @@ class Watch:
             raise InputError(f"{ALL_SITES} is the name of a watch over several sites; name the site otherwise")
         if not 0 < false_alarm < 1:
             raise InputError(f"false_alarm is {shown(false_alarm)}, expected a number between 0 and 1")
-        classes = {class_called(label, about.labels): rate for label, rate in limits.classes.items()}
+        classes = {class_called(label, about.class_names): rate for label, rate in limits.classes.items()}
         limited = [
             (kind, rates) for kind, rates in ((SITE, limits.sites), (GROUP, limits.groups), (CLASS, classes)) if rates
         ]
-        of_sets: Kind = "sets" if about.risk is None else "losses"
+        answers: Kind = "intervals" if about.intervals else "sets" if about.risk is None else "losses"
         settings = Settings(
-            kind="intervals" if isinstance(predictor, IntervalPredictor) else of_sets,
+            kind=answers,
             predictor=json.loads(data)["sha256"],
             basis=limits.basis,
             false_alarm=false_alarm,
@@ -199,7 +198,7 @@ class Watch:
                     self.detectors,
                     kind=self.settings.kind,
                     width=self.width,
-                    labels=self.predictor.certificate.labels,
+                    labels=self.predictor.certificate.class_names,
                 )
                 self._note("last_day", int(batch.days[-1]))
             self._count({**counts, "rows": len(keys)})

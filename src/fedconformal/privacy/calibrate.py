@@ -51,7 +51,7 @@ def calibrate_privately(
 
     Returns
     -------
-    Predictor, IntervalPredictor or RiskPredictor
+    Predictor, Predictor or Predictor
 
     Examples
     --------

@@ -28,7 +28,8 @@ from fedconformal._base.extras import needing
 from fedconformal._base.names import shown
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import usable
-from fedconformal.calibration.certificate import SummaryRecord
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import FCP, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
@@ -115,7 +116,7 @@ def release_threshold(
     alpha: Any = 0.1,
     guarantee: Guarantee | str = "mixture",
     grid: ArrayLike | None = None,
-) -> Any:
+) -> Predictor:
     """Release a threshold with epsilon-differential privacy (replacing one row of one site) that promises 1 - alpha.
 
     The coordinator is trusted with the summaries, which must hold exact counts. Nothing else that depends on the rows

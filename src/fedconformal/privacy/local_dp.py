@@ -21,7 +21,8 @@ from fedconformal._base.arrays import as_alpha, as_scores
 from fedconformal._base.float_bits import keys_of
 from fedconformal._base.names import as_name, check_name, name_key
 from fedconformal._base.spec import build
-from fedconformal.calibration.certificate import SummaryRecord
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
@@ -107,7 +108,7 @@ def noisy_histogram(
 
 def calibrate_locally(
     histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | str = "mixture"
-) -> Any:
+) -> Predictor:
     """Find a threshold that promises 1 - alpha from noisy histograms; +inf if there are too few rows.
 
     >>> rows = [row / 20_000 for row in range(20_000)]

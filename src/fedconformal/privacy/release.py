@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.certificate import (
+from fedconformal.calibration.curve import PromiseCurve, in_units
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates import text
+from fedconformal.certificates.certificate import (
     SummaryRecord,
     made_certificate,
+    one_promise,
     site_names,
     threshold_json,
-    warn_of_sites,
 )
-from fedconformal.calibration.choose import predictor_of
-from fedconformal.calibration.curve import PromiseCurve, in_units
-from fedconformal.calibration.result import Calibration
-from fedconformal.certificates import text
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation.full import lacks_ends
+from fedconformal.evaluation.remarks import warn_of_sites
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
 from fedconformal.scores import AnyScore, RegressionScore
@@ -127,8 +127,8 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
         )
 
 
-def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Any:
-    """Write the certificate of a threshold that came without summaries; `found` has the other fields of it.
+def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Predictor:
+    """Return a predictor for a threshold that came without summaries; `found` has the other fields of its certificate.
 
     Nothing is known of any other threshold, so the promise curve has one step.
     """
@@ -136,12 +136,11 @@ def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) 
         guarantee=inputs.guarantee,
         origin=inputs.origin,
         alpha=float(inputs.alpha),
-        threshold=threshold_json(threshold),
         summaries=inputs.records,
         **found,
     )
     warn_of_sites(certificate)
-    return predictor_of(Calibration(certificate, lambda: one_step(threshold, promised)))
+    return Predictor(certificate=certificate, make_curves=lambda: [one_step(threshold, promised)])
 
 
 def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
@@ -155,11 +154,11 @@ def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
     return PromiseCurve(np.array([threshold]), np.array([in_units(promised)]))
 
 
-def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Any:
+def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Predictor:
     """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
+    scores = sum(sum(record.sizes) for record in inputs.records)
     if claim.plan is None:
-        scores = sum(sum(record.sizes) for record in inputs.records)
         so = lacks_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else text.SETS.uninformative
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
@@ -176,10 +175,6 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
         promise=text.promise(guarantee, site_names(inputs.records)) + ", and over the noise of the release",
         caveat=text.caveat(guarantee, text.answers_to(inputs.origin.score)) + caveat,
         target=str(1 - alpha),
-        rank=None,
-        rank_out_of=None,
-        slack=1.0,
-        coverage_at_least=0.0 if estimated else float(claim.promised),
-        coverage_at_most=1.0,
+        **one_promise(threshold, scores, least=0.0 if estimated else float(claim.promised)),
         privacy=claim.to_dict(),
     )

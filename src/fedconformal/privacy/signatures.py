@@ -13,14 +13,15 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from fedconformal._base.files import naming, read_bytes
 from fedconformal._base.names import name_key
-from fedconformal.calibration.certificate import Certificate, SignatureRecord
+from fedconformal.certificates.certificate import Certificate, ProvenanceRecord, SignatureRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import SigningKey, is_signed
 from fedconformal.summaries import Provenance, Summary
@@ -86,7 +87,7 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
             "the summary does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
-    what = _what(summary.sites[0], digest_of(summary), origin)
+    what = _what(summary.sites[0], digest_of(summary), origin, origin.alpha)
     return SignatureRecord(
         site=summary.sites[0], key=public_key(private), signature=signing_key(private).sign(what).hex()
     )
@@ -139,22 +140,28 @@ def _watched(site: str, periods: bytes) -> bytes:
     return WATCHED + json.dumps([name_key(site), hashlib.sha256(periods).hexdigest()]).encode()
 
 
-def _what(site: str, digest: str, about: Provenance | Certificate) -> bytes:
+def _what(site: str, digest: str, origin: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
     """Return what a site signs."""
-    alpha = None if about.alpha is None else float(about.alpha)
-    bound = [about.calibration, about.model, alpha, about.expires]
+    bound = [origin.calibration, origin.model, None if alpha is None else float(alpha), origin.expires]
     return PURPOSE + json.dumps([name_key(site), digest, *bound]).encode()
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
     """Put signatures into a certificate; every site must have signed, with the key that is trusted for it."""
-    if certificate.calibration is None:
+    if certificate.provenance.calibration is None:
         raise InputError(
             "the summaries do not say which calibration they are for, so old ones could be sent again; make an id "
             "with new_id and summarise for it"
         )
-    found = msgspec.structs.replace(certificate, signatures=sorted(signatures, key=lambda record: record.site))
+    by_site = {name_key(record.site): record for record in signatures}
+    used = [
+        msgspec.structs.replace(one, signature=by_site.get(name_key(one.sites[0])) if len(one.sites) == 1 else None)
+        for one in certificate.summaries
+    ]
+    found = msgspec.structs.replace(certificate, summaries=used)
     problems = check_signatures(found, trusted)
+    if len(signatures) > len(certificate.summaries):
+        problems.append("there are more signatures than summaries")
     if problems:
         raise InputError(problems[0])
     return found
@@ -162,22 +169,21 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
 
 def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> list[str]:
     """Return what is wrong with a certificate's signatures, in words; an empty list if every site signed."""
-    records = {name_key(record.site): record for record in certificate.signatures or []}
     names = Counter(map(name_key, trusted))
     problems = [f"there are two keys for site {name!r}" for name, times in names.items() if times > 1]
     trusted = {name_key(name): key for name, key in trusted.items()}
+    what = partial(_what, origin=certificate.provenance, alpha=certificate.alpha)
     for summary in certificate.summaries if not problems else ():
         name = name_key(summary.sites[0]) if len(summary.sites) == 1 else None
-        if name is None or name not in records:
+        record = summary.signature
+        if name is None or record is None or name_key(record.site) != name:
             problems.append(f"the summary of {name or 'several or unnamed sites'!r} is not signed")
         elif name not in trusted:
             problems.append(f"no key is trusted for site {name!r}")
-        elif records[name].key != trusted[name]:
+        elif record.key != trusted[name]:
             problems.append(f"site {name!r} signed with another key than the one that is trusted")
-        elif not _valid(records[name].key, records[name].signature, _what(name, summary.sha256, certificate)):
+        elif not _valid(record.key, record.signature, what(name, summary.sha256)):
             problems.append(f"the signature of site {name!r} is not one of its summary")
-    if len(records) != len(certificate.signatures or []) or len(records) > len(certificate.summaries):
-        problems.append("there are more signatures than summaries")
     return problems
 
 

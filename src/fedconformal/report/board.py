@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fedconformal._base.names import name_key
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.replaced import is_watched
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.verdict import standing
@@ -76,7 +75,7 @@ def promised(about: Certificate, words: Wording, *, endless: bool, more: Sequenc
         return Answer("What is promised", "Nothing", [aim])
     guarantee, sites, _ = about.terms()
     texts = [f"{words.promise} in at least {wanted} of {text.lay_description(guarantee, sites)}.", *more]
-    texts += [f"The promise ended on {about.expires}."] * has_expired(about.expires)
+    texts += [f"The promise ended on {about.provenance.expires}."] * has_expired(about.provenance.expires)
     return Answer("What is promised", wanted, texts)
 
 
@@ -92,7 +91,7 @@ def holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording, 
         empty = f"Each of the {overall.rows:,} lists names every answer, so none can miss the right one."
         return Answer("Does it hold?", "No test", [f"{empty} {FOUND['no verdict']}"], badge=badge, level=level)
     texts = [f"of {overall.rows:,} checked cases have {words.inside} ({_interval(evaluation)})."]
-    mixed, whose = evaluation.reweighted, "sites" if about.class_scores is None else "answers"
+    mixed, whose = evaluation.reweighted, "sites" if about.provenance.class_scores is None else "answers"
     if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
         texts.append(f"With the {whose} counted as promised it is {mixed.coverage:.1%}.")
     if verdict is not None:
@@ -141,7 +140,7 @@ def to_do(
     steps += collect
     if about.status != "certified":
         steps.append(to_certify(about))
-    if has_expired(about.expires):
+    if has_expired(about.provenance.expires):
         steps.append("Calibrate again: the promise has ended.")
     if long:
         steps.append("Most lists name every answer. The note below says what makes them shorter.")
@@ -166,19 +165,19 @@ def _next_check(about: Certificate, evaluation: AnyEvaluation | None, use: str) 
 
 
 def _why_estimated(about: Certificate) -> str:
-    if is_watched(about):
+    if about.watched:
         return (
             "It was calibrated on cases that a watch had counted. New cases are not like them, so there is no promise."
         )
-    if about.trained:
+    if about.provenance.trained:
         return "The model was trained at the very sites that calibrated it, so there is no promise to a new site."
     return "The sites sent estimates, which can be off either way, so there is no promise."
 
 
 def to_certify(about: Certificate) -> str:
     """Say what to do for a promise."""
-    if is_watched(about):
+    if about.watched:
         return "Collect new cases at every site, and calibrate again with these alone."
-    if about.trained:
+    if about.provenance.trained:
         return "Train a model at other sites, or calibrate for the sites that trained it."
     return "Ask the sites for summaries that allow a promise (of the kind ranks or exact)."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html import escape
 
 from fedconformal._base.names import shown
-from fedconformal.calibration.certificate import Certificate, RiskRecord
+from fedconformal.certificates.certificate import Certificate, RiskRecord
 from fedconformal.certificates.text import guarantee_name
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.report.board import sites_without_rows
@@ -42,8 +42,8 @@ def _promises(about: Certificate) -> str:
         empty = "" if about.intervals else " and sets may be empty"
         most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}{about.before_rounding}"
         band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
-    promised = [f"{about.sentence()} {band}".strip(), f"Provided that {about.assumption}."]
-    denied = [about.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.conditions)]
+    promised = [f"{about.sentence()} {band}".strip(), f"Provided that {about.statement.assumption}."]
+    denied = [about.statement.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.statement.conditions)]
     columns = {"Promised": promised, "Not promised, and conditions": denied}
     inside = "".join(
         f"<div><h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in texts if text)}</ul></div>"
@@ -101,8 +101,10 @@ def _facts(about: Certificate, score: str) -> str:
         "guarantee": guarantee_name(about.guarantee),
         "threshold": about.limit_text,
         **(_of_scores(about, score) if about.risk is None else _of_losses(about.risk, score)),
-        "temperature": "not recorded" if about.temperature is None else f"{about.temperature:.4g}",
-        "model": about.model or "not recorded",
+        "temperature": "not recorded"
+        if about.provenance.temperature is None
+        else f"{about.provenance.temperature:.4g}",
+        "model": about.provenance.model or "not recorded",
         "sites": f"{about.sites}, with {about.scores:,} calibration {'scores' if about.risk is None else 'rows'}",
         "of which the summaries cost at most": f"{about.slack:.4f}",
         **_before(about),

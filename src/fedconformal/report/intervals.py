@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.certificate import Certificate, remarks
-from fedconformal.calibration.curve import EndCurves, PromiseCurve
-from fedconformal.calibration.interval_predictor import IntervalPredictor
+from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.evaluation import IntervalEvaluation, IntervalGroup, why_full
 from fedconformal.evaluation.regression import infinite_words
+from fedconformal.evaluation.remarks import remarks
 from fedconformal.report.board import INTERVALS, holds, promised, to_do
 from fedconformal.report.charts import (
     LONGEST,
@@ -55,7 +56,7 @@ class NumberRows:
 
 
 def interval_page(
-    predictor: IntervalPredictor,
+    predictor: Predictor,
     evaluation: IntervalEvaluation | None = None,
     *,
     rows: NumberRows | None = None,
@@ -86,8 +87,7 @@ def interval_page(
 
 
 def _answers(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterator[Answer]:
-    lower = [] if about.lower is None else [float(about.lower.threshold)]
-    endless = np.isinf([*lower, float(about.limit)])
+    endless = np.isinf([one.limit for one in about.whole])
     one_end = "The intervals have one end only: there are too few calibration cases for the other."
     whole_line = why_full(about) is not None and bool(endless.all())
     yield promised(about, INTERVALS, endless=whole_line, more=[one_end] * bool(endless.any()))
@@ -118,9 +118,7 @@ def _notes(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterato
     yield from (escape(str(remark)) for remark in remarks(about))
 
 
-def _cards(
-    predictor: IntervalPredictor, evaluation: IntervalEvaluation | None, rows: NumberRows | None
-) -> Iterator[str]:
+def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: NumberRows | None) -> Iterator[str]:
     about = predictor.certificate
     if evaluation is not None:
         groups = evaluation.by_site or [evaluation.overall]
@@ -148,11 +146,11 @@ def _cards(
                 "Pointwise: each level holds by itself."
             )
             yield card("Calibration of the distribution", text + chart)
-    if about.by_site is not None:
-        yield site_card(about.by_site)
+    if about.by == "site":
+        yield site_card(about)
     if isinstance(predictor.curve, PromiseCurve):
         text = soft("The promise curve. Valid for an alpha fixed beforehand.")
-        chart = promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
+        chart = promise_chart(predictor.curve, about.threshold, 1 - about.alpha)
         yield card("What each threshold promises", text + chart)
 
 
@@ -204,7 +202,7 @@ def intervals_chart(intervals: Floats, y: Floats) -> str:
     return plot.svg()
 
 
-def width_chart(predictor: IntervalPredictor, predictions: NDArray[Any], sites: NDArray[Any] | None = None) -> str:
+def width_chart(predictor: Predictor, predictions: NDArray[Any], sites: NDArray[Any] | None = None) -> str:
     """Draw the mean width against alpha, as far as it is finite; nothing if it never is."""
     step = max(1, len(predictions) // MOST_FOR_WIDTHS)
     made = partial(predictor.predict_interval, predictions[::step], sites=None if sites is None else sites[::step])
@@ -229,9 +227,9 @@ def width_chart(predictor: IntervalPredictor, predictions: NDArray[Any], sites: 
     return plot.svg()
 
 
-def distribution_chart(predictor: IntervalPredictor, predictions: NDArray[Any], y: Floats) -> str:
+def distribution_chart(predictor: Predictor, predictions: NDArray[Any], y: Floats) -> str:
     """Draw the share of rows below the value of each level, against the level; nothing without a distribution."""
-    if not isinstance(predictor.curve, EndCurves):
+    if predictor.certificate.lower_share is None:
         return ""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)

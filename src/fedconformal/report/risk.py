@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal.calibration.certificate import remarks, threshold_text
-from fedconformal.calibration.replaced import is_watched
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
 from fedconformal.evaluation.losses import LossEvaluation, LossGroup
+from fedconformal.evaluation.remarks import remarks
 from fedconformal.guarantees import PAC
 from fedconformal.report.board import to_certify
 from fedconformal.report.charts import MAX_GROUPS, Dot, Plot, dots_chart
@@ -21,7 +20,7 @@ from fedconformal.summaries.provenance import has_expired
 
 
 def risk_page(
-    rule: RiskPredictor, evaluation: LossEvaluation | None = None, *, sent: Mapping[str, int] | None = None
+    rule: Predictor, evaluation: LossEvaluation | None = None, *, sent: Mapping[str, int] | None = None
 ) -> str:
     """Return the whole page as HTML, with nothing to load from anywhere else.
 
@@ -40,8 +39,8 @@ def risk_page(
     return page(sites, f"A limit on the risk across {sites}", sections, lede=about.sentence())
 
 
-def _answers(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[Answer]:
-    about, limit = rule.about, f"{rule.about.limit:.4g}"
+def _answers(rule: Predictor, evaluation: LossEvaluation | None) -> Iterable[Answer]:
+    about, limit = rule.risk, f"{rule.risk.limit:.4g}"
     chosen = rule.certificate.limit
     what = rule.loss.means.removesuffix(",") if rule.loss else "The expected loss"
     guarantee, names, _ = rule.certificate.terms()
@@ -55,30 +54,30 @@ def _answers(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable
         words = f"{what} is {'' if sure else 'estimated to be '}at most {limit}, over {whom}."
         yield Answer("What is promised", f"at most {limit}" if sure else "Nothing", [words])
         loss = f"The loss is {rule.loss}." if rule.loss else "The certificate does not name the loss."
-        yield Answer("Which threshold", threshold_text(chosen), [f"The smallest that promises enough. {loss}"])
+        yield Answer("Which threshold", f"{chosen:.6g}", [f"The smallest that promises enough. {loss}"])
     yield _holds(rule, evaluation)
     yield Answer("What to do", steps=list(_to_do(rule, evaluation)))
 
 
-def _to_do(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
-    if has_expired(rule.certificate.expires):
+def _to_do(rule: Predictor, evaluation: LossEvaluation | None) -> Iterable[str]:
+    if has_expired(rule.certificate.provenance.expires):
         yield "Calibrate again: the promise has ended."
-    if is_watched(rule.certificate):
+    if rule.certificate.watched:
         yield to_certify(rule.certificate)
     if rule.certificate.limit == math.inf:
         yield "Take the safe action, or collect more calibration cases, or allow a larger risk."
         return
     if evaluation is None:
         yield "Check the promise on cases with a known truth before anyone relies on it."
-    elif evaluation.judged.low > rule.about.limit:
+    elif evaluation.judged.low > rule.risk.limit:
         yield "Find out why these cases lose more, and calibrate again with recent cases."
     else:
         yield "Use this threshold, with the same model and the same loss."
         yield "Check again with new cases at fixed times: patients, devices and models change."
 
 
-def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Answer:
-    about = rule.about
+def _holds(rule: Predictor, evaluation: LossEvaluation | None) -> Answer:
+    about = rule.risk
     if evaluation is None:
         return Answer("Does it hold?", "Not checked", ["No cases with a known truth were given to check it on."])
     found = evaluation.judged
@@ -97,9 +96,9 @@ def _holds(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Answer:
     return Answer("Does it hold?", f"{found.mean_loss:.3f}", [text for text in texts if text])
 
 
-def _promises(rule: RiskPredictor) -> str:
+def _promises(rule: Predictor) -> str:
     """Draw the promised risk against the threshold, the limit, and the chosen point."""
-    curve, about = rule.curve, rule.about
+    curve, about = rule.curve, rule.risk
     low, high = float(curve.thresholds[0]), float(curve.thresholds[-1])
     plot = Plot(
         title="Promised risk against the threshold",
@@ -123,7 +122,7 @@ def _promises(rule: RiskPredictor) -> str:
     return soft(text) + plot.svg()
 
 
-def _numbers(rule: RiskPredictor) -> str:
+def _numbers(rule: Predictor) -> str:
     """Write some of the thresholds as numbers, the chosen one among them."""
     step = max(1, len(rule.curve.risks) // 20)
     cells = [
@@ -134,7 +133,7 @@ def _numbers(rule: RiskPredictor) -> str:
     return table(("threshold", "promised risk", ""), cells)
 
 
-def _by_site(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable[str]:
+def _by_site(rule: Predictor, evaluation: LossEvaluation | None) -> Iterable[str]:
     if evaluation is None:
         return
     groups: list[LossGroup] = evaluation.by_site or [evaluation.overall]
@@ -149,8 +148,8 @@ def _by_site(rule: RiskPredictor, evaluation: LossEvaluation | None) -> Iterable
         )
         for group in drawn
     ]
-    most = min(rule.about.bound, max(2 * rule.about.limit, *(group.high for group in drawn)))
-    title = f"Mean loss of {len(groups)} groups against the limit {rule.about.limit:g}"
-    chart = dots_chart(dots, rule.about.limit, (0.0, most), "mean loss", title, "{:.4g}".format)
+    most = min(rule.risk.bound, max(2 * rule.risk.limit, *(group.high for group in drawn)))
+    title = f"Mean loss of {len(groups)} groups against the limit {rule.risk.limit:g}"
+    chart = dots_chart(dots, rule.risk.limit, (0.0, most), "mean loss", title, "{:.4g}".format)
     text = soft("Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit.")
     yield card("Risk by site", text + chart, table(("site", *evaluation.columns), (group.cells for group in groups)))

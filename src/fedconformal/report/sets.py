@@ -9,10 +9,9 @@ from html import escape
 import msgspec
 import numpy as np
 
-from fedconformal.calibration.certificate import Certificate, SiteRecord, remarks
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.risk_predictor import RiskPredictor
+from fedconformal.certificates.certificate import Certificate, Promise, combined
 from fedconformal.errors import InputError
 from fedconformal.evaluation import (
     Evaluation,
@@ -24,6 +23,7 @@ from fedconformal.evaluation import (
     why_full,
 )
 from fedconformal.evaluation.mixture import listed
+from fedconformal.evaluation.remarks import remarks
 from fedconformal.losses import SelectiveError
 from fedconformal.report.board import LISTS, holds, promised, sites_without_rows, to_do
 from fedconformal.report.charts import (
@@ -71,7 +71,7 @@ def report_page(
     rows: LabelledRows | None = None,
     sent: Mapping[str, int] | None = None,
     names: Sequence[str] = (),
-    answers: RiskPredictor | None = None,
+    answers: Predictor | None = None,
 ) -> str:
     """Return the whole page as HTML, with nothing to load from anywhere else.
 
@@ -91,8 +91,8 @@ def report_page(
         A promise on how often answers to easy rows are wrong, by `SelectiveError`.
     """
     about = predictor.certificate
-    if not names and isinstance(about.labels, list):
-        names = about.labels
+    if not names and isinstance(about.class_names, list):
+        names = about.class_names
     found = slider(predictor, rows)
     chart, places = found.chart() if rows is not None else (_curve(predictor), [])
     sites = site_count(about.sites)
@@ -115,9 +115,9 @@ def report_page(
 def _answers(about: Certificate, evaluation: Evaluation | None, names: Sequence[str]) -> Iterator[Answer]:
     infinite = np.isinf(about.limit)
     endless = bool(np.all(infinite))
-    without, of = [], "answers without a promise" if about.groups is None else "groups with too few"
-    if about.groups is not None:
-        left = [one.group for one, own in zip(about.groups, infinite, strict=True) if np.any(own)]
+    without, of = [], "answers without a promise" if about.by != "group" else "groups with too few"
+    if about.by == "group":
+        left = [str(group) for group, own in zip(about.parts, infinite, strict=True) if np.any(own)]
         which = "every answer" if infinite.ndim == 1 else "some answers always"
         without = [f"These groups have too few cases, so their lists name {which}: {listed(left)}."] if left else []
     elif left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
@@ -171,7 +171,7 @@ def _coverage_cards(evaluation: Evaluation | None, about: Certificate, names: Se
     title = "Coverage by site" if evaluation.by_site else "Coverage"
     yield card(title, soft(text) + coverage_chart(groups, target), _numbers("site", evaluation, groups))
     classes = evaluation.by_class
-    if not isinstance(about.labels, list):  # else they have their names
+    if not isinstance(about.class_names, list):  # else they have their names
         classes = [msgspec.structs.replace(group, name=name_of_label(int(group.name), names)) for group in classes]
     yield _by("class", classes, evaluation, target)
     for column, found in evaluation.by_group.items():
@@ -185,18 +185,14 @@ def _by(column: str, groups: Sequence[Group], evaluation: Evaluation, target: fl
     return card(f"Coverage by {column}", inside, _numbers(column, evaluation, groups))
 
 
-def site_card(sites: Sequence[SiteRecord]) -> str:
+def site_card(about: Certificate) -> str:
     """Write what is promised to each site; a row whose site is not given takes the largest threshold."""
-    cells = (
-        (
-            record.site,
-            f"{record.scores:,}",
-            ("" if record.lower is None else f"{_limit(record.lower.threshold)} to ") + _limit(record.threshold),
-            "none" if record.rank is None else f"{record.rank:,} of {record.rank_out_of or 0:,}",
-            f"{record.coverage_at_least:.4f} to {record.coverage_at_most:.4f}",
-        )
-        for record in sites
-    )
+    cells = []
+    for site, part in about.parts.items():
+        one = combined(part)
+        rank = "none" if one.rank is None else f"{one.rank:,} of {one.rank_out_of or 0:,}"
+        band = f"{one.coverage_at_least:.4f} to {one.coverage_at_most:.4f}"
+        cells.append((str(site), f"{one.scores:,}", " to ".join(map(_limit, part)), rank, band))
     text = soft(
         "Calibration scores, threshold, rank and promised coverage. A case whose site is not given takes the largest "
         "threshold. A site with too few scores has none: nothing is ruled out there."
@@ -204,17 +200,15 @@ def site_card(sites: Sequence[SiteRecord]) -> str:
     return card("Every site by itself", text + table(("site", "scores", "threshold", "rank", "coverage"), cells))
 
 
-def _limit(threshold: float | str | Sequence[float | str]) -> str:
-    if isinstance(threshold, list):
-        return "by class"
-    return "none" if threshold in ("inf", "-inf") else f"{float(threshold):.4g}"  # type: ignore[arg-type]
+def _limit(promise: Promise) -> str:
+    return "none" if np.isinf(promise.limit) else f"{promise.limit:.4g}"
 
 
 def _numbers(what: str, evaluation: Evaluation, groups: Iterable[Group]) -> str:
     return table((what, *evaluation.columns), (group.cells for group in groups))
 
 
-def _model(predictor: Predictor, rows: LabelledRows | None, answers: RiskPredictor | None) -> Iterable[str]:
+def _model(predictor: Predictor, rows: LabelledRows | None, answers: Predictor | None) -> Iterable[str]:
     if rows is None or not len(rows.labels):
         return
     after = reliability(rows.probs, rows.labels)
@@ -233,27 +227,30 @@ def _curve(predictor: Predictor) -> str:
     about = predictor.certificate
     if not isinstance(predictor.curve, PromiseCurve):
         return ""
-    return promise_chart(predictor.curve, float(about.limit), 1 - about.alpha)
+    return promise_chart(predictor.curve, about.threshold, 1 - about.alpha)
 
 
 def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence[str]) -> str:
     """Write what each threshold promises; without rows, the curve is beside the slider already."""
     about = predictor.certificate
-    if about.by_site is not None:
-        return site_card(about.by_site)
+    if about.by == "site":
+        return site_card(about)
     if isinstance(predictor.curve, PromiseCurve):
         text = soft("The promise curve. Valid for an alpha fixed beforehand.")
         return "" if rows is None else card("What each threshold promises", text + _curve(predictor))
-    if about.groups is not None:
-        groups = ((one.group, f"{one.scores:,}", _limit(one.threshold)) for one in about.groups)
+    if about.by == "group":
+        groups = (
+            (str(group), f"{sum(one.scores for one in part):,}", "by class" if len(part) > 1 else _limit(part[0]))
+            for group, part in about.parts.items()
+        )
         text = soft(
             "Calibration scores and threshold. A row takes the largest threshold of its groups. A group with too few "
             "scores has no threshold: its sets hold every label."
         )
         return card("Every group by itself", text + table(("group", "scores", "threshold"), groups))
     classes = (
-        (name_of_label(one.label, names), str(one.scores), _limit(one.threshold), f"{one.coverage_at_least:.4f}")
-        for one in about.classes or ()
+        (name_of_label(int(label), names), str(one.scores), _limit(one), f"{one.coverage_at_least:.4f}")
+        for label, (one,) in about.parts.items()
     )
     text = soft(
         "Calibration scores, threshold and promised coverage. A class with too few scores has no threshold: it is in "
@@ -262,7 +259,7 @@ def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence
     return card("Every class by itself", text + table(("class", "scores", "threshold", "at least"), classes))
 
 
-def _easy_rows(predictor: Predictor, rows: LabelledRows, answers: RiskPredictor | None) -> str:
+def _easy_rows(predictor: Predictor, rows: LabelledRows, answers: Predictor | None) -> str:
     """Write the card; `answers` is what promises how often answers are wrong."""
     found = selective_classification(predictor.predict_set(rows.probs, **rows.strata_at()), rows.probs, rows.labels)
     if answers is None:
@@ -283,7 +280,7 @@ def _easy_rows(predictor: Predictor, rows: LabelledRows, answers: RiskPredictor 
     return card("Answer only the easy rows", text + _selective_chart(found), table(head, cells))
 
 
-def _certified(answers: RiskPredictor, rows: LabelledRows) -> str:
+def _certified(answers: Predictor, rows: LabelledRows) -> str:
     """Say which rows to answer, what is promised of these answers, and how they did on these rows."""
     if not isinstance(answers.loss, SelectiveError):
         raise InputError(f"answers: limits {answers.loss or 'a loss without a name'}, expected a selective error")

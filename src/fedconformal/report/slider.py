@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from html import escape
@@ -16,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha
-from fedconformal.calibration.curve import GroupCurves
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.errors import InfeasibleWarning
 from fedconformal.report.charts import Plot, Point
 from fedconformal.report.html import card, name_of_label
 from fedconformal.report.rows import LabelledRows, png
@@ -129,12 +130,14 @@ def _means(p: Floats, labels: Integers, top: Integers, alphas: list[Fraction]) -
 
 def _promise(predictor: Predictor, alpha: Fraction) -> tuple[str, str]:
     """Return the threshold and the promise in words."""
-    limit = predictor.curve.threshold(alpha)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleWarning)
+        limit = predictor.threshold_at(alpha)
     wanted = f"{100 * float(1 - alpha):.10g}%"
     estimated = "" if predictor.certificate.status == "certified" else " (estimated)"
-    if isinstance(predictor.curve, GroupCurves):
+    if predictor.certificate.by == "group":
         few = sum(bool(np.isinf(one).any()) for one in np.asarray(limit))
-        none = f"{few} of {len(predictor.curve.of_group)} groups have too few scores: labels are in every set there"
+        none = f"{few} of {len(limit)} groups have too few scores: labels are in every set there"
         return none if few else "one for each group", f"at least {wanted} of each group{estimated}"
     if isinstance(limit, np.ndarray):
         lacking = int(np.isinf(limit).sum())

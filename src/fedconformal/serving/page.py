@@ -26,9 +26,9 @@ def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = 
         "status": about.status,
         "score": str(service.predictor.score),
         "threshold": about.limit_text,
-        "model": shortened(about.model or "not stated", 20),
+        "model": shortened(about.provenance.model or "not stated", 20),
         "predictor": shortened(service.digest, 20),  # a phone is narrow; GET /ready has it all
-        "expires": about.expires or "not stated",
+        "expires": about.provenance.expires or "not stated",
     }
     counts = {
         "rows answered": str(rows),
@@ -40,7 +40,7 @@ def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = 
     parts = [
         notes(escape(one) for one in service.warnings()),
         card("Answers since the start", table(("", ""), counts.items())),
-        card("The predictor", soft(about.assumption) + table(("", ""), facts.items())),
+        card("The predictor", soft(about.statement.assumption) + table(("", ""), facts.items())),
         card("How to ask", f"<p>POST /predict, application/json: <code>{escape(ask)}</code></p>"),
     ]
     if watched is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Booleans, Floats, Probabilities, softmax
 from fedconformal._base.classes import as_class_indices, in_order, match_columns
 from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.calibration.membership import needed_of, own_sites
+from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.evaluation import why_full
@@ -39,19 +39,19 @@ class Service:
     def __init__(self, predictor: Predictor, model: OnnxModel | None = None) -> None:
         about = predictor.certificate
         if model is not None:
-            model.check_for(about.model)
-        elif (about.model or "").startswith(PREFIX):
+            model.check_for(about.provenance.model)
+        elif (about.provenance.model or "").startswith(PREFIX):
             raise InputError("the predictor was calibrated for an ONNX model; give that model too", param="onnx")
         self.predictor, self.model, self.certificate = predictor, model, about
-        classes = None if about.labels is None else number_of(about.labels)
+        classes = None if about.class_names is None else number_of(about.class_names)
         if model is not None and None not in (classes, model.classes) and classes != model.classes:
             raise InputError(f"{model.path}: has {model.classes} classes, the predictor has {classes}")
-        if model is not None and model.gives == "probs" and about.temperature not in (None, 1.0):
+        if model is not None and model.gives == "probs" and about.provenance.temperature not in (None, 1.0):
             raise InputError(f"{model.path}: gives probabilities, the predictor was calibrated on logits")
         self.digest: str = json.loads(predictor.to_bytes())["sha256"]
         curve = predictor.curve
-        plain = isinstance(curve, PromiseCurve) and about.precision == "float32" and about.by_site is None
-        self._curve = curve if plain and isinstance(curve, PromiseCurve) else None
+        plain = about.provenance.precision == "float32" and about.by is None
+        self._curve: PromiseCurve | None = curve if plain else None
         self._why = why_full(about)
         self._about = {"predictor": self.digest, "status": about.status, "alpha": about.alpha}
         self._about["sentence"] = about.sentence()
@@ -64,7 +64,7 @@ class Service:
         """Answer several requests at a time, which is faster, and changes no answer."""
         scores, sets, p_values = self._sets(self._together(requests), requests)
         width, sizes = sets.shape[1], sets.sum(axis=1)
-        named, warnings = self.certificate.labels, self.warnings()
+        named, warnings = self.certificate.class_names, self.warnings()
         classes = named if isinstance(named, list) else list(range(width))
         found, start = [], 0
         for rows in requests:
@@ -83,9 +83,9 @@ class Service:
         alike = all(one.form == "features" and one.matrix.shape[1:] == first.matrix.shape[1:] for one in requests)
         if others and alike and self.model is not None and all(one.columns is None for one in requests):
             matrix = np.concatenate([one.matrix for one in requests])
-            probs = self.model.probabilities(matrix, temperature=self.certificate.temperature)
-            return in_order(probs, self.certificate.labels)
-        found = [in_order(self.probabilities(one), self.certificate.labels) for one in requests]
+            probs = self.model.probabilities(matrix, temperature=self.certificate.provenance.temperature)
+            return in_order(probs, self.certificate.class_names)
+        found = [in_order(self.probabilities(one), self.certificate.class_names) for one in requests]
         return np.concatenate(found) if others else found[0]
 
     def _sets(self, probs: Probabilities, requests: Sequence[Rows]) -> tuple[Floats, Booleans, Floats]:
@@ -108,7 +108,7 @@ class Service:
         sets, p_values, rest = [], [], probs
         for rows in requests:
             some, rest = rest[: len(rows.matrix)], rest[len(rows.matrix) :]
-            about: dict[str, Any] = {"groups": needed_of(self.certificate, rows.groups)}
+            about: dict[str, Any] = {"groups": needed_groups(self.certificate, rows.groups)}
             about["sites"] = own_sites(self.certificate, rows.site)
             sets.append(self.predictor.predict_set(some, **about))
             p_values.append(self.predictor.predict_p(some, **about))
@@ -117,8 +117,10 @@ class Service:
     def warnings(self) -> list[str]:
         """Say what is to be known of every answer: sets that hold every label, a certificate that has expired."""
         found = [] if self._why is None else [self._why]
-        if has_expired(self.certificate.expires):
-            found.append(f"the certificate expired on {self.certificate.expires}; calibrate anew, from new summaries")
+        if has_expired(self.certificate.provenance.expires):
+            found.append(
+                f"the certificate expired on {self.certificate.provenance.expires}; calibrate anew, from new summaries"
+            )
         return found
 
     def probabilities(self, rows: Rows) -> Probabilities:
@@ -129,13 +131,13 @@ class Service:
         given: NDArray[Any] = rows.matrix
         if rows.columns is not None:
             given = given[:, self._order(rows.columns, given.shape[1], form)]
-        at = self.certificate.temperature
+        at = self.certificate.provenance.temperature
         if self.model is not None:
             return self.model.probabilities(given, temperature=at)
         return softmax(given, temperature=1.0 if at is None else at) if form == "logits" else given
 
     def _order(self, columns: Sequence[str], width: int, form: str) -> list[int]:
-        classes = self.certificate.labels
+        classes = self.certificate.class_names
         if form == "features" or not isinstance(classes, list):
             what = "features are taken in the order of the model" if form == "features" else "the classes have no names"
             raise InputError(f"columns: {what}; leave them out")
@@ -157,7 +159,7 @@ class Service:
 
     def labels(self, outcomes: Outcomes) -> NDArray[np.int64]:
         """Return the positions of the labels that came true."""
-        classes = self.certificate.labels
+        classes = self.certificate.class_names
         known = MAX_CLASSES if classes is None else classes
         return as_class_indices(outcomes.labels, rows=len(outcomes.ids), classes=known)
 

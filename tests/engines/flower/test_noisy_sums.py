@@ -13,7 +13,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums, calibrate_reply
 from fedconformal.engines.flower.records import site_of
 from fedconformal.errors import InputError

@@ -11,7 +11,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower import (
     CheckedFedAvg,
     Federation,

@@ -98,7 +98,7 @@ def test_the_server_sees_sums_only(app: App, tmp_path: Path) -> None:
         saved_model=str(tmp_path / "plain" / "model.npz"),
     )
     predictor = fc.load(tmp_path / "sums" / "predictor.json")
-    assert isinstance(predictor, fc.IntervalPredictor)
+    assert isinstance(predictor, fc.Predictor)
     assert not list((tmp_path / "sums" / "sites").iterdir())
     certificate = found["certificate"]
     assert certificate["privacy"]["precision"]["above"] < plain["threshold"] <= found["threshold"]

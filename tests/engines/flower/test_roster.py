@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp.strategy import FedAvg
 
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
 from fedconformal.engines.flower.roster import Roster
 from fedconformal.errors import InputError

@@ -79,7 +79,7 @@ def test_by_group_it_is_what_files_give(inner: fc.Guarantee) -> None:
             for logits, labels in [site_logits(k)]
         ]
     assert fc.verify(found.predictor, sites) == []
-    assert {one.group for one in found.certificate.groups or ()} >= {"all rows", "sex=F", "age=old"}
+    assert {one.group for one in found.certificate.promises} >= {"all rows", "sex=F", "age=old"}
 
 
 def test_a_site_without_groups_is_refused() -> None:
@@ -104,7 +104,7 @@ def test_a_limit_on_losses_is_what_files_give(guarantee: fc.Guarantee) -> None:
         for k in range(3)
     ]
     assert found.certificate == fc.calibrate(sites, **wanted).certificate
-    assert isinstance(found.predictor, fc.RiskPredictor)
+    assert isinstance(found.predictor, fc.Predictor)
     assert fc.verify(found.predictor, sites) == []
 
 

@@ -242,14 +242,14 @@ def test_two_sites_lost_at_once() -> None:
 def check_dropped(certificate: fc.Certificate, expected: dict[str, str], *, exact: bool = False) -> None:
     plain = everybody()
     assert certificate.limit >= plain.limit
-    assert (certificate.sites, certificate.scores, certificate.rank) == (SITES, plain.scores, plain.rank)
+    assert (certificate.sites, certificate.scores, certificate.promises[0].rank) == (SITES, plain.scores, plain.rank)
     assert certificate.left_out is None
     assert (certificate.coverage_at_most < 1.0) == exact
     assert certificate.privacy is not None
     dropped = certificate.privacy["dropped"]
     assert {one["site"]: one["when"] for one in dropped} == expected
     assert {one["reason"] for one in dropped} == {"failed: OSError: gone"}
-    assert "the promise still includes that site" in certificate.caveat
+    assert "the promise still includes that site" in certificate.statement.caveat
 
 
 class Leaving(InProcessGrid):
@@ -398,7 +398,7 @@ def test_a_site_with_other_classes_than_most_is_left_out() -> None:
 
     certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]
     assert [one.reason for one in certificate.left_out or []] == ["has 3 classes, most others have 2"]
-    assert certificate.labels == 2
+    assert certificate.class_names == 2
 
 
 def test_counts_that_cannot_be_give_no_certificate() -> None:

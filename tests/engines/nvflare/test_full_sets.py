@@ -9,7 +9,7 @@ pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
 import numpy as np
 
 import fedconformal as fc
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines import nvflare
 from fedconformal.engines.nvflare import NVFlareSites
 from fedconformal.federated.ask import Answer

@@ -56,7 +56,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_by_group(asked: list[bytes]) -> None:
     found = nvflare.calibrate(nvflare.NVFlareSites(), WEIGHTS, alpha=0.3, guarantee=fc.ByGroup())
-    assert [one.group for one in found.certificate.groups or ()] == ["all rows", "sex=F", "sex=M"]
+    assert [one.group for one in found.certificate.promises] == ["all rows", "sex=F", "sex=M"]
     assert fc.verify(found.predictor, [fc.Summary.from_bytes(data) for data in asked]) == []
     logits, labels, groups = rows_of("site-0")
     counts = nvflare.evaluate_reply({"predictor": found.predictor.to_bytes()}, logits, labels, groups=groups)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.files import write_bytes
 from fedconformal._base.groups import Groups
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower.records import ARRAYS, ASK, TCT_STATE, fingerprint, reply, site_of
 from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_reply
 from fedconformal.errors import InputError

@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedconformal._base.names import listed, name_key
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
 from fedconformal.engines.flower.records import (
     ANSWER,

@@ -13,7 +13,7 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from fedconformal._base.names import name_key
-from fedconformal.calibration.certificate import LeftOut
+from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower.internals import registered_names, watch_nodes
 from fedconformal.errors import InputError
 

@@ -24,9 +24,8 @@ from torch import nn
 
 from fedconformal._base.arrays import as_temperature
 from fedconformal._base.files import read_npz, write_bytes
-from fedconformal.calibration.choose import AnyPredictor
-from fedconformal.calibration.document import load
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.certificates.certificate import threshold_json
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
 from fedconformal.engines.flower.records import fingerprint
@@ -70,7 +69,7 @@ class _Run:
         self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
         self.coverage: dict[str, dict[str, float]] = {}
-        self.predictor: AnyPredictor | None = None
+        self.predictor: Predictor | None = None
 
     def go(self) -> dict[str, Any]:
         try:
@@ -150,17 +149,18 @@ class _Run:
     def _broadcast(self) -> None:
         self.federation.ask(PredictorQuestion(self._found()))
 
-    def _found(self) -> AnyPredictor:
+    def _found(self) -> Predictor:
         """Return this run's predictor, or the one beside the saved model."""
         if self.predictor is None:
             self.predictor = found = load(Path(self.config.saved_model).parent / "predictor.json")
-            if found.certificate.model != fingerprint(self.arrays):
+            if found.certificate.provenance.model != fingerprint(self.arrays):
                 raise InputError(f"{self.config.saved_model}: the predictor beside it was made with another model")
         return self.predictor
 
     def _result(self) -> dict[str, Any]:
         predictor = self._found()
-        certificate, score = predictor.certificate, predictor.score if isinstance(predictor, Predictor) else None
+        certificate = predictor.certificate
+        score = None if certificate.intervals else predictor.score
         found = overall(self.coverage)
         rows = sum(one["rows"] for one in self.coverage.values())
         share = found.get("full_sets", 0) / max(1, rows)
@@ -169,7 +169,7 @@ class _Run:
         if why is not None:
             logger.warning("evaluate: %s", why)
         return {
-            "threshold": certificate.to_dict()["threshold"],
+            "threshold": threshold_json(certificate.limit),
             "alpha": certificate.alpha,
             "temperature": self.temperature,
             "model": fingerprint(self.arrays),

@@ -7,13 +7,13 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from fedconformal.calibration.certificate import SummaryRecord, made_certificate, threshold_json, warn_of_sites
-from fedconformal.calibration.choose import predictor_of
-from fedconformal.calibration.result import Calibration
+from fedconformal.calibration.curve import RiskCurve
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import risk_record, safe_action, warn_of_no_threshold
-from fedconformal.calibration.risk_curve import RiskCurve
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import SummaryRecord, made_certificate, one_promise
 from fedconformal.errors import InputError
+from fedconformal.evaluation.remarks import warn_of_sites
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
 from fedconformal.privacy.sums.losses import LossRounds, limit_of, promised_risks
@@ -52,7 +52,7 @@ DROPPED = (
 )
 
 
-def certified(state: CoordinatorState) -> Any:
+def certified(state: CoordinatorState) -> Predictor:
     """Write the certificate."""
     session, threshold = state.session, state.search.answer
     if threshold is None:
@@ -95,11 +95,15 @@ def certified(state: CoordinatorState) -> Any:
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
         + caveat,
         target=str(band.least),
-        rank=band.rank,
-        rank_out_of=band.out_of,
-        slack=0.0 if whole else 1.0,
-        coverage_at_least=float(lowest) if sure else 0.0,
-        coverage_at_most=float(highest),
+        **one_promise(
+            threshold,
+            sum(sizes),
+            least=float(lowest) if sure else 0.0,
+            most=float(highest),
+            slack=0.0 if whole else 1.0,
+            rank=band.rank,
+            rank_out_of=band.out_of,
+        ),
         privacy={
             **played,
             "claim": f"the coordinator saw the name and number of scores of every site, and of the scores only {seen}",
@@ -129,7 +133,7 @@ def _precision(state: CoordinatorState, rounds: Rounds) -> dict[str, Any]:
     }
 
 
-def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], caveat: str) -> Any:
+def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], caveat: str) -> Predictor:
     """Write the certificate of a limit on the expected loss."""
     session, terms, threshold = state.session, state.invite.losses, state.search.answer
     rounds = session.rounds
@@ -148,16 +152,16 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
         origin=origin,
         summaries=inputs.records,
         alpha=float(session.alpha),
-        threshold=threshold_json(threshold),
         status="estimated" if estimated else "certified",
+        answers=text.LOSSES,
         caveat=text.LOSS_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
-        conditions=text.LOSSES.conditions,
         target=str(limit),
-        rank=None,
-        rank_out_of=None,
-        slack=float(bound.band(session.alpha, sizes, [1] * len(sizes)).slack / UNIT) if whole else 1.0,
-        coverage_at_least=float(1 - session.alpha) if sure else 0.0,
-        coverage_at_most=1.0,
+        **one_promise(
+            threshold,
+            sum(sizes),
+            least=float(1 - session.alpha) if sure else 0.0,
+            slack=float(bound.band(session.alpha, sizes, [1] * len(sizes)).slack / UNIT) if whole else 1.0,
+        ),
         risk=risk_record(origin, limit, safe),
         privacy={
             **played,
@@ -167,4 +171,4 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
     )
     warn_of_sites(certificate)
     curve = RiskCurve(*promised_risks(origin, threshold, limit))
-    return predictor_of(Calibration(certificate, lambda: curve))
+    return Predictor(certificate=certificate, make_curves=lambda: [curve])

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from numpy.typing import ArrayLike
 
 from fedconformal._base.spec import build
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums import coordinator, site
@@ -58,7 +59,7 @@ def play(start: Callable[[], tuple[CoordinatorState, bytes]], channel: Channel) 
 class Sums:
     """What came out, and what it cost."""
 
-    predictor: Any
+    predictor: Predictor
     session: Session
     rounds: int
     exchanges: int

@@ -14,11 +14,11 @@ from fedconformal._base.classes import rows_at
 from fedconformal._base.names import shown
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
-from fedconformal.calibration.interval_predictor import LEVELS, IntervalPredictor
-from fedconformal.calibration.source import Site, naming_site
+from fedconformal.calibration.intervals import LEVELS
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
-from fedconformal.evaluation import IntervalEvaluation
+from fedconformal.estimators.conformal_estimator import ConformalEstimator, Sites, sites_of
+from fedconformal.estimators.source import Site, naming_site
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import RegressionScore
 from fedconformal.scores.regression_score import as_numbers
@@ -85,7 +85,7 @@ class NumberSource:
         return any(clone(one) is not one for one in parts)
 
 
-class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSource]):
+class FederatedConformalRegressor(ConformalEstimator[Predictor, NumberSource]):
     """Calibrate on the sites' rows, then answer with prediction intervals.
 
     Args:
@@ -174,7 +174,8 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
     @property
     def threshold_(self) -> float | tuple[float, float]:
         """The threshold that was found, or the lower and the upper one."""
-        return self.predictor.threshold
+        ends = self.predictor.certificate.whole
+        return ends[0].limit if len(ends) == 1 else (ends[0].limit, ends[1].limit)
 
     def predict(self, X: Any) -> Floats:
         """Return the prediction of each row; where there is only a lower and an upper one, their middle."""
@@ -201,7 +202,7 @@ class FederatedConformalRegressor(ConformalEstimator[IntervalPredictor, NumberSo
         sites: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
-    ) -> IntervalEvaluation:
+    ) -> Any:
         """Compare the intervals with known numbers."""
         return self.predictor.evaluate(self._predictions(X), y, sites=sites, clusters=clusters, groups=groups)
 

@@ -15,11 +15,10 @@ from fedconformal._base.groups import Groups
 from fedconformal._base.names import shown
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.conformal_estimator import ConformalEstimator, Sites, sites_of
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.source import Source, naming_site, scored_by, sites_at
 from fedconformal.errors import ClassCountsWarning, InputError
-from fedconformal.evaluation import Evaluation
+from fedconformal.estimators.conformal_estimator import ConformalEstimator, Sites, sites_of
+from fedconformal.estimators.source import Source, naming_site, scored_by, sites_at
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
 from fedconformal.summaries.rows import summarize
@@ -143,13 +142,13 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         predictor = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee)
         self._found = predictor, source
         self.estimator_ = source.estimator
-        self.classes_ = source.classes_of(predictor.certificate.labels)
+        self.classes_ = source.classes_of(predictor.certificate.class_names)
         return self
 
     @property
     def threshold_(self) -> float | Floats:
         """The threshold that was found, or one for each class."""
-        return self.predictor.threshold
+        return self.predictor.certificate.limit
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the top label of each row, by its name."""
@@ -159,7 +158,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
 
     def predict_proba(self, X: Any) -> Probabilities:
         """Return (n, J) probabilities, the columns in the order of `classes_`."""
-        return in_order(self._probabilities(X), self.certificate_.labels)
+        return in_order(self._probabilities(X), self.certificate_.class_names)
 
     def predict_set(
         self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None, alpha: Any = None
@@ -183,7 +182,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         sites: ArrayLike | None = None,
         clusters: ArrayLike | None = None,
         groups: Groups | None = None,
-    ) -> Evaluation:
+    ) -> Any:
         """Compare the sets with known labels."""
         about: dict[str, Any] = {"sites": sites, "clusters": clusters, "groups": groups}
         return self.predictor.evaluate(self._probabilities(X), y, allow_empty=self.allow_empty, **about)

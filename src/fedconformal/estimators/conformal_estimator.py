@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers
 from fedconformal._base.groups import Groups
-from fedconformal.calibration.certificate import Certificate
-from fedconformal.calibration.document import Document
-from fedconformal.calibration.estimator import LateEstimator, not_calibrated
-from fedconformal.calibration.source import Site, held_out, index_of, sites_at
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
+from fedconformal.estimators.estimator import LateEstimator, not_calibrated
+from fedconformal.estimators.source import Site, held_out, index_of, sites_at
 
 
 class HasEstimator(Protocol):
@@ -27,7 +27,7 @@ class HasEstimator(Protocol):
         """The fitted estimator."""
 
 
-P = TypeVar("P", bound=Document)
+P = TypeVar("P", bound=Predictor)
 S = TypeVar("S", bound=HasEstimator)
 
 Sites = Sequence[Site] | Mapping[str, Site] | ArrayLike | None

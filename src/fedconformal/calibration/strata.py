@@ -1,0 +1,261 @@
+"""Strata: all rows, a site, a group, a class or an end of an interval, each with a threshold of its own.
+
+A stratum has summaries and sizes by site, a guarantee and a share of alpha. One search finds its threshold.
+
+Intervals whose score has a sign have two ends, each with a share of alpha. The lower end is minus the threshold of the
+scores times -1: for a mixture, the largest q with sum lambda_k (u_k(q) + 1) / (n_k + 1) <= its share, where u_k(q)
+bounds the number of scores below q from above. A value that misses the interval misses an end, so the shares add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from fedconformal._base.arrays import shares_of
+from fedconformal._base.groups import ALL, NONE
+from fedconformal.calibration.curve import USUAL_ALPHAS, PromiseCurve
+from fedconformal.calibration.search import Search
+from fedconformal.certificates.certificate import Promise, threshold_json
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee, OneSite
+from fedconformal.summaries.batch import SummaryBatch
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.format import MAX_GROUPS
+from fedconformal.summaries.provenance import combine_provenances, number_of
+from fedconformal.summaries.strata import StratifiedSummary, check_columns
+from fedconformal.summaries.strata import Stratum as Key
+from fedconformal.summaries.summary import Summary
+
+UNSEEN = 4096
+"""A certificate by class lists this many classes without scores, and as many more as have scores."""
+EMPTY = ExactSummary(values=np.empty(0), sizes=(0,))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stratum:
+    """Rows that share a threshold.
+
+    Sizes are computed when they are needed: there may be thousands of groups, each with a million sites that one
+    message claims.
+    """
+
+    bound: Guarantee
+    alpha: Fraction
+    summaries: Sequence[Summary]
+    sizes_of: Callable[[], list[int]]
+    site: str | None = None
+    group: str | None = None
+    class_index: int | None = None
+    end: Literal["lower", "upper"] | None = None
+    empty: bool = False
+    """Whether no site has scores of it."""
+    owners: Sequence[int] | None = None
+    """Which of the sizes each summary is a part of, where that is not one a summary."""
+    usual: Sequence[Fraction] = USUAL_ALPHAS
+    """The alphas at which the promise curve is exact."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Found:
+    """The threshold of a stratum, its promise, and the search that answers for other alphas."""
+
+    stratum: Stratum
+    promise: Promise
+    least: Fraction
+    most: Fraction
+    target: Fraction
+    search: Search | None
+
+    def curve(self) -> PromiseCurve | None:
+        """Return the promise curve; None if the stratum has no scores."""
+        return None if self.search is None else self.search.curve(self.stratum.alpha, self.stratum.usual)
+
+
+def find(strata: Iterator[Stratum], *, sure: bool) -> list[Found]:
+    """Search for the threshold of each stratum; `sure` says whether all counts are certified."""
+    found: list[Found] = []
+    empty: Found | None = None
+    for stratum in strata:
+        if stratum.empty and empty is not None:  # there may be very many classes without scores, all alike
+            promise = _renamed(empty.promise, stratum)
+            found.append(replace(empty, stratum=stratum, promise=promise))
+            continue
+        found.append(_find(stratum, sure=sure))
+        empty = found[-1] if stratum.empty else empty
+    return found
+
+
+def _find(stratum: Stratum, *, sure: bool) -> Found:
+    sizes, bound, alpha = stratum.sizes_of(), stratum.bound, stratum.alpha
+    search = None if stratum.empty else Search(stratum.summaries, bound, sizes, stratum.owners)
+    threshold = search.smallest(alpha) if search else math.inf
+    gaps = SummaryBatch.of(stratum.summaries).gaps
+    if stratum.owners is not None:
+        gaps = np.bincount(stratum.owners, gaps, len(sizes)).astype(np.int64).tolist()
+    band = bound.band(alpha, sizes, gaps)
+    least, most = band.least, band.most
+    if not sure:  # an estimate promises nothing
+        least, most = Fraction(0), Fraction(1)
+    elif threshold == math.inf:
+        least, most = Fraction(1), Fraction(1)
+    if stratum.group is not None:  # a row takes the largest threshold of its groups, so each may be covered more often
+        most = Fraction(1)
+    promise = Promise(
+        site=stratum.site,
+        group=stratum.group,
+        class_index=stratum.class_index,
+        end=stratum.end,
+        scores=sum(sizes),
+        threshold=threshold_json(0.0 - threshold if stratum.end == "lower" else threshold),
+        rank=band.rank,
+        rank_out_of=band.out_of,
+        slack=float(band.slack),
+        coverage_at_least=float(least),
+        coverage_at_most=float(most),
+    )
+    return Found(stratum=stratum, promise=promise, least=least, most=most, target=band.least, search=search)
+
+
+def _renamed(promise: Promise, stratum: Stratum) -> Promise:
+    about: dict[str, Any] = {name: getattr(promise, name) for name in promise.__struct_fields__}
+    return Promise(**about | {"group": stratum.group, "class_index": stratum.class_index})
+
+
+def strata_of(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Iterator[Stratum]:
+    """Yield the strata that a guarantee promises coverage to, in the order of the certificate."""
+    if guarantee.by_class and guarantee.inner is guarantee:
+        yield _over_classes(batch, alpha, guarantee)
+        return
+    names, sizes, bound = batch.names, [n for some in batch.sizes for n in some], bound_for(batch, guarantee)
+    if guarantee.by_group or guarantee.by_class:
+        yield from _by_group_and_class(batch, alpha, guarantee, guarantee.bind(names, sizes))
+        return
+    yield from _ends(Stratum(bound=bound, alpha=alpha, summaries=batch, sizes_of=lambda: sizes), batch)
+    for name, summary in zip(names, batch, strict=False) if guarantee.by_site else ():
+        own = partial(list[int], summary.sizes)
+        yield from _ends(
+            Stratum(bound=OneSite(site=0), alpha=alpha, summaries=[summary], sizes_of=own, site=name), batch
+        )
+
+
+def bound_for(batch: SummaryBatch, guarantee: Guarantee) -> Guarantee:
+    """Return the form of a guarantee for these sites, and refuse pooled summaries where each site's own is needed."""
+    sizes = [n for some in batch.sizes for n in some]
+    bound = guarantee.inner.bind(batch.names, sizes)
+    if bound.sites_apart and len(batch) != len(sizes):
+        pooled = next(summary for summary in batch if len(summary.sizes) > 1)
+        raise InputError(
+            f"{pooled} came pooled, and {guarantee.inner.name} needs every site's own summary; use one that weighs all "
+            "scores alike (mixture with weights by rows, fcp, pac), or send the sites apart"
+        )
+    return bound
+
+
+def _ends(stratum: Stratum, batch: SummaryBatch) -> Iterator[Stratum]:
+    """Yield the stratum, or both of its ends if the score has a sign."""
+    score = batch.origins[0].score
+    if score is None or score.lower_share is None:
+        yield stratum
+        return
+    bound, share = stratum.bound.bind((), stratum.sizes_of(), "end"), score.lower_share
+    lower, upper = shares_of(stratum.alpha, share)
+    usual = sorted({part for one in USUAL_ALPHAS for part in (one, *shares_of(one, share))})
+    levels = sorted({*usual, *(1 - one for one in USUAL_ALPHAS)})  # of the predictive distribution
+    mirrored = [-summary for summary in stratum.summaries]
+    yield replace(stratum, end="lower", bound=bound, alpha=lower, summaries=mirrored, usual=usual)
+    yield replace(stratum, end="upper", bound=bound, alpha=upper, usual=levels)
+
+
+def _by_group_and_class(
+    batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, bound: Guarantee
+) -> Iterator[Stratum]:
+    sites = stratified(batch, by_class=guarantee.by_class, by_group=guarantee.by_group)
+    groups = _groups(sites) if guarantee.by_group else [None]
+    classes: Sequence[int | None] = range(len(class_names(sites))) if guarantee.by_class else [None]
+    seen = {key for site in sites for key in site.parts}
+    absent = [EMPTY] * len(sites)
+    for group in groups:
+        for label in classes:
+            key = Key(group, label)
+            empty = label is not None and key not in seen
+            yield Stratum(
+                bound=bound,
+                alpha=alpha,
+                summaries=absent if empty else [_part(site, key) for site in sites],
+                sizes_of=partial(_sizes, sites, key),
+                group=group,
+                class_index=label,
+                empty=empty,
+            )
+
+
+def _part(site: StratifiedSummary, key: Key) -> Summary:
+    """Return the scores of a stratum at a site, all classes together if it is a whole group."""
+    if key in site.parts or key.label is not None or key.group is None or key.group not in site.groups:
+        return site.parts.get(key, EMPTY)
+    return site.in_group(key.group)
+
+
+def _over_classes(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Stratum:
+    """Return the stratum of all rows, where the classes take the place of sites."""
+    sites = stratified(batch, by_class=True)
+    names = class_names(sites)
+    parts = [(key.label or 0, part) for site in sites for key, part in site.parts.items()]
+    parts += [(label, EMPTY) for label in set(range(len(names))) - {label for label, _ in parts}]
+    owners, summaries = zip(*parts, strict=True)
+    sizes = [0] * len(names)
+    for label, part in parts:
+        sizes[label] += sum(part.sizes)
+    bound = guarantee.bind(names, sizes)
+    return Stratum(bound=bound, alpha=alpha, summaries=summaries, sizes_of=lambda: sizes, owners=owners)
+
+
+def stratified(batch: Sequence[Summary], *, by_class: bool = False, by_group: bool = False) -> list[StratifiedSummary]:
+    """Check that all summaries are by class, or by group."""
+    sites: list[StratifiedSummary] = []
+    for summary in batch:
+        if not isinstance(summary, StratifiedSummary) or by_group > bool(summary.columns):
+            wanted = "group; summarise with groups=" if by_group else "class; summarise with by_class=True"
+            param = "groups" if by_group else "by_class"
+            raise InputError(f"{summary} was not summarised by {wanted}", param=param)
+        if by_class > summary.by_class or by_group < bool(summary.columns):
+            raise InputError(f"{summary} was not summarised by class; summarise with by_class=True", param="by_class")
+        sites.append(summary)
+    check_columns(sites)
+    return sites
+
+
+def class_names(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
+    """Return the names of all classes, or their numbers if the summaries do not name them."""
+    stated = combine_provenances(site.origin for site in sites).classes
+    seen = {key.label or 0 for site in sites for key in site.parts}
+    count = max(seen) + 1 if stated is None else number_of(stated)
+    last = max(sites, key=lambda site: max(key.label or 0 for key in site.parts))
+    if max(seen) >= count:
+        raise InputError(f"{last} has scores of class {max(seen)}, and there are {count} classes")
+    if count > 2 * len(seen) + UNSEEN:
+        raise InputError(
+            f"{last} names class {count - 1}, and only {len(seen)} classes have scores; number the classes from 0"
+        )
+    return stated if isinstance(stated, tuple) else [str(label) for label in range(count)]
+
+
+def _groups(sites: Sequence[StratifiedSummary]) -> list[str]:
+    """Return the groups of all sites: all rows first, those in no other group last."""
+    found = {group for site in sites for group in site.groups if group is not None}
+    if len(found) > MAX_GROUPS:
+        raise InputError(
+            f"the sites have {len(found)} groups together, more than {MAX_GROUPS}; name values alike at all sites"
+        )
+    return [ALL, *sorted(found - {ALL, NONE}), *([NONE] if NONE in found else [])]
+
+
+def _sizes(sites: Sequence[StratifiedSummary], key: Key) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(*key)]

@@ -1,0 +1,507 @@
+"""Certificates: the promises of a predictor, the assumptions, and the inputs they were computed from."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, shares_of
+from fedconformal._base.groups import ALL, column_of
+from fedconformal._version import __version__
+from fedconformal.certificates import text
+from fedconformal.certificates.replacement import Replacement
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee
+from fedconformal.guarantees.guarantee import MissRateBound
+from fedconformal.losses.loss import described_loss
+from fedconformal.scores import AnyScore, RegressionScore
+from fedconformal.summaries import Provenance, Summary
+from fedconformal.summaries.batch import names_of
+
+FAR = 10
+"""A site with more scores than this many times the median is heavy; so is one with more than half of all scores."""
+
+Threshold = float | Literal["inf", "-inf"]
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base class of the parts of a certificate: fields with their default value are not written."""
+
+
+class SignatureRecord(_Record, frozen=True, kw_only=True):
+    """The signature of a site, and its public key, both in hexadecimal digits."""
+
+    site: str
+    key: str
+    signature: str
+
+
+class SummaryRecord(_Record, frozen=True, kw_only=True, gc=False):
+    """A summary that was used: sites, sizes, kind, and the SHA-256 of its bytes."""
+
+    sites: tuple[str, ...]
+    sizes: tuple[int, ...]
+    kind: str
+    sha256: str
+    signature: SignatureRecord | None = None
+
+
+class Promise(_Record, frozen=True, kw_only=True):
+    """The threshold of one stratum and the coverage it promises.
+
+    The stratum is all rows, or those of a site, a group or a class, or one end of an interval; or a combination.
+    """
+
+    site: str | None = None
+    group: str | None = None
+    class_index: int | None = None
+    end: Literal["lower", "upper"] | None = None
+    scores: int
+    threshold: Threshold
+    rank: int | None
+    rank_out_of: int | None
+    slack: float
+    coverage_at_least: float
+    coverage_at_most: float
+
+    @property
+    def limit(self) -> float:
+        """The threshold as a number."""
+        return float(self.threshold)
+
+    @property
+    def stratum(self) -> tuple[str | None, str | None, int | None, str | None]:
+        """Site, group, class and end; None where the stratum is not restricted."""
+        return self.site, self.group, self.class_index, self.end
+
+
+class Statement(_Record, frozen=True, kw_only=True):
+    """The promise in words."""
+
+    promise: str
+    assumption: str
+    caveat: str
+    conditions: str
+
+
+class ProvenanceRecord(_Record, frozen=True, kw_only=True):
+    """What the calibration scores were computed with."""
+
+    score: dict[str, Any] | None = None
+    class_names: int | list[str] | None = None
+    """The names of the classes in order, or their number."""
+    class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
+    """The number of calibration scores of every class, where classes take the place of sites."""
+    model: str | None = None
+    temperature: float | None = None
+    precision: str | None = None
+    """What outputs are rounded to before they are scored."""
+    calibration: str | None = None
+    """The id of the calibration that all summaries were made for."""
+    expires: str | None = None
+    """The last day of the first summary to expire."""
+    trained: bool = False
+    """Whether the model was trained on sites that calibrated, where the guarantee needs one that was not."""
+
+
+class RiskRecord(_Record, frozen=True, kw_only=True):
+    """A promise on losses: the limit on their mean, and the grid of thresholds."""
+
+    limit: float
+    bound: float
+    points: int
+    first: float
+    last: float
+    grid_sha256: str
+    loss: tuple[str, tuple[bool | int | float, ...]] | None = None
+    """The name of the loss and its parameters, if the summaries say so."""
+    rising: bool = False
+    """Whether the loss may rise along the grid."""
+    safe: str | None = None
+    """The action where no threshold is good enough: it never loses more than the limit, nor than the last threshold."""
+
+
+class LeftOut(_Record, frozen=True, kw_only=True):
+    """A known site that is not in the calibration, so that the promise does not cover it."""
+
+    site: str
+    reason: str
+
+
+class HeavySite(_Record, frozen=True, kw_only=True):
+    """A site that weighs far more than the others, because of the number of scores that it claims."""
+
+    site: str
+    share: float
+
+
+class Certificate(_Record, frozen=True, kw_only=True):
+    """The promises of a predictor.
+
+    It states the target and the theorem's band, never the count that came out.
+
+    Parameters
+    ----------
+    status
+        "certified", or "estimated" if nothing is promised.
+    statement
+        The promise in words.
+    alpha
+        The miss rate; of losses, the limit on their mean over their bound.
+    target
+        The coverage at the wanted rank, or the limit on losses, as an exact fraction.
+    promises
+        The threshold and the coverage of each stratum.
+    coverage_at_least, coverage_at_most
+        The band of all promises together.
+    summaries
+        The summaries that were used.
+    privacy
+        For a private release: what is claimed, and what is outside the claim.
+    exact
+        Whether thresholds and promise curves are as found, and show calibration scores. Otherwise thresholds are
+        rounded up, and `coverage_at_most` is that before rounding.
+    """
+
+    status: Literal["certified", "estimated"]
+    statement: Statement
+    alpha: float
+    target: str
+    guarantee: dict[str, Any]
+    promises: list[Promise]
+    coverage_at_least: float
+    coverage_at_most: float
+    summaries: list[SummaryRecord]
+    provenance: ProvenanceRecord
+    versions: dict[str, str]
+    risk: RiskRecord | None = None
+    privacy: dict[str, Any] | None = None
+    replaces: Replacement | None = None
+    left_out: list[LeftOut] | None = None
+    exact: bool = False
+
+    @property
+    def sites(self) -> int:
+        """The number of sites."""
+        return sum(len(used.sizes) for used in self.summaries)
+
+    @property
+    def scores(self) -> int:
+        """The number of calibration scores."""
+        return sum(sum(used.sizes) for used in self.summaries)
+
+    @property
+    def class_names(self) -> int | list[str] | None:
+        """The names of the classes in order, or their number."""
+        return self.provenance.class_names
+
+    @property
+    def score(self) -> dict[str, Any] | None:
+        """The score and its parameters."""
+        return self.provenance.score
+
+    @property
+    def intervals(self) -> bool:
+        """Whether the predictor answers with intervals."""
+        return self.score is not None and self.score.get("name") in registry.members(RegressionScore)
+
+    @property
+    def by(self) -> Literal["site", "group", "class"] | None:
+        """What has a threshold of its own, the outermost first; None if there is one for all rows."""
+        last = self.promises[-1]
+        if last.site is not None:
+            return "site"
+        return "group" if last.group is not None else None if last.class_index is None else "class"
+
+    @property
+    def whole(self) -> list[Promise]:
+        """The promises to all rows: one, or one for each end of the intervals; none by class or group."""
+        return [one for one in self.promises if (one.site, one.group, one.class_index) == (None, None, None)]
+
+    @property
+    def parts(self) -> dict[str | int, list[Promise]]:
+        """The promises of each site, group or class, in order; empty if there is one threshold for all rows."""
+        found: dict[str | int, list[Promise]] = {}
+        for one in self.promises:
+            key = next((key for key in (one.site, one.group, one.class_index) if key is not None), None)
+            if key is not None:
+                found.setdefault(key, []).append(one)
+        return found
+
+    @property
+    def slack(self) -> float:
+        """The coverage that inexact summaries may cost."""
+        return sum(one.slack for one in self.whole) if self.whole else max(one.slack for one in self.promises)
+
+    @property
+    def threshold(self) -> float:
+        """The largest threshold, which is enough for any row; of two ends, the upper one."""
+        return max(one.limit for one in self.promises if one.site is None and one.end != "lower")
+
+    @property
+    def limit(self) -> float | Floats:
+        """The threshold for any row; an array with one for each class or group, or a row of these for each group."""
+        if self.whole:
+            return self.whole[-1].limit
+        found = np.array([[one.limit for one in part] for part in self.parts.values()])
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    @property
+    def thresholds(self) -> dict[str, Any]:
+        """The threshold of every site, group, class or end by its name; several as a tuple."""
+        if self.by is None:
+            return {str(one.end): one.limit for one in self.promises if one.end}
+        named = {
+            text.class_called(key, self.class_names) if isinstance(key, int) else key: [one.limit for one in part]
+            for key, part in self.parts.items()
+        }
+        return {name: found[0] if len(found) == 1 else tuple(found) for name, found in named.items()}
+
+    @property
+    def limit_text(self) -> str:
+        """The threshold for people: both of two ends, or the range of all classes or groups."""
+        if self.whole:
+            return " to ".join(f"{one.limit:.6g}" for one in self.whole)
+        limits = [one.limit for one in self.promises]
+        return f"{min(limits):.6g} to {max(limits):.6g} by {self.by}"
+
+    @property
+    def before_rounding(self) -> str:
+        """The words that qualify `coverage_at_most` where thresholds are rounded up."""
+        rounded = not self.exact and self.privacy is None and self.coverage_at_most < 1
+        return ", before thresholds are rounded up" if rounded else ""
+
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns that define the groups."""
+        return sorted({column for one in self.promises if one.group and (column := column_of(one.group))})
+
+    @property
+    def heavy_sites(self) -> list[HeavySite]:
+        """The sites that weigh far more than the others."""
+        guarantee, _, sizes = self.terms()
+        return heavy_sites(guarantee, site_names(self.summaries), sizes)
+
+    @property
+    def watched(self) -> bool:
+        """Whether nothing is promised because a watch had counted rows that calibrated."""
+        return self.replaces is not None and self.replaces.rows == "watched"
+
+    @property
+    def why_estimated(self) -> str:
+        """Why nothing is promised, where it is an estimate."""
+        if self.watched:
+            return "rows that a watch has counted are not like those to come"
+        if self.provenance.trained:
+            return "the model was trained on the sites that calibrated it, and a new site is not like them"
+        return "a summary without bounds, such as tdigest, or an estimate can be off either way"
+
+    def sentence(self) -> str:
+        """Return the promise in one sentence; of a predictor that replaces another, in a second one from which rows."""
+        certified, promised = self.status == "certified", self.statement.promise
+        if self.risk is None:
+            answers = text.INTERVALS if self.intervals else text.SETS
+            found = text.sentence(promised, self.alpha, answers, certified=certified)
+        else:
+            risk, loss = self.risk, described_loss(self.risk.loss)
+            means, finite = loss.means if loss else "The expected loss", self.threshold < math.inf
+            found = text.loss_sentence(promised, risk.limit, means, risk.safe, finite=finite, certified=certified)
+        return found if self.replaces is None else f"{found} {self.replaces.sentence()}"
+
+    def terms(self) -> tuple[Guarantee, list[str], list[int]]:
+        """Return the guarantee, the names of the sites that have one, and the size of each site."""
+        names = [site for used in self.summaries for site in used.sites]
+        guarantee: Guarantee = registry.build(self.guarantee, Guarantee)
+        return guarantee, names, [n for used in self.summaries for n in used.sizes]
+
+    def parties(self) -> tuple[Guarantee, list[str], list[int]]:
+        """Return the bound guarantee, and names and sizes of what it counts: the sites, or the classes."""
+        guarantee, names, sizes = self.terms()
+        over_classes = guarantee.by_class and guarantee.inner is guarantee
+        class_scores, class_names = self.provenance.class_scores, self.class_names
+        if over_classes == (class_scores is None):
+            raise InputError("the certificate is malformed: the scores of each class do not fit its guarantee")
+        if class_scores is not None:
+            sizes = class_scores
+            names = class_names if isinstance(class_names, list) else [str(label) for label in range(len(sizes))]
+        return guarantee.inner.bind(names, sizes), names, sizes
+
+    def check_strata(self) -> None:
+        """Refuse promises whose strata do not fit the guarantee and the score."""
+        guarantee, _, _ = self.terms()
+        self.parties()
+        share = self.lower_share
+        groups = list(dict.fromkeys(one.group for one in self.promises)) if guarantee.by_group else [None]
+        by_class = guarantee.by_class and guarantee.inner is not guarantee
+        classes = sorted({one.class_index for one in self.promises if one.class_index is not None}) if by_class else []
+        sites = site_names(self.summaries) if any(one.site is not None for one in self.promises) else []
+        expected = [
+            (site, group, label, end)
+            for site in [None, *sites]
+            for group in groups
+            for label in (range(len(classes)) if classes else [None])
+            for end in ([None] if share is None else ["lower", "upper"])
+        ]
+        fits = (ALL in groups) == guarantee.by_group and bool(classes) == by_class and guarantee.by_site >= bool(sites)
+        if not fits or [one.stratum for one in self.promises] != expected:
+            raise InputError("the certificate is malformed: its promises do not fit its guarantee, sites and score")
+
+    @property
+    def lower_share(self) -> Fraction | None:
+        """The share of alpha for the lower end of intervals, where it has a threshold of its own."""
+        return None if self.score is None else registry.build(self.score, AnyScore).lower_share
+
+    def miss_rate_bounds(
+        self, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float
+    ) -> list[MissRateBound]:
+        """Bound the miss rate, all bounds together except with probability `failure`.
+
+        A value that misses an interval with two thresholds misses one of its ends. So the bounds of both ends are
+        added up, each end with its share of alpha and half of the failure; an end at infinity misses nothing.
+        """
+        share = self.lower_share
+        if share is None:
+            return bound.miss_rate_bounds(alpha, sizes, failure)
+        each, certified = bound.bind((), sizes, "end"), float(alpha) == self.alpha
+        ends = [
+            [one._replace(rate=0.0) if certified and math.isinf(promise.limit) else one for one in bounds]
+            for promise, part in zip(self.whole, shares_of(alpha, share), strict=True)
+            for bounds in [each.miss_rate_bounds(part, sizes, failure / 2)]
+        ]
+        return [low._replace(rate=min(1.0, low.rate + high.rate)) for low, high in zip(*ends, strict=True)]
+
+    def without_promise(self) -> Certificate:
+        """Return the same as an estimate, from which nothing is promised."""
+        nothing = {"coverage_at_least": 0.0, "coverage_at_most": 1.0}
+        promises = [msgspec.structs.replace(one, **nothing) for one in self.promises]
+        return msgspec.structs.replace(self, status="estimated", promises=promises, **nothing)
+
+    def replacing(self, replaced: Replacement) -> Certificate:
+        """Name the predictor that is replaced; from rows that a watch has counted nothing is promised."""
+        found = msgspec.structs.replace(self, replaces=replaced)
+        return found.without_promise() if replaced.rows == "watched" else found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, dicts, numbers and strings for JSON."""
+        built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
+        return built
+
+
+def made_certificate(
+    *,
+    guarantee: Guarantee,
+    origin: Provenance,
+    summaries: Sequence[SummaryRecord],
+    answers: text.Answers | None = None,
+    class_scores: list[int] | None = None,
+    promise: str | None = None,
+    caveat: str | None = None,
+    **found: Any,
+) -> Certificate:
+    """Compose a certificate: the words of the guarantee, the provenance of the scores, and what was found."""
+    score, sites = origin.score, site_names(summaries)
+    answers = text.answers_to(score) if answers is None else answers
+    two_ends = isinstance(score, RegressionScore) and score.lower_share is not None
+    return Certificate(
+        statement=Statement(
+            promise=text.promise(guarantee, sites) if promise is None else promise,
+            assumption=text.assumption(guarantee, sites),
+            caveat=text.caveat(guarantee, answers) if caveat is None else caveat,
+            conditions=answers.conditions + (text.EVERY_LEVEL if two_ends else ""),
+        ),
+        guarantee=guarantee.to_dict(),
+        provenance=ProvenanceRecord(
+            score=None if score is None else score.to_dict(),
+            class_names=list(origin.classes) if isinstance(origin.classes, tuple) else origin.classes,
+            class_scores=class_scores,
+            model=origin.model,
+            temperature=origin.temperature,
+            precision=origin.precision,
+            calibration=origin.calibration,
+            expires=origin.expires,
+            trained=origin.trained and guarantee.inner.untrained,
+        ),
+        summaries=list(summaries),
+        versions=versions(),
+        **found,
+    )
+
+
+def combined(promises: Sequence[Promise]) -> Promise:
+    """Return the promise of two ends together, or the only one; its threshold and rank are those of the upper end."""
+    *_, last = promises
+    misses = len(promises) - 1
+    return msgspec.structs.replace(
+        last,
+        slack=sum(one.slack for one in promises),
+        coverage_at_least=max(0.0, sum(one.coverage_at_least for one in promises) - misses),
+        coverage_at_most=max(0.0, sum(one.coverage_at_most for one in promises) - misses),
+    )
+
+
+def one_promise(
+    threshold: float,
+    scores: int,
+    *,
+    least: float,
+    most: float = 1.0,
+    slack: float = 1.0,
+    rank: int | None = None,
+    rank_out_of: int | None = None,
+) -> dict[str, Any]:
+    """Return the fields of a certificate with one threshold for all rows."""
+    promise = Promise(
+        scores=scores,
+        threshold=threshold_json(threshold),
+        rank=rank,
+        rank_out_of=rank_out_of,
+        slack=slack,
+        coverage_at_least=least,
+        coverage_at_most=most,
+    )
+    return {"promises": [promise], "coverage_at_least": least, "coverage_at_most": most}
+
+
+def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
+    """Name every site; those without a name are numbered."""
+    return names_of([summary.sites for summary in summaries], [summary.sizes for summary in summaries])
+
+
+def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
+    """Return the sites that weigh far more than the others because of the number of scores that they claim.
+
+    >>> from fedconformal import Mixture
+    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
+    [HeavySite(site='c', share=0.9)]
+    """
+    if guarantee.sites_apart or len(sizes) < 2:
+        return []
+    total = sum(sizes)
+    # Of two sites one always has half or more.
+    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * float(np.median(sizes)))
+    if max(sizes) <= most:
+        return []
+    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]
+
+
+def threshold_json(threshold: Any) -> Any:
+    """Return a threshold, or several, for JSON, which has no infinity.
+
+    >>> threshold_json(0.5), threshold_json(np.array([0.5, np.inf]))
+    (0.5, [0.5, 'inf'])
+    """
+    if isinstance(threshold, np.ndarray | list | tuple):
+        return list(map(threshold_json, threshold))
+    return float(threshold) if math.isfinite(threshold) else str(float(threshold))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the software."""
+    return {"fedconformal": __version__, "numpy": np.__version__, "python": platform.python_version()}

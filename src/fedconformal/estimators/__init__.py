@@ -1,0 +1,1 @@
+"""scikit-learn estimators that answer with prediction sets and intervals."""

@@ -1,0 +1,28 @@
+"""Warnings about the sites of a certificate."""
+
+from __future__ import annotations
+
+import warnings
+
+from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning
+from fedconformal.evaluation.full import why_full
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Warn of sites that outweigh the others, and of sums without a finite threshold."""
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Return the warnings."""
+    found: list[UserWarning] = [
+        HeavySiteWarning(text.heavy_site(heavy.site, heavy.share)) for heavy in certificate.heavy_sites
+    ]
+    claim = certificate.privacy or {}
+    plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
+    if plain and (why := why_full(certificate)):
+        found.append(InfeasibleWarning(why))
+    return found
