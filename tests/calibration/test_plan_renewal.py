@@ -111,7 +111,7 @@ def test_intervals_with_two_ends_and_losses() -> None:
     assert renewal.fewest.watch_limit is None
 
 
-@pytest.mark.filterwarnings("ignore::fedconformal.ClassCountsWarning")
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_by_class_says_what_a_class_takes() -> None:
     rng = np.random.default_rng(2)
     labels = np.fromiter(itertools.cycle([0, 1]), dtype=np.int64, count=200)

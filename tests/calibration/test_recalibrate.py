@@ -165,7 +165,7 @@ def test_weights_by_place_are_not_kept_for_other_sites() -> None:
     fc.recalibrate(plain, turned, rows="new")  # which has none
 
 
-@pytest.mark.filterwarnings("ignore::fedconformal.ClassCountsWarning")
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_groups_and_classes_lose_their_bands_too() -> None:
     rng = np.random.default_rng(3)
     probs, labels = rng.dirichlet([1, 1], 400), rng.integers(0, 2, 400)

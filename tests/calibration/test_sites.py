@@ -178,7 +178,7 @@ def test_malformed_files_are_refused() -> None:
         fc.Predictor.from_bytes(forged.to_bytes())
 
 
-@pytest.mark.filterwarnings("ignore::fedconformal.ClassCountsWarning")
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_losses_classes_and_groups_keep_one_threshold() -> None:
     labels = [np.arange(n) % 2 for n in SIZES.values()]
     with maybe_infeasible():

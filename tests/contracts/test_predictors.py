@@ -30,7 +30,7 @@ from tests.contracts.tools import (
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning"),
+    pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning"),
 ]  # a whole grid of them
 
 CLASSES = 5

@@ -230,7 +230,7 @@ def site_rows(score: fc.RegressionScore, size: int, seed: int) -> tuple[Floats, 
     return predictions_of(score, f, scale), (f + scale * rng.gumbel(size=size) * (1 + seed % 3)).round(2)
 
 
-@pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 @every_score
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 def test_predictors_keep_what_they_were_made_from(

@@ -77,7 +77,7 @@ def test_a_predictor_by_group_takes_the_groups_of_each_request() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 400])
-@pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 def test_a_header_names_the_site(rows: int) -> None:
     """Of a small body, and of one that a thread answers; the site in the body does the same."""
     rng, probs = np.random.default_rng(3), probabilities(rows)

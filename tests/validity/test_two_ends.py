@@ -20,7 +20,7 @@ from fedconformal.summaries import ranks
 from fedconformal.summaries.exact import ExactSummary
 from tests.guarantees.plain_fractions import form, of_mixture
 
-pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.InfeasibleWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 
 Bags = tuple[tuple[float, ...], ...]
 Found = tuple[float, float]
