@@ -85,7 +85,7 @@ def test_the_interval_holds_if_large_clusters_are_more_alike_than_small_ones() -
 
 
 def by_hand(sizes: list[int], hits: list[int]) -> tuple[float, float]:
-    """Work out what docs/evaluation.md says, one number at a time."""
+    """Compute the clustered interval, one number at a time."""
     rows, count = sum(sizes), len(sizes)
     p = sum(hits) / rows
     squares = sum(n * n for n in sizes)

@@ -20,8 +20,8 @@ from fedconformal_paper.table import Table
 
 IMAGES = "images/results"
 ANSWER, HEART, TABLES_PAGE, FIGURES_PAGE = "answer", "heart-disease", "tables", "figures"
-ELSEWHERE = {HEART, "relative-inefficiency", "threshold-rules"}
-"""Tables that other pages show, or whose numbers follow from another table."""
+ELSEWHERE = {HEART, "relative-inefficiency", "threshold-rules", "tct-compare-loss", "cifar-efficiency-score-compare"}
+"""Tables that other pages show, or whose conclusion is on the first page."""
 LEVEL, SHOWN = "level", 0.9
 ABLATED = ((False, False), (True, False), (False, True), (True, True))
 """Sites weighted by rows or not, with an intercept or not."""
