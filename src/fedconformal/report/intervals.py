@@ -27,15 +27,12 @@ from fedconformal.report.charts import (
     Bar,
     Bars,
     Plot,
-    coverage_chart,
-    drawn_note,
     percent,
-    promise_chart,
     shortened,
 )
+from fedconformal.report.coverage import coverage_by, coverage_by_site, promise_card, site_card
 from fedconformal.report.fine_print import fine_print
-from fedconformal.report.html import Answer, board, card, columns, notes, page, site_count, soft, table
-from fedconformal.report.sets import site_card
+from fedconformal.report.html import Answer, board, card, columns, notes, page, site_count, soft
 
 MOST_ROWS = 150
 """Of more rows, evenly spaced ones are drawn."""
@@ -121,12 +118,9 @@ def _notes(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterato
 def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: NumberRows | None) -> Iterator[str]:
     about = predictor.certificate
     if evaluation is not None:
-        groups = evaluation.by_site or [evaluation.overall]
-        text = f"Dots: share of intervals that hold the truth; dashed: the target. Lines: {evaluation.interval_words}"
-        title = "Coverage by site" if evaluation.by_site else "Coverage"
-        yield _coverage(title, "site", groups, evaluation, about, text)
+        yield coverage_by_site(evaluation, about, "intervals")
         for column, found in evaluation.by_group.items():
-            yield _coverage(f"Coverage by {column}", column, found, evaluation, about)
+            yield coverage_by(column, found, evaluation, about)
         for column, found in {"site": evaluation.by_site, **evaluation.by_group}.items():
             if found:
                 yield card(f"Mean width by {column}", widths_chart(found))
@@ -149,22 +143,7 @@ def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: Nu
     if about.by == "site":
         yield site_card(about)
     if isinstance(predictor.curve, PromiseCurve):
-        text = soft("The promise curve. Valid for an alpha fixed beforehand.")
-        chart = promise_chart(predictor.curve, about.threshold, 1 - about.alpha)
-        yield card("What each threshold promises", text + chart)
-
-
-def _coverage(
-    title: str,
-    column: str,
-    groups: Sequence[IntervalGroup],
-    evaluation: IntervalEvaluation,
-    about: Certificate,
-    text: str = "",
-) -> str:
-    numbers = table((column, *evaluation.columns), (group.cells for group in groups))
-    words = f"{text}{drawn_note(groups)}".strip()
-    return card(title, soft(words) + coverage_chart(groups, 1 - about.alpha), numbers)
+        yield promise_card(predictor.curve, about)
 
 
 def intervals_chart(intervals: Floats, y: Floats) -> str:

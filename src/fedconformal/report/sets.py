@@ -11,11 +11,10 @@ import numpy as np
 
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.certificate import Certificate, Promise, combined
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation import (
     Evaluation,
-    Group,
     Selective,
     full_words,
     reliability,
@@ -25,17 +24,16 @@ from fedconformal.evaluation import (
 from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.remarks import remarks
 from fedconformal.losses import SelectiveError
-from fedconformal.report.board import LISTS, holds, promised, sites_without_rows, to_do
+from fedconformal.report.board import LISTS, holds, promised, to_do
 from fedconformal.report.charts import (
     Bar,
     Bars,
     Plot,
-    coverage_chart,
-    drawn_note,
     percent,
     promise_chart,
     reliability_plot,
 )
+from fedconformal.report.coverage import coverage_by, coverage_by_site, limit_text, promise_card, site_card
 from fedconformal.report.fine_print import fine_print
 from fedconformal.report.html import (
     Answer,
@@ -160,52 +158,16 @@ def _coverage_cards(evaluation: Evaluation | None, about: Certificate, names: Se
     """Yield the cards; without rows there are none."""
     if evaluation is None:
         return
-    target = 1 - about.alpha
-    groups = evaluation.by_site or [evaluation.overall]
-    text = (
-        "Dots: share of sets (lists) that hold the truth; dashed: the target. A dot a little below the target is no "
-        f"violation. Lines: {evaluation.interval_words}{drawn_note(groups)}"
-    )
-    if lacking := sites_without_rows(about, evaluation):
-        text += f" No test row is from {listed(lacking)}."
-    title = "Coverage by site" if evaluation.by_site else "Coverage"
-    yield card(title, soft(text) + coverage_chart(groups, target), _numbers("site", evaluation, groups))
+    yield coverage_by_site(evaluation, about, "sets (lists)")
     classes = evaluation.by_class
     if not isinstance(about.class_names, list):  # else they have their names
         classes = [msgspec.structs.replace(group, name=name_of_label(int(group.name), names)) for group in classes]
-    yield _by("class", classes, evaluation, target)
+    yield coverage_by("class", classes, evaluation, about)
     for column, found in evaluation.by_group.items():
-        yield _by(column, found, evaluation, target)
+        yield coverage_by(column, found, evaluation, about)
     full = soft(f"{full_words(evaluation.full_sets, evaluation.overall.rows)}.")
-    yield card("Set sizes", full + _size_chart(evaluation), _numbers("set size", evaluation, evaluation.by_size))
-
-
-def _by(column: str, groups: Sequence[Group], evaluation: Evaluation, target: float) -> str:
-    inside = soft(drawn_note(groups).strip()) + coverage_chart(groups, target)
-    return card(f"Coverage by {column}", inside, _numbers(column, evaluation, groups))
-
-
-def site_card(about: Certificate) -> str:
-    """Write what is promised to each site; a row whose site is not given takes the largest threshold."""
-    cells = []
-    for site, part in about.parts.items():
-        one = combined(part)
-        rank = "none" if one.rank is None else f"{one.rank:,} of {one.rank_out_of or 0:,}"
-        band = f"{one.coverage_at_least:.4f} to {one.coverage_at_most:.4f}"
-        cells.append((str(site), f"{one.scores:,}", " to ".join(map(_limit, part)), rank, band))
-    text = soft(
-        "Calibration scores, threshold, rank and promised coverage. A case whose site is not given takes the largest "
-        "threshold. A site with too few scores has none: nothing is ruled out there."
-    )
-    return card("Every site by itself", text + table(("site", "scores", "threshold", "rank", "coverage"), cells))
-
-
-def _limit(promise: Promise) -> str:
-    return "none" if np.isinf(promise.limit) else f"{promise.limit:.4g}"
-
-
-def _numbers(what: str, evaluation: Evaluation, groups: Iterable[Group]) -> str:
-    return table((what, *evaluation.columns), (group.cells for group in groups))
+    numbers = table(("set size", *evaluation.columns), (group.cells for group in evaluation.by_size))
+    yield card("Set sizes", full + _size_chart(evaluation), numbers)
 
 
 def _model(predictor: Predictor, rows: LabelledRows | None, answers: Predictor | None) -> Iterable[str]:
@@ -236,11 +198,10 @@ def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence
     if about.by == "site":
         return site_card(about)
     if isinstance(predictor.curve, PromiseCurve):
-        text = soft("The promise curve. Valid for an alpha fixed beforehand.")
-        return "" if rows is None else card("What each threshold promises", text + _curve(predictor))
+        return "" if rows is None else promise_card(predictor.curve, about)
     if about.by == "group":
         groups = (
-            (str(group), f"{sum(one.scores for one in part):,}", "by class" if len(part) > 1 else _limit(part[0]))
+            (str(group), f"{sum(one.scores for one in part):,}", "by class" if len(part) > 1 else limit_text(part[0]))
             for group, part in about.parts.items()
         )
         text = soft(
@@ -249,7 +210,7 @@ def _thresholds(predictor: Predictor, rows: LabelledRows | None, names: Sequence
         )
         return card("Every group by itself", text + table(("group", "scores", "threshold"), groups))
     classes = (
-        (name_of_label(int(label), names), str(one.scores), _limit(one), f"{one.coverage_at_least:.4f}")
+        (name_of_label(int(label), names), str(one.scores), limit_text(one), f"{one.coverage_at_least:.4f}")
         for label, (one,) in about.parts.items()
     )
     text = soft(
