@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,10 @@ from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.groups import ALL, NONE
 from fedconformal._base.names import name_key
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
-
-if TYPE_CHECKING:
-    from fedconformal.certificates.certificate import Certificate
 
 
 class Rows(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,12 +14,10 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_array, shares_of
 from fedconformal._base.names import listed, shown
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.guarantees.guarantee import feasible
 from fedconformal.scores import LAC, Score
 from fedconformal.summaries.provenance import number_of
-
-if TYPE_CHECKING:
-    from fedconformal.certificates.certificate import Certificate
 
 GRID = 2.0**-40
 """What one probability can add to the rounding of a row's sum."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.names import name_key, shown
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import FCP, PAC, Mixture, OneSite
 from fedconformal.guarantees.mixture import in_proportion
-
-if TYPE_CHECKING:
-    from fedconformal.certificates.certificate import Certificate
 
 MOST_NAMES = 10
 """How many sites a sentence names at most."""

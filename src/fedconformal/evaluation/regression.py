@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -17,15 +17,13 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_sites, one_a_row
 from fedconformal._base.groups import as_groups
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
 from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_words
 from fedconformal.evaluation.verdict import Verdict, verdict_of
 from fedconformal.scores.regression_score import as_numbers
-
-if TYPE_CHECKING:
-    from fedconformal.certificates.certificate import Certificate
 
 FROM_A_QUANTILE = 2
 """What a distance outside counts for, over alpha."""

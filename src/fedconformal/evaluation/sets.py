@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,15 +13,13 @@ from fedconformal._base.arrays import Booleans, Integers, as_alpha, as_array, as
 from fedconformal._base.classes import as_class_indices
 from fedconformal._base.groups import Groups, as_groups, members
 from fedconformal._base.names import name_key
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows, classes_of
 from fedconformal.evaluation.full import full_sets
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
 from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_words
 from fedconformal.evaluation.verdict import Verdict, verdict_of
-
-if TYPE_CHECKING:
-    from fedconformal.certificates.certificate import Certificate
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""

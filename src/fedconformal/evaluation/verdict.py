@@ -15,18 +15,16 @@ rows at hand, the test would not reject. Then "no contradiction" would only mean
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation.claims import Claim, Claims, Rows, claims_of
 from fedconformal.evaluation.mixture import listed
 from fedconformal.summaries.provenance import has_expired
-
-if TYPE_CHECKING:
-    from fedconformal.certificates.certificate import Certificate
 
 LUCK = 0.025
 """How often a calibration may be more unlucky than is allowed for."""

@@ -22,22 +22,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.groups import ALL
 from fedconformal._base.names import listed, name_key, shown
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
-from fedconformal.guarantees import PAC
+from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import MissRateBound
 from fedconformal.guarantees.miss_rate_bounds import rounded_up, shares_bound
 from fedconformal.summaries.summary import Summary, digest_of
-
-if TYPE_CHECKING:
-    from fedconformal.calibration.predictor import Predictor
-    from fedconformal.certificates.certificate import Certificate
-    from fedconformal.guarantees import Guarantee
 
 K = TypeVar("K")
 
