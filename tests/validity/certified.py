@@ -112,8 +112,8 @@ def check_certified(promise: Promise, summarise: Summarise, *, seed: int, repeti
 def check_counts(promise: Promise, scores: list[Floats], summaries: Sequence[fc.Summary], q: float) -> None:
     """Compare the true counts at a threshold with the target."""
     at_most = [int(np.count_nonzero(s <= q)) for s in scores]
-    assert promise.rule.lower_counts(at_most), f"the counts {at_most} are not enough"
+    assert promise.rule.reached(at_most), f"the counts {at_most} are not enough"
     gaps = [summary.gap for summary in summaries]
     gaps = gaps if len(gaps) == len(scores) else [sum(gaps)] + [0] * (len(scores) - 1)
     below = [int(np.count_nonzero(s < q)) - gap for s, gap in zip(scores, gaps, strict=True)]
-    assert not promise.rule.lower_counts(below), f"{below} would have been enough"
+    assert not promise.rule.reached(below), f"{below} would have been enough"

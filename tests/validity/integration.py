@@ -90,7 +90,7 @@ class EveryMixture:
     def chance_short(self, counts: Sequence[Floats]) -> Floats:
         """Go through all combinations of counts; for few and small sites."""
         all_counts = product(*(range(n + 1) for n in self.sizes))
-        short = np.array([not self.lower_counts(found) for found in all_counts], dtype=np.float64)
+        short = np.array([not self.reached(found) for found in all_counts], dtype=np.float64)
         chance = short.reshape(*(n + 1 for n in self.sizes), 1)
         for chances in counts:
             chance = np.einsum(

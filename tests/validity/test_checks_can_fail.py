@@ -100,6 +100,6 @@ def test_a_lower_count_too_high_is_seen(monkeypatch: pytest.MonkeyPatch, name: s
         return np.minimum(lower + 1, self.n), upper
 
     monkeypatch.setattr(RankSummary, "bounds", one_more)
-    monkeypatch.setattr(RankSummary, "reached", fc.Summary.lower_counts)  # made from the bounds
+    monkeypatch.setattr(RankSummary, "lower_counts", fc.Summary.lower_counts)  # made from the bounds
     with pytest.raises(AssertionError, match="are not enough"):
         check_certified(certified.PROMISES[name], summarise, seed=13)

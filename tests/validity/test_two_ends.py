@@ -167,7 +167,7 @@ def test_the_shares_of_the_paper_take_its_rank() -> None:
 
 
 def test_a_lower_end_one_rank_too_high_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = ExactSummary.mirrored
+    honest = ExactSummary.__neg__
 
     def one_more(self: ExactSummary) -> ExactSummary:
         """Leave out the score that is counted first, so that each count is reached one score too early."""
@@ -178,7 +178,7 @@ def test_a_lower_end_one_rank_too_high_is_seen(monkeypatch: pytest.MonkeyPatch) 
     rule = library(fc.Mixture(weights="uniform"), 0.5, fc.Signed())
     mixtures = [[Fraction(1, 3)] * 3]
     check(bags, rule, "0.5", "0.5", mixtures)
-    monkeypatch.setattr(ExactSummary, "mirrored", one_more)
+    monkeypatch.setattr(ExactSummary, "__neg__", one_more)
     with pytest.raises(AssertionError, match="lower end"):
         check(bags, rule, "0.5", "0.5", mixtures)
 
@@ -229,8 +229,8 @@ def test_pac_splits_its_failure_over_the_ends() -> None:
     parts = {"a": scores[:90], "b": scores[90:]}
     given = [fc.Summary.of_scores(part, kind="exact", score=fc.Signed(), site=site) for site, part in parts.items()]
     certificate = fc.calibrate(given, alpha=0.2, guarantee=fc.PAC(failure=0.1), exact=True).certificate
-    rank = fc.PAC(failure=0.05).rank(Fraction(1, 10), [90, 210])[0]
-    assert rank > fc.PAC(failure=0.1).rank(Fraction(1, 10), [90, 210])[0]
+    rank = fc.PAC(failure=0.05).band(Fraction(1, 10), [90, 210]).rank
+    assert rank > fc.PAC(failure=0.1).band(Fraction(1, 10), [90, 210]).rank
     lower, upper = certificate.promises
     assert (lower.rank, upper.rank) == (rank, rank)
     assert upper.threshold == np.sort(scores)[rank - 1]
