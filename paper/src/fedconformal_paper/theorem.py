@@ -1,9 +1,9 @@
 """The unified theorem of App. B: K clients, a share delta of unknown weights, an epsilon-approximate quantile.
 
 The coverage of the r-th smallest of N scores is at least (1 - delta)(r - epsilon N) / (N + K): a summary that errs by
-at most epsilon N ranks loses that many, and a test point comes from an unknown mixture with probability delta. The paper
-prints N + 1 in the rank; Theorem 4.3, the case delta = epsilon = 0, and the bound itself need N + K. Certified
-summaries lose nothing (Corollary 4.5 is not needed), and `WorstCase(contamination=delta)` has a smaller rank.
+at most epsilon N ranks loses that many, and a test point comes from an unknown mixture with probability delta. The
+paper prints N + 1 in the rank; Theorem 4.3, the case delta = epsilon = 0, and the bound itself need N + K.
+Certified summaries lose nothing (Corollary 4.5 is not needed), and `WorstCase(contamination=delta)` has a smaller rank.
 """
 
 from __future__ import annotations
