@@ -1,4 +1,4 @@
-"""Threshold rules on the same logits and halves: the authors' code, the paper's rank, the default, and naive sets.
+"""Threshold rules on the same logits and halves: the authors' code, the paper's rank, the default, naive sets.
 
 The authors' code (src/conformal.py) reads its digest at a whole percentage, `round(100 * t)` with
 t = ceil((N + K)(1 - alpha)) / N: at alpha = 0.1 that is 90, so K has no effect. Eq. 1 of the paper has the naive sets
@@ -32,10 +32,24 @@ def authors_threshold(trial: RandomHalves, alpha: float) -> float:
     return float(np.percentile(scores, min(100, round(100 * level))))
 
 
+def random_rank(trial: RandomHalves, alpha: float, epsilon: float) -> float:
+    """Return the score at a random rank near the paper's, as App. C releases it for differential privacy.
+
+    A test shows that this is not private: it releases a row's own score.
+    """
+    scores = np.sort(trial.calibration.scores(LAC()))
+    sites = np.count_nonzero(np.bincount(trial.calibration.clients))
+    distance = np.abs(np.arange(1, len(scores) + 1) - math.ceil(round((1 - alpha) * (len(scores) + sites), 9)))
+    chances = np.exp(-epsilon * distance / 2)
+    rng = np.random.default_rng(int(trial.calibration.index.sum()))
+    return float(rng.choice(scores, p=chances / chances.sum()))
+
+
 RULES: dict[str, Callable[[RandomHalves], float]] = {
     "authors' code": lambda trial: authors_threshold(trial, ALPHA),
     "FCP, the paper's rank": lambda trial: trial.thresholds(LAC(), [ALPHA], guarantee=FCP())[0],
     "Mixture, our default": lambda trial: trial.thresholds(LAC(), [ALPHA], kind="exact", guarantee=Mixture())[0],
+    "random rank, epsilon 1 (App. C)": lambda trial: random_rank(trial, ALPHA, 1.0),
     "naive, f >= 1 - alpha (eq. 1)": lambda _: ALPHA,
     "naive, f >= alpha (their code)": lambda _: 1 - ALPHA,
 }

@@ -21,6 +21,7 @@ from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import METHODS
 from fedconformal_paper.setup import Setup
 
+SAMPLED = "images (10,000 a client train, as in the authors' scripts)"
 SKIN_FILE = "fitzpatrick17k.csv"
 
 
@@ -74,9 +75,11 @@ def _partition(setup: Setup, dataset: str) -> str:
 
 def _labels(setup: Setup, dataset: str) -> tuple[Integers, str]:
     try:
-        arrays = read_npz(setup.data_file(f"{dataset}.npz"))
+        part = f"subsets/{dataset}.npz"
+        subset = (setup.data_directory / part).exists()
+        arrays = read_npz(setup.data_file(part if subset else f"{dataset}.npz"))
         parts = [arrays[f"{part}_labels"] for part in ("train", "val", "test") if f"{part}_labels" in arrays]
-        return np.concatenate([part.reshape(-1) for part in parts]).astype(np.int64), "images"
+        return np.concatenate([part.reshape(-1) for part in parts]).astype(np.int64), SAMPLED if subset else "images"
     except InputError:
         for method in METHODS:
             answers = setup.read(dataset, method)
