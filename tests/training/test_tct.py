@@ -12,7 +12,7 @@ from torch import Tensor, nn  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training import models, pool  # noqa: E402
 from fedconformal.training.fedavg import FedAvg  # noqa: E402
-from fedconformal.training.local import weights_of  # noqa: E402
+from fedconformal.training.flat_model import weights_of  # noqa: E402
 from fedconformal.training.tct import TCT, LinearisedModel  # noqa: E402
 from fedconformal.training.trainer import RoundState  # noqa: E402
 

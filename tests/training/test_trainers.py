@@ -23,7 +23,8 @@ from fedconformal.training import (  # noqa: E402
     models,
     pool,
 )
-from fedconformal.training.local import balance, batches, client_seed, weights_of, with_weights  # noqa: E402
+from fedconformal.training.fedavg import balance, batches, client_seed  # noqa: E402
+from fedconformal.training.flat_model import weights_of, with_weights  # noqa: E402
 from fedconformal.training.threads import one_thread  # noqa: E402
 from tests.training.tasks import SmallNet, images  # noqa: E402
 

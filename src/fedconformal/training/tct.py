@@ -21,10 +21,10 @@ from fedconformal.federated.ask import Ask
 from fedconformal.training.clients import ClientData
 from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.training.fedavg import FedAvg
+from fedconformal.training.flat_model import weights_of, with_weights
 from fedconformal.training.lbfgs import LBFGS
 from fedconformal.training.linear_site import linear_task
 from fedconformal.training.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
-from fedconformal.training.local import weights_of, with_weights
 from fedconformal.training.mean import WeightedMean
 from fedconformal.training.scaffold import Scaffold, stable_step
 from fedconformal.training.step import Step, Update

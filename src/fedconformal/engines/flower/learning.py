@@ -35,10 +35,11 @@ from fedconformal.engines.flower.records import (
     wrap,
 )
 from fedconformal.errors import InputError
-from fedconformal.training.clients import ClientData, PackedClients, as_clients
+from fedconformal.training.clients import ClientData, as_clients
+from fedconformal.training.fedavg import client_seed, local_sgd
 from fedconformal.training.fedprox import FedProx
+from fedconformal.training.flat_model import FlatModel, weights_of, with_weights
 from fedconformal.training.linear_site import linear_task
-from fedconformal.training.local import LocalTraining, weights_of, with_weights
 from fedconformal.training.models import Regressor
 from fedconformal.training.step import Step, Update
 from fedconformal.training.tct import TCT, LinearisedModel
@@ -92,6 +93,7 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
         rate=float(config["rate"]),
         momentum=float(config["momentum"]),
         batch=int(config["batch"]),
+        balanced=bool(config["balanced"]),
         seed=int(config["seed"]),
         mu=float(config.get("proximal-mu", 0.0)),
         loss=config.get("loss"),
@@ -99,13 +101,9 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     )
     (rows,) = as_clients([rows], numbers=settings.numbers)
     loaded = load_model(model, msg.content.array_records[ARRAYS])
-    place = _place(context)
-    starts = (0,) * (place + 1) + (rows.n,)  # the sites before it have no rows here
-    packed = PackedClients(x=rows.x, y=rows.y, starts=starts, preprocess=rows.preprocess)
-    task = LocalTraining(module=loaded, clients=packed, settings=settings, device=CPU)
-    step = Step("train", {"weights": weights_of(loaded)}, {"round": int(config["server-round"]) - 1})
+    seed = client_seed(settings.seed, int(config["server-round"]) - 1, _place(context))
     with one_thread():
-        update = task(place, step)
+        update = local_sgd(FlatModel(loaded), weights_of(loaded), rows.x, rows.y, rows.preprocess, settings, seed)
     return _update_reply(msg, context, arrays_of(with_weights(loaded, update.tensors["weights"])), update)
 
 

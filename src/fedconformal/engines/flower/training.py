@@ -20,7 +20,7 @@ from fedconformal.training.tct import TCT, LinearisedModel
 
 MAX_EXAMPLES = 10**8
 """No site trains on more rows than this."""
-SENT = ("epochs", "rate", "momentum", "batch", "seed")
+SENT = ("epochs", "rate", "momentum", "batch", "balanced", "seed")
 SENT_LINEAR = ("coordinates", "seed", "solver", "intercept", "steps", "loss", "memory")
 
 
