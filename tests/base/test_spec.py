@@ -110,9 +110,9 @@ def test_required_parameters_and_depth() -> None:
 
 
 def test_kinds_take_the_keywords_of_their_maker() -> None:
-    assert parse("ranks", Summary, maker="of_scores").values == {}
+    assert parse("ranks", Summary, maker="build").values == {}
     with refused("summary kind ranks:alpha=1: alpha is out of place", param="kind"):
-        parse("ranks:alpha=1", Summary, maker="of_scores")
+        parse("ranks:alpha=1", Summary, maker="build")
 
 
 def test_types_that_cannot_be_resolved_are_json() -> None:

@@ -119,7 +119,7 @@ def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -
 def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> None:
     refused = command("monitor", "start", "a.db", "predictor.json", "--site", "a")
     assert refused.code == 2
-    assert "give the site's own summary with --summary, or state a limit by hand with --limit" in refused.err
+    assert "give the site's own summary, or state a limit by hand (--summary)" in refused.err
     assert not Path("a.db").exists()
     about = ("--site", "a", "--summary", "a.fcs", "--calibration", "a.csv", "--labels", "label")
     started = command.ok("monitor", "start", "a.db", "predictor.json", *about, "--json").json

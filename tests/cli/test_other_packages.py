@@ -100,13 +100,13 @@ class RoundedSummary(ExactSummary):
     certified = False
 
     @classmethod
-    def of_scores(cls, scores, *, alpha=None, decimals: int = 6, **about):
+    def build(cls, scores, *, alpha=None, decimals: int = 6, **about):
         """Round the scores.
 
         Args:
             decimals: how many are kept.
         """
-        return super().of_scores(scores.round(decimals), **about)
+        return super().build(scores.round(decimals), **about)
 '''
 
 ENTRY_POINTS = """

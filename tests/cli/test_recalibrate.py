@@ -29,14 +29,14 @@ def fresh(calibrated: Path, command: Command) -> Path:
 
 
 def test_from_an_alarm_to_a_chain(fresh: Path, command: Command) -> None:
-    done = command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", *ALARM)
+    done = command.ok("calibrate", "--replaces", "predictor.json", *NEW, "-o", "next.json", *ALARM)
     assert "calibrated anew on rows that no watch had counted." in done.out
     assert "(alarm at site-1): same score, classes, model, guarantee, alpha and sites." in done.out
     assert "certified from 180 scores of 3 sites" in done.out
     shown = command.ok("show", "next.json").out
     assert "alarm at site-1" in shown
     assert fc.load("predictor.json").digest() in shown
-    command.ok("recalibrate", "next.json", *OLD, "-o", "third.json", "--rows", "watched")
+    command.ok("calibrate", "--replaces", "next.json", *OLD, "-o", "third.json", "--rows", "watched")
     done = command.ok("verify", "third.json", *OLD, *NEW, "--chain", "predictor.json", "next.json")
     assert done.out.count("confirmed from 3 summaries") == 3
     assert "next.json replaces predictor.json (alarm at site-1; new rows): same score" in done.out
@@ -48,13 +48,25 @@ def test_from_an_alarm_to_a_chain(fresh: Path, command: Command) -> None:
 
 
 def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
-    done = command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched")
+    done = command.ok(
+        "calibrate", "--replaces", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched"
+    )
     assert "estimated from 180 scores" in done.out
     assert "nothing is promised: rows that a watch has counted are not like those to come" in done.out
     checked = command.ok("evaluate", "next.json", "test-probs.npy", "test-labels.npy")
     assert "nothing was certified, as rows that a watch has counted are not like" in checked.out
     answer = command.ok(
-        "recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "alarm", "--rows", "watched", "--json"
+        "calibrate",
+        "--replaces",
+        "predictor.json",
+        *NEW,
+        "-o",
+        "next.json",
+        "--why",
+        "alarm",
+        "--rows",
+        "watched",
+        "--json",
     ).json
     assert answer["certificate"]["status"] == "estimated"
     command.ok("verify", "next.json", *NEW, "--chain", "predictor.json")
@@ -62,11 +74,11 @@ def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
 
 def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command) -> None:
     before = Path("predictor.json").read_bytes()
-    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--rows", "new")
+    command.ok("calibrate", "--replaces", "predictor.json", *NEW, "-o", "next.json", "--rows", "new")
     assert Path("predictor.json").read_bytes() == before
-    done = command("recalibrate", "predictor.json", *NEW, "-o", "next2.json", "--why", "alarm")
-    assert (done.code, "say --rows new or --rows watched" in done.err) == (2, True)
-    done = command("recalibrate", "predictor.json", *NEW, "-o", "predictor.json", "--rows", "new")
+    done = command("calibrate", "--replaces", "predictor.json", *NEW, "-o", "next2.json", "--why", "alarm")
+    assert (done.code, "(--rows)" in done.err) == (2, True)
+    done = command("calibrate", "--replaces", "predictor.json", *NEW, "-o", "predictor.json", "--rows", "new")
     assert done.code == 2
     assert "would be lost" in done.err
 
@@ -76,14 +88,14 @@ def test_what_was_certified_before_stays_as_it_is(fresh: Path, command: Command)
     [
         (["--rows", "planned"], "'planned' is not one of"),
         (["--why", "x" * 300, "--rows", "new"], "expected a line of up to 200 characters"),
-        (["--risk", "0.1"], "leave out --risk"),
+        (["--risk", "0.1"], "leave out risk (--risk)"),
         (["--score", "topk"], "the summaries hold scores of LAC(), not of TopK"),
         (["--guarantee", "nothing"], "nothing"),
         (["--alpha", "2"], "alpha"),
     ],
 )
 def test_bad_use_is_one_line(options: list[str], words: str, fresh: Path, command: Command) -> None:
-    done = command("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--rows", "new", *options)
+    done = command("calibrate", "--replaces", "predictor.json", *NEW, "-o", "next.json", "--rows", "new", *options)
     assert done.code == 2
     assert words in done.err
     assert not Path("next.json").exists()
@@ -91,35 +103,35 @@ def test_bad_use_is_one_line(options: list[str], words: str, fresh: Path, comman
 
 def test_bad_files_are_one_line(fresh: Path, command: Command) -> None:
     for predictor, words in (("site-0.fcs", "not a fedconformal predictor"), ("absent.json", "cannot be read")):
-        done = command("recalibrate", predictor, *NEW, "-o", "next.json", "--rows", "new")
+        done = command("calibrate", "--replaces", predictor, *NEW, "-o", "next.json", "--rows", "new")
         assert (done.code, words in done.err) == (2, True)
     text = Path("predictor.json").read_text()
     Path("changed.json").write_text(text.replace('"alpha": 0.1', '"alpha": 0.2', 1))
-    assert "altered" in command("recalibrate", "changed.json", *NEW, "-o", "next.json", "--rows", "new").err
-    done = command("recalibrate", "predictor.json", *OLD, "-o", "next.json", *ALARM)
+    assert "altered" in command("calibrate", "--replaces", "changed.json", *NEW, "-o", "next.json", "--rows", "new").err
+    done = command("calibrate", "--replaces", "predictor.json", *OLD, "-o", "next.json", *ALARM)
     assert done.code == 2
     assert "the summary of site 'site-0' calibrated the predictor that is replaced" in done.err
     command.ok("summarize", "new/probs-0.npy", "new/labels-0.npy", "--score", "topk", "-o", "other.fcs")
-    done = command("recalibrate", "predictor.json", "other.fcs", "-o", "next.json", "--rows", "new")
-    assert "summarise with that, or name the new one with --score" in done.err
+    done = command("calibrate", "--replaces", "predictor.json", "other.fcs", "-o", "next.json", "--rows", "new")
+    assert "summarise with that, or name the new score (--score)" in done.err
     done = command.ok(
-        "recalibrate", "predictor.json", "other.fcs", "-o", "next.json", "--rows", "new", "--score", "topk"
+        "calibrate", "--replaces", "predictor.json", "other.fcs", "-o", "next.json", "--rows", "new", "--score", "topk"
     )
     assert "another score: topk" in done.out
 
 
 def test_tampered_chains(fresh: Path, command: Command) -> None:
-    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", *ALARM)
+    command.ok("calibrate", "--replaces", "predictor.json", *NEW, "-o", "next.json", *ALARM)
     alone = command("verify", "next.json", *NEW)
     assert alone.code == 1
-    assert "give it with --chain" in alone.out
+    assert "give the predictor that it replaces" in alone.out
     for chain, words in (
         (["next.json"], "is the same predictor as next.json"),
         (["predictor.json", "predictor.json"], "is the same predictor as predictor.json"),
     ):
         done = command("verify", "next.json", *NEW, "--chain", *chain)
         assert (done.code, words in done.err) == (2, True)
-    command.ok("recalibrate", "predictor.json", *NEW, "-o", "other.json", "--rows", "new")
+    command.ok("calibrate", "--replaces", "predictor.json", *NEW, "-o", "other.json", "--rows", "new")
     done = command("verify", "next.json", *NEW, "--chain", "other.json")
     assert done.code == 1
     assert "the chain has a gap: the predictor with the sha256" in done.out
@@ -148,7 +160,7 @@ def test_signed_predictors_and_summaries_keep_working(fresh: Path, command: Comm
         keys[f"site-{k}"] = command.ok("sign", NEW[k], "--key", f"{k}.key", "--new-key", "--json").json["public_key"]
     Path("keys.json").write_text(json.dumps(keys))
     signed = ("--signed", "keys.json", "--calibration", "june")
-    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", *ALARM, *signed)
+    command.ok("calibrate", "--replaces", "predictor.json", *NEW, "-o", "next.json", *ALARM, *signed)
     command.ok("verify", "next.json", *NEW, "--chain", "predictor.json", "--signed", "keys.json")
     key = command.ok("sign", "next.json", "--key", "c.key", "--new-key", "--json").json["public_key"]
     done = command.ok("verify", "next.json", *NEW, "--coordinator", key)  # which confirms what it replaces, too
@@ -169,19 +181,32 @@ def test_intervals_and_losses(folder: Path, command: Command) -> None:
         command.ok("summarize-losses", f"{name}-losses.csv", "--site", "a", "-o", f"{name}-losses.fcs")
     command.ok("calibrate", "old.fcs", "--alpha", "0.2", "-o", "intervals.json")
     command.ok("calibrate", "old-losses.fcs", "--risk", "0.4", "-o", "rule.json")
-    command.ok("recalibrate", "intervals.json", "new.fcs", "-o", "intervals-2.json", *ALARM)
+    command.ok("calibrate", "--replaces", "intervals.json", "new.fcs", "-o", "intervals-2.json", *ALARM)
     command.ok("verify", "intervals-2.json", "new.fcs", "old.fcs", "--chain", "intervals.json")
-    done = command.ok("recalibrate", "rule.json", "new-losses.fcs", "-o", "rule-2.json", *ALARM)
+    done = command.ok("calibrate", "--replaces", "rule.json", "new-losses.fcs", "-o", "rule-2.json", *ALARM)
     assert "same loss, model, guarantee, limit and sites" in done.out
     command.ok("verify", "rule-2.json", "new-losses.fcs", "--chain", "rule.json")
     assert (
-        "say --risk instead of --alpha"
-        in command("recalibrate", "rule.json", "new-losses.fcs", "-o", "x.json", "--rows", "new", "--alpha", "0.1").err
+        "give risk, not alpha (--risk)"
+        in command(
+            "calibrate", "--replaces", "rule.json", "new-losses.fcs", "-o", "x.json", "--rows", "new", "--alpha", "0.1"
+        ).err
     )
 
 
 def test_the_report_shows_what_was_there_before(fresh: Path, command: Command) -> None:
-    command.ok("recalibrate", "predictor.json", *NEW, "-o", "next.json", "--why", "<b>alarm</b>", "--rows", "watched")
+    command.ok(
+        "calibrate",
+        "--replaces",
+        "predictor.json",
+        *NEW,
+        "-o",
+        "next.json",
+        "--why",
+        "<b>alarm</b>",
+        "--rows",
+        "watched",
+    )
     command.ok("report", "next.json", "-o", "report.html")
     page = Path("report.html").read_text()
     assert fc.load("predictor.json").digest() in page

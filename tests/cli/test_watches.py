@@ -83,7 +83,7 @@ def test_chunks_are_looked_at_too(watched: Path, command: Command) -> None:
 
 def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> None:
     assert summarize(command, "new", "--id", "id", "--watch", "watch.db")[0] == 0
-    renew = ("recalibrate", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "watch.db")
+    renew = ("calibrate", "--replaces", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "watch.db")
     done = command.ok(*renew, "--why", "alarm", "--rows", "new")
     assert "closed watch.db: it counts no more, and still answers" in done.out
     status = command("monitor", "status", "watch.db", "--json")
@@ -92,7 +92,9 @@ def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> 
     assert command("monitor", "add", "watch.db", "late-probs.csv", "late-labels.csv", "--id", "id").code == 2
     command.ok("verify", "next.json", "new.fcs", "--chain", "predictor.json")
     command.ok("monitor", "start", "next.db", "next.json")
-    done = command("recalibrate", "predictor.json", "new.fcs", "-o", "x.json", "--rows", "new", "--watch", "next.db")
+    done = command(
+        "calibrate", "--replaces", "predictor.json", "new.fcs", "-o", "x.json", "--rows", "new", "--watch", "next.db"
+    )
     assert done.code == 2
     assert "next.db: watches another predictor" in done.err
     assert not Path("x.json").exists()
@@ -101,7 +103,18 @@ def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> 
 def test_a_quiet_watch_may_end_as_planned(watched: Path, command: Command) -> None:
     command.ok("monitor", "start", "quiet.db", "predictor.json")
     assert summarize(command, "new", "--id", "id")[0] == 0
-    command.ok("recalibrate", "predictor.json", "new.fcs", "-o", "next.json", "--rows", "new", "--watch", "quiet.db")
+    command.ok(
+        "calibrate",
+        "--replaces",
+        "predictor.json",
+        "new.fcs",
+        "-o",
+        "next.json",
+        "--rows",
+        "new",
+        "--watch",
+        "quiet.db",
+    )
     assert command("monitor", "status", "quiet.db", "--json").json["closed"]
     replaced = fc.load("next.json").certificate.replaces
     assert replaced is not None

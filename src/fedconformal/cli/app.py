@@ -32,7 +32,6 @@ COMMANDS = (
     "page",
     "sign",
     "calibrate",
-    "recalibrate",
     "predict",
     "evaluate",
     "verify",

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from fedconformal._base.arrays import as_alpha
+from fedconformal._base.files import naming
 from fedconformal._base.names import as_name, counted
 from fedconformal._base.spec import parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.chain import SHORT, changes
+from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
+from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
     BudgetFile,
@@ -26,12 +30,13 @@ from fedconformal.cli.differential import (
     release,
     release_locally,
 )
-from fedconformal.cli.inputs import Alpha, Json, read_summaries
-from fedconformal.cli.options import GUARANTEES, SPEC, expand_options
+from fedconformal.cli.inputs import Json, read_summaries
+from fedconformal.cli.options import GUARANTEES, SPEC, ScoreOption, expand_options
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.risk import Risk, Safe, check_risk, risk_words
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
 from fedconformal.cli.sites import in_order, place_weights, unnamed_classes
+from fedconformal.cli.watches import Watches, check_watches, close_watches
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, QuantileOfQuantiles, Robust
@@ -59,7 +64,7 @@ class CalibrateResult(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrateOptions:
-    """Options that calibrate and recalibrate share."""
+    """Options of the calibration itself."""
 
     privacy: Privacy = None
     epsilon: Epsilon = None
@@ -77,9 +82,9 @@ class CalibrateOptions:
     ] = False
     force: Force = False
 
-    def check(self, alpha: str) -> None:
+    def check(self, alpha: str | None) -> None:
         """Refuse options that do not go together, before files are read."""
-        check_risk(self.risk, self.safe, plain=alpha == "0.1" and self.privacy is None)
+        check_risk(self.risk, self.safe, plain=alpha is None and self.privacy is None)
         check_options(
             self.signed,
             self.calibration,
@@ -130,14 +135,52 @@ class CalibrateOptions:
         say(*more)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RenewalOptions:
+    """Options of a calibration that replaces a predictor."""
+
+    replaces: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OLD.json", help="The predictor that is replaced: its promise is kept, unless one is given."
+        ),
+    ] = None
+    why: Annotated[
+        str | None,
+        typer.Option(help="With --replaces: why, in your words; recorded.", show_default="a planned renewal"),
+    ] = None
+    rows: Annotated[
+        Rows | None,
+        typer.Option(
+            help="With --replaces: new rows, that no watch counted; or watched ones, from which nothing is promised."
+        ),
+    ] = None
+    score: ScoreOption = None
+    watch: Watches = None
+
+    def replaced(self, old: Predictor | None) -> Replacement | None:
+        """Check the options, and return the record of the predictor that is replaced."""
+        if old is None:
+            given = {"--why": self.why, "--rows": self.rows, "--score": self.score, "--watch": self.watch}
+            if wrong := next((option for option, value in given.items() if value), None):
+                raise InputError(f"{wrong} goes with --replaces")
+            return None
+        replaced = Replacement.of(old.digest(), why=self.why, rows=self.rows)
+        check_watches(self.watch or [], replaced.sha256)
+        return replaced
+
+
 @expand_options
 def calibrate(
     summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
-    alpha: Alpha = "0.1",
-    guarantee: Annotated[str, typer.Option(metavar=SPEC, help=f"What is promised: {GUARANTEES}")] = Mixture.name,
+    alpha: Annotated[str | None, typer.Option(help="How often the truth may be missed.", show_default="0.1")] = None,
+    guarantee: Annotated[
+        str | None, typer.Option(metavar=SPEC, help=f"What is promised: {GUARANTEES}", show_default=Mixture.name)
+    ] = None,
     *,
     options: CalibrateOptions,
+    renewal: RenewalOptions,
     new_id: Annotated[  # noqa: ARG001
         bool,
         typer.Option(
@@ -147,17 +190,42 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
-    check_output(output, *summaries, options.ledger, options.signed, ending=".json", force=options.force)
-    guarantee_for = read_guarantee(guarantee)  # refused before files are read
+    watches, path = renewal.watch or [], renewal.replaces
+    inputs = (*summaries, *watches, path, options.ledger, options.signed)
+    check_output(output, *inputs, ending=".json", force=options.force)
+    old: Any = None if path is None else load(path)
+    replaced, level = renewal.replaced(old), alpha or "0.1"
+    if old is not None:
+        with naming(path or ""):
+            terms = kept_terms(old, alpha=alpha, risk=options.risk, safe=options.safe)
+        level = level if terms.alpha is None else str(terms.alpha)
+        options = replace(options, risk=None if terms.risk is None else str(terms.risk), safe=terms.safe)
+    keeps = old is not None and guarantee is None
+    guarantee_for = _same_guarantee(old) if keeps else read_guarantee(guarantee or Mixture.name)
     options.check(alpha)
-    made = options.calibrate(summaries, alpha, guarantee_for)
-    predictor = made.result
+    made = options.calibrate(summaries, level, guarantee_for)
+    predictor = made.result if replaced is None else successor(old, made.result, replaced, renewal.score)
     predictor.save(output)
+    close_watches(watches)
     warn_of_full(predictor)
+    facts, lines = {"predictor": str(output), "certificate": predictor.certificate.to_dict()}, list[str]()
+    if replaced is not None:
+        facts["changes"] = changes(old.certificate, predictor.certificate)
+        named = f"{path}, sha256 {replaced.sha256[:SHORT]}..."
+        lines = [f"It replaces {named} ({replaced.why}): {facts['changes']}."]
+        lines += [f"closed {one}: it counts no more, and still answers" for one in watches]
     if json:
-        print_json({"predictor": str(output), "certificate": predictor.certificate.to_dict()})
-        return
-    options.tell(predictor, made, f"wrote {output}")
+        print_json(facts)
+    else:
+        options.tell(predictor, made, *lines, f"wrote {output}")
+
+
+def _same_guarantee(old: Predictor) -> GuaranteeFor:
+    def guarantee_for(sites: Sequence[str], _: Sequence[int]) -> Guarantee:
+        check_sites(old.certificate, sites or [f"#{k + 1}" for k in range(old.certificate.sites)])
+        return old.certificate.terms()[0]
+
+    return guarantee_for
 
 
 def read_guarantee(text: str) -> GuaranteeFor:

@@ -1,4 +1,4 @@
-"""What summarize and recalibrate ask of a watch: which rows it has counted, and that it ends."""
+"""Watches of a predictor that is replaced: rows that they have counted, and their end."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class RunConfig:
         if self.numbers != trainer.numbers:
             wanted = "fedavg with the loss squared or pinball" if self.numbers else "a score of numbers, such as cqr"
             raise InputError(f"score {score.name} does not go with {trainer.name} and its loss; take {wanted}")
-        parse(self.kind, Summary, maker="of_scores")
+        parse(self.kind, Summary, maker="build")
         if self.privacy == "sums":
             summable(guarantee)
             if guarantee.untrained:
