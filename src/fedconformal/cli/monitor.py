@@ -16,7 +16,7 @@ from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import counted, listed
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.combine import combine
-from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
+from fedconformal.cli.console import logger, note, print_json, print_result, say, table, tracking
 from fedconformal.cli.groups import Needed
 from fedconformal.cli.inputs import Json, load_any
 from fedconformal.cli.options import expand_options
@@ -144,7 +144,7 @@ def add(
             rows = None if answered is None else read_predicted(held, answered, columns, groups)
             came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
         with _naming(rows=answered, outcomes=outcomes):
-            counts = held.add(rows, came, progress=progress)
+            counts = held.add(rows, came)
         found = held.status()
     _remark(counts)
     words = f"added {counted(counts['rows'], 'row')} and {counted(counts['counted'], 'outcome')}"
