@@ -85,7 +85,7 @@ def thresholds(guarantee: fc.Guarantee, draws: Sequence[Sequence[fc.Summary]]) -
     """Calibrate on each draw; (repetitions, classes), +inf for a class that nobody happens to hold."""
     found = np.full((len(draws), CLASSES), np.inf)
     for i, summaries in enumerate(draws):
-        limits = fc.calibrate(summaries, alpha=ALPHA, guarantee=fc.ByClass(guarantee), exact=True).threshold
+        limits = fc.calibrate(summaries, alpha=ALPHA, guarantee=fc.ByClass(guarantee), exact=True).certificate.limit
         assert isinstance(limits, np.ndarray)
         found[i, : len(limits)] = limits
     return found
@@ -185,7 +185,7 @@ def weighed_by_class_sizes(rows: Sequence[tuple[Floats, Any]]) -> float:
 
 def right(rows: Sequence[tuple[Floats, Any]], guarantee: fc.Guarantee) -> float:
     """Calibrate by class."""
-    limits = fc.calibrate(summarised(rows), alpha=0.1, guarantee=fc.ByClass(guarantee), exact=True).threshold
+    limits = fc.calibrate(summarised(rows), alpha=0.1, guarantee=fc.ByClass(guarantee), exact=True).certificate.limit
     assert isinstance(limits, np.ndarray)
     return float(limits[0])
 
@@ -233,7 +233,7 @@ def test_a_site_without_rows_counts_against_the_class() -> None:
 
 def test_a_class_that_nobody_holds_is_in_every_set() -> None:
     rows = [(np.linspace(0, 1, 40), np.repeat([0, 2], 20))] * 2
-    limits = fc.calibrate(summarised(rows), alpha=0.2, guarantee=fc.ByClass(), exact=True).threshold
+    limits = fc.calibrate(summarised(rows), alpha=0.2, guarantee=fc.ByClass(), exact=True).certificate.limit
     assert isinstance(limits, np.ndarray)
     assert np.isfinite(limits).tolist() == [True, False, True]
 
