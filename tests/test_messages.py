@@ -23,8 +23,6 @@ CLI: Any = typer.main.get_command(app)
 OPTION = re.compile(r"(?<![\w-])(?:--(?:[a-z][a-z0-9-]*|$)|-[a-z]\b)")
 COMMAND = re.compile(rf"\b(?:fedconformal (?:{'|'.join(COMMANDS)})|flower (?:init|run))\b")
 
-# Whole words of a command that is run or shown, never a part of a message.
-ARGUMENTS = {}
 TEXTS = {
     "report/charts.py": "style sheets have variables such as --s0",
 }

@@ -60,7 +60,8 @@ SITES = {name: ([[0.75, 0.25]] * 9, [0] * 9) for name in "ab"}
 
 
 def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
-    return fc.FederatedConformalClassifier().calibrate(SITES).predictor.score
+    score: AnyScore = fc.FederatedConformalClassifier().calibrate(SITES).predictor.score
+    return score
 
 
 def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
@@ -130,7 +131,8 @@ def by_report(folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:
 
     patch.setattr("fedconformal.cli.report.report_page", page)
     assert run(["-q", "report", str(folder), "-o", str(folder / "page.html")]) == 0
-    return shown[0].score
+    score: AnyScore = shown[0].score
+    return score
 
 
 Door = Callable[[Path, pytest.MonkeyPatch], AnyScore | None]

@@ -99,6 +99,7 @@ def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Comman
     assert predictor.score == fc.LAC()
     assert predictor.certificate.status == "certified"
     assert predictor.certificate.coverage_at_least >= 0.9
+    assert predictor.certificate.privacy is not None
     assert "what each site sends" in predictor.certificate.privacy["definition"]
     command.ok("predict", "p.json", "probs-0.npy", "-o", "sets.npz")
     assert "confirmed from 2 summaries" in command.ok("verify", "p.json", *noisy[::-1]).out
@@ -123,7 +124,9 @@ def test_another_grid(noisy: list[str], command: Command) -> None:
     options = ["--score", "lac", "--privacy", "local", "--epsilon", "2", "--grid", "grid.csv"]
     command.ok("summarize", "probs-0.npy", "labels-0.npy", *options, "-o", "a.fcn")
     command.ok("calibrate", "a.fcn", "--privacy", "local", "-o", "p.json")
-    assert fc.load("p.json").certificate.privacy["grid"] == [0.5, 0.9, 0.95, 1.0, "inf"]
+    privacy = fc.load("p.json").certificate.privacy
+    assert privacy is not None
+    assert privacy["grid"] == [0.5, 0.9, 0.95, 1.0, "inf"]
     done = command("calibrate", "a.fcn", noisy[1], "--privacy", "local", "-o", "q.json")
     assert done.code == 2
     assert "another grid or epsilon" in done.err

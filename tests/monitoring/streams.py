@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fedconformal.monitoring.messages import Period, Stream, Tally
+from fedconformal.monitoring.messages import Period, Stream
+from fedconformal.monitoring.streams import Tally
 
 PREDICTOR = bytes(range(32))
 START = 20454

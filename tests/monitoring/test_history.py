@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from fedconformal.errors import InputError
 from fedconformal.monitoring.history import histories_of
-from fedconformal.monitoring.messages import Period, Stream, Tally
-from fedconformal.monitoring.streams import StreamState
+from fedconformal.monitoring.messages import Period, Stream
+from fedconformal.monitoring.streams import StreamState, Tally
 from fedconformal.monitoring.text import StreamStatus
 from tests.monitoring.streams import PREDICTOR, START, messages
 

@@ -43,7 +43,8 @@ def predictor(rows: int = 900, kind: str = "ranks", **more: Any) -> fc.Predictor
 def found(about: fc.Predictor, labels: Any = LABELS[900:], **more: Any) -> Evaluation:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return about.evaluate(PROBS[900:], labels, **{"sites": SITES[900:], **more})
+        evaluation: Evaluation = about.evaluate(PROBS[900:], labels, **{"sites": SITES[900:], **more})
+        return evaluation
 
 
 def first_screen(page: str) -> str:

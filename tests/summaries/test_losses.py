@@ -281,7 +281,7 @@ def test_hostile_bytes_are_refused(data: bytes, words: str) -> None:
 
 def test_a_refusal_is_one_line_whatever_a_key_is_called() -> None:
     with refused("cannot be decoded", "bo nd"):
-        fc.Summary.from_bytes(FILE.having(**{"bo\x0bnd": 1}))
+        fc.Summary.from_bytes(FILE.having(**{"bo\x0bnd": 1}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", ["exact", "ranks"])

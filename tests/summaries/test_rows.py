@@ -71,7 +71,7 @@ def test_batches_that_differ_are_refused() -> None:
     with refused("batch 1: has the classes 2, and batch 0 has 3"):
         fc.summarize(iter([([[0.5, 0.25, 0.25]], [0]), ([[0.5, 0.5]], [0])]))
     with refused("batch 1: has predictions in another precision than batch 0"):
-        fc.summarize(iter([([0.5], [0.5]), (np.float32([0.5]), [0.5])]), score="residual")
+        fc.summarize(iter([([0.5], [0.5]), (np.array([0.5], dtype=np.float32), [0.5])]), score="residual")
     with refused("there are no batches"):
         fc.summarize(iter([]))
 

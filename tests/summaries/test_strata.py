@@ -86,7 +86,8 @@ def test_each_stratum_is_summarised_as_if_alone(kind: str) -> None:
     for group, mine in MASKS.items():
         within = both.in_group(group)
         assert isinstance(within, StratifiedSummary)
-        assert (within.n, both.sizes_of(group)) == (np.count_nonzero(mine), (np.count_nonzero(mine),))
+        rows = int(np.count_nonzero(mine))
+        assert (within.n, both.sizes_of(group)) == (rows, (rows,))
         assert grouped_by.in_group(group) is grouped_by.parts[Stratum(group)]
     assert both.in_group("sex=X").sizes == (0,)
 

@@ -26,7 +26,8 @@ from fedconformal.engines.nvflare import (
 )
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import MAX_BYTES
-from fedconformal.monitoring.messages import Period, Stream, Tally, write_periods
+from fedconformal.monitoring.messages import Period, Stream, write_periods
+from fedconformal.monitoring.streams import Tally
 from fedconformal.report import watch_page
 
 SITES = ["site-0", "site-1", "site-2"]
