@@ -46,7 +46,7 @@ def library(guarantee: fc.Guarantee, alpha: float, score: fc.Signed, kind: str =
             fc.Summary.of_scores(site, kind=kind, score=score, site=str(k), alpha=alpha) for k, site in enumerate(sites)
         ]
         certificate = fc.calibrate(given, alpha=alpha, guarantee=guarantee, exact=True).certificate
-        lower, upper = certificate.promises
+        lower, upper = (promise for promise in certificate.promises if promise.site is None)
         return lower.limit, upper.limit
 
     return rule
