@@ -16,7 +16,8 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.groups import ALL, NONE, members
 from fedconformal.calibration.pilot import PilotDraws
-from fedconformal.evaluation import evaluate_sets, why_full
+from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.verdict import standing
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.sums.coordinator import invite
@@ -353,7 +354,7 @@ def test_a_group_with_too_few_scores_is_told_apart_in_the_verdict() -> None:
     assert found is not None
     assert "Nothing is promised to none of the others" in found.words
     assert "B=yes" in found.without_rows
-    why = why_full(predictor.certificate)
+    why = explain_uninformative(predictor.certificate)
     assert why is not None
     assert "cannot be promised to none of the others, where every label is in every set" in why
     assert "none of the others: calibration scores needed: 2 more in all" in why

@@ -13,7 +13,8 @@ from hypothesis import given
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.certificates.certificate import LeftOut
-from fedconformal.evaluation import evaluate_sets, full_sets, why_full
+from fedconformal.certificates.uninformative import explain_uninformative as explain
+from fedconformal.evaluation import evaluate_sets, full_sets
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import changed, checks, maybe_infeasible, rows_of_probabilities, score_examples
 
@@ -91,13 +92,13 @@ def test_the_score_is_the_reason_on_two_classes(score: fc.Score) -> None:
     limit = float(predictor.certificate.limit)
     assert limit < math.inf
     assert full_sets(predictor.predict_set(probs)) == len(probs)
-    why = why_full(predictor.certificate, classes=2)
+    why = explain(predictor.certificate, classes=2)
     assert why is not None
     assert why.startswith(f"no label can score more than the threshold {limit:.6g} ({score.name}, 2 labels), so every")
     assert "the score lac gives smaller sets" in why
     lac = predictor_of(fc.LAC(), probs, labels)
     assert lac.evaluate(probs, labels).mean_size < 2
-    assert why_full(lac.certificate, classes=2) is None
+    assert explain(lac.certificate, classes=2) is None
 
 
 def test_float32_rows_have_the_same_reason_once_there_are_sets() -> None:
@@ -107,7 +108,7 @@ def test_float32_rows_have_the_same_reason_once_there_are_sets() -> None:
     predictor = predictor_of(fc.APS(), probs, labels)
     share = full_sets(predictor.predict_set(probs)) / 600
     assert 0.5 < share < 1  # sums of float32 differ in their last bits
-    why = why_full(predictor.certificate, classes=7, share=share)
+    why = explain(predictor.certificate, classes=7, share=share)
     assert why is not None
     assert "(aps, 7 labels)" in why
 
@@ -115,11 +116,11 @@ def test_float32_rows_have_the_same_reason_once_there_are_sets() -> None:
 def test_how_close_to_the_largest_score_is_close_enough() -> None:
     aps, lac = (predictor_of(score, *two_classes()).certificate for score in (fc.APS(), fc.LAC()))
     rounded, single = 1 - 2.0**-40, 1 - 1e-7  # off by the rounding of float64 and of float32
-    assert "(aps, 2 labels)" in (why_full(aps, rounded, classes=2) or "")
-    assert why_full(lac, rounded, classes=2) is None  # a label with a probability of 2^-41 is left out
-    assert why_full(aps, single, classes=2, share=0.0) is None
-    assert "(aps, 2 labels)" in (why_full(aps, single, classes=2, share=0.5) or "")
-    assert "(aps" not in (why_full(aps, 0.999, classes=2, share=0.5) or "")
+    assert "(aps, 2 labels)" in (explain(aps, rounded, classes=2) or "")
+    assert explain(lac, rounded, classes=2) is None  # a label with a probability of 2^-41 is left out
+    assert explain(aps, single, classes=2, share=0.0) is None
+    assert "(aps, 2 labels)" in (explain(aps, single, classes=2, share=0.5) or "")
+    assert "(aps" not in (explain(aps, 0.999, classes=2, share=0.5) or "")
 
 
 def test_rounding_may_decide_which_sets_are_full() -> None:
@@ -132,22 +133,22 @@ def test_rounding_may_decide_which_sets_are_full() -> None:
     limit = float(predictor.certificate.limit)
     assert fc.RAPS().largest(2) - 2.0**-22 < limit < fc.RAPS().largest(2) - 2.0**-38
     for share in (None, 0.3):
-        why = why_full(predictor.certificate, classes=2, share=share)
+        why = explain(predictor.certificate, classes=2, share=share)
         assert why is not None
         assert why.startswith(f"the least likely label of every row scores the threshold {limit:.6g} but for rounding")
         assert "rounding decides which sets hold every label; the score lac gives smaller sets" in why
         assert "a randomised raps (docs/scores.md)" in why
     below = limit - 2.0**-21
-    assert why_full(predictor.certificate, below, classes=2) is None
+    assert explain(predictor.certificate, below, classes=2) is None
     for other in (fc.LAC(), fc.RAPS(randomized=True)):  # whose second label scores less than all there is
-        assert why_full(predictor.certificate, other.largest(2) - 1e-7, classes=2, score=other) is None
+        assert explain(predictor.certificate, other.largest(2) - 1e-7, classes=2, score=other) is None
 
 
 def test_the_number_of_labels_is_taken_from_the_certificate() -> None:
     certificate = predictor_of(fc.APS(), *two_classes()).certificate
-    assert why_full(changed(certificate, class_names=None)) is None
-    assert "(aps, 2 labels)" in (why_full(changed(certificate, class_names=2)) or "")
-    assert "(aps, 2 labels)" in (why_full(changed(certificate, class_names=["no", "yes"])) or "")
+    assert explain(changed(certificate, class_names=None)) is None
+    assert "(aps, 2 labels)" in (explain(changed(certificate, class_names=2)) or "")
+    assert "(aps, 2 labels)" in (explain(changed(certificate, class_names=["no", "yes"])) or "")
 
 
 @pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.ByClass()])
@@ -162,8 +163,8 @@ def test_the_number_of_labels_is_taken_from_the_certificate() -> None:
 )
 def test_a_score_is_named_once_half_of_the_sets_are_full(score: fc.Score, named: str, guarantee: fc.Guarantee) -> None:
     certificate = predictor_of(score, *three_classes(), alpha=0.5, guarantee=guarantee).certificate
-    assert why_full(certificate, classes=3, share=0.49) is None
-    said = why_full(certificate, classes=3, share=0.5)
+    assert explain(certificate, classes=3, share=0.49) is None
+    said = explain(certificate, classes=3, share=0.5)
     assert said is not None
     assert f"a larger alpha, gives smaller sets{named}" in said
     assert said.endswith("choose it before new calibration rows are scored") == bool(named)
@@ -173,7 +174,7 @@ def test_a_score_is_named_once_half_of_the_sets_are_full(score: fc.Score, named:
 @pytest.mark.parametrize("score", [fc.APS(), fc.RAPS()], ids=repr)
 @pytest.mark.parametrize("share", [None, 1.0])
 def test_no_score_helps_where_scores_are_too_few(score: fc.Score, share: float | None) -> None:
-    why = why_full(predictor_of(score, *two_classes(8)).certificate, classes=2, share=share)
+    why = explain(predictor_of(score, *two_classes(8)).certificate, classes=2, share=share)
     assert why is not None
     assert why.endswith("calibration scores needed: 2 more in all, at any site")
 
@@ -181,7 +182,7 @@ def test_no_score_helps_where_scores_are_too_few(score: fc.Score, share: float |
 def test_a_model_that_rules_the_truth_out() -> None:
     labels = np.arange(200) % 2
     probs = np.eye(2)[np.where(np.arange(200) % 5, labels, 1 - labels)]
-    why = why_full(predictor_of(fc.LAC(), probs, labels).certificate, classes=2)
+    why = explain(predictor_of(fc.LAC(), probs, labels).certificate, classes=2)
     assert why is not None
     assert "the model gives the true label no probability at all" in why
 
@@ -189,9 +190,9 @@ def test_a_model_that_rules_the_truth_out() -> None:
 def test_a_threshold_below_the_largest_is_no_reason_by_itself() -> None:
     probs, labels = two_classes(errors=0.05)
     certificate = predictor_of(fc.RAPS(), probs, labels).certificate
-    assert why_full(certificate, classes=2) is None
-    assert why_full(certificate, classes=2, share=0.4) is None
-    said = why_full(certificate, classes=2, share=0.625)
+    assert explain(certificate, classes=2) is None
+    assert explain(certificate, classes=2, share=0.4) is None
+    said = explain(certificate, classes=2, share=0.625)
     assert said is not None
     assert said.startswith("the model does not tell the labels of these rows apart well enough for alpha=0.1; ")
     assert "larger alpha" in said
@@ -201,19 +202,19 @@ def test_one_label_is_never_full() -> None:
     probs = np.ones((30, 1))
     certificate = predictor_of(fc.APS(), probs, np.zeros(30, dtype=int)).certificate
     assert certificate.threshold == 1.0
-    assert why_full(certificate, classes=1) is None
-    assert why_full(certificate, math.inf, classes=1) is None
+    assert explain(certificate, classes=1) is None
+    assert explain(certificate, math.inf, classes=1) is None
 
 
 def test_too_few_scores_say_how_many_are_needed() -> None:
     probs, labels = two_classes(8)
     certificate = predictor_of(fc.LAC(), probs, labels).certificate
     assert certificate.threshold == float("inf")
-    assert why_full(certificate) == (
+    assert explain(certificate) == (
         "alpha=0.1 cannot be promised from these scores, so every label is in every set; "
         "calibration scores needed: 2 more in all, at any site"
     )
-    other = why_full(certificate, alpha=0.05)
+    other = explain(certificate, alpha=0.05)
     assert other is not None
     assert "alpha=0.05" in other
     assert "12 more in all" in other
@@ -223,7 +224,7 @@ def test_a_lost_site_is_named() -> None:
     probs, labels = two_classes(8)
     certificate = predictor_of(fc.LAC(), probs, labels).certificate
     lost = [LeftOut(site=f"clinic-{k}", reason="gave no answer within 5 s") for k in range(7)]
-    why = why_full(changed(certificate, left_out=lost))
+    why = explain(changed(certificate, left_out=lost))
     assert why is not None
     assert why.endswith(
         "; the scores of these sites are missing: clinic-0 (gave no answer within 5 s), "
@@ -231,7 +232,7 @@ def test_a_lost_site_is_named() -> None:
         + "clinic-4 (gave no answer within 5 s) and 2 more"
     )
     finite = predictor_of(fc.LAC(), *two_classes()).certificate
-    assert why_full(msgspec.structs.replace(finite, left_out=lost), classes=2) is None
+    assert explain(msgspec.structs.replace(finite, left_out=lost), classes=2) is None
 
 
 @pytest.mark.parametrize(
@@ -248,15 +249,15 @@ def test_a_lost_site_is_named() -> None:
 def test_every_guarantee_says_what_is_missing(guarantee: fc.Guarantee, words: str) -> None:
     certificate = predictor_of(fc.LAC(), *two_classes(10), guarantee=guarantee).certificate
     assert certificate.threshold == float("inf")
-    assert words in (why_full(certificate) or "")
+    assert words in (explain(certificate) or "")
 
 
 def test_noise_may_be_the_reason() -> None:
     probs, labels = two_classes()
     certificate = changed(predictor_of(fc.LAC(), probs, labels).certificate, threshold="inf", privacy={"epsilon": 0.1})
-    assert "a larger epsilon" in (why_full(certificate) or "")
+    assert "a larger epsilon" in (explain(certificate) or "")
     unclear = changed(certificate, privacy=None)
-    assert "summaries of the kind exact, would help" in (why_full(unclear) or "")
+    assert "summaries of the kind exact, would help" in (explain(unclear) or "")
 
 
 def three_classes(rows: int = 300) -> tuple[Floats, Integers]:
@@ -270,16 +271,16 @@ def test_classes_are_named() -> None:
     keep = (labels != 2) | (np.arange(len(labels)) < 12)
     predictor = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass())
     held = int(np.count_nonzero(labels[keep] == 2))
-    assert why_full(predictor.certificate, classes=3) == (
+    assert explain(predictor.certificate, classes=3) == (
         "alpha=0.1 cannot be promised to class 2, which is in every set; "
         f"class 2: calibration scores needed: {10 - held} more in all, at any site (10 of each class)"
     )
-    assert "to the classes 2, 3, 4, which are in every set" in (why_full(predictor.certificate, classes=5) or "")
+    assert "to the classes 2, 3, 4, which are in every set" in (explain(predictor.certificate, classes=5) or "")
     enough = predictor_of(fc.LAC(), probs, labels, guarantee=fc.ByClass())
-    assert why_full(enough.certificate, classes=3) is None
-    assert "class 3 has 0 calibration scores, and more are needed" in (why_full(enough.certificate, classes=4) or "")
+    assert explain(enough.certificate, classes=3) is None
+    assert "class 3 has 0 calibration scores, and more are needed" in (explain(enough.certificate, classes=4) or "")
     every = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass(fc.EverySite()))
-    assert f"class 2 has {held} calibration scores, and more" in (why_full(every.certificate, classes=3) or "")
+    assert f"class 2 has {held} calibration scores, and more" in (explain(every.certificate, classes=3) or "")
 
 
 @pytest.mark.parametrize("guarantee", [fc.PAC(), fc.NewSite(), fc.Mixture(weights="uniform")])
@@ -287,15 +288,15 @@ def test_classes_are_named_whatever_is_promised(guarantee: fc.Guarantee) -> None
     probs, labels = three_classes(200)
     keep = (labels != 2) | (np.arange(len(labels)) < 12)
     certificate = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass(guarantee)).certificate
-    assert "class 2" in (why_full(certificate, classes=3) or "") or "classes 0, 1, 2" in (
-        why_full(certificate, classes=3) or ""
+    assert "class 2" in (explain(certificate, classes=3) or "") or "classes 0, 1, 2" in (
+        explain(certificate, classes=3) or ""
     )
 
 
 def test_a_class_at_the_largest_score_is_named() -> None:
     probs, labels = two_classes()  # the second class is never the likelier one
     predictor = predictor_of(fc.RAPS(), probs, labels, guarantee=fc.ByClass())
-    why = why_full(predictor.certificate, classes=2)
+    why = explain(predictor.certificate, classes=2)
     assert predictor.predict_set(probs)[:, 1].all()
     assert why is not None
     assert why.startswith("class 1 is in every set, as no label can score more than its threshold (raps, 2 labels); ")
@@ -313,12 +314,12 @@ def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:
     noisy = [noisy_histogram(one, epsilon=0.5, origin=origin, site=f"s{k}") for k, one in enumerate(scores)]
     with maybe_infeasible():
         certificate = calibrate_locally(noisy, alpha=0.1).certificate
-    why = why_full(certificate)
+    why = explain(certificate)
     assert certificate.class_names is None
     assert (why is None) == (float(np.asarray(certificate.limit)) <= 1)
     loud = changed(certificate, threshold=1.8125)
-    said = why_full(loud)
+    said = explain(loud)
     assert said is not None
     assert "no label can score more than the threshold 1.8125 (lac), so every label is in every set" in said
     assert "noise moved the threshold" in said
-    assert why_full(changed(certificate, threshold=0.5)) is None
+    assert explain(changed(certificate, threshold=0.5)) is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.evaluation import why_full
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.drive import calibrate_by_sums
@@ -101,7 +101,7 @@ def test_a_full_set_by_rounding_is_explained() -> None:
     sites = {name: np.r_[np.linspace(0.1, 0.4, 36), np.linspace(0.97, 0.98, 4)] for name in "abc"}
     certificate = calibrate_by_sums(sites, alpha=0.1, origin=Provenance(score=fc.LAC())).predictor.certificate
     assert certificate.limit == 1.0
-    assert "rounded up since its cell has fewer than 50 rows" in str(why_full(certificate, classes=3))
+    assert "rounded up since its cell has fewer than 50 rows" in str(explain_uninformative(certificate, classes=3))
     exact = calibrate_by_sums(sites, alpha=0.1, origin=Provenance(score=fc.LAC()), widths=BYTES)
     assert exact.threshold < 0.98
-    assert why_full(exact.predictor.certificate, classes=3) is None
+    assert explain_uninformative(exact.predictor.certificate, classes=3) is None

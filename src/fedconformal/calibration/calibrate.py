@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.names import listed
 from fedconformal._base.spec import build
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.public_grid import published
@@ -19,9 +18,9 @@ from fedconformal.calibration.risk import calibrate_risk
 from fedconformal.calibration.strata import Found, find, strata_of
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, SummaryRecord, made_certificate
+from fedconformal.certificates.remarks import warn_of_sites
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.evaluation.full import why_full
-from fedconformal.evaluation.remarks import warn_of_sites
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries.batch import SummaryBatch, check_together
@@ -29,7 +28,6 @@ from fedconformal.summaries.provenance import Provenance, combine_provenances
 from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
-MOST_NAMED = 5
 """The shortfall is stated for this many strata at most."""
 
 
@@ -154,31 +152,19 @@ def _by_stratum(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, s
     )
     infinite = [one for one in found if math.isinf(one.promise.limit) and one.promise.site is None]
     if infinite:
-        words = (why_full(certificate) or text.SETS.uninformative) if whole else _lacking(infinite, alpha, batch)
-        warnings.warn(words, InfeasibleWarning, stacklevel=4)
+        words = explain_uninformative(certificate) if whole else _lacking(infinite, alpha, batch)
+        warnings.warn(words or text.SETS.uninformative, InfeasibleWarning, stacklevel=4)
     return Predictor(certificate=certificate, make_curves=lambda: [one.curve() for one in found])
 
 
 def _lacking(infinite: Sequence[Found], alpha: Fraction, batch: SummaryBatch) -> str:
     """Name the classes or groups without a finite threshold, and what they are missing."""
-    start, names = f"alpha={float(alpha):g} cannot be promised", combine_provenances(batch.origins).classes
-    bound = infinite[0].stratum.bound
-    if infinite[0].promise.group is None:
-        by_label = {one.promise.class_index or 0: one.stratum for one in infinite}
-        needed = text.class_shortfalls(
-            bound, alpha, list(by_label), lambda label: by_label[label].sizes_of(), batch.names, names
-        )
-        return f"{start} {text.in_every_set(list(by_label), names)}; {needed}"
-    by_class = infinite[0].promise.class_index is not None
-    called = {
-        (f"class {text.class_called(one.promise.class_index or 0, names)} in " if by_class else "")
-        + str(one.promise.group): one.stratum
-        for one in infinite
-    }
-    shortfall = partial(text.shortfall, bound, alpha, names=batch.names, stratum="group")
-    needs = [f"{name}: {shortfall(sizes=one.sizes_of())}" for name, one in list(called.items())[:MOST_NAMED]]
-    every = "which are in every set there" if by_class else "where every label is in every set"
-    return f"{start} to {listed(list(called))}, {every}; {'; '.join(needs)}"
+    names = combine_provenances(batch.origins).classes
+    strata = {(one.promise.group, one.promise.class_index): one.stratum for one in infinite}
+    called = {text.stratum_called(*key, names): one.sizes_of for key, one in strata.items()}
+    noun = "class" if infinite[0].promise.group is None else "group"
+    needed = text.strata_shortfalls(infinite[0].stratum.bound, alpha, called, batch.names, noun)
+    return f"{text.not_promised_to(alpha, list(strata), names)}; {needed}"
 
 
 def _certificate(batch: SummaryBatch, guarantee: Guarantee, *, sure: bool, **found: Any) -> Certificate:

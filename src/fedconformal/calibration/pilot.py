@@ -15,7 +15,7 @@ from fedconformal._base.arrays import ALPHA_UNIT, Booleans
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
-from fedconformal.evaluation.full import full_sets
+from fedconformal.evaluation.sets import full_sets
 from fedconformal.guarantees import Guarantee
 
 DRAWS = 20

@@ -15,8 +15,8 @@ from fedconformal._base.arrays import as_alpha, as_sizes
 from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
+from fedconformal.certificates.uninformative import HALF
 from fedconformal.errors import InputError
-from fedconformal.evaluation.full import HALF
 from fedconformal.guarantees import (
     FCP,
     PAC,

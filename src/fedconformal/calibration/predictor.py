@@ -38,8 +38,8 @@ from fedconformal.calibration.membership import needed_groups, rows_by_group, ro
 from fedconformal.calibration.risk import as_limit, check_limit
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord
+from fedconformal.certificates.uninformative import missing_ends
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
-from fedconformal.evaluation.full import lacks_ends
 from fedconformal.evaluation.losses import evaluate_losses
 from fedconformal.evaluation.mixture import shares_by_site
 from fedconformal.losses.loss import Loss, described_loss
@@ -194,16 +194,15 @@ class Predictor:
         first, start = lacking[0], f"alpha={float(level):g} cannot be promised"
         if self.certificate.intervals:
             to = "" if first is None else f" to {shown(first)}"
-            so, most = lacks_ends(np.atleast_1d(limits[first]).tolist()), self._most(first, limits[first])
+            so, most = missing_ends(np.atleast_1d(limits[first]).tolist()), self._most(first, limits[first])
             words = f"{start}{to}, so {so}; the thresholds of this predictor promise {most:.6g} at most"
         elif first is not None:
             named = listed([str(part) for part in lacking])
             words = f"{start} to {named}, where labels are in every set; too few scores were seen there"
         elif limits[None].ndim:
             classes = np.flatnonzero(np.isinf(limits[None])).tolist()
-            words = (
-                f"{start} {text.in_every_set(classes, self.certificate.class_names)}; too few scores of them were seen"
-            )
+            without = text.not_promised_to(level, [(None, label) for label in classes], self.certificate.class_names)
+            words = f"{without}; too few scores of them were seen"
         else:
             most = self._most(None, limits[None])
             words = (

@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import listed, shown
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall
-from fedconformal.scores import AnyScore, RegressionScore
+from fedconformal.scores import AnyScore, RegressionScore, Score
+from fedconformal.scores.advice import smaller_sets
 
+Stratum = tuple[str | None, int | None]
+"""A group, a class, or a class in a group."""
 ClassNames = Sequence[str] | int | None
 """The names of the classes, their number, or neither."""
 
@@ -30,6 +33,18 @@ LOSS_CAVEAT = (
 )
 SAFE_ACTION = "which never loses more than that nor than the last one"
 MOST_NAMED = 5
+BETTER_MODEL = "a better model, or a larger alpha, gives smaller sets"
+NO_PROBABILITY = f"the model gives the true label no probability at all in too many calibration rows; {BETTER_MODEL}"
+LEAST_LIKELY = (
+    "the least likely label of every row has the highest score there is, and in too many calibration rows it is the "
+    "true one"
+)
+NOISE_RAISED = "noise moved the threshold above all scores; more rows, or a larger epsilon, give a lower one"
+MORE_FOR_NOISE = "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
+FEW_ALPHAS = "its curve has few alphas; calibrate for this one"
+INEXACT_SUMMARIES = (
+    "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,9 +167,12 @@ def no_threshold(limit: Fraction, reason: str, safe: str | None) -> str:
     return f"risk={float(limit):g} cannot be promised at any threshold of the grid ({reason}); {then}"
 
 
-def too_few(alpha: Fraction, needed: str, so: str | None = SETS.uninformative) -> str:
-    """Return the warning that no finite threshold promises enough."""
-    return f"alpha={float(alpha):g} cannot be promised from these scores, so {so}; {needed}"
+def too_few(alpha: Fraction, needed: str, so: str | None = SETS.uninformative, *, every_site: bool = False) -> str:
+    """Return the warning that no finite threshold promises enough, or not to every site."""
+    start = f"alpha={float(alpha):g} cannot be promised"
+    if every_site:
+        return f"{start} to every site, so {so} there and where the site is not given; {needed}"
+    return f"{start} from these scores, so {so}; {needed}"
 
 
 def shortfall(
@@ -218,33 +236,114 @@ def _scores_by_site(found: Shortfall, names: Sequence[str], owner: str) -> str:
     return ", ".join(parts)
 
 
-def class_shortfalls(
+def strata_shortfalls(
     bound: Guarantee,
     alpha: Fraction,
-    labels: Sequence[int],
-    sizes_of: Callable[[int], Counts],
+    strata: Mapping[str, Callable[[], Counts]],
     sites: Sequence[str],
-    names: ClassNames = None,
+    stratum: str,
 ) -> str:
-    """Return what each of these classes is missing, given the sizes that it has at the sites; the first five.
+    """Return what each of these strata is missing, given the sizes that it has at the sites; the first five.
 
     >>> from fedconformal import Mixture
-    >>> sizes = {1: [5, 2], 3: [0, 1]}
-    >>> bound = Mixture().bind((), [20, 20], "class")
-    >>> words = class_shortfalls(bound, Fraction(1, 10), [1, 3], sizes.__getitem__, ["a", "b"])
+    >>> strata = {"class 1": lambda: [5, 2], "class 3": lambda: [0, 1]}
+    >>> words = strata_shortfalls(Mixture().bind((), [20, 20], "class"), Fraction(1, 10), strata, ["a", "b"], "class")
     >>> print(*words.split("; "), sep=chr(10))
     class 1: calibration scores needed: 3 more in all, at any site (10 of each class)
     class 3: calibration scores needed: 9 more in all, at any site (10 of each class)
     """
-    alike: dict[tuple[int, ...], list[int]] = {}
-    for label in labels[:MOST_NAMED]:
-        alike.setdefault(tuple(sizes_of(label)), []).append(label)
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for name, sizes_of in list(strata.items())[:MOST_NAMED]:
+        alike.setdefault(tuple(sizes_of()), []).append(name)
     parts = [
-        f"{the_classes(some, names, article='')}: {shortfall(bound, alpha, held, sites, stratum='class')}"
-        for held, some in alike.items()
+        f"{', '.join(names)}: {shortfall(bound, alpha, sizes, sites, stratum=stratum)}"
+        for sizes, names in alike.items()
     ]
-    more = [f"and {len(labels) - MOST_NAMED} more classes"] if len(labels) > MOST_NAMED else []
+    more = [f"and {len(strata) - MOST_NAMED} more"] if len(strata) > MOST_NAMED else []
     return "; ".join([*parts, *more])
+
+
+def stratum_called(group: str | None, label: int | None, names: ClassNames = None) -> str:
+    """Return the name of a stratum.
+
+    >>> stratum_called("sex=F", None), stratum_called(None, 1), stratum_called("sex=F", 1, ["benign", "malignant"])
+    ('sex=F', 'class 1', 'class malignant in sex=F')
+    """
+    called = None if label is None else f"class {class_called(label, names)}"
+    return " in ".join(filter(None, (called, group)))
+
+
+def without_promise(strata: Sequence[Stratum], names: ClassNames = None) -> str:
+    """Return which strata nothing is promised to, and what that means.
+
+    >>> without_promise([(None, 3), (None, 5)]), without_promise([("sex=F", None)])
+    ('to the classes 3, 5, which are in every set', 'to sex=F, where every label is in every set')
+    """
+    labels = [label for group, label in strata if group is None and label is not None]
+    if labels:
+        return f"to {the_classes(labels, names)}, which {'is' if len(labels) == 1 else 'are'} in every set"
+    so = "where every label is in every set" if strata[0][1] is None else "which are in every set there"
+    return f"to {listed([stratum_called(*one, names) for one in strata])}, {so}"
+
+
+def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassNames = None) -> str:
+    """Return the warning that some strata have no finite threshold."""
+    return f"alpha={float(alpha):g} cannot be promised {without_promise(strata, names)}"
+
+
+def classes_above_scores(labels: Sequence[int], names: ClassNames, score: str, classes: int) -> str:
+    """Return that no label can score more than the thresholds of these classes."""
+    verb = "is" if len(labels) == 1 else "are"
+    bounded = f"as no label can score more than its threshold ({score}, {classes} labels)"
+    return f"{the_classes(labels, names)} {verb} in every set, {bounded}"
+
+
+def threshold_above_scores(threshold: float, score: str, classes: int | None, *, rounding: bool) -> str:
+    """Return that no label can score more than the threshold."""
+    labels = "" if classes is None else f", {classes} labels"
+    so = f"{'but for rounding ' if rounding else ''}{SETS.uninformative}"
+    return f"no label can score more than the threshold {threshold:.6g} ({score}{labels}), so {so}"
+
+
+def rounding_decides(threshold: float, score: str, classes: int) -> str:
+    """Return that the rounding of probabilities decides which sets are full."""
+    return (
+        f"the least likely label of every row scores the threshold {threshold:.6g} but for rounding "
+        f"({score}, {classes} labels), so rounding decides which sets hold every label"
+    )
+
+
+def weak_model(alpha: Fraction) -> str:
+    """Return that the model is the reason for large sets."""
+    return (
+        f"the model does not tell the labels of these rows apart well enough for alpha={float(alpha):g}; {BETTER_MODEL}"
+    )
+
+
+def better_score(score: Score | None, classes: int | None) -> str:
+    """Return which score would help, to follow a reason; empty if none is known."""
+    advice = "" if score is None else smaller_sets(score, classes)
+    return f"; {advice}" if advice else ""
+
+
+def cell_edge(stopped: str) -> str:
+    """Return that a threshold from sums is rounded up to the edge of a cell."""
+    return (
+        f"the threshold is the edge of a cell, rounded up since {stopped}; more rows, or sums to the last bit, may "
+        "give a lower one"
+    )
+
+
+def dropped_out(sites: Sequence[tuple[str, float]]) -> str:
+    """Return that sites dropped out of a session, given the share of the rows of each."""
+    lost = [f"{shown(site)} ({share:.3g} of the rows)" for site, share in sites]
+    return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
+
+
+def missing_sites(sites: Sequence[tuple[str, str]]) -> str:
+    """Return which sites are missing and why, to follow a reason; empty if none is."""
+    named = [f"{shown(site)} ({shown(reason)})" for site, reason in sites]
+    return f"; the scores of these sites are missing: {listed(named)}" if named else ""
 
 
 def why_no_bound(bound: Guarantee, stratum: str | None = None) -> str:
@@ -266,7 +365,7 @@ def class_called(label: int, names: ClassNames = None) -> str:
     return str(label) if known is None else shown(known[label])
 
 
-def the_classes(labels: Sequence[int], names: ClassNames = None, article: str = "the ") -> str:
+def the_classes(labels: Sequence[int], names: ClassNames = None) -> str:
     """Return the names of classes, the first ten by label.
 
     >>> the_classes([3, 5]), the_classes([1], ["benign", "malignant"])
@@ -275,16 +374,7 @@ def the_classes(labels: Sequence[int], names: ClassNames = None, article: str = 
     called = [class_called(label, names) for label in labels[:10]]
     if len(labels) == 1:
         return f"class {called[0]}"
-    return f"{article}classes {', '.join(called)}" + (f" and {len(labels) - 10} more" if len(labels) > 10 else "")
-
-
-def in_every_set(labels: Sequence[int], names: ClassNames = None) -> str:
-    """Return which classes nothing is promised to, as they are in every set.
-
-    >>> in_every_set([3, 5]), in_every_set([1], ["benign", "malignant"])
-    ('to the classes 3, 5, which are in every set', 'to class malignant, which is in every set')
-    """
-    return f"to {the_classes(labels, names)}, which {'is' if len(labels) == 1 else 'are'} in every set"
+    return f"the classes {', '.join(called)}" + (f" and {len(labels) - 10} more" if len(labels) > 10 else "")
 
 
 def guarantee_name(parameters: Mapping[str, Any]) -> str:
@@ -297,6 +387,15 @@ def guarantee_name(parameters: Mapping[str, Any]) -> str:
     name = str(parameters["name"])
     inner = [value for value in parameters.values() if isinstance(value, Mapping)]
     return f"{guarantee_name(inner[0])} {' '.join(name.split('-'))}" if inner else name
+
+
+def full_set_count(full: int, rows: int) -> str:
+    """Return how many sets hold every label.
+
+    >>> full_set_count(3, 200)
+    '3 of 200 sets hold every label'
+    """
+    return f"{full} of {rows} sets hold every label"
 
 
 def heavy_site(site: str, share: float) -> str:

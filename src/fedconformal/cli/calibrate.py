@@ -19,6 +19,7 @@ from fedconformal.calibration.chain import SHORT, changes
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
 from fedconformal.certificates.replacement import Replacement, Rows
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.cli.console import logger, print_json, say
 from fedconformal.cli.differential import (
     BudgetFile,
@@ -38,7 +39,6 @@ from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, che
 from fedconformal.cli.sites import in_order, place_weights, unnamed_classes
 from fedconformal.cli.watches import Watches, check_watches, close_watches
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.evaluation import why_full
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
 from fedconformal.privacy.screening import screen
@@ -237,7 +237,7 @@ def read_guarantee(text: str) -> GuaranteeFor:
 
 def warn_of_full(predictor: Predictor) -> None:
     """Warn of sets that hold every label, also where the threshold is finite."""
-    if why := why_full(predictor.certificate):
+    if why := explain_uninformative(predictor.certificate):
         logger.warning("%s", why)
 
 

@@ -12,6 +12,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
+from fedconformal.certificates.text import full_set_count
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.groups import columns_in, read_groups
 from fedconformal.cli.inputs import AllowEmpty, Json, load_any
@@ -22,7 +23,7 @@ from fedconformal.cli.risk import Risk, evaluate_losses_of
 from fedconformal.cli.rows import NONE, Columns, Groups, Sites, column_in, values_of, warn_of_repeated_ids
 from fedconformal.cli.sets import Cluster, make_sets, rows_of_run
 from fedconformal.errors import InputError
-from fedconformal.evaluation import Evaluation, IntervalEvaluation, evaluate_intervals, evaluate_sets, full_words
+from fedconformal.evaluation import Evaluation, IntervalEvaluation, evaluate_intervals, evaluate_sets
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.tables import Predictions
 
@@ -129,4 +130,4 @@ def _evaluated(
     made = make_sets(rule, rows, alpha, allow_empty=allow_empty, groups=groups, sites=sites)
     result = evaluate_sets(made.sets, rows.truth, **about)
     stated = {"threshold": threshold_json(made.threshold), **result.to_dict(), "why_full": made.why}
-    return result, stated, [f"{full_words(made.full, len(made.sets))}."] * bool(made.full)
+    return result, stated, [f"{full_set_count(made.full, len(made.sets))}."] * bool(made.full)

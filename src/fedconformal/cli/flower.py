@@ -12,6 +12,7 @@ import typer
 from fedconformal._base.extras import needing
 from fedconformal._base.files import naming, read_bytes, write_bytes
 from fedconformal._base.names import counted
+from fedconformal.certificates.text import full_set_count
 from fedconformal.cli.console import print_json, print_result, say, table, tracking
 from fedconformal.cli.differential import describe_privacy, precise
 from fedconformal.cli.inputs import Json
@@ -19,7 +20,6 @@ from fedconformal.cli.regression import Task
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError
-from fedconformal.evaluation import full_words
 from fedconformal.privacy.signatures import new_key, public_key
 
 flower = typer.Typer(name="flower", help="Make a Flower app, and run one in this process.", no_args_is_help=True)
@@ -142,7 +142,7 @@ def _show(found: dict[str, Any]) -> None:
         say(f"coverage {overall['coverage']:.3f}, {size}, on the sites' test rows")
     if overall.get("full_sets"):
         rows = sum(one["rows"] for one in found["evaluation"]["by_site"].values())
-        say(full_words(int(overall["full_sets"]), rows))
+        say(full_set_count(int(overall["full_sets"]), rows))
     if why := found["evaluation"].get("why_full"):
         say(f"{answers} say little: {why}")
     say("")

@@ -16,6 +16,7 @@ from fedconformal._base.files import write_bytes
 from fedconformal._base.names import shown
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
+from fedconformal.certificates.text import full_set_count
 from fedconformal.cli.answers import predicted_by_rule
 from fedconformal.cli.console import print_result
 from fedconformal.cli.groups import Needed, columns_in, read_groups
@@ -27,7 +28,6 @@ from fedconformal.cli.risk import Risk
 from fedconformal.cli.rows import Sites, Unlabelled, column_in, file_in, values_of
 from fedconformal.cli.sets import make_sets
 from fedconformal.errors import InputError
-from fedconformal.evaluation import full_words
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.tables import Predictions
 from fedconformal.tables.layout import guarded
@@ -75,7 +75,7 @@ def predict(
     facts = {"output": str(output), "rows": len(sets), "classes": sets.shape[1], "mean_size": size}
     made = {"alpha": float(wanted), "threshold": threshold_json(threshold), "full_sets": full, "why_full": why}
     wrote = f"{len(sets)} sets of {sets.shape[1]} labels, mean size {size:.3f}, alpha {float(wanted):g}"
-    more = [full_words(full, len(sets))] if full else []
+    more = [full_set_count(full, len(sets))] if full else []
     print_result({**facts, **made}, f"wrote {output}: {wrote}", *more, json=json)
 
 

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats, named_sites
 from fedconformal._base.files import naming, read_npz
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.inputs import Source, trained_sites
 from fedconformal.cli.rows import Columns, split, warn_of_expiry
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.evaluation import why_full
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.scores import CQR, RegressionScore, Residual
 from fedconformal.tables import Predictions, numbers_of, pair_numbers, table_of
@@ -143,7 +143,7 @@ def make_intervals(rule: Predictor, rows: Predictions, alpha: Fraction, sites: N
     with warnings.catch_warnings(), rows.table.in_lines():
         warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
         intervals = rule.predict_interval(rows.values, sites=sites, alpha=alpha)
-        why = why_full(rule.certificate, rule.threshold_at(alpha), alpha=alpha)
+        why = explain_uninformative(rule.certificate, rule.threshold_at(alpha), alpha=alpha)
     infinite = int(np.isinf(intervals).any(axis=1).sum())
     why = why if sites is None or infinite else None
     if why is not None:

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Booleans, Floats
 from fedconformal._base.groups import Groups
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.text import full_set_count
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.cli.console import logger, progress
 from fedconformal.cli.inputs import read_run
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.evaluation import full_sets, full_words, why_full
+from fedconformal.evaluation import full_sets
 from fedconformal.tables import Predictions, table_of
 
 BLOCK = 2**22
@@ -73,7 +75,7 @@ def make_sets(
             threshold = max(float(predictor.threshold_at(alpha, site=str(site))) for site in np.unique(sites))
     sets = np.concatenate(blocks)
     full = full_sets(sets)
-    why = why_full(
+    why = explain_uninformative(
         predictor.certificate,
         threshold,
         alpha=alpha,
@@ -82,7 +84,7 @@ def make_sets(
         share=full / max(1, len(sets)),
     )
     if why is not None:
-        logger.warning("%s", f"{full_words(full, len(sets))}: {why}" if full else why)
+        logger.warning("%s", f"{full_set_count(full, len(sets))}: {why}" if full else why)
     return Made(sets, threshold, full, why)
 
 

@@ -1,12 +1,11 @@
 """How good prediction sets and intervals are: coverage and size, over all rows and in groups; and when to abstain."""
 
 from fedconformal.evaluation.any_evaluation import AnyEvaluation
-from fedconformal.evaluation.full import full_sets, full_words, why_full
 from fedconformal.evaluation.mixture import Reweighted
 from fedconformal.evaluation.regression import IntervalEvaluation, IntervalGroup, evaluate_intervals
 from fedconformal.evaluation.reliability import Reliability, reliability  # a module is called like this function
 from fedconformal.evaluation.selective import Selective, selective_classification
-from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets
+from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets, full_sets
 from fedconformal.evaluation.verdict import Verdict
 
 __all__ = [
@@ -22,8 +21,6 @@ __all__ = [
     "evaluate_intervals",
     "evaluate_sets",
     "full_sets",
-    "full_words",
     "reliability",
     "selective_classification",
-    "why_full",
 ]

@@ -51,13 +51,11 @@ class Claims(NamedTuple):
     why_none: str | None = None
     without_rows: tuple[str, ...] = ()
     """Sites, classes and groups that are promised coverage, and have no row."""
-    in_every_set: tuple[int, ...] = ()
-    """Classes that nothing is promised to."""
+    not_promised: tuple[text.Stratum, ...] = ()
+    """Classes and groups that nothing is promised to."""
     others: tuple[str, ...] = ()
     """Sites with rows that the promise is not about."""
-    full_groups: tuple[str, ...] = ()
-    """Groups that nothing is promised to."""
-    strata: str | None = None
+    stratum: str | None = None
     """What the promise is given: class or group."""
     over_classes: bool = False
     """Whether the classes play the sites."""
@@ -74,8 +72,7 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
         return _over_classes(certificate, alpha, rows, failure, why_none=text.why_no_bound(guarantee))
     bound = guarantee.bind(names, sizes)
     if guarantee.inner is not guarantee:
-        by = _by_group if certificate.by == "group" else _by_class
-        return by(certificate, bound, alpha, rows, failure, sites=len(sizes))
+        return _by_stratum(certificate, bound, alpha, rows, failure, sites=len(sizes))
     limits = certificate.miss_rate_bounds(bound, alpha, sizes, failure)
     if not limits:
         return Claims([], why_none=text.why_no_bound(bound))
@@ -142,66 +139,40 @@ def _shares(limit: MissRateBound, names: list[str]) -> dict[str, Fraction]:
     return dict(zip(names, limit.shares or (), strict=True))
 
 
-def _by_class(
+def _by_stratum(
     certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
 ) -> Claims:
-    if bound.sites_apart:
-        return Claims([], why_none=text.why_no_bound(bound, "class"), strata="class")
-    held = {int(label): one.scores for label, (one,) in certificate.parts.items()}
-    present = np.unique(rows.labels).tolist()
-    each = failure / len(present)
-    claims, infeasible = [], []
-    for label in sorted({*held, *present}):
-        of_class = [held.get(label, 0), *[0] * (sites - 1)]  # where all weigh alike, only their sum counts
-        limits = bound.miss_rate_bounds(alpha, of_class, each)
-        if not limits:
-            return Claims([], why_none=text.why_no_bound(bound, "class"), strata="class")
-        if limits[0].rate >= 1 or _is_infinite(certificate, alpha, label):
-            infeasible.append(label)
-        elif label in present:
-            sample = rows.sample(np.flatnonzero(rows.labels == label), alike=sites == 1)
-            name = f"class {text.class_called(label, certificate.class_names)}"
-            claims.append(Claim(name, max(limits[0].rate, float(alpha)), sample))
-    lacking = [label for label in held if label not in present and label not in infeasible]
-    without = [f"class {text.class_called(label, certificate.class_names)}" for label in lacking]
-    return Claims(claims, without_rows=tuple(without), in_every_set=tuple(infeasible), strata="class")
-
-
-def _by_group(
-    certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
-) -> Claims:
-    """Test every group that has rows; its rows are missed no more often than at its own threshold, the lower one."""
-    groups = certificate.parts
-    if rows.groups is None:
+    """Test every class or group that has rows; a row of several groups is missed no more often than at the lowest."""
+    stratum = certificate.by
+    if stratum == "group" and rows.groups is None:
         return Claims([], why_none="the groups of the rows are not given")
-    if bound.sites_apart or any(len(part) > 1 for part in groups.values()):
-        return Claims([], why_none=text.why_no_bound(bound, "group"))
-    each = failure / len(rows.groups)
-    claims, infeasible = [], []
-    for group, (record,) in groups.items():
-        limits = bound.miss_rate_bounds(alpha, [record.scores, *[0] * (sites - 1)], each)
-        if not limits:
-            return Claims([], why_none=text.why_no_bound(bound, "group"))
-        if limits[0].rate >= 1 or (float(alpha) == certificate.alpha and record.limit == np.inf):
-            infeasible.append(str(group))
-        elif group in rows.groups:
-            sample = rows.sample(rows.groups[str(group)], alike=sites == 1)
-            claims.append(Claim(group_called(str(group)), max(limits[0].rate, float(alpha)), sample))
-    lacking = [str(group) for group in groups if group not in rows.groups and group not in infeasible]
-    without = tuple(map(group_called, lacking))
-    return Claims(claims, without_rows=without, full_groups=tuple(infeasible), strata="group")
+    if bound.sites_apart or any(len(part) > 1 for part in certificate.parts.values()):
+        return Claims([], why_none=text.why_no_bound(bound, stratum), stratum=stratum)
+    held = {key: (one.scores, one.limit) for key, (one,) in certificate.parts.items()}
+    present: dict[Any, Integers] = dict(rows.groups or {})
+    if stratum == "class":
+        present = {label: np.flatnonzero(rows.labels == label) for label in np.unique(rows.labels).tolist()}
+    each = failure / len(present)
+    claims, infeasible, without = [], [], []
+    for key in [*held, *(key for key in present if key not in held)]:
+        scores, limit = held.get(key, (0, np.inf))
+        # Where all scores weigh alike, only the sum over the sites counts.
+        bounds = bound.miss_rate_bounds(alpha, [scores, *[0] * (sites - 1)], each)
+        if not bounds:
+            return Claims([], why_none=text.why_no_bound(bound, stratum), stratum=stratum)
+        name = _called(key, certificate)
+        if bounds[0].rate >= 1 or (float(alpha) == certificate.alpha and limit == np.inf):
+            infeasible.append((None, key) if isinstance(key, int) else (key, None))
+        elif key in present:
+            sample = rows.sample(present[key], alike=sites == 1)
+            claims.append(Claim(name, max(bounds[0].rate, float(alpha)), sample))
+        else:
+            without.append(name)
+    return Claims(claims, without_rows=tuple(without), not_promised=tuple(infeasible), stratum=stratum)
 
 
-def group_called(group: str) -> str:
-    """Return what a group is called where rows of it are spoken of.
-
-    >>> group_called("sex=F"), group_called(ALL)
-    ('sex=F', 'all groups')
-    """
-    return {ALL: "all groups", NONE: "no other group"}.get(group, group)
-
-
-def _is_infinite(certificate: Certificate, alpha: Fraction, label: int) -> bool:
-    """Whether the class has no finite threshold; where alpha is another one, the scores that it has decide."""
-    records = certificate.parts.get(label, ())
-    return float(alpha) == certificate.alpha and any(one.limit == np.inf for one in records)
+def _called(key: str | int, certificate: Certificate) -> str:
+    """Return what the rows of a class or a group are called."""
+    if isinstance(key, int):
+        return text.stratum_called(None, key, certificate.class_names)
+    return {ALL: "all groups", NONE: "no other group"}.get(key, key)

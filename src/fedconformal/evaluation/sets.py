@@ -16,7 +16,6 @@ from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Rows, classes_of
-from fedconformal.evaluation.full import full_sets
 from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
 from fedconformal.evaluation.outcomes import Outcomes, as_clusters, assumed_words
 from fedconformal.evaluation.verdict import Verdict, verdict_of
@@ -26,6 +25,16 @@ SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 
 PROMISED = "promised group"
 """What the groups are called that a certificate promises coverage to, beside the columns that are given."""
+
+
+def full_sets(sets: ArrayLike) -> int:
+    """Count the sets that hold every label; none counts where there is only one label.
+
+    >>> full_sets([[True, True], [True, False]]), full_sets([[True]])
+    (1, 0)
+    """
+    member: Booleans = as_array(sets, "sets")
+    return int(np.count_nonzero(member.all(axis=1))) if member.shape[1] > 1 else 0
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,7 +92,7 @@ def verdict_of(
     found = claims_of(certificate, alpha, rows, LUCK - noise)
     if not found.claims:
         named = f"there are no rows of {listed(found.without_rows)}" if found.without_rows else None
-        nothing = f"no {found.strata or 'class'} that has rows is promised anything"
+        nothing = f"no {found.stratum or 'class'} that has rows is promised anything"
         return _none(found.why_none or named or nothing, found)
     parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
     kind, words = _answer(parts, found, float(alpha), noun)
@@ -170,18 +170,16 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
         notes.append(f"Also, {why}.")
     if not found.sites_known:
         notes.append("It takes the rows to come from the sites as promised, as the site of each row is not known.")
-    if found.strata:
-        notes.append(f"It takes the rows of each {found.strata} to come from the sites as its calibration rows did.")
+    if found.stratum:
+        notes.append(f"It takes the rows of each {found.stratum} to come from the sites as its calibration rows did.")
     if found.over_classes:
         notes.append("It weighs the rows by their classes, and takes a class to look the same here as at the sites.")
     if rows.clusters is not None:
         notes.append(CLUSTERED)
     if found.others:
         notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
-    if found.in_every_set:
-        notes.append(f"Nothing is promised {text.in_every_set(found.in_every_set, certificate.class_names)}.")
-    if found.full_groups:
-        notes.append(f"Nothing is promised to {listed(found.full_groups)}, where every label is in every set.")
+    if found.not_promised:
+        notes.append(f"Nothing is promised {text.without_promise(found.not_promised, certificate.class_names)}.")
     return notes
 
 

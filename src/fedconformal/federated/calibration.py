@@ -23,8 +23,8 @@ from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.temperature import check_temperature
 from fedconformal.certificates.certificate import Certificate, LeftOut
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InputError
-from fedconformal.evaluation import why_full
 from fedconformal.federated.ask import MAX_BYTES, MAX_REASON, Answer, Question, Sites, payload, whole_number
 from fedconformal.federated.outputs import for_score
 from fedconformal.guarantees import Guarantee
@@ -451,7 +451,7 @@ def _calibrated(sites: Sites, model: Any, question: SummaryQuestion, min_scores:
     if left_out:
         changed = msgspec.structs.replace(predictor.certificate, left_out=list(left_out))
         predictor = replace(predictor, certificate=changed)
-    if why := why_full(predictor.certificate):
+    if why := explain_uninformative(predictor.certificate):
         logger.warning("calibrate: %s", why)
     return Calibrated(predictor=predictor, summaries=summaries)
 

@@ -27,9 +27,9 @@ from fedconformal.certificates.certificate import (
     site_names,
     threshold_json,
 )
+from fedconformal.certificates.remarks import warn_of_sites
+from fedconformal.certificates.uninformative import missing_ends
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.evaluation.full import lacks_ends
-from fedconformal.evaluation.remarks import warn_of_sites
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
 from fedconformal.scores import AnyScore, RegressionScore
@@ -159,7 +159,7 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
     alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
     scores = sum(sum(record.sizes) for record in inputs.records)
     if claim.plan is None:
-        so = lacks_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else text.SETS.uninformative
+        so = missing_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else text.SETS.uninformative
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
             f"epsilon={float(claim.epsilon):g}, so {so}; "

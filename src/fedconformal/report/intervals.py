@@ -16,10 +16,11 @@ from fedconformal._base.arrays import Floats
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.remarks import remarks
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InfeasibleWarning
-from fedconformal.evaluation import IntervalEvaluation, IntervalGroup, why_full
+from fedconformal.evaluation import IntervalEvaluation, IntervalGroup
 from fedconformal.evaluation.regression import infinite_words
-from fedconformal.evaluation.remarks import remarks
 from fedconformal.report.board import INTERVALS, holds, promised, to_do
 from fedconformal.report.charts import (
     LONGEST,
@@ -86,7 +87,7 @@ def interval_page(
 def _answers(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterator[Answer]:
     endless = np.isinf([one.limit for one in about.whole])
     one_end = "The intervals have one end only: there are too few calibration cases for the other."
-    whole_line = why_full(about) is not None and bool(endless.all())
+    whole_line = explain_uninformative(about) is not None and bool(endless.all())
     yield promised(about, INTERVALS, endless=whole_line, more=[one_end] * bool(endless.any()))
     yield holds(about, evaluation, INTERVALS)
     yield _costs(evaluation)
@@ -108,7 +109,7 @@ def _costs(evaluation: IntervalEvaluation | None) -> Answer:
 
 
 def _notes(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterator[str]:
-    if why := why_full(about):
+    if why := explain_uninformative(about):
         overall = None if evaluation is None else evaluation.overall
         counted = f"<b>{infinite_words(overall.infinite, overall.rows)}</b>: " if overall and overall.infinite else ""
         yield f"{counted}{escape(why)}"

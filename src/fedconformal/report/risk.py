@@ -9,8 +9,8 @@ from html import escape
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
+from fedconformal.certificates.remarks import remarks
 from fedconformal.evaluation.losses import LossEvaluation, LossGroup
-from fedconformal.evaluation.remarks import remarks
 from fedconformal.guarantees import PAC
 from fedconformal.report.board import to_certify
 from fedconformal.report.charts import MAX_GROUPS, Dot, Plot, dots_chart

@@ -12,17 +12,12 @@ import numpy as np
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.remarks import remarks
+from fedconformal.certificates.text import full_set_count
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InputError
-from fedconformal.evaluation import (
-    Evaluation,
-    Selective,
-    full_words,
-    reliability,
-    selective_classification,
-    why_full,
-)
+from fedconformal.evaluation import Evaluation, Selective, reliability, selective_classification
 from fedconformal.evaluation.mixture import listed
-from fedconformal.evaluation.remarks import remarks
 from fedconformal.losses import SelectiveError
 from fedconformal.report.board import LISTS, holds, promised, to_do
 from fedconformal.report.charts import (
@@ -148,9 +143,9 @@ def _notes(predictor: Predictor, evaluation: Evaluation | None) -> Iterator[str]
     full = 0 if evaluation is None else evaluation.full_sets
     classes = None if evaluation is None else len(evaluation.size_histogram) - 1
     share = full / rows if rows else None
-    why = why_full(predictor.certificate, score=predictor.score, classes=classes, share=share)
+    why = explain_uninformative(predictor.certificate, score=predictor.score, classes=classes, share=share)
     if why is not None:
-        yield (f"<b>{full_words(full, rows)}</b>: " if full else "") + escape(why)
+        yield (f"<b>{full_set_count(full, rows)}</b>: " if full else "") + escape(why)
     yield from (escape(str(remark)) for remark in remarks(predictor.certificate))
 
 
@@ -165,7 +160,7 @@ def _coverage_cards(evaluation: Evaluation | None, about: Certificate, names: Se
     yield coverage_by("class", classes, evaluation, about)
     for column, found in evaluation.by_group.items():
         yield coverage_by(column, found, evaluation, about)
-    full = soft(f"{full_words(evaluation.full_sets, evaluation.overall.rows)}.")
+    full = soft(f"{full_set_count(evaluation.full_sets, evaluation.overall.rows)}.")
     numbers = table(("set size", *evaluation.columns), (group.cells for group in evaluation.by_size))
     yield card("Set sizes", full + _size_chart(evaluation), numbers)
 

@@ -15,8 +15,8 @@ from fedconformal._base.classes import as_class_indices, in_order, match_columns
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InputError
-from fedconformal.evaluation import why_full
 from fedconformal.monitoring.events import Predicted
 from fedconformal.serving.bodies import Answer, Outcomes, Rows, new_ids
 from fedconformal.serving.onnx import PREFIX, OnnxModel
@@ -52,7 +52,7 @@ class Service:
         curve = predictor.curve
         plain = about.provenance.precision == "float32" and about.by is None
         self._curve: PromiseCurve | None = curve if plain else None
-        self._why = why_full(about)
+        self._why = explain_uninformative(about)
         self._about = {"predictor": self.digest, "status": about.status, "alpha": about.alpha}
         self._about["sentence"] = about.sentence()
 

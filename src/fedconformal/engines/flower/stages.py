@@ -26,13 +26,13 @@ from fedconformal._base.arrays import as_temperature
 from fedconformal._base.files import read_npz, write_bytes
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates.certificate import threshold_json
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.learning import arrays_of, load_model
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.run_config import STAGES, RunConfig
 from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
 from fedconformal.errors import InputError
-from fedconformal.evaluation import why_full
 from fedconformal.federated.calibration import calibrate
 from fedconformal.federated.evaluation import PredictorQuestion, evaluate, overall
 from fedconformal.federated.sums import calibrate_by_sums
@@ -165,7 +165,7 @@ class _Run:
         rows = sum(one["rows"] for one in self.coverage.values())
         share = found.get("full_sets", 0) / max(1, rows)
         classes = self.config.classes if share >= 0.5 else None  # the app's number counts once half of them are full
-        why = why_full(certificate, score=score, classes=classes, share=share)
+        why = explain_uninformative(certificate, score=score, classes=classes, share=share)
         if why is not None:
             logger.warning("evaluate: %s", why)
         return {

@@ -12,8 +12,8 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import risk_record, safe_action, warn_of_no_threshold
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import SummaryRecord, made_certificate, one_promise
+from fedconformal.certificates.remarks import warn_of_sites
 from fedconformal.errors import InputError
-from fedconformal.evaluation.remarks import warn_of_sites
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
 from fedconformal.privacy.sums.losses import LossRounds, limit_of, promised_risks

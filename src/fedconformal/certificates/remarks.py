@@ -6,8 +6,8 @@ import warnings
 
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning
-from fedconformal.evaluation.full import why_full
 
 
 def warn_of_sites(certificate: Certificate) -> None:
@@ -23,6 +23,6 @@ def remarks(certificate: Certificate) -> list[UserWarning]:
     ]
     claim = certificate.privacy or {}
     plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
-    if plain and (why := why_full(certificate)):
+    if plain and (why := explain_uninformative(certificate)):
         found.append(InfeasibleWarning(why))
     return found
