@@ -33,6 +33,7 @@ LEVEL = 0.025
 TWICE = 2
 """Rows are enough if this many times the promised miss rate would be found."""
 
+TOO_FEW: Literal["too few rows to tell"] = "too few rows to tell"
 Kind = Literal["no contradiction", "too few rows to tell", "below the promise", "no verdict"]
 
 ASSUMES = "calibration rows and test rows are independent; the test rows come from the sites that were calibrated"
@@ -119,7 +120,7 @@ def _part(claim: Claim, alpha: float, level: float) -> Part:
     elif sample.complete and sample.p_if(min(1.0, TWICE * alpha), claim.limit) <= level:
         kind = "no contradiction"
     else:
-        kind = "too few rows to tell"
+        kind = TOO_FEW
     return Part(name=claim.name or "", kind=kind, rows=sample.rows, missed=sample.missed, limit=claim.limit, p=p)
 
 
@@ -135,12 +136,12 @@ def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[
         more = f", and {low} more are below as well" if low else ""
         return worst.kind, f"{seen} {chance}; {luck}{more}"
     if found.without_rows:
-        return "too few rows to tell", f"there are no rows of {listed(found.without_rows)}"
-    if few := [part for part in parts if part.kind == "too few rows to tell"]:
+        return TOO_FEW, f"there are no rows of {listed(found.without_rows)}"
+    if few := [part for part in parts if part.kind == TOO_FEW]:
         of = f" of {listed([part.name for part in few])}" if few[0].name else ""
         most = max(part.limit for part in few)
         help_ = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
-        return "too few rows to tell", (
+        return TOO_FEW, (
             f"with these rows{of} even {noun} that miss twice as often as promised would not be found; "
             f"an unlucky calibration explains a miss rate of up to {most:.1%}{help_}"
         )
@@ -198,7 +199,7 @@ class Standing(NamedTuple):
     level: Literal["good", "caution", "bad"]
 
 
-def standing(certificate: Certificate, verdict: Verdict | None = None) -> Standing:
+def standing(certificate: Certificate, verdict: Verdict | None = None, noun: str = "rows") -> Standing:
     """Say where a certificate stands; it is good only if all of it is finite, certified, valid and not contradicted.
 
     Once it was put to the test, it is good only if the rows were enough and show no contradiction.
@@ -218,4 +219,6 @@ def standing(certificate: Certificate, verdict: Verdict | None = None) -> Standi
         return Standing(found[0], "caution")
     if verdict is None:
         return Standing("certified", "good")
-    return Standing(f"certified; {verdict.kind}", "good" if verdict.kind == "no contradiction" else "caution")
+    if verdict.kind == "no contradiction":
+        return Standing("certified; no contradiction", "good")
+    return Standing(f"certified; {f'too few {noun} to tell' if verdict.kind == TOO_FEW else verdict.kind}", "caution")
