@@ -14,6 +14,7 @@ from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.evaluation.mixture import listed
+from fedconformal.evaluation.outcomes import ROWS
 from fedconformal.evaluation.verdict import standing
 from fedconformal.report.html import Answer
 from fedconformal.summaries.provenance import has_expired
@@ -81,8 +82,8 @@ def promised(about: Certificate, words: Wording, *, endless: bool, more: Sequenc
 
 def holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording, *, endless: bool = False) -> Answer:
     """Answer whether it holds; the badge is green only where nothing is against it."""
-    found = standing(about, None if evaluation is None else evaluation.verdict)
-    badge, level = found.words.replace("rows", "cases"), found.level
+    found = standing(about, None if evaluation is None else evaluation.verdict, noun="cases")
+    badge, level = found.words, found.level
     if evaluation is None:
         unchecked = [f"No cases with known {words.known} were given to check it on."]
         return Answer("Does it hold?", "Not checked", unchecked, badge=badge, level=level)
@@ -108,7 +109,8 @@ def _interval(evaluation: AnyEvaluation) -> str:
     low, high = evaluation.overall.low, evaluation.overall.high
     if low is None or high is None:
         return "no interval: all cases are of one cluster"
-    return f"95% interval {low:.1%} to {high:.1%}, if {evaluation.interval_assumes.replace('rows', 'cases')}"
+    assumed = "cases are independent" if evaluation.interval_assumes == ROWS else evaluation.interval_assumes
+    return f"95% interval {low:.1%} to {high:.1%}, if {assumed}"
 
 
 def sites_without_rows(about: Certificate, evaluation: AnyEvaluation) -> list[str]:
