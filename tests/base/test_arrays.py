@@ -428,10 +428,10 @@ def test_mixed_summaries_are_refused(case: str) -> None:
         (lambda: FC.pool([site("a", "exact"), site("b", "ranks")]), ["one kind", "exact, ranks"]),
         (lambda: FC.pool([site("a"), site(None)]), ["some have none"]),
         (lambda: FC.pool([site("a"), [0.1, 0.2]]), ["expected summaries"]),
-        (lambda: FC.summarize([0.1], kind="median"), ["no summary kind is called 'median'", "exact", "ranks"]),
-        (lambda: FC.summarize([0.1], score="lac"), ["score is 'lac'", "fedconformal.LAC()"]),
-        (lambda: FC.summarize([0.1], score=fc.LAC), ["score is "]),
-        (lambda: FC.summarize([0.1], kind="ranks", alpha=1), ["alpha is 1"]),
+        (lambda: FC.Summary.of_scores([0.1], kind="median"), ["no summary kind is called 'median'", "exact", "ranks"]),
+        (lambda: FC.Summary.of_scores([0.1], score="lack"), ["no score is called 'lack'"]),
+        (lambda: FC.Summary.of_scores([0.1], score=fc.LAC), ["score is "]),
+        (lambda: FC.Summary.of_scores([0.1], kind="ranks", alpha=1), ["alpha is 1"]),
     ],
 )
 def test_other_bad_calls(action: Callable[[], object], fragments: list[str]) -> None:

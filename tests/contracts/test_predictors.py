@@ -193,5 +193,4 @@ def test_repr_tells_what_is_promised(kind: str, guarantee: fc.Guarantee) -> None
     predictor = predictor_of(fc.LAC(), kind, guarantee)
     assert repr(predictor).startswith("Predictor(LAC(), alpha=0.1, threshold=")
     assert predictor.certificate.status in repr(predictor)
-    assert repr(calibration(fc.LAC(), kind, guarantee)).startswith("Calibration(threshold=")
-    assert "probability at least 0.9 for" in repr(calibration(fc.LAC(), kind, guarantee))
+    assert guarantee.name in repr(predictor)

@@ -143,7 +143,7 @@ def add(
         with tracking("reading"):
             rows = None if answered is None else read_predicted(held, answered, columns, groups)
             came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
-        with _naming(rows=answered, outcomes=outcomes):
+        with _naming(rows=answered, outcomes=outcomes), tracking("adding"):
             counts = held.add(rows, came)
         found = held.status()
     _remark(counts)

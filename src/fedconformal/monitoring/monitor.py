@@ -51,8 +51,8 @@ def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
 
     >>> np.exp(log_e([0, 1, 4], [1, 1, 4], 0.1)).round(9)
     array([ 0.42212036,  1.65575928, 20.44154175])
-    >>> float(log_e(5, 5000, 0.3).round(3))
-    -8.776
+    >>> float(log_e(5, 5000, 0.3).round(1))
+    -8.8
     """
     from scipy import special
 

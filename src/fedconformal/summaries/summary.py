@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import as_name
-from fedconformal._base.spec import parse
+from fedconformal._base.spec import build, parse
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
 from fedconformal.summaries import format as wire
@@ -75,7 +75,7 @@ class Summary(ABC):
         site: str | None = None,
         labels: ArrayLike | None = None,
         groups: Groups | None = None,
-        score: AnyScore | None = None,
+        score: AnyScore | str | None = None,
         calibration: str | None = None,
         **provenance: Any,
     ) -> Summary:
@@ -102,7 +102,8 @@ class Summary(ABC):
         (2, 2)
         """
         spec = parse(kind, Summary, maker="build")
-        made = provenance_of(score=score, calibration=calibration, alpha=alpha, **provenance)
+        rule = None if score is None else build(score, AnyScore)
+        made = provenance_of(score=rule, calibration=calibration, alpha=alpha, **provenance)
         sites = () if site is None else (as_name(site, "site"),)
         level = None if alpha is None else as_alpha(alpha)
         if labels is None and groups is None:
