@@ -122,15 +122,16 @@ def _result(output: Path) -> dict[str, Any]:
 def _show(found: dict[str, Any]) -> None:
     certificate, overall = found["certificate"], found["evaluation"]["overall"]
     intervals = "mean_width" in overall or "infinite" in overall
-    answers = "Intervals" if intervals else "Sets"
-    say(f"{answers} hold the truth with probability at least {1 - found['alpha']:.10g} {certificate['promise']}.")
-    say(f"threshold {found['threshold']}, {certificate['status']} from {certificate['scores']} scores")
+    answers, promised = "Intervals" if intervals else "Sets", certificate["statement"]["promise"]
+    scores = sum(sum(record["sizes"]) for record in certificate["summaries"])
+    say(f"{answers} hold the truth with probability at least {1 - found['alpha']:.10g} {promised}.")
+    say(f"threshold {found['threshold']}, {certificate['status']} from {scores} scores")
     claim = certificate.get("privacy")
     if claim is not None:
         what = describe_privacy(claim) if "epsilon" in claim else claim["claim"]
         say(f"from sums only, in {counted(claim['rounds'], 'round')}: {what}")
         say(*precise(claim, finite=found["threshold"] != "inf"))
-        rows = {record["sites"][0]: record["sizes"][0] / certificate["scores"] for record in certificate["summaries"]}
+        rows = {record["sites"][0]: record["sizes"][0] / scores for record in certificate["summaries"]}
         say(shares_in_words(rows))
         for one in claim["dropped"]:
             say(f"{one['site']} dropped out {one['when']} (the promise still covers it): {one['reason']}")

@@ -102,8 +102,11 @@ def test_the_server_sees_sums_only(app: App, tmp_path: Path) -> None:
     assert not list((tmp_path / "sums" / "sites").iterdir())
     certificate = found["certificate"]
     assert certificate["privacy"]["precision"]["above"] < plain["threshold"] <= found["threshold"]
-    for field in ("rank", "rank_out_of", "score", "model", "coverage_at_least", "status"):
+    for field in ("coverage_at_least", "provenance", "status"):
         assert certificate[field] == plain["certificate"][field]
+    (promise,), (expected,) = certificate["promises"], plain["certificate"]["promises"]
+    for field in ("rank", "rank_out_of"):
+        assert promise[field] == expected[field]
     assert found["evaluation"]["overall"]["coverage"] >= plain["evaluation"]["overall"]["coverage"]
 
 
@@ -112,8 +115,10 @@ def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys.modules["conformal_app.task"], "OUTPUTS", 1)
     model = Regressor(build("mlp", shape=(10,), classes=1), centre=150.0, scale=75.0)
     found = run(app, tmp_path, model, client, loss="squared", score="signed")
-    assert found["certificate"]["score"]["name"] == "signed"
-    assert found["certificate"]["lower"]["threshold"] < 0 < found["threshold"]
+    assert found["certificate"]["provenance"]["score"]["name"] == "signed"
+    lower, upper = found["certificate"]["promises"]
+    assert (lower["end"], upper["end"]) == ("lower", "upper")
+    assert lower["threshold"] < 0 < upper["threshold"] == found["threshold"]
 
 
 @pytest.mark.parametrize("values", [{"widths": -1.0}, {"widths": float("inf")}, {"covered": 10**6}, {"infinite": -1}])

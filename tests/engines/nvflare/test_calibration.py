@@ -84,9 +84,9 @@ def test_the_example_gives_the_certificate_that_flower_gives(ran: Path) -> None:
     predictor = fc.load(result(ran, "digits", "predictor.json"))
     expected = on_flower(weights, logits)
     assert predictor.certificate == expected.certificate
-    threshold = predictor.certificate.to_dict()["threshold"]
-    assert isinstance(threshold, float)
-    assert threshold == expected.certificate.to_dict()["threshold"]
+    (promise,) = predictor.certificate.to_dict()["promises"]
+    assert isinstance(promise["threshold"], float)
+    assert [promise] == expected.certificate.to_dict()["promises"]
     assert fc.verify(predictor, expected.summaries) == []
     assert "The sets hold the true label with probability at least 0.9" in (ran / "digits.log").read_text("utf-8")
 
@@ -106,7 +106,7 @@ def test_a_faulty_answer_is_refused_and_its_site_named(ran: Path, name: str) -> 
     assert f"calibrate: {BAD} {left_out[BAD]}" in (ran / "faulty.log").read_text("utf-8")
     if name != "late":  # on a busy machine others may be late too
         assert set(left_out) == {BAD}
-        assert found[name]["sites"] == len(SITES) - 1
+        assert len(found[name]["summaries"]) == len(SITES) - 1
 
 
 def test_sites_count_on_their_own_rows_and_impossible_counts_are_refused(ran: Path) -> None:
