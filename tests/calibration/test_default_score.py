@@ -155,7 +155,7 @@ def test_every_way_in_has_the_same_default(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_nobody_else_names_a_score() -> None:
-    """A default of one's own would need one; evaluation says which score helps, and a query writes LAC in SQL."""
+    """A default of one's own would need one; a certificate says which score helps, and a query writes LAC in SQL."""
     scores = {"APS", "LAC", "RAPS"}
     query = SOURCE / "summaries" / "sql.py"
     paths = [path for path in SOURCE.rglob("*.py") if path != query]
@@ -167,7 +167,7 @@ def test_nobody_else_names_a_score() -> None:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ImportFrom) and scores & {alias.name for alias in node.names}
     }
-    assert naming == {"_public.py", "evaluation", "scores"}
+    assert naming == {"_public.py", "certificates", "scores"}
 
 
 @pytest.fixture(scope="module")
