@@ -224,5 +224,5 @@ def _resumed(state: RoundState, weights: Weights) -> RoundState:
     for name, tensor in weights.items():
         found = state.tensors.get(name)
         if found is None or found.shape != tensor.shape:
-            raise InputError("resume: the state is not from this model")
+            raise InputError("resume: the state is not from this model", param="resume")
     return replace(state, tensors={name: state.tensors[name].to(tensor.dtype) for name, tensor in weights.items()})

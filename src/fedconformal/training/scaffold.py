@@ -63,7 +63,9 @@ class Scaffold:
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Go on from such a state."""
         if any(name not in state or state[name].shape != self.theta.shape for name in self.state()):
-            raise InputError("resume: the state is not from this model, these clients and these settings")
+            raise InputError(
+                "resume: the state is not from this model, these clients and these settings", param="resume"
+            )
         self.theta, self.control = state["theta"].clone(), state["control"].clone()
 
 
