@@ -17,7 +17,10 @@ from tests.report.browser import CHROMIUM, DRIVER, open_browser
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-MODULES = ("data", "flower", "losses", "nvflare", "privacy", "report", "scores", "tables", "training")
+MODULES = (
+    *("engines.flower", "engines.nvflare", "losses", "privacy", "report", "scores", "tables", "training"),
+    "training.data",
+)
 LOADED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "link": "href", "object": "data"}
 
 

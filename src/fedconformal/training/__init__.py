@@ -39,3 +39,7 @@ def __getattr__(name: str) -> Any:
     with needing("train"):
         modules = [importlib.import_module(f"{__name__}.{module}") for module in _MODULES]
     return next(vars(module)[name] for module in modules if name in vars(module))
+
+
+def __dir__() -> list[str]:
+    return __all__
