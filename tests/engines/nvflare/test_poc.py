@@ -34,8 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     example = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     (home / "digits.py").write_text(example, "utf-8")
     log = home / "poc.log"
-    with running([sys.executable, str(ROOT / "tests" / "engines" / "nvflare" / "poc.py"), str(home)], home, log) as one:
-        assert one.wait(PATIENCE) == 0, log.read_text("utf-8")[-2000:]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        with running([sys.executable, "-m", "tests.engines.nvflare.poc", str(home)], home, log) as one:
+            assert one.wait(PATIENCE) == 0, log.read_text("utf-8")[-2000:]
     return home
 
 
