@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -81,6 +82,7 @@ def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0)
     return Spec(cls, values)
 
 
+@cache
 def _parameters(made: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the types of the parameters of a class, or of a method's keywords, and those without a default."""
     whole = isinstance(made, type)
