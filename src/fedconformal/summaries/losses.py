@@ -47,7 +47,7 @@ NO_SCORES = "loss curves have no scores; calibrate them with risk="
 class _Named:
     """Keeps the name out of the registry of kinds of scores."""
 
-    name = "losses"
+    name, counted = "losses", "rows"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -175,9 +175,6 @@ class LossSummary(_Named, Summary):
         if not about["origin"].rising and not (sums[1:] <= sums[:-1]).all():
             raise InputError("the summary's losses rise along the grid")
         return cls(units=sums, gap=gap, **about)
-
-    def __repr__(self) -> str:
-        return super().__repr__().replace("scores", "rows", 1)
 
 
 def grid_of(origin: Provenance) -> Floats:

@@ -47,6 +47,7 @@ class Summary(ABC):
     name: ClassVar[str]
     certified: ClassVar[bool] = True
     columnar: ClassVar[bool] = False
+    counted: ClassVar[str] = "scores"
 
     sizes: tuple[int, ...]
     sites: tuple[str, ...] = ()
@@ -195,7 +196,7 @@ class Summary(ABC):
 
     def __repr__(self) -> str:
         who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else str(self)
-        return f"<{self.name} summary of {self.n} scores from {who}>"
+        return f"<{self.name} summary of {self.n} {self.counted} from {who}>"
 
 
 def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields: Any) -> Provenance:
