@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 DAYS = 90
@@ -89,5 +89,7 @@ def _host(host: str) -> x509.GeneralName:
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(host))
     if not re.fullmatch(r"[A-Za-z0-9*]([A-Za-z0-9.-]*[A-Za-z0-9])?", host):
-        raise InputError(f"host is {shown(host)!r}, expected a name or an address, such as link.example or 10.0.0.7")
+        raise InputError(
+            f"host is {abbreviate(host)!r}, expected a name or an address, such as link.example or 10.0.0.7"
+        )
     return x509.DNSName(host)

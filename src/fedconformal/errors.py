@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Self
 
 
@@ -69,3 +71,21 @@ class ClassCountsWarning(UserWarning):
 
 class HeavySiteWarning(UserWarning):
     """One site outweighs the others because of the number of scores that it claims."""
+
+
+@contextmanager
+def prefix_errors(where: object) -> Iterator[None]:
+    """Put a file, site or array before the message of an `InputError` raised inside."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(where) from None
+
+
+@contextmanager
+def requires_extra(extra: str) -> Iterator[None]:
+    """Raise `InputError` with the extra to install if an import inside fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise InputError(f"this needs {error.name}: pip install 'fedconformal[{extra}]'") from None

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers, as_labels, as_matrix, as_sites, named_sites
-from fedconformal._base.files import naming, read_bytes, read_npz
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes, read_npz
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal_paper.clients import GROUPS, Partition, client_of_each
 from fedconformal_paper.numbers import deviations, network
 
@@ -124,7 +124,7 @@ def read_logits(
     own = [arrays[f"{part}_clients"] for part in parts if f"{part}_clients" in arrays]
     if partition is None and len(own) == len(parts):
         owners = as_sites(np.concatenate(own), rows=len(logits), name=f"{path}: clients")
-        with naming(path):
+        with prefix_errors(path):
             sites, clients = np.unique(named_sites(owners, arrays.get("names")), return_inverse=True)
     else:
         if dataset in GROUPS and sum(map(len, GROUPS[dataset])) != logits.shape[1]:
@@ -133,7 +133,7 @@ def read_logits(
             raise InputError(
                 f"{path}: has no val_clients, test_clients; its name does not say which client has which rows"
             )
-        with naming(path):
+        with prefix_errors(path):
             clients = client_of_each(labels, dataset, partition or ("iid" if variant == "iid" else "classes"))
         sites = np.arange(clients.max() + 1)
     return Answers(

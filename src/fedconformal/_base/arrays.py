@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.chunks import CHUNK, chunks, for_each_chunk
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import abbreviate, name_key
 from fedconformal.errors import InputError
 
 SUM_TOLERANCE = 1e-3
@@ -337,7 +337,7 @@ def as_alpha(alpha: Any) -> Fraction:
     except (ValueError, OverflowError):
         exact = Fraction(0)
     if not 0 < exact < 1:
-        raise InputError(f"alpha is {shown(alpha)}, expected a number between 0 and 1")
+        raise InputError(f"alpha is {abbreviate(alpha)}, expected a number between 0 and 1")
     return exact
 
 
@@ -358,5 +358,5 @@ def as_temperature(temperature: Any) -> float:
     except OverflowError:
         value = math.inf
     if not 0 < value < math.inf:
-        raise InputError(f"temperature is {shown(temperature)}, expected a positive number")
+        raise InputError(f"temperature is {abbreviate(temperature)}, expected a positive number")
     return value

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers, Probabilities, as_labels, as_matrix, column_of, one_a_row
-from fedconformal._base.names import listed, name_key
+from fedconformal._base.names import join_names, name_key
 from fedconformal.errors import InputError
 
 
@@ -59,7 +59,7 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
         verb = "are not classes" if len(unknown) > 1 else "is not a class"
         advice = "; for class indices, leave out the names of the classes" if given.dtype.kind in "iu" else ""
         raise InputError(
-            f"row {first}: {listed(unknown)} {verb}; the classes are {listed(classes)}{advice}", where=name
+            f"row {first}: {join_names(unknown)} {verb}; the classes are {join_names(classes)}{advice}", where=name
         )
     found: Integers = codes[places]
     return found
@@ -95,7 +95,7 @@ def match_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
         others, missing = sorted(found.keys() - set(wanted)), [name for name in wanted if name not in found]
         problems = [f"{_columns(others)} {'are no classes' if len(others) > 1 else 'is no class'}"] if others else []
         problems += [f"there {'are' if len(missing) > 1 else 'is'} no {_columns(missing, ' for')}"] if missing else []
-        raise InputError(f"{' and '.join(problems)}; the classes are {listed(wanted)}", where="probabilities")
+        raise InputError(f"{' and '.join(problems)}; the classes are {join_names(wanted)}", where="probabilities")
     return [found[name] for name in wanted]
 
 
@@ -135,7 +135,7 @@ def rows_at(table: Any, index: NDArray[np.int64]) -> Any:
 
 
 def _columns(names: Sequence[str], what: str = "") -> str:
-    return f"column{'s' if len(names) > 1 else ''}{what} {listed([repr(name) for name in names])}"
+    return f"column{'s' if len(names) > 1 else ''}{what} {join_names([repr(name) for name in names])}"
 
 
 def _text(values: NDArray[Any]) -> NDArray[np.str_]:

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.lib import format as numpys
 from numpy.typing import NDArray
 
-from fedconformal._base.names import shown
-from fedconformal.errors import InputError
+from fedconformal._base.names import abbreviate
+from fedconformal.errors import InputError, prefix_errors
 
 UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 READABLE = (".npy", ".npz")
@@ -86,7 +86,7 @@ def check_size(claimed: int, on_disk: int) -> None:
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> NDArray[Any]:
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(f"{name} is compressed in a way that numpy does not write; save it with numpy.savez")
-    with naming(name), archive.open(info) as stream:
+    with prefix_errors(name), archive.open(info) as stream:
         array = _read_npy(stream, info.file_size)
         if stream.read(1):  # reading to the end also checks the CRC
             raise InputError("has trailing bytes")
@@ -169,19 +169,10 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
 def reading(path: Path) -> Iterator[None]:
     """Say in one line which file cannot be read, and why."""
     try:
-        with naming(path):
+        with prefix_errors(path):
             yield
     except UNREADABLE as error:
         raise unreadable(path, error) from None
-
-
-@contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """Put the file's name before what is wrong with its content."""
-    try:
-        yield
-    except InputError as error:
-        raise error.at(path) from None
 
 
 def unreadable(path: Path, error: Exception) -> InputError:
@@ -200,5 +191,5 @@ def _pick(there: list[str], names: tuple[str, ...]) -> str:
     for name in names:
         if name in there:
             return name
-    held = shown(", ".join(there)) or "nothing"
+    held = abbreviate(", ".join(there)) or "nothing"
     raise InputError(f"holds {held}; name one of the arrays {' or '.join(names)}")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.names import as_name, check_name, harmless, name_key, shown
+from fedconformal._base.names import abbreviate, as_name, check_name, escape_control, name_key
 from fedconformal.errors import InputError
 
 Groups = Mapping[str, Any]
@@ -77,10 +77,12 @@ def columns_of(groups: Mapping[str, Any]) -> list[str]:
     ['age', 'sex']
     """
     if not hasattr(groups, "items") or not len(groups):
-        raise InputError(f'groups is {shown(groups)}, expected columns with a value a row, such as {{"sex": [...]}}')
+        raise InputError(
+            f'groups is {abbreviate(groups)}, expected columns with a value a row, such as {{"sex": [...]}}'
+        )
     names = sorted(as_name(name, "the name of a column of groups") for name, _ in groups.items())
     if odd := next((name for name in names if "=" in name), None):
-        raise InputError(f"the column {shown(odd)!r} has a = in its name; give it another one", where="groups")
+        raise InputError(f"the column {abbreviate(odd)!r} has a = in its name; give it another one", where="groups")
     if len(set(names)) < len(names):
         raise InputError("two columns have the same name", where="groups")
     return names
@@ -100,17 +102,21 @@ def _one_a_row(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError as error:
-        raise InputError(f"cannot be read as one value a row ({error})", where=shown(name)) from None
+        raise InputError(f"cannot be read as one value a row ({error})", where=abbreviate(name)) from None
     if array.shape == (rows, 1):
         array = array[:, 0]
     if array.shape != (rows,):
-        raise InputError(f"expected {rows} values, one a row, got an array of shape {array.shape}", where=shown(name))
+        raise InputError(
+            f"expected {rows} values, one a row, got an array of shape {array.shape}", where=abbreviate(name)
+        )
     if array.dtype.kind not in "iubfU":  # such as the objects of a table with missing values
         named = lru_cache(maxsize=None, typed=True)(_name)  # of a million rows a few values
         try:
             array = np.array(list(map(named, array.tolist())), dtype=np.str_)
         except TypeError:
-            raise InputError("expected a text or a number a row, got lists or the like", where=shown(name)) from None
+            raise InputError(
+                "expected a text or a number a row, got lists or the like", where=abbreviate(name)
+            ) from None
     return array
 
 
@@ -125,7 +131,8 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
         if len(found) == MOST_VALUES:
             count = len(found) + len(set(array[left].tolist()))
             raise InputError(
-                f"has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69", where=shown(name)
+                f"has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69",
+                where=abbreviate(name),
             )
         same = np.isnan(keys) if isinstance(value, float) and math.isnan(value) else keys == keys[first]
         mine = np.flatnonzero(same)
@@ -162,4 +169,4 @@ def _name(value: Any) -> str:
     text = name_key(str(value))
     if WHOLE.fullmatch(text):  # and these are texts where another row has one: a row's group may not hang on others
         text = str(int(text.partition(".")[0]))
-    return harmless(text) or ABSENT
+    return escape_control(text) or ABSENT

@@ -1,4 +1,4 @@
-"""Text from users: names of sites and models, and how a value is shown in a message."""
+"""Names of sites and models, and values in messages."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ MAX_NAME = 64
 MAX_SHOWN = 60
 
 
-def shown(value: Any, most: int = MAX_SHOWN) -> str:
-    """Write a value that was given, in one line and not too long."""
+def abbreviate(value: Any, most: int = MAX_SHOWN) -> str:
+    """Format a value in one line of at most `most` characters."""
     try:
         text = " ".join((value if isinstance(value, str) else repr(value)).split())
     except ValueError:  # a whole number of thousands of digits
         text = "too long to show"
-    text = harmless(text[: most + 1])
+    text = escape_control(text[: most + 1])
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def harmless(text: str) -> str:
-    r"""Write characters that cannot be printed as their numbers: in a terminal they could be commands.
+def escape_control(text: str) -> str:
+    r"""Escape characters that are not printable, such as terminal control sequences.
 
-    >>> print(harmless("clinic\x1b[31m a"))
+    >>> print(escape_control("clinic\x1b[31m a"))
     clinic\x1b[31m a
     """
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def counted(number: int, noun: str) -> str:
-    """Write a number of things.
+def plural(number: int, noun: str) -> str:
+    """Format a count with its noun.
 
-    >>> counted(1, "row"), counted(2, "row")
+    >>> plural(1, "row"), plural(2, "row")
     ('1 row', '2 rows')
     """
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def listed(names: Sequence[str], most: int = 5, parted: str = ", ") -> str:
-    """Write names with commas, or parted by something else, the first few of them.
+def join_names(names: Sequence[str], most: int = 5) -> str:
+    """Join the first names with commas and count the others.
 
-    >>> listed(["a", "b", "c"], most=2)
+    >>> join_names(["a", "b", "c"], most=2)
     'a, b and 1 more'
     """
-    return parted.join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(map(abbreviate, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def as_name(text: Any, what: str) -> str:
@@ -78,7 +78,7 @@ def are_names(names: Sequence[str]) -> bool:
 def as_line(text: Any, what: str, most: int) -> str:
     """Check somebody's own words: printable, one line, up to `most` characters."""
     if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= most:
-        raise InputError(f"{what} is {shown(text)}, expected a line of up to {most} characters")
+        raise InputError(f"{what} is {abbreviate(text)}, expected a line of up to {most} characters")
     return text
 
 

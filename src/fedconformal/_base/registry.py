@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 T = TypeVar("T")
@@ -60,7 +60,9 @@ def find(name: str, base: Callable[..., T]) -> type[T]:
         noun = noun_of(base)
         there = ", ".join(sorted(members(base)))
         raise InputError(
-            f"no {noun} is called {shown(repr(name))}; there are {there}", param=param_of(base), code="unknown-name"
+            f"no {noun} is called {abbreviate(repr(name))}; there are {there}",
+            param=param_of(base),
+            code="unknown-name",
         )
     return found
 

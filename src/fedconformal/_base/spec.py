@@ -16,7 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedconformal._base import registry
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def build(spec: str | T, base: Callable[..., T]) -> T:
     if not isinstance(spec, base):  # type: ignore[arg-type]
         noun, some = registry.noun_of(base), min(registry.members(base))
         expected = f"expected a name such as {some!r} or a {base.__name__}"
-        raise InputError(f"{noun} is {shown(spec)}, {expected}", param=registry.param_of(base))
+        raise InputError(f"{noun} is {abbreviate(spec)}, {expected}", param=registry.param_of(base))
     return spec
 
 
@@ -69,13 +69,13 @@ def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0)
         if not values and hints and not (equals and key.isidentifier()):
             key, value = next(iter(hints)), part
         if key not in hints or key in values or depth > MAX_DEPTH:
-            raise InputError(f"{noun} {shown(spec)}: {shown(key)} is out of place; {there}", param=param)
+            raise InputError(f"{noun} {abbreviate(spec)}: {abbreviate(key)} is out of place; {there}", param=param)
         try:
             values[key] = _read(value.strip(), hints[key], depth)
         except (KeyError, ValueError) as error:
             if isinstance(error, InputError):
                 raise
-            problem = f"{key} is {shown(repr(value))}, expected {_expected(hints[key])}"
+            problem = f"{key} is {abbreviate(repr(value))}, expected {_expected(hints[key])}"
             raise InputError(f"{noun} {name}: {problem}; {there}", param=param) from None
     if missing := [key for key in required if key not in values]:
         raise InputError(f"{noun} {name} needs {missing[0]}, as in {name}:{missing[0]}=VALUE", param=param)

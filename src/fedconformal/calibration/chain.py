@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.certificates.replacement import Rows
@@ -78,7 +78,8 @@ def changes(older: Certificate, newer: Certificate) -> str:
     before, now = _facts(older), _facts(newer)
     same = [name for name in now if name in before and before[name] == now[name]]
     other = [
-        f"{OTHER.get(name, 'another')} {name}: {shown(_text(now[name]))} instead of {shown(_text(before.get(name)))}"
+        f"{OTHER.get(name, 'another')} {name}: {abbreviate(_text(now[name]))} instead of "
+        f"{abbreviate(_text(before.get(name)))}"
         for name in now
         if name not in same
     ]

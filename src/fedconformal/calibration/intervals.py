@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, as_alpha, as_array
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.calibration.curve import USUAL_ALPHAS, PromiseCurve
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
@@ -66,5 +66,5 @@ def as_levels(levels: Sequence[float] | Floats) -> list[Fraction]:
     except (ValueError, TypeError, OverflowError):
         found = []
     if not found:
-        raise InputError(f"levels are {shown(levels)}, expected numbers between 0 and 1", param="levels")
+        raise InputError(f"levels are {abbreviate(levels)}, expected numbers between 0 and 1", param="levels")
     return found

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Integers, as_sites
 from fedconformal._base.groups import NONE, Groups, columns_of, members
-from fedconformal._base.names import listed, name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 
@@ -32,14 +32,14 @@ def rows_by_group(certificate: Certificate, groups: Groups | None, rows: int) ->
     """Return which rows are in each calibrated group, and refuse rows that are promised nothing."""
     needed = certificate.group_columns
     if not groups or columns_of(groups) != needed:
-        got = f"got {listed(columns_of(groups))}" if groups else "got none"
-        raise InputError(f"the predictor needs the columns {listed(needed)} of every row, {got}", where="groups")
+        got = f"got {join_names(columns_of(groups))}" if groups else "got none"
+        raise InputError(f"the predictor needs the columns {join_names(needed)} of every row, {got}", where="groups")
     found = members(groups, rows=rows)
     for group in found.keys() - certificate.parts.keys():
         row = found[group][0]
         if group == NONE:
             raise InputError(
-                f"has no value of {listed(needed)}, and every calibration row had one, so nothing is "
+                f"has no value of {join_names(needed)}, and every calibration row had one, so nothing is "
                 "promised to it; fill in a value, or leave such rows out",
                 where="groups",
                 row=row,
@@ -63,8 +63,8 @@ def rows_by_site(certificate: Certificate, sites: ArrayLike, rows: int) -> dict[
     for name, row in zip(names.tolist(), first.tolist(), strict=True):
         if name not in known:
             raise InputError(
-                f"sites: row {row} is of {shown(name)}, which was not calibrated, so nothing is promised to it; "
-                f"there are {listed(list(known.values()))}",
+                f"sites: row {row} is of {abbreviate(name)}, which was not calibrated, so nothing is promised to it; "
+                f"there are {join_names(list(known.values()))}",
                 param="sites",
             )
     parts = np.split(np.argsort(index, kind="stable"), np.cumsum(counts)[:-1])

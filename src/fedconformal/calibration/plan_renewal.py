@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from fedconformal._base.arrays import as_alpha, as_sizes, shares_of
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.calibration.plan import each_class, label_of, usual_guarantees
 from fedconformal.calibration.plan_risk import least_risk, mean_loss, usual_for_losses
 from fedconformal.calibration.predictor import Predictor
@@ -191,5 +191,5 @@ def _rates(rows_per_week: Sequence[Any], count: int) -> list[Fraction]:
     except (ValueError, ZeroDivisionError):
         rates = []
     if len(rates) != count or min(rates, default=-1) < 0:
-        raise InputError(f"rows_per_week is {shown(rows_per_week)}, expected {count} numbers from 0, one a site")
+        raise InputError(f"rows_per_week is {abbreviate(rows_per_week)}, expected {count} numbers from 0, one a site")
     return rates

@@ -29,9 +29,9 @@ from fedconformal._base.arrays import (
     shares_of,
 )
 from fedconformal._base.classes import in_order
-from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.groups import ALL, Groups
-from fedconformal._base.names import listed, shown
+from fedconformal._base.names import abbreviate, join_names
 from fedconformal.calibration import intervals
 from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, RiskCurve
 from fedconformal.calibration.membership import needed_groups, rows_by_group, rows_by_site
@@ -39,7 +39,7 @@ from fedconformal.calibration.risk import as_limit, check_limit
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord
 from fedconformal.certificates.uninformative import missing_ends
-from fedconformal.errors import AlteredError, InfeasibleWarning, InputError
+from fedconformal.errors import AlteredError, InfeasibleWarning, InputError, prefix_errors
 from fedconformal.evaluation.losses import evaluate_losses
 from fedconformal.evaluation.mixture import shares_by_site
 from fedconformal.losses.loss import Loss, described_loss
@@ -193,11 +193,11 @@ class Predictor:
             return
         first, start = lacking[0], f"alpha={float(level):g} cannot be promised"
         if self.certificate.intervals:
-            to = "" if first is None else f" to {shown(first)}"
+            to = "" if first is None else f" to {abbreviate(first)}"
             so, most = missing_ends(np.atleast_1d(limits[first]).tolist()), self._most(first, limits[first])
             words = f"{start}{to}, so {so}; the thresholds of this predictor promise {most:.6g} at most"
         elif first is not None:
-            named = listed([str(part) for part in lacking])
+            named = join_names([str(part) for part in lacking])
             words = f"{start} to {named}, where labels are in every set; too few scores were seen there"
         elif limits[None].ndim:
             classes = np.flatnonzero(np.isinf(limits[None])).tolist()
@@ -510,9 +510,9 @@ class Predictor:
             digest = _digest(content)
             json.dumps(content, ensure_ascii=False).encode()  # half a character could not be shown
         except (ValueError, TypeError, RecursionError) as error:
-            raise InputError(f"not a fedconformal predictor: {shown(str(error))}") from None
+            raise InputError(f"not a fedconformal predictor: {abbreviate(str(error))}") from None
         if content.get("format") != FORMAT:
-            raise InputError(f"the predictor is of format {shown(content.get('format'))}, expected {FORMAT}")
+            raise InputError(f"the predictor is of format {abbreviate(content.get('format'))}, expected {FORMAT}")
         if stated != digest:
             raise AlteredError("the predictor was altered after it was made (its SHA-256 does not match)")
         try:
@@ -561,7 +561,7 @@ def check_coverage(predictor: Predictor) -> Predictor:
 
 def load(path: str | Path) -> Predictor:
     """Read a predictor from a JSON file."""
-    with naming(path):
+    with prefix_errors(path):
         return Predictor.from_bytes(read_bytes(Path(path)))
 
 
@@ -571,7 +571,7 @@ def _several(alpha: Any) -> Sequence[Any] | None:
         return None
     if np.ndim(alpha) != 1 or not len(alpha):
         raise InputError(
-            f"alpha is {shown(alpha)}, expected a number between 0 and 1, or a list of such", param="alpha"
+            f"alpha is {abbreviate(alpha)}, expected a number between 0 and 1, or a list of such", param="alpha"
         )
     return list(alpha)
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
-from fedconformal._base.names import as_line, shown
+from fedconformal._base.names import abbreviate, as_line
 from fedconformal.calibration.curve import RiskCurve
 from fedconformal.calibration.strata import bound_for
 from fedconformal.certificates import text
@@ -104,7 +104,7 @@ def as_limit(risk: Any, bound: float) -> Fraction:
     except (ValueError, OverflowError):
         exact = Fraction(0)
     if not 0 < exact < Fraction(bound):
-        raise InputError(f"risk is {shown(risk)}, expected a number above 0 and below the bound {bound:g}")
+        raise InputError(f"risk is {abbreviate(risk)}, expected a number above 0 and below the bound {bound:g}")
     return exact
 
 

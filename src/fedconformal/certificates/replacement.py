@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from fedconformal._base.names import as_line, shown
+from fedconformal._base.names import abbreviate, as_line
 from fedconformal.errors import InputError
 
 MOST_WHY = 200
@@ -52,7 +52,7 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def of(cls, sha256: str, *, why: Any = None, rows: Any = None) -> Replacement:
         """Check the reason, and whether a watch has counted rows that calibrate."""
         if rows not in list(Rows):
-            said = "rows is not given" if rows is None else f"rows is {shown(rows)}"
+            said = "rows is not given" if rows is None else f"rows is {abbreviate(rows)}"
             raise InputError(
                 f"{said}, expected 'new' or 'watched': has a watch counted rows that calibrate?", param="rows"
             )

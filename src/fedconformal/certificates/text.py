@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from fedconformal._base.names import listed, shown
+from fedconformal._base.names import abbreviate, join_names
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall
 from fedconformal.scores import AnyScore, RegressionScore, Score
 from fedconformal.scores.advice import smaller_sets
@@ -283,7 +283,7 @@ def without_promise(strata: Sequence[Stratum], names: ClassNames = None) -> str:
     if labels:
         return f"to {the_classes(labels, names)}, which {'is' if len(labels) == 1 else 'are'} in every set"
     so = "where every label is in every set" if strata[0][1] is None else "which are in every set there"
-    return f"to {listed([stratum_called(*one, names) for one in strata])}, {so}"
+    return f"to {join_names([stratum_called(*one, names) for one in strata])}, {so}"
 
 
 def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassNames = None) -> str:
@@ -336,14 +336,14 @@ def cell_edge(stopped: str) -> str:
 
 def dropped_out(sites: Sequence[tuple[str, float]]) -> str:
     """Return that sites dropped out of a session, given the share of the rows of each."""
-    lost = [f"{shown(site)} ({share:.3g} of the rows)" for site, share in sites]
+    lost = [f"{abbreviate(site)} ({share:.3g} of the rows)" for site, share in sites]
     return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
 
 
 def missing_sites(sites: Sequence[tuple[str, str]]) -> str:
     """Return which sites are missing and why, to follow a reason; empty if none is."""
-    named = [f"{shown(site)} ({shown(reason)})" for site, reason in sites]
-    return f"; the scores of these sites are missing: {listed(named)}" if named else ""
+    named = [f"{abbreviate(site)} ({abbreviate(reason)})" for site, reason in sites]
+    return f"; the scores of these sites are missing: {join_names(named)}" if named else ""
 
 
 def why_no_bound(bound: Guarantee, stratum: str | None = None) -> str:
@@ -362,7 +362,7 @@ def class_called(label: int, names: ClassNames = None) -> str:
     ('malignant', '1')
     """
     known = names if isinstance(names, Sequence) and label < len(names) else None
-    return str(label) if known is None else shown(known[label])
+    return str(label) if known is None else abbreviate(known[label])
 
 
 def the_classes(labels: Sequence[int], names: ClassNames = None) -> str:

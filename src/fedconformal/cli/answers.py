@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fedconformal._base.files import naming, write_bytes
+from fedconformal._base.files import write_bytes
 from fedconformal.certificates.certificate import threshold_json
 from fedconformal.cli.console import print_result
 from fedconformal.cli.losses import listed_rows, read_rows
 from fedconformal.cli.outputs import check_output
 from fedconformal.cli.risk import risk_predictor
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 
 
 def predicted_by_rule(
@@ -36,7 +36,7 @@ def predicted_by_rule(
         raise InputError(f"{output}: expected a name that ends in .npz or .npy")
     check_output(output, path, scores, force=force)
     rows = read_rows(scores)
-    with naming(scores):
+    with prefix_errors(scores):
         found = rule.predict(listed_rows(rows), risk=risk)
     if isinstance(rows, dict) and output.suffix == ".npy":
         raise InputError(f"{output}: images of different sizes do not fit into an .npy file; write an .npz file")

@@ -11,8 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.files import naming
-from fedconformal._base.names import as_name, counted
+from fedconformal._base.names import as_name, plural
 from fedconformal._base.spec import parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.chain import SHORT, changes
@@ -38,7 +37,7 @@ from fedconformal.cli.risk import Risk, Safe, check_risk, risk_words
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, check_options, with_signatures
 from fedconformal.cli.sites import in_order, place_weights, unnamed_classes
 from fedconformal.cli.watches import Watches, check_watches, close_watches
-from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.errors import InfeasibleWarning, InputError, prefix_errors
 from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, QuantileOfQuantiles, Robust
 from fedconformal.privacy import signatures
 from fedconformal.privacy.screening import screen
@@ -196,7 +195,7 @@ def calibrate(
     old: Any = None if path is None else load(path)
     replaced, level = renewal.replaced(old), alpha or "0.1"
     if old is not None:
-        with naming(path or ""):
+        with prefix_errors(path or ""):
             terms = kept_terms(old, alpha=alpha, risk=options.risk, safe=options.safe)
         level = level if terms.alpha is None else str(terms.alpha)
         options = replace(options, risk=None if terms.risk is None else str(terms.risk), safe=terms.safe)
@@ -264,7 +263,7 @@ def _found(predictor: Predictor) -> str:
     )
     return (
         f"threshold {certificate.limit_text}, {certificate.status} from {certificate.scores} scores of "
-        f"{counted(certificate.sites, 'site')}; {band if certificate.status == 'certified' else none}"
+        f"{plural(certificate.sites, 'site')}; {band if certificate.status == 'certified' else none}"
     )
 
 

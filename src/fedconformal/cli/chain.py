@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedconformal._base.files import naming, read_bytes
+from fedconformal._base.files import read_bytes
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.sign import beside, is_signed_by
-from fedconformal.errors import AlteredError, InputError
+from fedconformal.errors import AlteredError, InputError, prefix_errors
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.summaries.format import NOISY
 from fedconformal.summaries.summary import Summary
@@ -52,7 +52,7 @@ def follow(
     for path in (predictor, *older):
         data = read_bytes(path)
         try:
-            with naming(path):
+            with prefix_errors(path):
                 one = Predictor.from_bytes(data) if found else newest
         except AlteredError as error:
             problems.append(str(error))
@@ -82,7 +82,7 @@ def _read(paths: Sequence[Path]) -> list[Summary | NoisyHistogram]:
     read: list[Summary | NoisyHistogram] = []
     for path in paths:
         data = read_bytes(path)
-        with naming(path):
+        with prefix_errors(path):
             read.append((NoisyHistogram if data.startswith(NOISY) else Summary).from_bytes(data))
     return read
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal.cli.console import print_result, progress, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.sign import Trusted, one_site, signature_of
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.monitoring.combine import check_predictor, to_dict
 from fedconformal.monitoring.combine import combine as together
 from fedconformal.monitoring.messages import Period, read_periods
@@ -54,7 +54,7 @@ def _read(files: Sequence[Path], trusted: Mapping[str, str] | None) -> Iterator[
     predictor = b""
     for path in progress(files, "reading", len(files)):
         data = read_bytes(path)
-        with naming(path):
+        with prefix_errors(path):
             found = read_periods(data)
             if trusted is not None and (wrong := check_periods(signature_of(path), one_site(found), data, trusted)):
                 raise InputError(wrong)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from fedconformal._base.names import harmless
+from fedconformal._base.names import escape_control
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ class Harmless(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write commands to the terminal as their numbers."""
-        return harmless(super().format(record))
+        return escape_control(super().format(record))
 
 
 LOGGED = Harmless()
@@ -66,7 +66,7 @@ def print_result(facts: dict[str, Any], *lines: str, json: bool) -> None:
 def say(*lines: str) -> None:
     """Print lines of the result as they are."""
     for line in lines:
-        write(f"{harmless(line)}\n")
+        write(f"{escape_control(line)}\n")
 
 
 def note(line: str) -> None:
@@ -77,7 +77,7 @@ def note(line: str) -> None:
 
 def tell(line: str) -> None:
     """Say something on stderr."""
-    write(f"{harmless(line)}\n", err=True)
+    write(f"{escape_control(line)}\n", err=True)
 
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
@@ -94,7 +94,7 @@ def tracking(label: str) -> Iterator[Callable[[int, int, str], None]]:
     """Show a bar on stderr, and give what moves it: how much is done, of how much, and what is being done."""
     with _bar() as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=harmless(text))
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=escape_control(text))
 
 
 def _bar() -> Progress:
@@ -119,5 +119,5 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for column in grid.columns[1:]:
         column.justify = "right"
     for row in rows:
-        grid.add_row(*map(harmless, row))
+        grid.add_row(*map(escape_control, row))
     _console().print(grid, soft_wrap=False)

@@ -13,9 +13,9 @@ import typer
 
 from fedconformal import tables
 from fedconformal._base.arrays import Floats
-from fedconformal._base.files import naming, read_bytes
+from fedconformal._base.files import read_bytes
 from fedconformal.cli.console import progress
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.guarantees import ByClass, Guarantee
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.summary import Summary
@@ -128,7 +128,7 @@ def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram]:
 
     found = []
     for path in progress(paths, "reading noisy counts", len(paths)):
-        with naming(path):
+        with prefix_errors(path):
             found.append(NoisyHistogram.from_bytes(read_bytes(path)))
     return found
 
@@ -165,7 +165,7 @@ def read_grid(path: Path | None) -> Floats | None:
     from fedconformal.privacy.dp import as_grid
     from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
 
-    with naming(path):
+    with prefix_errors(path):
         table = tables.read_table(path, arrays=("grid",))
         if len(table.columns) != 1:
             raise InputError(f"has {len(table.columns)} columns, expected one of thresholds")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.extras import needing
 from fedconformal._base.files import read_array
+from fedconformal.errors import requires_extra
 from fedconformal.tables import Table, read_table, table_of
 from fedconformal.tables.table import Cells
 
@@ -38,7 +38,7 @@ Gives = Annotated[
 @cache
 def open_model(path: Path, gives: Output | None = None) -> OnnxModel:
     """Load a model."""
-    with needing("serve"):
+    with requires_extra("serve"):
         from fedconformal.serving.onnx import OnnxModel
     return OnnxModel(path, gives=None if gives is None else gives.value)
 

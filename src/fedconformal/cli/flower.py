@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal._base.extras import needing
-from fedconformal._base.files import naming, read_bytes, write_bytes
-from fedconformal._base.names import counted
+from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal._base.names import plural
 from fedconformal.certificates.text import full_set_count
 from fedconformal.cli.console import print_json, print_result, say, table, tracking
 from fedconformal.cli.differential import describe_privacy, precise
@@ -19,7 +18,7 @@ from fedconformal.cli.inputs import Json
 from fedconformal.cli.regression import Task
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors, requires_extra
 from fedconformal.privacy.signatures import new_key, public_key
 
 flower = typer.Typer(name="flower", help="Make a Flower app, and run one in this process.", no_args_is_help=True)
@@ -32,7 +31,7 @@ def init(
     json: Json = False,
 ) -> None:
     """Make a Flower app that trains and calibrates on digits, or on diabetes; its task.py is yours to change."""
-    with needing("flower"):
+    with requires_extra("flower"):
         from fedconformal.engines.flower.app import make_app
 
     made = [str(path) for path in make_app(folder, task.value)]
@@ -48,7 +47,7 @@ def key(
     made = not path.exists()
     if made:
         write_bytes(path, new_key(), private=True)
-    with naming(path):
+    with prefix_errors(path):
         public = public_key(read_bytes(path))
     print_result(
         {"key": str(path), "public_key": public},
@@ -78,7 +77,7 @@ def run(
     json: Json = False,
 ) -> None:
     """Run an app in this process; `flwr run` runs it in simulation or on a deployment."""
-    with needing("flower"):
+    with requires_extra("flower"):
         from fedconformal.engines.flower.app import App
         from fedconformal.engines.flower.in_process import run_in_process
 
@@ -129,7 +128,7 @@ def _show(found: dict[str, Any]) -> None:
     claim = certificate.get("privacy")
     if claim is not None:
         what = describe_privacy(claim) if "epsilon" in claim else claim["claim"]
-        say(f"from sums only, in {counted(claim['rounds'], 'round')}: {what}")
+        say(f"from sums only, in {plural(claim['rounds'], 'round')}: {what}")
         say(*precise(claim, finite=found["threshold"] != "inf"))
         rows = {record["sites"][0]: record["sizes"][0] / scores for record in certificate["summaries"]}
         say(shares_in_words(rows))

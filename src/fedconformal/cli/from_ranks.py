@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.files import naming, read_bytes
+from fedconformal._base.files import read_bytes
 from fedconformal._base.spec import build
 from fedconformal.cli.rows import NONE, Columns
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.scores import AnyScore
 from fedconformal.summaries import Summary
 from fedconformal.summaries.sql_result import Result, read_result
@@ -27,7 +27,7 @@ FromRanks = Annotated[
 
 def opened(path: Path) -> Result:
     """Read and check the result of a query."""
-    with naming(path):
+    with prefix_errors(path):
         return read_result(read_bytes(path))
 
 
@@ -53,5 +53,5 @@ def summary_of_ranks(path: Path, asked: str, provenance: Mapping[str, Any], site
     alpha = found.made.alpha
     if asked != DEFAULT_ALPHA and as_alpha(asked) != as_alpha(alpha):
         raise InputError(f"{path}: the query is for alpha {alpha}, not {asked}; leave out --alpha")
-    with naming(path):
+    with prefix_errors(path):
         return found.summary(site=site, **provenance)

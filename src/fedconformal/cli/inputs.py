@@ -14,11 +14,11 @@ from numpy.lib.format import MAGIC_PREFIX as NPY
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_temperature, named_sites, softmax
-from fedconformal._base.files import TEXT, naming, read_bytes, read_npz
+from fedconformal._base.files import TEXT, read_bytes, read_npz
 from fedconformal._base.names import as_name
 from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.cli.console import progress
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.summaries.batch import SummaryBatch, check_together
 from fedconformal.summaries.format import MAGIC, NOISY
 from fedconformal.summaries.summary import Summary
@@ -79,7 +79,7 @@ def read_run(path: Path, part: str, temperature: float | None = None) -> Run:
     logits, labels, clients = (arrays[name] for name in wanted)
     if clients.shape != (len(logits),):
         raise InputError(f"{path}: {part}_clients has shape {clients.shape}, expected ({len(logits)},)")
-    with naming(path):
+    with prefix_errors(path):
         clients = named_sites(clients, arrays.get("names"))
         own = arrays.get("temperature", np.array(1.0))
         known = as_temperature(own.item() if own.shape == () else own)
@@ -121,5 +121,5 @@ def load_any(path: Path) -> Predictor:
             raise InputError(f"{path}: is {what}, not a predictor; give the .json file that calibrate wrote")
     if path.suffix.lower() in TEXT:
         raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
-    with naming(path):
+    with prefix_errors(path):
         return check_coverage(Predictor.from_bytes(data))

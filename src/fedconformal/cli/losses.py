@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedconformal import tables
-from fedconformal._base.files import naming, read_array, read_npz
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_array, read_npz
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.losses import Loss
 
 ONE = ("scores", "probs", "truth", "labels", "masks")
@@ -41,7 +41,7 @@ def evaluated(loss: Loss, scores: Path, truth: Path | None, grid: Any) -> Any:
         raise InputError(
             f"{truth}: holds {len(known)} arrays in another form than {scores}; give both in the same form"
         )
-    with naming(f"{scores}, {truth}"):
+    with prefix_errors(f"{scores}, {truth}"):
         return loss.evaluate(listed_rows(rows), listed_rows(known), thresholds=grid)
 
 

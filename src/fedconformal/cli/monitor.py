@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fedconformal._base.files import naming, read_bytes, write_bytes
-from fedconformal._base.names import counted, listed
+from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.combine import combine
 from fedconformal.cli.console import logger, note, print_json, print_result, say, table, tracking
@@ -25,7 +25,7 @@ from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.cli.risk import risk_predictor
 from fedconformal.cli.rows import Columns, Unlabelled
 from fedconformal.cli.watched import read_outcomes, read_predicted
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.watching import leaving
 from fedconformal.monitoring.detectors import calibration_scores
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES
@@ -71,7 +71,7 @@ def start(
     rule: Predictor = risk_predictor(predictor) or load_any(predictor)
     summaries = []
     for path in summary or ():
-        with naming(path):
+        with prefix_errors(path):
             summaries.append(Summary.from_bytes(read_bytes(path)))
     found = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
     scores = None if calibration is None else _scores(rule, columns, calibration, calibration_labels)
@@ -95,7 +95,7 @@ def start(
     lines += [f"{own} sites, groups or classes have limits of their own"] * bool(own)
     if found.too_few:
         logger.warning(
-            "%s: too few scores for a limit of their own; rows of there are counted only", listed(found.too_few)
+            "%s: too few scores for a limit of their own; rows of there are counted only", join_names(found.too_few)
         )
     lines += [f"false alarms ever: at most {false_alarm + found.failure:g}"]
     print_result(facts, *lines, json=json)
@@ -147,7 +147,7 @@ def add(
             counts = held.add(rows, came)
         found = held.status()
     _remark(counts)
-    words = f"added {counted(counts['rows'], 'row')} and {counted(counts['counted'], 'outcome')}"
+    words = f"added {plural(counts['rows'], 'row')} and {plural(counts['counted'], 'outcome')}"
     print_result({"added": counts, "verdict": found.verdict}, words, found.sentence, json=json)
 
 
@@ -180,7 +180,7 @@ def _remark(counts: dict[str, int]) -> None:
     for what, said in words.items():
         if counts.get(what):
             noun = "row" if what == "unscored" else "outcome"
-            logger.warning("%s %s", counted(counts[what], noun), said)
+            logger.warning("%s %s", plural(counts[what], noun), said)
 
 
 def status(watch: File, json: Json = False) -> None:
@@ -263,7 +263,7 @@ def summarize(
     days = f"{day_of(found[0].first)} to {day_of(found[-1].last)}"
     facts = {"output": str(output), "messages": len(found), "bytes": len(data), "from": str(day_of(found[0].first))}
     facts |= {"to": str(day_of(found[-1].last)), "withheld": found[-1].withheld}
-    print_result(facts, f"wrote {output}: {counted(len(found), 'message')}, {days}, {len(data)} bytes", json=json)
+    print_result(facts, f"wrote {output}: {plural(len(found), 'message')}, {days}, {len(data)} bytes", json=json)
 
 
 def purge(
@@ -278,7 +278,7 @@ def purge(
     day = as_day(before, "--before") if days is None else int(clock.time() // DAY) - days
     with Watch.open(watch) as held:
         found = held.purge(day or 0)
-    words = f"forgot {counted(found['rows'], 'row')}, {found['waiting']} of which still waited and count as covered"
+    words = f"forgot {plural(found['rows'], 'row')}, {found['waiting']} of which still waited and count as covered"
     print_result(dict(found), words, json=json)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from fedconformal._base.arrays import Booleans, as_alpha
 from fedconformal._base.files import write_bytes
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
 from fedconformal.certificates.text import full_set_count
@@ -120,7 +120,9 @@ def _encoded(sets: Booleans, ending: str, rows: Predictions, classes: Any, **abo
 def _text(sets: Booleans, rows: Predictions, names: list[str] | None) -> str:
     odd = next((name for name in names or () if ";" in name), None)
     if odd is not None:
-        raise InputError(f"the class {shown(repr(odd))} has a semicolon, which parts names; write the sets as .npz")
+        raise InputError(
+            f"the class {abbreviate(repr(odd))} has a semicolon, which parts names; write the sets as .npz"
+        )
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow([guarded(rows.id_column or "id") if rows.ids is not None else "row", "size", "labels"])

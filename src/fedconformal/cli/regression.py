@@ -17,13 +17,13 @@ import typer
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, named_sites
-from fedconformal._base.files import naming, read_npz
+from fedconformal._base.files import read_npz
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.inputs import Source, trained_sites
 from fedconformal.cli.rows import Columns, split, warn_of_expiry
-from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.errors import InfeasibleWarning, InputError, prefix_errors
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.scores import CQR, RegressionScore, Residual
 from fedconformal.tables import Predictions, numbers_of, pair_numbers, table_of
@@ -111,7 +111,7 @@ def read_run(path: Path, part: str) -> Run:
         raise InputError(f"{path}: {part}_predictions has shape {values.shape}, expected ({len(y)}, {len(names)})")
     if not len(y):
         raise InputError(f"{path}: is empty; there are no {part} rows")
-    with naming(path):
+    with prefix_errors(path):
         clients, trained = named_sites(clients, arrays.get("names")), trained_sites(arrays)
     named = clients if clients.dtype.kind == "U" else np.array([f"client-{one}" for one in clients.tolist()])
     found = dict(zip(map(str, names), values.T.astype(np.float64), strict=True))

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedconformal._base.files import naming
-from fedconformal._base.names import listed
+from fedconformal._base.names import join_names
 from fedconformal.calibration.plan_renewal import FAILURE, Renewal, RenewalPlan, Step, plan_renewal
 from fedconformal.calibration.predictor import load
 from fedconformal.certificates.certificate import site_names
 from fedconformal.cli.console import print_json, say, table
 from fedconformal.cli.sites import by_name, for_sites
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 
 MOST_SITES = 6
 """With more sites, rows are shown in all, and the one-site guarantees are left out."""
@@ -32,14 +31,14 @@ def show_renewal(predictor: Path | None, rows_per_week: str | None, *, plain: bo
         named = by_name(rows_per_week, "--rows-per-week")
         sites = site_names(old.certificate.summaries)
         rates = rows_per_week.split(",") if named is None else for_sites(named, sites, "--rows-per-week")
-    with naming(predictor):
+    with prefix_errors(predictor):
         found = plan_renewal(old, rows_per_week=rates)
     if json:
         print_json(found.to_dict())
         return
     crowded = len(found.sites) > MOST_SITES
     shown = [one for one in found.options if one.as_before or not (crowded and one.guarantee.startswith("one-site"))]
-    say(f"Sites: {listed(found.sites, 10)}. A star marks the promise of {predictor}.", "")
+    say(f"Sites: {join_names(found.sites, 10)}. A star marks the promise of {predictor}.", "")
     say("The fewest new rows that give a finite threshold:", "")
     _show(found, shown, "fewest")
     say("", "As many new rows as last time:", "")

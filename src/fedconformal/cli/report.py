@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Probabilities, as_alpha
-from fedconformal._base.files import naming, read_array, read_bytes, write_bytes
+from fedconformal._base.files import read_array, read_bytes, write_bytes
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.membership import needed_groups, own_sites
@@ -30,7 +30,7 @@ from fedconformal.cli.risk import evaluated_rule, risk_predictor
 from fedconformal.cli.rows import NONE, Columns, Groups, Sites, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import Request, summarize_run
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.losses import SelectiveError
 from fedconformal.report import LabelledRows, NumberRows, interval_page, report_page, risk_page
@@ -250,7 +250,7 @@ def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str,
 def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
     """Return digest and bytes of a summary that the predictor was made from."""
     data = read_bytes(path)
-    with naming(path):
+    with prefix_errors(path):
         digest = digest_of(Summary.from_bytes(data))
         if digest not in {record.sha256 for record in predictor.certificate.summaries}:
             raise InputError("is not one of the summaries that this predictor was made from")

@@ -13,13 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal import tables
 from fedconformal._base.arrays import as_sites
-from fedconformal._base.files import TEXT, naming, read_array, read_bytes, read_npz
-from fedconformal._base.names import counted, shown
+from fedconformal._base.files import TEXT, read_array, read_bytes, read_npz
+from fedconformal._base.names import abbreviate, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
 from fedconformal.cli.console import logger, print_json, say, table
 from fedconformal.cli.losses import evaluated
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.guarantees import PAC
 from fedconformal.summaries import LossSummary
@@ -47,7 +47,7 @@ def risk_predictor(path: Path) -> Predictor | None:
     data = read_bytes(path)
     if KIND not in data[:200]:
         return None
-    with naming(path):
+    with prefix_errors(path):
         found = Predictor.from_bytes(data)
     return None if found.certificate.risk is None else found
 
@@ -101,7 +101,7 @@ def read_grid(given: str) -> ArrayLike:
     if path.suffix.lower() in (".npy", ".npz"):
         return read_array(path, "thresholds")
     if path.suffix.lower() in TEXT:
-        with naming(path):
+        with prefix_errors(path):
             return [_number(one, "a line") for one in read_bytes(path).decode("utf-8", "replace").split()]
     return [_number(one, "--thresholds") for one in given.split(",")]
 
@@ -110,7 +110,7 @@ def _number(text: str, where: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"{where} has {shown(text)}, expected a threshold, a number") from None
+        raise InputError(f"{where} has {abbreviate(text)}, expected a threshold, a number") from None
 
 
 def describe_curves(summary: LossSummary) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def describe_curves(summary: LossSummary) -> dict[str, Any]:
 def shows_curves(summary: LossSummary) -> str:
     """Say what a reader of a summary of losses learns."""
     whose = "the losses of its one row" if summary.n == 1 else "the mean loss of its rows"
-    return f"the number of rows of the site, and {whose} at each of {counted(len(summary.grid), 'threshold')}"
+    return f"the number of rows of the site, and {whose} at each of {plural(len(summary.grid), 'threshold')}"
 
 
 def describe_rule(rule: Predictor) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def risk_words(rule: Predictor) -> str:
     about = rule.certificate
     return (
         f"threshold {about.limit_text}, {about.status} from {about.scores} rows of "
-        f"{counted(about.sites, 'site')}; the best of {counted(rule.risk.points, 'threshold')} promises "
+        f"{plural(about.sites, 'site')}; the best of {plural(rule.risk.points, 'threshold')} promises "
         f"{float(rule.curve.least):.4g} (rounding sums costs at most {about.slack:.2g})"
     )
 
@@ -224,7 +224,7 @@ def evaluated_rule(
     """Return the mean loss of new rows, from their losses, or from their scores and truth."""
     values = _rows(losses, rule) if truth is None else _at_threshold(rule, losses, truth, risk)
     names = None if sites is None else as_sites(_column(Path(sites)), rows=len(values), name=sites)
-    with naming(losses):
+    with prefix_errors(losses):
         return rule.evaluate(values, sites=names, alpha=risk)
 
 

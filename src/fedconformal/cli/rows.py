@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_probabilities, as_sites, softmax
 from fedconformal._base.files import TEXT, read_array
-from fedconformal._base.names import counted, name_key, shown
+from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.cli.console import logger, note
@@ -215,7 +215,7 @@ def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None 
             repeated[one] = None
         seen.add(one)
     if repeated:
-        first, names = shown(next(iter(repeated))), counted(len(repeated), "id")
+        first, names = abbreviate(next(iter(repeated))), plural(len(repeated), "id")
         logger.warning("%s: %s with several rows, such as %s: %s", found.table.source, names, first, advice)
 
 

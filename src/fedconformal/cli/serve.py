@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from fedconformal._base.extras import needing
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.features import Gives, Onnx, open_model
 from fedconformal.cli.inputs import Json, load_predictor
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, requires_extra
 from fedconformal.monitoring.store import Watch
 
 MEGABYTE = 10**6
@@ -41,7 +40,7 @@ def serve(
 ) -> None:
     """Answer POST /predict with sets, p-values and the certificate's sentence, until it is stopped."""
     rule = load_predictor(predictor)
-    with needing("serve"):
+    with requires_extra("serve"):
         import uvicorn
 
         from fedconformal.serving.app import Settings, make_app

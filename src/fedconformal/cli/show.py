@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from fedconformal._base.files import naming, read_bytes, read_npz
-from fedconformal._base.names import shown
+from fedconformal._base.files import read_bytes, read_npz
+from fedconformal._base.names import abbreviate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate, SignatureRecord, combined, threshold_json
 from fedconformal.certificates.text import guarantee_name
@@ -20,7 +20,7 @@ from fedconformal.cli.differential import describe_privacy, precise
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.risk import describe_curves, describe_rule, shows_curves
 from fedconformal.cli.show_watch import SQLITE, describe_periods, describe_watch, is_periods
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy_file import KEYS, parse_policy
@@ -68,7 +68,7 @@ def show(
 ) -> None:
     """Say in plain words what a file holds, and who could learn what from it."""
     data = read_bytes(file)
-    with naming(file):
+    with prefix_errors(file):
         if data.startswith(SQLITE):
             found = Shown(*describe_watch(file))
         else:
@@ -177,7 +177,7 @@ def _json(data: bytes) -> Shown:
     if fields and all(isinstance(key, str) and len(key) == 64 for key in fields.values()):
         learns = ["Public keys are no secret. Anyone who can change this file chooses whose summaries pass."]
         return Shown("the public keys that are trusted, by site", {"sites": list(fields)}, learns)
-    raise InputError(f"JSON that fedconformal did not write, with the fields {shown(', '.join(fields))}")
+    raise InputError(f"JSON that fedconformal did not write, with the fields {abbreviate(', '.join(fields))}")
 
 
 def _predictor(predictor: Any) -> Shown:
@@ -306,7 +306,7 @@ def _npz(path: Path) -> Shown:
     if {"val_logits", "val_labels"} <= set(arrays) or {"val_predictions", "val_targets"} <= set(arrays):
         learns = "the model's output and the truth of every row: keep it where the rows may be"
         return Shown("the outputs of a training run", holds, [f"{READER} learns {learns}."])
-    raise InputError(f"holds {', '.join(map(shown, arrays)) or 'nothing'}; fedconformal writes no such file")
+    raise InputError(f"holds {', '.join(map(abbreviate, arrays)) or 'nothing'}; fedconformal writes no such file")
 
 
 def _as(fields: Any, kind: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fedconformal._base.names import counted
+from fedconformal._base.names import plural
 from fedconformal.monitoring.messages import LENGTH, MAGIC, day_of, read_periods
 from fedconformal.monitoring.store import Watch
 
@@ -40,7 +40,7 @@ def describe_periods(data: bytes) -> tuple[str, dict[str, Any], list[str]]:
         "about a row."
     )
     stated = {name: value for name, value in holds.items() if value != []}
-    return f"what a site sends of {counted(len(periods), 'period')} of a watch", stated, [learns]
+    return f"what a site sends of {plural(len(periods), 'period')} of a watch", stated, [learns]
 
 
 def describe_watch(file: Path) -> tuple[str, dict[str, Any], list[str]]:

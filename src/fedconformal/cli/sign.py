@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from fedconformal._base.files import naming, read_bytes, write_bytes
-from fedconformal._base.names import listed
+from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal._base.names import join_names
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import SignatureRecord
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_output
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary
 
@@ -48,14 +48,14 @@ def sign(
     output = beside(file)
     check_output(output, file, key)
     data = read_bytes(file)
-    with naming(file):
+    with prefix_errors(file):
         made = _signing(file, data)
     if new_key:
         _make_key(key)
-    with naming(key):
+    with prefix_errors(key):
         private = read_bytes(key)
         public = signatures.public_key(private)
-    with naming(file):
+    with prefix_errors(file):
         record = made(private)
     write_bytes(output, msgspec.json.encode(record) + b"\n")
     who = record.site if isinstance(record, SignatureRecord) else "coordinator"
@@ -91,7 +91,7 @@ def one_site(periods: Sequence[Period]) -> str:
     """Return the site whose messages these are."""
     sites = sorted({period.site for period in periods})
     if len(sites) != 1:
-        raise InputError(f"holds messages of {listed(sites)}; only those of one site can be signed")
+        raise InputError(f"holds messages of {join_names(sites)}; only those of one site can be signed")
     return sites[0]
 
 
@@ -109,7 +109,7 @@ def beside(file: Path) -> Path:
 def is_signed_by(predictor: Path, data: bytes, coordinator: str) -> bool:
     """Whether the signature beside the predictor is the coordinator's, of these bytes."""
     path = beside(predictor)
-    with naming(path):
+    with prefix_errors(path):
         return signatures.is_sealed(
             data, signatures.decode_json(read_bytes(path), signatures.Seal, "a signature"), coordinator
         )
@@ -139,7 +139,7 @@ def signature_of(file: Path) -> SignatureRecord:
     path = beside(file)
     if not path.exists():
         raise InputError(f"{path}: is not there; the site makes it with fedconformal sign")
-    with naming(path):
+    with prefix_errors(path):
         return signatures.decode_json(read_bytes(path), SignatureRecord, "a signature")
 
 

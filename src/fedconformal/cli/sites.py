@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fedconformal._base.names import listed, name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal._base.spec import Spec
 from fedconformal.cli.console import note
 from fedconformal.errors import InputError
@@ -29,9 +29,9 @@ def by_name(text: str, option: str) -> dict[str, str] | None:
         name, equals, value = part.rpartition("=")
         key = name_key(name)
         if not equals or not key or not value.strip():
-            raise InputError(f"{option}: {shown(repr(part))} is not SITE=NUMBER; give every site its name")
+            raise InputError(f"{option}: {abbreviate(repr(part))} is not SITE=NUMBER; give every site its name")
         if key in found:
-            raise InputError(f"{option}: the site {shown(repr(key))} is there twice")
+            raise InputError(f"{option}: the site {abbreviate(repr(key))} is there twice")
         found[key] = value.strip()
     return found
 
@@ -45,10 +45,10 @@ def for_sites(given: Mapping[str, T], sites: Sequence[str], option: str) -> list
     known = list(map(name_key, sites))
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        raise InputError(f"{option}: there is no site {shown(repr(unknown))}; the sites are {listed(known)}")
+        raise InputError(f"{option}: there is no site {abbreviate(repr(unknown))}; the sites are {join_names(known)}")
     lacking = next((name for name in known if name not in given), None)
     if lacking is not None:
-        raise InputError(f"{option}: the site {shown(repr(lacking))} has no value; give every site one")
+        raise InputError(f"{option}: the site {abbreviate(repr(lacking))} has no value; give every site one")
     return [given[name] for name in known]
 
 
@@ -58,7 +58,7 @@ def in_order(paths: Sequence[Path], sites: Sequence[Sequence[str]]) -> list[int]
         return list(range(len(paths)))
     order = sorted(range(len(paths)), key=lambda k: tuple(map(name_key, sites[k])))
     if order != sorted(order):
-        note(f"the sites are taken in the order of their names: {listed([sites[k][0] for k in order])}")
+        note(f"the sites are taken in the order of their names: {join_names([sites[k][0] for k in order])}")
     return order
 
 
@@ -100,8 +100,8 @@ def unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]) -> list
     if not silent:
         return []
     they = "gives its" if len(silent) == 1 else "give their"
-    taken = f"they are taken as {listed(named)}, in this order"
-    return [f"{listed(silent)}: {they} {len(named)} classes no names; {taken}"]
+    taken = f"they are taken as {join_names(named)}, in this order"
+    return [f"{join_names(silent)}: {they} {len(named)} classes no names; {taken}"]
 
 
 def shares_in_words(shares: Mapping[str, float]) -> str:
@@ -111,7 +111,7 @@ def shares_in_words(shares: Mapping[str, float]) -> str:
     'shares of the rows, by their own claim: b 75.0%, a 25.0%'
     """
     most = sorted(shares.items(), key=lambda item: -item[1])
-    said = ", ".join(f"{shown(name)} {part:.1%}" for name, part in most[:SHOWN])
+    said = ", ".join(f"{abbreviate(name)} {part:.1%}" for name, part in most[:SHOWN])
     return f"shares of the rows, by their own claim: {said}" + (
         f" and {len(most) - SHOWN} more sites" if len(most) > SHOWN else ""
     )

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import ArrayLike
 
-from fedconformal._base.files import naming, write_bytes
+from fedconformal._base.files import write_bytes
 from fedconformal._base.names import as_name
 from fedconformal._base.spec import build, parse
 from fedconformal.cli.console import print_result, progress
@@ -29,7 +29,7 @@ from fedconformal.cli.regression import read_run as read_numbers_of_run
 from fedconformal.cli.rows import NONE, Columns, warn_of_repeated_ids
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.cli.watches import NewRows, check_new
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Residual
 from fedconformal.summaries import Summary
@@ -278,7 +278,7 @@ def summarize_run(path: Path, request: Request, temperature: float | None = None
             raise InputError(f"the site {name!r} is there twice, in two spellings; give it one name", where=path)
         if Path(name).name != name:
             raise InputError(f"the site {name!r} cannot be a file name", where=path)
-        with naming(path):
+        with prefix_errors(path):
             written[name] = request.summarize(values[mine], truth[mine], site=name, trained=name in trained)
     return written
 

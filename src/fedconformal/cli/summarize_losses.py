@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedconformal._base.files import write_bytes
-from fedconformal._base.names import counted
+from fedconformal._base.names import plural
 from fedconformal._base.spec import build
 from fedconformal.cli.console import print_result
 from fedconformal.cli.inputs import Json
@@ -106,6 +106,6 @@ def summarize_losses(
         "bytes": len(data),
         "sha256": hashlib.sha256(data).hexdigest(),
     }
-    what = f"losses of {counted(made.n, 'row')} at {counted(len(made.grid), 'threshold')}, {len(data)} bytes"
+    what = f"losses of {plural(made.n, 'row')} at {plural(len(made.grid), 'threshold')}, {len(data)} bytes"
     lines = [f"{output}: {what}, site {made.sites[0]!r}", f"who reads the file learns {shows_curves(made)}"]
     print_result(facts, *lines, json=json)

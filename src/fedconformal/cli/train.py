@@ -10,12 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal._base.extras import needing
-from fedconformal._base.names import counted
+from fedconformal._base.names import plural
 from fedconformal.cli.console import logger, print_json, say, tracking
 from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_outputs
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, requires_extra
 
 
 class Preset(StrEnum):
@@ -47,7 +46,7 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a model across sites and write its outputs for their calibration and test rows."""
-    with needing("train"):
+    with requires_extra("train"):
         from fedconformal.training.config import Config, read_config
         from fedconformal.training.config import preset as read_preset
         from fedconformal.training.run import FILES, Result, read_settings
@@ -71,7 +70,7 @@ def train(
     if json:
         print_json({"output": str(output), **result.to_dict(), "next": following})
         return
-    rows = f"on {result.rows['test']} test rows of {counted(result.clients, 'site')}"
+    rows = f"on {result.rows['test']} test rows of {plural(result.clients, 'site')}"
     if isinstance(result, Result):
         say(f"accuracy {result.accuracy:.4f} {rows}")
         say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")

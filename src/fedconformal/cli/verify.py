@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedconformal._base.files import naming, read_bytes
+from fedconformal._base.files import read_bytes
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
@@ -16,7 +16,7 @@ from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.differential import read_noisy
 from fedconformal.cli.inputs import Json, read_summaries
 from fedconformal.cli.sign import Trusted, beside, is_signed_by
-from fedconformal.errors import AlteredError, InputError
+from fedconformal.errors import AlteredError, InputError, prefix_errors
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.summaries.format import NOISY
@@ -52,7 +52,7 @@ def verify(
     trusted = None if signed is None else read_trusted(signed)
     facts: dict[str, Any] = {"predictor": str(predictor)}
     try:
-        with naming(predictor):
+        with prefix_errors(predictor):
             found: Any = Predictor.from_bytes(data)
     except AlteredError as error:
         _read(given if not older else [])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.membership import needed_groups
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.groups import columns_in
@@ -137,7 +137,7 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
             odd = next((one for one in names if one not in number), None)
             if odd is not None:
                 raise table.error(
-                    f"{table.place(row, column)} holds {shown(odd)!r}, which is no class of the predictor"
+                    f"{table.place(row, column)} holds {abbreviate(odd)!r}, which is no class of the predictor"
                 )
             members[cell] = [number[one] for one in names]
         sets[row, members[cell]] = True
@@ -165,7 +165,7 @@ def times_of(table: Table) -> Floats:
     ):
         if wrong.any():
             row = int(wrong.argmax())
-            raise table.error(f"{table.place(row, column)} holds {shown(cells[row])!r}, {why}")
+            raise table.error(f"{table.place(row, column)} holds {abbreviate(cells[row])!r}, {why}")
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.cli.console import logger
 from fedconformal.errors import InputError
 from fedconformal.tables import Predictions
@@ -40,7 +40,8 @@ def check_new(watch: Path | None, found: Predictions) -> None:
         row = next(k for k, one in enumerate(found.ids) if one in known)
         others = f", and {len(known) - 1} more" if len(known) > 1 else ""
         raise found.table.error(
-            f"{found.table.place(row)}, {shown(found.ids[row])}, was counted by {watch}{others}, so it is not new; "
+            f"{found.table.place(row)}, {abbreviate(found.ids[row])}, was counted by {watch}{others}, "
+            "so it is not new; "
             "leave such rows out, or summarise without --watch and calibrate with --rows watched"
         )
 

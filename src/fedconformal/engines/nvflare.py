@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.federated import ask
@@ -149,7 +149,7 @@ class NVFlareSites:
                 if site not in found:
                     raise InputError(self._why_none(replies.failures.get(site)))
                 if not isinstance(found[site], dict):
-                    raise InputError(f"sent {shown(found[site])}, expected a reply of {self._stage}")
+                    raise InputError(f"sent {abbreviate(found[site])}, expected a reply of {self._stage}")
                 answers.append(Answer(site, question.read(found[site], site=site)))
             except ask.MALFORMED as error:
                 self._refuse(site, ask.refusal(error))

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Booleans, Floats, Probabilities
 from fedconformal._base.classes import in_order, rows_at
 from fedconformal._base.groups import Groups
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.estimators.conformal_estimator import ConformalEstimator, Sites, sites_of
-from fedconformal.estimators.source import Source, naming_site, scored_by, sites_at
+from fedconformal.estimators.source import Source, prefix_site_errors, scored_by, sites_at
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
 from fedconformal.summaries.rows import summarize
@@ -130,10 +130,10 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any, Groups | None]]) -> Self:
         score = build(vars(self)["score"], Score)
         if not isinstance(score, Score):
-            raise InputError(f"score is {shown(score)}, expected a score such as fedconformal.LAC()")
+            raise InputError(f"score is {abbreviate(score)}, expected a score such as fedconformal.LAC()")
         summaries = []
         for name, probs, labels, groups in sites:
-            with naming_site(name), warnings.catch_warnings():
+            with prefix_site_errors(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
                 source = source.named_by(probs)
                 about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}

@@ -15,7 +15,7 @@ from fedconformal._base.groups import Groups
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
-from fedconformal.estimators.estimator import LateEstimator, not_calibrated
+from fedconformal.estimators.estimator import SklearnMixin, not_calibrated
 from fedconformal.estimators.source import Site, held_out, index_of, sites_at
 
 
@@ -33,7 +33,7 @@ S = TypeVar("S", bound=HasEstimator)
 Sites = Sequence[Site] | Mapping[str, Site] | ArrayLike | None
 
 
-class ConformalEstimator(LateEstimator, Generic[P, S]):
+class ConformalEstimator(SklearnMixin, Generic[P, S]):
     """A predictor and what feeds it; both are there once `calibrate` or `fit` was called.
 
     >>> from fedconformal import FederatedConformalClassifier

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from fedconformal.errors import InputError, NotCalibratedError
 
 
-class LateEstimator:
+class SklearnMixin:
     """Parameters by name, tags, metadata and pictures, as scikit-learn's `BaseEstimator` has them."""
 
     estimator_type: ClassVar[str]

@@ -11,14 +11,14 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, as_array, one_a_row
 from fedconformal._base.classes import rows_at
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.intervals import LEVELS
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.estimators.conformal_estimator import ConformalEstimator, Sites, sites_of
-from fedconformal.estimators.source import Site, naming_site
+from fedconformal.estimators.source import Site, prefix_site_errors
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import RegressionScore
 from fedconformal.scores.regression_score import as_numbers
@@ -46,7 +46,7 @@ class NumberSource:
             raise InputError(f"estimator has {len(given)} estimators, expected {wanted}")
         for one in given if several or estimator is not None else ():
             if not hasattr(one, "predict") and not callable(one):
-                raise InputError(f"estimator is {shown(one)}, which has no predict; give a fitted regressor")
+                raise InputError(f"estimator is {abbreviate(one)}, which has no predict; give a fitted regressor")
         return cls(given if several else estimator, columns)
 
     def predictions(self, rows: Any) -> Any:
@@ -163,7 +163,7 @@ class FederatedConformalRegressor(ConformalEstimator[Predictor, NumberSource]):
     def _calibrate(self, source: NumberSource, sites: Iterable[tuple[str, Any, Any]]) -> Self:
         summaries = []
         for name, predictions, truth in sites:
-            with naming_site(name):
+            with prefix_site_errors(name):
                 about: dict[str, Any] = {"score": self._score(), "alpha": self.alpha, "site": name}
                 summaries.append(summarize(predictions, truth, kind=self.kind, **about))
         predictor = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee)
@@ -228,7 +228,7 @@ class FederatedConformalRegressor(ConformalEstimator[Predictor, NumberSource]):
 
 def _predicted_at(source: NumberSource, sites: Mapping[str, Site]) -> Iterator[tuple[str, Any, Any]]:
     for name, site in sites.items():
-        with naming_site(name):
+        with prefix_site_errors(name):
             rows, truth, *groups = site
             if groups:
                 raise InputError("has groups, which are for sets; give (X, y)")

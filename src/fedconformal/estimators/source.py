@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Integers, as_sites
 from fedconformal._base.classes import class_names, rows_at, table_of
 from fedconformal._base.groups import Groups
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError, InputTypeError
 from fedconformal.summaries.provenance import Classes, Provenance, as_classes
 
@@ -42,7 +42,8 @@ class Source:
         """Find out the classes: by default those that the estimator says."""
         if estimator is not None and not hasattr(estimator, "predict_proba") and not callable(estimator):
             raise InputError(
-                f"estimator is {shown(estimator)}, which has no predict_proba; give a classifier that has, such as "
+                f"estimator is {abbreviate(estimator)}, which has no predict_proba; give a classifier that has, "
+                "such as "
                 "scikit-learn's LogisticRegression, or CalibratedClassifierCV around another"
             )
         if classes is None:  # those of a method, such as pipeline.predict_proba, are its object's
@@ -81,7 +82,7 @@ class Source:
 
 
 @contextmanager
-def naming_site(site: Any) -> Iterator[None]:
+def prefix_site_errors(site: Any) -> Iterator[None]:
     """Say which site an error is from."""
     try:
         yield
@@ -95,7 +96,7 @@ def naming_site(site: Any) -> Iterator[None]:
 def scored_by(source: Source, sites: Mapping[str, Site]) -> Iterator[tuple[str, Any, Any, Groups | None]]:
     """Give each site's probabilities, labels and groups, one site at a time."""
     for name, site in sites.items():
-        with naming_site(name):
+        with prefix_site_errors(name):
             rows, labels, *groups = site
             probs = source.probabilities(rows)
         yield name, probs, labels, groups[0] if groups else None
@@ -134,5 +135,5 @@ def index_of(rows: int, sites: Any) -> dict[str, Integers]:
 def held_out(index: Mapping[str, Integers], share: Any, rng: Any) -> dict[str, Integers]:
     """Choose the same share of each site's rows at random, one at least; labels have no say in it."""
     if not isinstance(share, float) or not 0 < share < 1:
-        raise InputError(f"test_size is {shown(share)}, expected a share between 0 and 1, such as 0.25")
+        raise InputError(f"test_size is {abbreviate(share)}, expected a share between 0 and 1, such as 0.25")
     return {name: rng.permutation(mine)[: math.ceil(share * len(mine))] for name, mine in index.items()}

@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_array, as_sites
-from fedconformal._base.names import name_key
+from fedconformal._base.names import join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import CONFIDENCE
-from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.tails import stratified_tail
 from fedconformal.guarantees.bounded_mean import mean_between
 
@@ -106,8 +105,8 @@ def evaluate_losses(
     of_site = {name_key(group.name): group for group in groups}
     here = {site: share for site, share in shares.items() if site in of_site}
     lacking, others = [site for site in shares if site not in here], [site for site in of_site if site not in here]
-    note = f"The promised mixture has no rows of {listed(lacking)}, which may lose anything." if lacking else ""
-    note += f" The rows of {listed(others)} do not count: the promise is not about them." if others else ""
+    note = f"The promised mixture has no rows of {join_names(lacking)}, which may lose anything." if lacking else ""
+    note += f" The rows of {join_names(others)} do not count: the promise is not about them." if others else ""
     mixture = _mixture([of_site[site] for site in here], np.array(list(here.values())), overall, bound)
     return LossEvaluation(overall=overall, by_site=groups, mixture=mixture, note=note.strip())
 

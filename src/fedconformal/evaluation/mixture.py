@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Integers
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
@@ -19,7 +19,6 @@ from fedconformal.evaluation.intervals import clustered_interval
 from fedconformal.guarantees import FCP, PAC, Mixture, OneSite
 from fedconformal.guarantees.mixture import in_proportion
 
-MOST_NAMES = 10
 """How many sites a sentence names at most."""
 
 
@@ -42,7 +41,7 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
         """The result in words."""
         if self.coverage is None:
             return f"Coverage is not reweighted to the certified mixture: {self.why_not}."
-        rest = f" (without the rows of {listed(self.others)}, not in the mixture)" if self.others else ""
+        rest = f" (without the rows of {join_names(self.others)}, not in the mixture)" if self.others else ""
         interval = interval_text(self.low, self.high)
         return f"Coverage of the certified mixture, {self.mixture}: {self.coverage:.4f}, 95% interval {interval}{rest}."
 
@@ -79,9 +78,9 @@ def reweighted(
     wanted = {site: float(weight) for site, weight in zip(certified, weights, strict=True) if weight}
     others = sorted(seen.difference(wanted))
     if missing := [site for site in wanted if site not in seen]:
-        why = f"there are no test rows of {listed(missing)}"
+        why = f"there are no test rows of {join_names(missing)}"
         if len(missing) == len(wanted):
-            why += f" (the sites are called {listed(others)})"
+            why += f" (the sites are called {join_names(others)})"
         return Reweighted(mixture=words, why_not=why, missing=missing, others=others)
     mine = np.flatnonzero(np.isin(names, list(wanted)))
     number = {site: k for k, site in enumerate(wanted)}
@@ -131,9 +130,3 @@ def _shares(parts: Sequence[int | Fraction]) -> list[Fraction]:
     if whole <= 0 or min(parts) < 0:
         raise InputError("the certificate is malformed: its sites have no scores")
     return [Fraction(part) / whole for part in parts]
-
-
-def listed(names: Sequence[str]) -> str:
-    """Name sites or classes, the first ten of them."""
-    rest = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(map(shown, names[:MOST_NAMES])) + rest

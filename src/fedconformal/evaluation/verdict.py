@@ -20,10 +20,10 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from fedconformal._base.names import join_names
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation.claims import Claim, Claims, Rows, claims_of
-from fedconformal.evaluation.mixture import listed
 from fedconformal.summaries.provenance import has_expired
 
 LUCK = 0.025
@@ -92,7 +92,7 @@ def verdict_of(
         return _none(f"the noise that keeps rows private may lower the threshold in a share {noise:.3g} of releases")
     found = claims_of(certificate, alpha, rows, LUCK - noise)
     if not found.claims:
-        named = f"there are no rows of {listed(found.without_rows)}" if found.without_rows else None
+        named = f"there are no rows of {join_names(found.without_rows)}" if found.without_rows else None
         nothing = f"no {found.stratum or 'class'} that has rows is promised anything"
         return _none(found.why_none or named or nothing, found)
     parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
@@ -136,9 +136,9 @@ def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[
         more = f", and {low} more are below as well" if low else ""
         return worst.kind, f"{seen} {chance}; {luck}{more}"
     if found.without_rows:
-        return TOO_FEW, f"there are no rows of {listed(found.without_rows)}"
+        return TOO_FEW, f"there are no rows of {join_names(found.without_rows)}"
     if few := [part for part in parts if part.kind == TOO_FEW]:
-        of = f" of {listed([part.name for part in few])}" if few[0].name else ""
+        of = f" of {join_names([part.name for part in few])}" if few[0].name else ""
         most = max(part.limit for part in few)
         help_ = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
         return TOO_FEW, (
@@ -178,7 +178,7 @@ def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) 
     if rows.clusters is not None:
         notes.append(CLUSTERED)
     if found.others:
-        notes.append(f"The rows of {listed(found.others)} do not count: the promise is not about them.")
+        notes.append(f"The rows of {join_names(found.others)} do not count: the promise is not about them.")
     if found.not_promised:
         notes.append(f"Nothing is promised {text.without_promise(found.not_promised, certificate.class_names)}.")
     return notes

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import dropwhile
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 
@@ -97,7 +97,7 @@ def whole_number(reply: Mapping[str, Any], key: str, *, least: int = 0, most: in
     """Return a whole number of a reply."""
     value = reply.get(key)
     if type(value) is not int or not least <= value <= most:
-        raise InputError(f"{key} is {shown(value)}, expected a whole number from {least} to {most}")
+        raise InputError(f"{key} is {abbreviate(value)}, expected a whole number from {least} to {most}")
     return value
 
 
@@ -120,7 +120,7 @@ def failure(text: str | None) -> str:
     frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
     rest = lines[frames[-1] + 1 :] if frames else lines
     said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
-    return shown(" ".join(said), MAX_REASON) or "no reason given"
+    return abbreviate(" ".join(said), MAX_REASON) or "no reason given"
 
 
 def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_labels, as_temperature, softmax
 from fedconformal._base.groups import Groups
-from fedconformal._base.names import as_name, name_key, shown
+from fedconformal._base.names import abbreviate, as_name, name_key
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.temperature import check_temperature
@@ -149,7 +149,9 @@ class SummaryQuestion(Question[SiteSummary]):
         if summary.name != self.sent:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self.sent}")
         if summary.n != whole_number(reply, "rows", least=1):
-            raise InputError(f"sent a summary of {summary.n} scores and says that it has {shown(reply['rows'])} rows")
+            raise InputError(
+                f"sent a summary of {summary.n} scores and says that it has {abbreviate(reply['rows'])} rows"
+            )
         alone = len(summary.sites) == 1 and not pooled
         if not summary.sites or (alone and name_key(summary.sites[0]) != name_key(site)):
             raise InputError(f"is {site or 'nobody'} and sent a summary of {summary}")
@@ -265,7 +267,7 @@ class ScoreQuestion(SummaryQuestion):
             outputs = for_score(rows.outputs, self.score)
             return summarize(outputs, rows.truth, kind=self.kind, score=self.score, **about)
         if not isinstance(self.score, Score):
-            raise InputError(f"asked is for {shown(self.score.name)}, which is neither for labels nor for numbers")
+            raise InputError(f"asked is for {abbreviate(self.score.name)}, which is neither for labels nor for numbers")
         classes, truth = self._classes_of(rows)
         about |= {"by_class": self.by_class, "temperature": self.temperature, "classes": classes}
         return summarize(rows.probs(self.temperature), truth, kind=self.kind, score=self.score, **about)
@@ -277,7 +279,7 @@ class ScoreQuestion(SummaryQuestion):
         if self.classes:
             if stated is None and not named:
                 raise InputError(
-                    f"asked is about the classes {shown(', '.join(self.classes))}, and this site names none; pass "
+                    f"asked is about the classes {abbreviate(', '.join(self.classes))}, and this site names none; pass "
                     "classes in the order of its label indices, or labels as names"
                 )
             self.check_classes(stated or self.classes)
@@ -509,9 +511,9 @@ def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
         other = next((one for one in sites if one != sender and one in themselves), None)
         twice = next((one for one in sites if one in seen), None)
         if other is not None:
-            reasons.append(f"sent a summary of {shown(other)}, which answers for itself")
+            reasons.append(f"sent a summary of {abbreviate(other)}, which answers for itself")
         elif twice is not None:
-            reasons.append(f"sent a summary of {shown(twice)}, which has been sent before")
+            reasons.append(f"sent a summary of {abbreviate(twice)}, which has been sent before")
         else:
             seen.update(sites)
             reasons.append(None)
@@ -520,7 +522,7 @@ def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
 
 def classes_text(classes: Any) -> str:
     """Return a number of classes, or their names, for a reason."""
-    return shown(classes) if isinstance(classes, int) else f"the {len(classes)} ({shown(', '.join(classes))})"
+    return abbreviate(classes) if isinstance(classes, int) else f"the {len(classes)} ({abbreviate(', '.join(classes))})"
 
 
 def _read_left_out(found: Any) -> list[LeftOut]:
@@ -530,5 +532,6 @@ def _read_left_out(found: Any) -> list[LeftOut]:
         raise InputError(f"says that it left out {len(found)} sites, more than {MAX_LEFT_OUT}")
     parts = [one.partition("\n") for one in found]
     return [
-        LeftOut(site=as_name(site, "a site left out"), reason=shown(reason, MAX_REASON)) for site, _, reason in parts
+        LeftOut(site=as_name(site, "a site left out"), reason=abbreviate(reason, MAX_REASON))
+        for site, _, reason in parts
     ]

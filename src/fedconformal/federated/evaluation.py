@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 
 from fedconformal._base.arrays import as_labels
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.errors import InputError
@@ -140,7 +140,7 @@ class EvaluationQuestion(Question[AnyCounts]):
         """Refuse counts that no rows can have."""
         kind: Any = IntervalCounts if self.predictor.certificate.intervals else Counts
         if {name: type(value) for name, value in reply.items()} != get_type_hints(kind):
-            raise InputError(f"sent {shown(dict(reply))}, expected {', '.join(kind._fields)}")
+            raise InputError(f"sent {abbreviate(dict(reply))}, expected {', '.join(kind._fields)}")
         whole_number(reply, "rows", least=1)
         found: AnyCounts = kind(**reply).check()
         return found
@@ -161,7 +161,7 @@ class PredictorQuestion(Question[None]):
     def read(self, reply: Mapping[str, Any], *, site: str) -> None:
         """Expect an empty reply."""
         if reply:
-            raise InputError(f"sent {shown(dict(reply))}, expected nothing")
+            raise InputError(f"sent {abbreviate(dict(reply))}, expected nothing")
 
 
 def evaluate(sites: Sites, model: Any, predictor: Predictor) -> dict[str, dict[str, float]]:

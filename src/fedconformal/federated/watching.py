@@ -15,10 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from fedconformal._base.files import naming, read_bytes
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.files import read_bytes
+from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.ask import Question, Sites, payload
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
 from fedconformal.monitoring.history import histories_of
@@ -75,7 +75,7 @@ class WatchQuestion(Question[list[Period]]):
         periods = list(source() if callable(source) else _read(Path(source)))
         own = [period for period in periods if name_key(period.site) == name_key(site)]
         if not own:
-            others = f"; it has those of {shown(periods[0].site)}, and is {shown(site)}" if periods else ""
+            others = f"; it has those of {abbreviate(periods[0].site)}, and is {abbreviate(site)}" if periods else ""
             raise InputError(f"this site has no message{others}")
         self.check(own, site)
         check_apart(own)
@@ -94,13 +94,13 @@ class WatchQuestion(Question[list[Period]]):
         for period in periods:
             check_predictor(period, bytes.fromhex(self.predictor))
             if name_key(period.site) != name_key(site):
-                raise InputError(f"is {shown(site)} and sent messages of {shown(period.site)}")
+                raise InputError(f"is {abbreviate(site)} and sent messages of {abbreviate(period.site)}")
 
 
 def _read(path: Path) -> list[Period]:
     """Read a file; the coordinator sees what is wrong, and where the file is says too much."""
     try:
-        with naming(path):
+        with prefix_errors(path):
             return read_periods(read_bytes(path))
     except InputError as error:
         raise InputError(str(error).replace(str(path), path.name)) from None

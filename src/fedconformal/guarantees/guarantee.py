@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 Counts = Sequence[int]
@@ -240,7 +240,7 @@ def check_unit(guarantee: Guarantee, unit: int | None = 1) -> None:
 def check_whole(value: Any, name: str, least: int = 1) -> None:
     """Refuse a parameter that is no integer, or too small."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} is {shown(value)}, expected a whole number, at least {least}", param=name)
+        raise InputError(f"{name} is {abbreviate(value)}, expected a whole number, at least {least}", param=name)
 
 
 def feasible(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> bool:

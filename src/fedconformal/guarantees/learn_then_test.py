@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.guarantees.guarantee import check_whole
 from fedconformal.guarantees.pac import PAC
@@ -48,7 +48,7 @@ class LearnThenTest(PAC):
         super().__post_init__()
         check_whole(self.walks, "walks")
         if self.walks > MOST_WALKS:
-            raise InputError(f"walks is {shown(self.walks)}, expected at most {MOST_WALKS}", param="walks")
+            raise InputError(f"walks is {abbreviate(self.walks)}, expected at most {MOST_WALKS}", param="walks")
 
     @property
     def spent(self) -> float:

@@ -15,7 +15,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.names import listed, name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.guarantees import label_shift
 from fedconformal.guarantees.every_site import EverySite
@@ -132,7 +132,7 @@ class Prevalence(Guarantee):
             if not bounded:
                 raise InputError("failure goes with bounds on the shares, such as {'malignant': (0.05, 0.2)}")
         if not isinstance(self.estimated, bool):
-            raise InputError(f"estimated is {shown(self.estimated)}, expected True or False")
+            raise InputError(f"estimated is {abbreviate(self.estimated)}, expected True or False")
         if self.estimated and (bounded or self.shares is None):
             raise InputError("estimated goes with a share for each class; bounds hold, but with probability failure")
 
@@ -161,7 +161,7 @@ class Prevalence(Guarantee):
         for name, share in self._pairs:
             place = class_place(name, sites, len(sizes), "shares")
             if place in found:
-                raise InputError(f"shares: class {shown(name)} is there twice, by name and by number")
+                raise InputError(f"shares: class {abbreviate(name)} is there twice, by name and by number")
             found[place] = share
         if not any(isinstance(share, tuple) for share in found.values()):
             return Mixture(weights=tuple(_ends(found.get(label, 0.0))[0] for label in range(len(sizes))))
@@ -190,7 +190,7 @@ class Prevalence(Guarantee):
     def _where(self) -> str:
         if self.shares is None:
             return "with any shares of the classes"
-        words = [f"{shown(name)} {_words(share)}" for name, share in self._pairs]
+        words = [f"{abbreviate(name)} {_words(share)}" for name, share in self._pairs]
         if self.failure is not None:
             return (
                 f"whose shares of the classes are bounded by cases of it without a known answer ({', '.join(words)}; "
@@ -236,7 +236,7 @@ def class_key(given: Any, field: str) -> str:
     if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
         return str(int(given))
     if not isinstance(given, str) or not name_key(given):
-        raise InputError(f"{field}: {shown(repr(given))} is not the name of a class, nor its number from 0")
+        raise InputError(f"{field}: {abbreviate(repr(given))} is not the name of a class, nor its number from 0")
     return name_key(given)
 
 
@@ -251,7 +251,7 @@ def class_place(name: str, classes: Sequence[str], count: int, field: str) -> in
         return names.index(name)
     if name.isdecimal() and int(name) < count and not any(known.isdecimal() for known in names):
         return int(name)
-    raise InputError(f"{field}: no class is called {shown(repr(name))}; there are {listed(names)}")
+    raise InputError(f"{field}: no class is called {abbreviate(repr(name))}; there are {join_names(names)}")
 
 
 def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
@@ -266,7 +266,7 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
     for given, share in pairs:
         name = class_key(given, "shares")
         if name in found:
-            raise InputError(f"shares: class {shown(name)} is there twice")
+            raise InputError(f"shares: class {abbreviate(name)} is there twice")
         found[name] = _checked_bounds(share, name)
     total = float(sum(as_decimal(_ends(share)[0]) for share in found.values()))
     if not any(isinstance(share, tuple) for share in found.values()):
@@ -280,11 +280,11 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
 
 
 def _checked_bounds(share: Any, name: str) -> Share:
-    what = f"the share of class {shown(name)}"
+    what = f"the share of class {abbreviate(name)}"
     if not isinstance(share, Sequence | np.ndarray) or isinstance(share, str) or getattr(share, "ndim", 1) == 0:
         return checked_share(share, what)
     if len(share) != 2:
-        raise InputError(f"{what} is {shown(share)}, expected a number or two bounds (low, high)")
+        raise InputError(f"{what} is {abbreviate(share)}, expected a number or two bounds (low, high)")
     low, high = (checked_share(bound, what) for bound in share)
     if low > high:
         raise InputError(f"{what}: the lower bound {low:g} is above the upper bound {high:g}")

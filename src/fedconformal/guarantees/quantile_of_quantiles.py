@@ -20,7 +20,7 @@ from typing import Self
 import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import (
@@ -107,7 +107,7 @@ class QuantileOfQuantiles(Guarantee):
         if self.least_scores is not None:
             check_whole(self.least_scores, "least_scores")
             if self.least_scores > MOST_SCORES:
-                raise InputError(f"least_scores is {shown(self.least_scores)}, more scores than any site has")
+                raise InputError(f"least_scores is {abbreviate(self.least_scores)}, more scores than any site has")
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         self._least(sizes)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, Integers, as_array, rising
 from fedconformal._base.chunks import CHUNK
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 Scores = NDArray[np.float32]
@@ -116,7 +116,7 @@ def as_threshold(threshold: Any) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if np.isnan(number):
-        raise InputError(f"threshold is {shown(threshold)}, expected a number")
+        raise InputError(f"threshold is {abbreviate(threshold)}, expected a number")
     return number
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha, as_labels, as_probabilities
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.losses.loss import Loss, Scores, as_grid, as_threshold
 
@@ -51,7 +51,7 @@ class SelectiveError(Loss):
         try:
             object.__setattr__(self, "limit", float(as_alpha(self.limit)))
         except InputError:
-            raise InputError(f"limit is {shown(self.limit)}, expected a number between 0 and 1") from None
+            raise InputError(f"limit is {abbreviate(self.limit)}, expected a number between 0 and 1") from None
 
     @property
     def only_limit(self) -> float:

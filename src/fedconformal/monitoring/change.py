@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_scores
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.monitoring.monitor import is_count
 
@@ -228,9 +228,9 @@ class ChangeDetector:
         values.sort()
         object.__setattr__(self, "scores", values)
         if not is_count(self.random_state):
-            raise InputError(f"random_state is {shown(self.random_state)}, expected a whole number from 0")
+            raise InputError(f"random_state is {abbreviate(self.random_state)}, expected a whole number from 0")
         if not math.isfinite(self.every) or self.every <= 1:
-            raise InputError(f"every is {shown(self.every)}, expected a number of rows above 1")
+            raise InputError(f"every is {abbreviate(self.every)}, expected a number of rows above 1")
         if not 0 <= self.rows < len(values):
             raise InputError(f"{self.rows} new rows, and {len(values)} scores in all: there is no calibration score")
         if not self.bets.after(self.rows):

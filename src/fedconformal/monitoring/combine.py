@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import abbreviate, name_key
 from fedconformal.errors import InputError
 from fedconformal.monitoring.history import SelfReport, SiteHistory, histories_of
 from fedconformal.monitoring.messages import ALL_SITES, Period, day_of
@@ -356,7 +356,7 @@ def check_predictor(period: Period, predictor: bytes) -> None:
     """Refuse a message about another predictor."""
     if period.predictor != predictor:
         raise InputError(
-            f"{shown(period.site)}: watches the predictor {period.predictor.hex()[:12]}, and others watch "
+            f"{abbreviate(period.site)}: watches the predictor {period.predictor.hex()[:12]}, and others watch "
             f"{predictor.hex()[:12]}; combine the messages of one predictor at a time"
         )
 

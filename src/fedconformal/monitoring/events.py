@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
@@ -80,10 +80,10 @@ NO_OUTCOMES = Outcomes(ids=(), times=np.empty(0), values=np.empty(0))
 def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
     """Refuse ids that are there twice or are no ids, and times that are none."""
     if len(set(ids)) < len(ids):
-        raise InputError(f"the id {shown(twice(ids))} is there twice; give each once", where=what)
+        raise InputError(f"the id {abbreviate(twice(ids))} is there twice; give each once", where=what)
     odd = next((one for one in ids if not 0 < len(one) <= LONGEST_ID or not one.isprintable()), None)
     if odd is not None:
-        raise InputError(f"the id {shown(odd)!r} is empty, too long, or cannot be printed", where=what)
+        raise InputError(f"the id {abbreviate(odd)!r} is empty, too long, or cannot be printed", where=what)
     if not ((times >= 0) & (times < LATEST)).all():
         raise InputError("a time is not one since 1970", where=what)
 
@@ -162,7 +162,7 @@ def insert(connection: sqlite3.Connection, rows: Predicted, keys: Integers, held
     """Keep rows until their outcomes come; an id that is there already is refused."""
     there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
     if there is not None:
-        raise InputError(f"the id {shown(there[0])} is there already; add each row once", where="rows")
+        raise InputError(f"the id {abbreviate(there[0])} is there already; add each row once", where="rows")
     values = zip(rows.ids, rows.times.tolist(), keys.tolist(), held, strict=True)
     connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", values)
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.monitoring.messages import Period, Stream, day_of
 from fedconformal.monitoring.monitor import log_e, lower_rate, verdict_of
@@ -128,7 +128,7 @@ def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
     """
     if len(periods) > MOST_MESSAGES:
         many = f"{len(periods)} messages, at most {MOST_MESSAGES} are read"
-        raise InputError(f"{many}; send longer periods", where=shown(periods[0].site))
+        raise InputError(f"{many}; send longer periods", where=abbreviate(periods[0].site))
     by_group: dict[str, list[tuple[Period, Stream]]] = {}
     for period in sorted(periods, key=lambda one: (one.first, one.last)):
         for stream in period.streams:
@@ -138,7 +138,7 @@ def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
 
 def _history(sent: Sent) -> SiteHistory:
     site, about, last = sent[0][0].site, sent[0][1], sent[-1][1]
-    name = shown(site) + (f", {shown(about.group)}" if about.group else "")
+    name = abbreviate(site) + (f", {abbreviate(about.group)}" if about.group else "")
     _check_terms(name, sent)
     counts = _counts_by_day(name, sent)
     days = sorted(counts)

@@ -26,7 +26,7 @@ from typing import TypeVar
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.groups import ALL
-from fedconformal._base.names import listed, name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
@@ -98,10 +98,10 @@ def limits_of(
         if summaries:
             raise InputError("a limit by hand and a summary are two limits; give one of them")
         if not 0 < limit < 1:
-            raise InputError(f"limit is {shown(limit)}, expected a number between 0 and 1")
+            raise InputError(f"limit is {abbreviate(limit)}, expected a number between 0 and 1")
         return Limits(rate=float(limit), basis="it was stated by hand", failure=0.0)
     if not 0 < failure <= MOST_FAILURE:
-        raise InputError(f"failure is {shown(failure)}, expected a number above 0, at most {MOST_FAILURE:g}")
+        raise InputError(f"failure is {abbreviate(failure)}, expected a number above 0, at most {MOST_FAILURE:g}")
     if about.status != "certified":
         raise _none("it is estimated, not certified")
     if about.privacy is not None and about.privacy.get("mode") != "sums":
@@ -229,11 +229,11 @@ def _of_site(predictor: Predictor, site: str, summaries: Sequence[Summary], fail
     guarantee, names, _ = about.terms()
     keys = list(map(name_key, names))
     if name not in keys:
-        there = listed(names) if names else "none: the summaries carry no names"
-        raise InputError(f"no site of this predictor is called {shown(name)}; there are {there}")
+        there = join_names(names) if names else "none: the summaries carry no names"
+        raise InputError(f"no site of this predictor is called {abbreviate(name)}; there are {there}")
     if summaries:
         if [name_key(sent) for summary in summaries for sent in summary.sites] != [name]:
-            raise InputError(f"the summary is not that of site {shown(name)} alone; give the one that it sent")
+            raise InputError(f"the summary is not that of site {abbreviate(name)} alone; give the one that it sent")
         rate = _from_summary(about, summaries[0], failure)
         if rate >= 1:
             raise InputError(
@@ -253,7 +253,7 @@ def _of_site(predictor: Predictor, site: str, summaries: Sequence[Summary], fail
                 words = "it holds if the rows of all sites are alike"
                 return Limits(rate=_usable(one.rate, alpha), basis=words, failure=failure)
     raise InputError(
-        f"the mixture of all sites is promised coverage, and site {shown(name)} by itself is not; "
+        f"the mixture of all sites is promised coverage, and site {abbreviate(name)} by itself is not; "
         "give the site's own summary, or state a limit by hand",
         param="summary",
     )

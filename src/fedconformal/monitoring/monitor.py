@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 if TYPE_CHECKING:
@@ -169,18 +169,19 @@ class Monitor:
         for name in ("limit", "false_alarm"):
             value = getattr(self, name)
             if not isinstance(value, int | float | np.floating) or not LEAST <= value <= 1 - LEAST:
-                raise InputError(f"{name} is {shown(value)}, expected a number from {LEAST} to 1 - {LEAST}")
+                raise InputError(f"{name} is {abbreviate(value)}, expected a number from {LEAST} to 1 - {LEAST}")
             object.__setattr__(self, name, float(value))
         if not 0 <= self.failure < 1:
-            raise InputError(f"failure is {shown(self.failure)}, expected a number from 0 to below 1")
+            raise InputError(f"failure is {abbreviate(self.failure)}, expected a number from 0 to below 1")
         counts = (self.known, self.waiting)
         if not all(is_count(n) for n in counts) or not 0 <= self.misses <= self.known or sum(counts) > MOST_ROWS:
             raise InputError(
-                f"{shown(self.known)} known rows, {shown(self.misses)} misses, {shown(self.waiting)} waiting: "
+                f"{abbreviate(self.known)} known rows, {abbreviate(self.misses)} misses, "
+                f"{abbreviate(self.waiting)} waiting: "
                 "expected counts of rows, no more misses than rows"
             )
         if self.alarm_at is not None and not (is_count(self.alarm_at) and 1 <= self.alarm_at <= self.known):
-            raise InputError(f"alarm_at is {shown(self.alarm_at)}, expected one of the {self.known} known rows")
+            raise InputError(f"alarm_at is {abbreviate(self.alarm_at)}, expected one of the {self.known} known rows")
         object.__setattr__(self, "misses", float(self.misses))
 
     @classmethod
@@ -223,7 +224,7 @@ class Monitor:
         count = np.arange(1.0, len(new) + 1)
         still = np.asarray(waiting)
         if still.shape not in ((), new.shape) or not _are_counts(still):
-            raise InputError(f"waiting is {shown(waiting)}, expected a number of rows, or one after each row")
+            raise InputError(f"waiting is {abbreviate(waiting)}, expected a number of rows, or one after each row")
         if not still.ndim and still < self.waiting - len(new):
             raise InputError(
                 f"waiting is {still}, but {self.waiting} rows waited and {len(new)} outcomes came: "

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError, StoreError
 
 APPLICATION = 0x46435721
@@ -84,7 +84,7 @@ def store_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
         known = next((words for start, words in WORDS.items() if name.startswith(start)), None)
-        raise StoreError(f"{path.name}: {known or f'cannot be used ({shown(str(error))})'}") from None
+        raise StoreError(f"{path.name}: {known or f'cannot be used ({abbreviate(str(error))})'}") from None
     except InputError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, msgspec.MsgspecError) as error:  # values of the file

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.names import as_name, name_key, shown
+from fedconformal._base.names import abbreviate, as_name, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.text import class_called
 from fedconformal.errors import InputError
@@ -122,7 +122,7 @@ class Watch:
         if site is not None and name_key(site) == ALL_SITES:
             raise InputError(f"{ALL_SITES} is the name of a watch over several sites; name the site otherwise")
         if not 0 < false_alarm < 1:
-            raise InputError(f"false_alarm is {shown(false_alarm)}, expected a number between 0 and 1")
+            raise InputError(f"false_alarm is {abbreviate(false_alarm)}, expected a number between 0 and 1")
         classes = {class_called(label, about.class_names): rate for label, rate in limits.classes.items()}
         limited = [
             (kind, rates) for kind, rates in ((SITE, limits.sites), (GROUP, limits.groups), (CLASS, classes)) if rates
@@ -210,7 +210,7 @@ class Watch:
         old = np.flatnonzero(rows.times < purged * DAY)
         if len(old):  # its id may be one that was counted and is forgotten
             raise InputError(
-                f"{shown(rows.ids[int(old[0])])} was answered before {day_of(purged)}, and rows from before that "
+                f"{abbreviate(rows.ids[int(old[0])])} was answered before {day_of(purged)}, and rows from before that "
                 "day were purged; leave such rows out",
                 where="rows",
             )

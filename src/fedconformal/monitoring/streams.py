@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
 from fedconformal._base.groups import ALL, Groups, members
-from fedconformal._base.names import as_name, name_key, shown
+from fedconformal._base.names import abbreviate, as_name, name_key
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.monitor import MOST_ROWS, Monitor
@@ -188,7 +188,7 @@ class StreamIndex:
         if self._site is not None:
             other = next((site for site in names if site not in (None, self._site)), None)
             if other is not None:
-                raise InputError(f"a row is of site {shown(other)}, and the watch is over site {self._site} alone")
+                raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {self._site} alone")
         elif names:
             numbers = self._numbers(SITE, {site for site in names if site is not None}, MOST_SITES)
             columns.append(np.array([-1 if site is None else numbers[site] for site in names]))
@@ -224,7 +224,7 @@ class StreamIndex:
         new = sorted({as_name(name, kind) for name in names} - there.keys())
         if new:
             if len(there) + len(new) > most:
-                raise InputError(f"there are more than {most} {kind}s; {shown(new[0])} is one too many")
+                raise InputError(f"there are more than {most} {kind}s; {abbreviate(new[0])} is one too many")
             (first,) = self._connection.execute("SELECT max(number) + 1 FROM streams").fetchone()
             added = [(first + k, kind, name, None, self._false_alarm, 0.0) for k, name in enumerate(new)]
             self._connection.executemany(schema.NEW_STREAM, added)

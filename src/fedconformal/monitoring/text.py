@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fedconformal._base.names import listed
+from fedconformal._base.names import join_names
 from fedconformal.monitoring.combine import Combined, CombinedEvidence
 from fedconformal.monitoring.detectors import Detectors
 from fedconformal.monitoring.history import SiteHistory
@@ -155,7 +155,7 @@ def sentence(found: Combined) -> str:
         return f"alarm since {date(found.since)} {where(found)}: more rows are missed than the limit allows"
     if found.state == "in doubt":
         doubtful = found.all_rows.doubtful
-        names = listed([f"{line.site} (since {date(line.alarm)})" for line in doubtful])
+        names = join_names([f"{line.site} (since {date(line.alarm)})" for line in doubtful])
         return f"in doubt: the own watch of {names} raised the alarm, too weak to stand out among {sites}"
     if found.state == HOLDS:
         most = f"at most {1 - line.interval[0]:.1%} of rows are missed, and the limit is {line.limit:.1%}"
@@ -168,11 +168,11 @@ def sentence(found: Combined) -> str:
 
 def where(found: Combined) -> str:
     """Say where the evidence is enough."""
-    groups = f"in the group {listed(found.named_groups)}" if found.named_groups else ""
+    groups = f"in the group {join_names(found.named_groups)}" if found.named_groups else ""
     if found.all_rows.alarm is None:
         return groups
     named = found.all_rows.named
-    at = f"at {listed(named)}" if named else f"over {count(found.all_rows.sites, 'site')} together"
+    at = f"at {join_names(named)}" if named else f"over {count(found.all_rows.sites, 'site')} together"
     return f"{at} and {groups}" if groups else at
 
 
@@ -200,12 +200,12 @@ def _about_evidence(found: Combined) -> Iterator[str]:
     if found.alarm:
         yield f"Do not rely on the sets {where(found)} until the cause is found: new patients, devices, a new model?"
         if not together.named and together.alarm is not None:
-            first = listed([line.site for line in together.histories], most=3)
+            first = join_names([line.site for line in together.histories], most=3)
             yield f"No site stands out by itself. Begin with those on top of the list: {first}."
         yield "Then recalibrate with new rows, not with those that raised the alarm."
     if together.doubtful and len(together.histories) > 1:
         often = math.fsum(line.false_alarm + line.failure for line in together.histories)
-        names = listed([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
+        names = join_names([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
         yield f"Look at {names}: the own watch raised the alarm there. Up to {often:.2g} sites do so by chance."
     changed = [line for line in together.histories if line.self_report.changed or line.self_report.unlabelled_changed]
     for line in changed[:3]:
@@ -236,15 +236,19 @@ def _about_messages(found: Combined) -> Iterator[str]:
         late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
         yield f"{waiting / rows:.0%} of the rows {late}"
     if found.refused:
-        yield f"Ask {listed([one.site for one in found.refused])} for good messages: what they sent is left out here."
+        yield (
+            f"Ask {join_names([one.site for one in found.refused])} for good messages: what they sent is left out here."
+        )
     if found.silent:
-        yield f"Ask {listed([f'{one.site} (since {date(one.last)})' for one in found.silent])} why no message comes."
+        yield (
+            f"Ask {join_names([f'{one.site} (since {date(one.last)})' for one in found.silent])} why no message comes."
+        )
     if found.withheld:
-        sites = listed(sorted({one.site for one in found.withheld}))
+        sites = join_names(sorted({one.site for one in found.withheld}))
         yield f"Groups, classes or sites are withheld by {sites}: too few outcomes, which is not none."
     if found.gaps:
         gaps = [f"{gap.site} ({date(gap.first)} to {date(gap.last)})" for gap in found.gaps]
-        yield f"Messages are missing: {listed(gaps, most=3)}. No count is lost, but nobody sees what was when."
+        yield f"Messages are missing: {join_names(gaps, most=3)}. No count is lost, but nobody sees what was when."
 
 
 def date(day: int | None) -> str:

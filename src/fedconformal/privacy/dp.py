@@ -24,13 +24,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
-from fedconformal._base.extras import needing
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import usable
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import SummaryRecord
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, requires_extra
 from fedconformal.guarantees import FCP, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
 from fedconformal.privacy.noise import least_noise
@@ -100,7 +99,7 @@ def choose(scored: Integers, epsilon: Fraction) -> int:
 
 @lru_cache(maxsize=16)
 def _mechanism(epsilon: Fraction) -> Any:
-    with needing("dp"):
+    with requires_extra("dp"):
         import opendp.prelude as dp
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
@@ -174,7 +173,7 @@ def as_epsilon(epsilon: Any) -> Fraction:
     except (ValueError, OverflowError):
         exact = Fraction(0)
     if not Fraction(1, 1000) <= exact <= 1000:
-        raise InputError(f"epsilon is {shown(epsilon)}, expected a number from 0.001 to 1000")
+        raise InputError(f"epsilon is {abbreviate(epsilon)}, expected a number from 0.001 to 1000")
     return exact
 
 

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Self
 
 import msgspec
 
-from fedconformal._base.extras import needing
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, requires_extra
 
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 
@@ -54,7 +53,7 @@ class SigningKey(SecretKey, frozen=True):
 
     @staticmethod
     def _library() -> Any:
-        with needing("secure"):
+        with requires_extra("secure"):
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         return Ed25519PrivateKey
 
@@ -73,7 +72,7 @@ class MaskingKey(SecretKey, frozen=True):
 
     @staticmethod
     def _library() -> Any:
-        with needing("secure"):
+        with requires_extra("secure"):
             from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
         return X25519PrivateKey
 
@@ -99,7 +98,7 @@ def is_signed(data: bytes, signature: bytes, public: bytes) -> bool:
 
 @cache
 def _signatures() -> tuple[Any, type[Exception]]:
-    with needing("secure"):
+    with requires_extra("secure"):
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     return Ed25519PublicKey, InvalidSignature

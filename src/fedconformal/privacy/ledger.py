@@ -19,9 +19,9 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from fedconformal._base.files import naming, read_bytes, write_bytes
+from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import name_key
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.guarantees.guarantee import as_decimal
 from fedconformal.summaries.summary import Summary
 
@@ -202,7 +202,7 @@ def read_ledger(path: Path) -> Ledger:
     if not path.exists():
         how = 'a new ledger is a file with a budget for epsilon, such as {"budget": 3}'
         raise InputError(f"{path}: cannot be read (there is no such file); {how}")
-    with naming(path):
+    with prefix_errors(path):
         if path.stat().st_nlink > 1:  # writing would part the two names, and each would have the whole budget
             raise InputError("has a second name, a hard link, under which the budget would be spent again; remove it")
         try:

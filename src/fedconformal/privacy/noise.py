@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.extras import needing
+from fedconformal.errors import requires_extra
 
 MOVED = 2
 """The L1 distance between the histograms of data sets that differ in one row."""
@@ -33,7 +33,7 @@ MOVED = 2
 @lru_cache(maxsize=16)
 def laplace(epsilon: Fraction) -> Any:
     """Return OpenDP's mechanism, whose own account of the privacy spent must not exceed epsilon."""
-    with needing("dp"):
+    with requires_extra("dp"):
         import opendp.prelude as dp
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from fedconformal._base import registry
-from fedconformal._base.files import naming, read_bytes
-from fedconformal._base.names import check_name, shown
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal._base.names import abbreviate, check_name
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon
 from fedconformal.privacy.policy import Policy, known_kinds
@@ -75,7 +75,7 @@ def _names(known: Callable[[], list[str]]) -> Callable[[Any], tuple[str, ...]]:
             raise InputError('expected a list of names, such as ["..."]')
         for one in value:
             if one not in known():
-                raise InputError(f"there is no {shown(one)}; there are {', '.join(known())}")
+                raise InputError(f"there is no {abbreviate(one)}; there are {', '.join(known())}")
         return tuple(value)
 
     return read
@@ -102,7 +102,7 @@ KEYS: dict[str, Callable[[Any], Any]] = {
 
 def read_policy(path: Path) -> Policy:
     """Read a policy; a key that is not known, or a value of the wrong type, is refused with its line."""
-    with naming(path):
+    with prefix_errors(path):
         return parse_policy(read_bytes(path), path.name)
 
 
@@ -118,7 +118,7 @@ def parse_policy(data: bytes, file: str = "") -> Policy:
     lines = {key: _line(text, key) for key in found}
     values = {}
     for key, value in found.items():
-        with naming(f"line {lines[key]}: {shown(key)}"):
+        with prefix_errors(f"line {lines[key]}: {abbreviate(key)}"):
             values[key] = KEYS.get(key, _unknown)(value)
     return Policy(**values, file=file, lines=lines)
 
@@ -127,7 +127,7 @@ def _line(text: str, key: str) -> int:
     """Return the number of the line that a key begins; one that cannot be found for certain is refused."""
     found = [n for n, line in enumerate(text.split("\n"), 1) if re.match(rf"\s*\[*\s*{re.escape(key)}\s*[.=\]]", line)]
     if len(found) != 1:
-        raise InputError(f"the key {shown(key)} has no line of its own; write it once, as key = value")
+        raise InputError(f"the key {abbreviate(key)} has no line of its own; write it once, as key = value")
     return found[0]
 
 

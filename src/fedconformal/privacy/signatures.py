@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from fedconformal._base.files import naming, read_bytes
+from fedconformal._base.files import read_bytes
 from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import Certificate, ProvenanceRecord, SignatureRecord
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.privacy.keys import SigningKey, is_signed
 from fedconformal.summaries import Provenance, Summary
 from fedconformal.summaries.summary import digest_of
@@ -58,7 +58,7 @@ def public_key(private: bytes) -> str:
 
 def read_trusted(path: Path) -> dict[str, str]:
     """Read the sites' public keys, by site, from a JSON file."""
-    with naming(path):
+    with prefix_errors(path):
         return decode_json(read_bytes(path), dict[str, str], "public keys by site")
 
 

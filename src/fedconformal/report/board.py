@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fedconformal._base.names import name_key
+from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation import AnyEvaluation
-from fedconformal.evaluation.mixture import listed
 from fedconformal.evaluation.outcomes import ROWS
 from fedconformal.evaluation.verdict import standing
 from fedconformal.report.html import Answer
@@ -98,10 +97,10 @@ def holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording, 
     if verdict is not None:
         worst = sorted((part for part in verdict.parts if part.kind == verdict.kind), key=lambda part: part.p)
         below = [f"{part.name} ({1 - part.missed:.1%})" for part in worst] if verdict.below else []
-        luck = f"Below the promise: {listed(below)}. Bad luck does not explain it."
+        luck = f"Below the promise: {join_names(below)}. Bad luck does not explain it."
         texts.append(luck if below else FOUND[verdict.kind])
     if lacking := sites_without_rows(about, evaluation):
-        texts.append(f"No checked case is from {listed(lacking)}.")
+        texts.append(f"No checked case is from {join_names(lacking)}.")
     return Answer("Does it hold?", f"{overall.coverage:.1%}", texts, badge=badge, level=level)
 
 
@@ -154,7 +153,7 @@ def _next_check(about: Certificate, evaluation: AnyEvaluation | None, use: str) 
         return ["Check the promise on cases with known answers before anyone relies on it."]
     steps, verdict = [], evaluation.verdict
     if lacking := sites_without_rows(about, evaluation):
-        steps.append(f"Check cases of {listed(lacking)} too.")
+        steps.append(f"Check cases of {join_names(lacking)} too.")
     if not evaluation.by_site and about.sites > 1:
         steps.append("Record which site each checked case is from, so that sites can be compared.")
     if verdict is not None and verdict.kind == "too few rows to tell":

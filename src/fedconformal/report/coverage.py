@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fedconformal._base.names import join_names
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.certificates.certificate import Certificate, Promise, combined
 from fedconformal.evaluation import AnyEvaluation
-from fedconformal.evaluation.mixture import listed
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import coverage_chart, drawn_note, promise_chart
 from fedconformal.report.html import card, soft, table
@@ -24,7 +24,7 @@ def coverage_by_site(evaluation: AnyEvaluation, about: Certificate, what: str) -
         f"violation. Lines: {evaluation.interval_words}"
     )
     lacking = sites_without_rows(about, evaluation)
-    text += f" No test row is from {listed(lacking)}." if lacking else ""
+    text += f" No test row is from {join_names(lacking)}." if lacking else ""
     return coverage_by("site" if evaluation.by_site else "", groups, evaluation, about, text)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from html import escape
 
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.certificates.certificate import Certificate, RiskRecord
 from fedconformal.certificates.text import guarantee_name
 from fedconformal.evaluation import AnyEvaluation
@@ -29,7 +29,7 @@ def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
     mixed = "" if evaluation.reweighted is None else soft(evaluation.reweighted.sentence)
     assumes = soft(f"This holds if {evaluation.verdict.assumes}.")
     names = sites_without_rows(about, evaluation)
-    lacking = soft(f"Certified sites without a test row: {', '.join(map(shown, names))}.") if names else ""
+    lacking = soft(f"Certified sites without a test row: {', '.join(map(abbreviate, names))}.") if names else ""
     return f"<h3>What the test rows show</h3>{verdict}{mixed}{assumes}{lacking}"
 
 

@@ -9,6 +9,7 @@ from html import escape
 import msgspec
 import numpy as np
 
+from fedconformal._base.names import join_names
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
@@ -17,7 +18,6 @@ from fedconformal.certificates.text import full_set_count
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation, Selective, reliability, selective_classification
-from fedconformal.evaluation.mixture import listed
 from fedconformal.losses import SelectiveError
 from fedconformal.report.board import LISTS, holds, promised, to_do
 from fedconformal.report.charts import (
@@ -101,7 +101,7 @@ def report_page(
     script = f'<script type="application/json" id="data">{slider_data(found, places, names)}</script>'
     script += f"<script>{resource('slider.js')}</script>"
     lede = "For each case the model gives a list of possible answers, a prediction set, instead of a single guess."
-    lede += f" The answers are {listed(names)}." if names else ""
+    lede += f" The answers are {join_names(names)}." if names else ""
     return page(sites, f"Prediction sets across {sites}", sections, lede=lede, script=script)
 
 
@@ -112,9 +112,9 @@ def _answers(about: Certificate, evaluation: Evaluation | None, names: Sequence[
     if about.by == "group":
         left = [str(group) for group, own in zip(about.parts, infinite, strict=True) if np.any(own)]
         which = "every answer" if infinite.ndim == 1 else "some answers always"
-        without = [f"These groups have too few cases, so their lists name {which}: {listed(left)}."] if left else []
+        without = [f"These groups have too few cases, so their lists name {which}: {join_names(left)}."] if left else []
     elif left := [name_of_label(label, names) for label in np.flatnonzero(infinite).tolist()]:
-        without = [f"Nothing is promised for the answers {listed(left)}: every list names them."]
+        without = [f"Nothing is promised for the answers {join_names(left)}: every list names them."]
     rows, full = (0, 0) if evaluation is None else (evaluation.overall.rows, evaluation.full_sets)
     yield promised(about, LISTS, endless=endless, more=without)
     yield holds(about, evaluation, LISTS, endless=full == rows)

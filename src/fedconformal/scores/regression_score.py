@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Floats, as_array, one_a_row
 from fedconformal._base.chunks import for_each_chunk
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.scores.any_score import AnyScore
 
@@ -93,7 +93,7 @@ class RegressionScore(AnyScore):
         if (lower is None) != (self.lower_share is None):
             raise InputError(f"{self.name} takes {'no lower end' if self.lower_share is None else 'a lower end'}")
         if np.ndim(threshold) or not threshold > -np.inf or np.isnan(lower or 0.0) or lower == np.inf:
-            raise InputError(f"threshold: expected one number, no NaN, got {shown(threshold)}")
+            raise InputError(f"threshold: expected one number, no NaN, got {abbreviate(threshold)}")
         with np.errstate(over="ignore", invalid="ignore"):
             ends = self.ends(self.read(predictions), float(threshold), -np.inf if lower is None else float(lower))
         return np.stack(ends, axis=1)

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.scores.normalized import POSITIVE
 from fedconformal.scores.regression_score import RegressionScore, highest
@@ -41,10 +41,12 @@ class Signed(RegressionScore):
 
     def __post_init__(self) -> None:
         if not isinstance(self.scaled, bool):
-            raise InputError(f"scaled is {shown(self.scaled)}, expected True or False")
+            raise InputError(f"scaled is {abbreviate(self.scaled)}, expected True or False")
         share: object = self.lower
         if not isinstance(share, float) or not 0.001 <= share <= 0.999:
-            raise InputError(f"lower is {shown(share)}, expected a share of alpha from 0.001 to 0.999, such as 0.5")
+            raise InputError(
+                f"lower is {abbreviate(share)}, expected a share of alpha from 0.001 to 0.999, such as 0.5"
+            )
 
     @classmethod
     def examples(cls) -> tuple[Signed, ...]:

@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fedconformal._base.names import MAX_NAME, shown
+from fedconformal._base.names import MAX_NAME, abbreviate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring import events
@@ -143,8 +143,8 @@ class Server:
 
     async def front(self, _: Request) -> Response:
         """Show what is promised and what was answered so far."""
-        shown = page(self.service, self.metrics, await self._watched(Watch.history))
-        return Response(shown, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+        html = page(self.service, self.metrics, await self._watched(Watch.history))
+        return Response(html, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 
 def make_app(
@@ -203,7 +203,9 @@ def _of_site(site: str | None, rows: Rows) -> Rows:
         return rows
     named = unquote(site)
     if not 0 < len(named) <= MAX_NAME or rows.site not in (None, named):
-        raise InputError(f"the header {SITE} is {shown(named)!r}, and the body names another site, or it is no name")
+        raise InputError(
+            f"the header {SITE} is {abbreviate(named)!r}, and the body names another site, or it is no name"
+        )
     return msgspec.structs.replace(rows, site=named)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats
-from fedconformal._base.names import MAX_NAME, shown
+from fedconformal._base.names import MAX_NAME, abbreviate
 from fedconformal.errors import InputError
 
 JSON = "application/json"
@@ -60,7 +60,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(f"{self.form}: has {count or 'no'} rows; send at least one, at most {MOST_ROWS}")
         for name, column in [("ids", self.ids), *(self.groups or {}).items()]:
             if column is not None and len(column) != count:
-                raise InputError(f"has {len(column)} values, and there are {count} rows", where=shown(name))
+                raise InputError(f"has {len(column)} values, and there are {count} rows", where=abbreviate(name))
         if self.ids is not None and len(set(self.ids)) < count:
             raise InputError("ids: two rows have the same id; give each its own")
         if not "".join([*(self.ids or ()), self.site or ""]).isprintable():
@@ -110,7 +110,7 @@ def _decoded(decoder: Any, body: bytes) -> Any:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body cannot be read: {shown(str(error), 160)}") from None
+        raise InputError(f"the body cannot be read: {abbreviate(str(error), 160)}") from None
 
 
 def _matrix(rows: Matrix, name: str) -> NDArray[np.float64]:

@@ -17,8 +17,8 @@ from pathlib import Path
 import anyio
 from starlette.requests import ClientDisconnect, Request
 
-from fedconformal._base.files import naming, read_bytes
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal.errors import InputError, prefix_errors
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def read_token(path: Path | None) -> bytes | None:
     if path is None:
         given = os.environ.get(VARIABLE)
         return None if given is None else _checked(given.encode(), f"the variable {VARIABLE}")
-    with naming(path):
+    with prefix_errors(path):
         token = _checked(read_bytes(path), "the file")
     if os.name == "posix" and path.stat().st_mode & stat.S_IROTH:
         logger.warning("%s can be read by everybody on this machine; change that with chmod 600", path)

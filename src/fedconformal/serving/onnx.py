@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Floats, Probabilities, are_distributions, as_array, softmax
 from fedconformal._base.chunks import for_each_chunk
-from fedconformal._base.files import naming, read_bytes
-from fedconformal._base.names import listed, shown
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal._base.names import abbreviate, join_names
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.serving.external_data import check_self_contained
 
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
@@ -64,7 +64,7 @@ class OnnxModel:
     def __init__(self, path: str | Path, *, gives: Gives | None = None) -> None:
         self.path = Path(path)
         data = read_bytes(self.path)
-        with naming(self.path):
+        with prefix_errors(self.path):
             check_self_contained(data)
             self._session = _session(data)
             self._input, self._type, self._block, self._shape = _input(self._session.get_inputs())
@@ -142,7 +142,7 @@ class OnnxModel:
         try:
             (found,) = self._session.run([self._output], {self._input: block})
         except Exception as error:  # ONNX Runtime raises kinds of its own
-            raise InputError(f"the model cannot take them ({shown(str(error), 160)})", where="features") from error
+            raise InputError(f"the model cannot take them ({abbreviate(str(error), 160)})", where="features") from error
         if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(block):
             raise InputError(f"{self.path.name}: gives no row of probabilities for each row of features")
         return found
@@ -158,13 +158,15 @@ def _session(data: bytes) -> Any:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
             return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise InputError(f"is no ONNX model that can be run ({shown(str(error), 160)})") from error
+        raise InputError(f"is no ONNX model that can be run ({abbreviate(str(error), 160)})") from error
 
 
 def _input(inputs: Sequence[Any]) -> tuple[str, Any, int | None, tuple[int, ...] | None]:
     """Return the name and type of the input, the rows of a block if they are fixed, and the shape of a row."""
     if len(inputs) != 1:
-        raise InputError(f"has {len(inputs)} inputs, {listed([one.name for one in inputs])}; expected one of numbers")
+        raise InputError(
+            f"has {len(inputs)} inputs, {join_names([one.name for one in inputs])}; expected one of numbers"
+        )
     (one,) = inputs
     if one.type not in TYPES:
         raise InputError(f"its input {one.name} is a {one.type}; expected numbers, float or double")
@@ -183,6 +185,6 @@ def _output(outputs: Sequence[Any]) -> str:
     if len(found) > 1:
         found = [name for name in found if name in ("probabilities", "logits")]
     if len(found) != 1:
-        named = listed([one.name for one in outputs])
+        named = join_names([one.name for one in outputs])
         raise InputError(f"has the outputs {named}; expected one with a number for each class, called probabilities")
     return str(found[0])

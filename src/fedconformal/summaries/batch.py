@@ -18,9 +18,8 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.files import naming
 from fedconformal._base.names import are_names
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import Provenance, check_provenances
@@ -96,7 +95,7 @@ class SummaryBatch(Sequence[Summary]):
             return cls((), columns)
         found, known = [], dict[bytes, Shared]()
         for i, data in enumerate(sent):
-            with naming(names[i] if names else f"summary {i + 1} of {len(sent)}"):
+            with prefix_errors(names[i] if names else f"summary {i + 1} of {len(sent)}"):
                 found.append(decode(data, known))
         return cls(found)
 

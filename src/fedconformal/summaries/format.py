@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 MAGIC = b"FCS1"
@@ -211,7 +211,7 @@ def _canonical(decoder: msgspec.msgpack.Decoder[H], data: bytes) -> H:
     try:
         found = decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
-        raise InputError(f"the summary cannot be decoded: {shown(str(error), 200)}") from None  # it may name a key
+        raise InputError(f"the summary cannot be decoded: {abbreviate(str(error), 200)}") from None  # it may name a key
     if _encode(found) != data:
         raise InputError(NOT_CANONICAL)
     return found

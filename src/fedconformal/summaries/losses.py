@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Floats, Integers, as_array, rising
-from fedconformal._base.names import as_name, shown
+from fedconformal._base.names import abbreviate, as_name
 from fedconformal.errors import InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
@@ -165,7 +165,7 @@ class LossSummary(_Named, Summary):
         content.expect(arrays=2 if len(content.arrays) == 2 else 1, numbers=1)
         gap, sums = content.numbers[0], wire.counts(content.arrays[-1], "sums")
         if type(gap) is not int or not 1 <= gap <= wire.MAX_SIZE:
-            raise InputError(f"the summary's sums were rounded {shown(gap)} times, expected 1 to {wire.MAX_SIZE}")
+            raise InputError(f"the summary's sums were rounded {abbreviate(gap)} times, expected 1 to {wire.MAX_SIZE}")
         places = wire.counts(content.arrays[0], "places") if len(content.arrays) == 2 else np.arange(points)
         if len(places) != len(sums) or not rising(places) or (len(places) and places[-1] >= points):
             raise InputError(f"the summary has {len(sums)} sums for {points} thresholds")

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_array, as_temperature, rising
-from fedconformal._base.names import as_name, listed, shown
+from fedconformal._base.names import abbreviate, as_name, join_names
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries.format import ENCODER, MAX_CLASSES, NOT_CANONICAL, ProvenanceHeader
@@ -247,7 +247,7 @@ def as_bound(bound: Any) -> float:
     """Check the largest loss of a row."""
     number = isinstance(bound, int | float | np.floating | np.integer) and not isinstance(bound, bool)
     if not number or not 1 / MOST_BOUND <= bound <= MOST_BOUND:
-        raise InputError(f"bound is {shown(bound)}, expected a number from 1e-06 to 1e+06; rescale the losses")
+        raise InputError(f"bound is {abbreviate(bound)}, expected a number from 1e-06 to 1e+06; rescale the losses")
     return float(bound)
 
 
@@ -261,7 +261,7 @@ def _as_loss(loss: Any) -> tuple[str, tuple[Any, ...]] | None:
     except (TypeError, ValueError):
         plain = False
     if not plain:
-        raise InputError(f"loss is {shown(loss)}, expected its name and up to {MAX_PARAMETERS} parameters")
+        raise InputError(f"loss is {abbreviate(loss)}, expected its name and up to {MAX_PARAMETERS} parameters")
     return as_name(name, "loss"), tuple(parameters)
 
 
@@ -286,4 +286,4 @@ def _text(value: Any) -> str:
         return f"of {len(points)} thresholds from {points[0]:g} to {points[-1]:g}"
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], tuple):
         return f"{value[0]}{value[1] or ''}"
-    return listed(value) if isinstance(value, tuple) else str(value)
+    return join_names(value) if isinstance(value, tuple) else str(value)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, Probabilities, as_array
 from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.groups import Groups
-from fedconformal._base.names import as_name, listed
+from fedconformal._base.names import as_name, join_names
 from fedconformal._base.spec import build
 from fedconformal.errors import InputError
 from fedconformal.losses import Loss
@@ -203,6 +203,6 @@ def _check_same(first: ScoredRows, rows: ScoredRows, known: str, name: str) -> N
         raise InputError(f"has predictions in another precision than {known}; give all rows the same", where=name)
     if rows.classes != first.classes:
         mine, theirs = (
-            one.classes if isinstance(one.classes, int) else listed(one.classes or ()) for one in (rows, first)
+            one.classes if isinstance(one.classes, int) else join_names(one.classes or ()) for one in (rows, first)
         )
         raise InputError(f"has the classes {mine}, and {known} has {theirs}; give all rows the same", where=name)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal._base.arrays import SUM_TOLERANCE, as_alpha
-from fedconformal._base.names import harmless, listed, shown
+from fedconformal._base.names import abbreviate, escape_control, join_names
 from fedconformal.errors import InputError
 from fedconformal.scores import LAC, AnyScore, Residual
 from fedconformal.summaries.provenance import Classes, as_classes
@@ -60,7 +60,9 @@ class Dialect:
         '"a""b"'
         """
         if not name or not name.isprintable() or "\\" in name or (self.escaped and "`" in name):
-            raise InputError(f"the name {shown(repr(name))} cannot be quoted for {self.program}; give it another one")
+            raise InputError(
+                f"the name {abbreviate(repr(name))} cannot be quoted for {self.program}; give it another one"
+            )
         return f"{self.tick}{name.replace(self.tick, 2 * self.tick)}{self.tick}"
 
     def table(self, name: str) -> str:
@@ -75,8 +77,8 @@ class Dialect:
         >>> print(DIALECTS["postgresql"].quoted("it's"), DIALECTS["spark"].quoted("it's"))
         'it''s' 'it\'s'
         """
-        if text != harmless(text):
-            raise InputError(f"the text {shown(repr(text))} cannot be quoted for {self.program}")
+        if text != escape_control(text):
+            raise InputError(f"the text {abbreviate(repr(text))} cannot be quoted for {self.program}")
         if self.escaped:
             return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return "'" + text.replace("'", "''") + "'"
@@ -85,7 +87,7 @@ class Dialect:
         """Quote the name of a class; a backslash may escape the closing quote, which is a setting of some databases."""
         if "\\" in name:
             raise InputError(
-                f"the class {shown(repr(name))} has a backslash, which databases read in two ways; rename it"
+                f"the class {abbreviate(repr(name))} has a backslash, which databases read in two ways; rename it"
             )
         return self.quoted(name)
 
@@ -177,7 +179,7 @@ def lac_of(dialect: Dialect, probabilities: Sequence[str], label: str, classes: 
     if len(probabilities) < 2:
         raise InputError("a probability for each class is needed, in a column each; name two columns or more")
     if len(set(probabilities)) < len(probabilities):
-        raise InputError(f"the columns {listed(probabilities)} are not all different; name each once")
+        raise InputError(f"the columns {join_names(probabilities)} are not all different; name each once")
     numbered = classes is None and list(probabilities) == [str(k) for k in range(len(probabilities))]
     known = as_classes(len(probabilities) if numbered else list(probabilities if classes is None else classes))
     if not isinstance(known, int) and len(known) != len(probabilities):

@@ -17,7 +17,7 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.names import as_name, shown
+from fedconformal._base.names import abbreviate, as_name
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
 from fedconformal.summaries.format import MAX_SIZE
@@ -125,7 +125,7 @@ def _made(text: str) -> Made:
     try:
         made = msgspec.json.decode(text, type=Made)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        raise InputError(f"its fc_about cannot be read ({shown(str(error))}); {AGAIN}") from None
+        raise InputError(f"its fc_about cannot be read ({abbreviate(str(error))}); {AGAIN}") from None
     if made.query != 1:
         raise InputError(f"it is of a query of version {made.query}, not 1; update fedconformal")
     return made
@@ -134,7 +134,7 @@ def _made(text: str) -> Made:
 def _whole(text: str, name: str, line: int) -> int:
     number, _, rest = text.partition(".")
     if not number.isascii() or not number.isdecimal() or len(number) > 15 or rest.strip("0"):
-        raise InputError(f"line {line}: {name} is {shown(repr(text))}, expected a whole number; {AGAIN}")
+        raise InputError(f"line {line}: {name} is {abbreviate(repr(text))}, expected a whole number; {AGAIN}")
     return int(number)
 
 
@@ -143,15 +143,17 @@ def _score(text: str, digits: str, line: int) -> float:
     length = _whole(digits, "fc_digits", line)
     if not length:
         raise InputError(
-            f"line {line}: the database wrote {shown(text)}, which is not its score to the last digit; "
+            f"line {line}: the database wrote {abbreviate(text)}, which is not its score to the last digit; "
             "let it write all digits (PostgreSQL: SET extra_float_digits = 1)"
         )
     if length != len(text):
-        raise InputError(f"line {line}: fc_score is {shown(text)}, and the database wrote {length} characters; {AGAIN}")
+        raise InputError(
+            f"line {line}: fc_score is {abbreviate(text)}, and the database wrote {length} characters; {AGAIN}"
+        )
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(f"line {line}: fc_score is {shown(repr(text))}, expected a finite number")
+        raise InputError(f"line {line}: fc_score is {abbreviate(repr(text))}, expected a finite number")
     return value + 0.0  # -0.0 becomes 0.0

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_scores
 from fedconformal._base.groups import ALL, NONE, Groups, column_of, columns_of, members
-from fedconformal._base.names import as_name, listed
+from fedconformal._base.names import as_name, join_names
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.summary import Summary, grown
@@ -162,7 +162,7 @@ class StratifiedSummary(Summary):
             raise InputError("expected for a summary by class, and only there", where="labels")
         if (() if groups is None else tuple(columns_of(groups))) != self.columns:
             raise InputError(
-                f"expected the columns {listed(self.columns) or 'of no group'} for every new row", where="groups"
+                f"expected the columns {join_names(self.columns) or 'of no group'} for every new row", where="groups"
             )
         size = len(as_scores(more))
         kind = type(next(iter(self.parts.values())))
@@ -250,7 +250,7 @@ def check_columns(summaries: Sequence[StratifiedSummary]) -> None:
     first = summaries[0]
     if other := next((one for one in summaries if one.columns != first.columns), None):
         raise InputError(
-            f"{first} is grouped by {listed(first.columns)}, {other} by {listed(other.columns)}; "
+            f"{first} is grouped by {join_names(first.columns)}, {other} by {join_names(other.columns)}; "
             "summarise all sites by the same columns"
         )
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedconformal._base.arrays import Integers, as_labels
-from fedconformal._base.names import as_name, name_key, shown
+from fedconformal._base.names import abbreviate, as_name, join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.tables.layout import is_number
-from fedconformal.tables.table import Table, absent, listed, twice
+from fedconformal.tables.table import Table, absent, twice
 
 
 def match_columns(names: Sequence[str] | int, wanted: Sequence[str] | int) -> tuple[list[int], str]:
@@ -32,15 +32,15 @@ def match_columns(names: Sequence[str] | int, wanted: Sequence[str] | int) -> tu
         if there != expected:
             raise InputError(f"has {there} columns of probabilities, and there are {expected} classes")
         given = wanted if isinstance(names, int) and not isinstance(wanted, int) else ()
-        return list(range(there)), f"columns without names are taken as {listed(given)}" if given else ""
+        return list(range(there)), f"columns without names are taken as {join_names(given)}" if given else ""
     there_names, classes = tuple(map(name_key, names)), as_class_names(wanted)
     order, said = found_columns(there_names, classes)
     used = set(order)
     unknown = [name for k, name in enumerate(there_names) if k not in used]
     if unknown:
-        what = f"has the column {shown(unknown[0])}, which is none of the classes {listed(classes)}"
+        what = f"has the column {abbreviate(unknown[0])}, which is none of the classes {join_names(classes)}"
         raise InputError(f"{what}; leave it out if it is no class", param="drop")
-    moved = f"columns reordered by name: {listed(classes)}" if order != sorted(order) else ""
+    moved = f"columns reordered by name: {join_names(classes)}" if order != sorted(order) else ""
     return order, "; ".join(filter(None, [said, moved]))
 
 
@@ -55,7 +55,7 @@ def as_class_names(classes: Sequence[str]) -> tuple[str, ...]:
     names = tuple(as_name(name, "class") for name in classes)
     same = twice(names)
     if same is not None:
-        raise InputError(f"classes: {shown(same)} is there twice")
+        raise InputError(f"classes: {abbreviate(same)} is there twice")
     return names
 
 
@@ -70,9 +70,9 @@ def found_columns(names: Sequence[str], classes: tuple[str, ...]) -> tuple[list[
     if len(missing) == len(classes) and len(fitting) == 1:
         start, end = fitting[0]
         return [at[f"{start}{name}{end}"] for name in classes], (
-            f"columns {shown(f'{start}*{end}')} are the classes {listed(classes)}"
+            f"columns {abbreviate(f'{start}*{end}')} are the classes {join_names(classes)}"
         )
-    raise InputError(f"has no column for the class {shown(missing[0])}; the columns are {listed(names)}")
+    raise InputError(f"has no column for the class {abbreviate(missing[0])}; the columns are {join_names(names)}")
 
 
 def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, count: int) -> tuple[Integers, str]:
@@ -120,14 +120,14 @@ def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
     if problem is not None and all(map(is_number, cells)):
         raise problem
     row = next(row for row, cell in enumerate(cells) if not is_number(cell))
-    there = f"holds {shown(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
+    there = f"holds {abbreviate(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
     raise table.error(f"{table.place(row, column)} {_lacking(cells[row]) or there}", param="classes")
 
 
 def _unknown(cell: str, classes: tuple[str, ...]) -> str:
     if is_number(cell) and not any(map(is_number, classes)):
-        return f"holds {shown(cell)}, and the classes have the names {listed(classes)}; write these names"
-    return _lacking(cell) or f"holds {shown(repr(cell))}, which is none of the classes {listed(classes)}"
+        return f"holds {abbreviate(cell)}, and the classes have the names {join_names(classes)}; write these names"
+    return _lacking(cell) or f"holds {abbreviate(repr(cell))}, which is none of the classes {join_names(classes)}"
 
 
 def _lacking(cell: str) -> str | None:

@@ -18,7 +18,7 @@ from typing import TextIO
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.names import shown
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, POINT, Layout, unguarded
 from fedconformal.tables.table import CellError, absent
@@ -97,7 +97,7 @@ class TextCells:
                     raise CellError(start + i, j, *self._problem(cell))
                 found[i, k] = float(cell.replace(",", "."))
                 if not np.isfinite(found[i, k]):
-                    raise CellError(start + i, j, f"holds {shown(cell)}, which is too large")
+                    raise CellError(start + i, j, f"holds {abbreviate(cell)}, which is too large")
         return found
 
     def _problem(self, cell: str) -> tuple[str, str]:
@@ -106,7 +106,9 @@ class TextCells:
         if missing is not None:
             return f"{missing}; give every row its numbers, or leave the row out of every file", "missing"
         if self.decimal == "," and POINT.fullmatch(cell):
-            problem = f"holds {shown(cell)} with a decimal point, and other cells have decimal commas; write all alike"
+            problem = (
+                f"holds {abbreviate(cell)} with a decimal point, and other cells have decimal commas; write all alike"
+            )
             return problem, "mixed-decimals"
         advice = ""
         if GROUPED.fullmatch(cell):
@@ -117,7 +119,10 @@ class TextCells:
             advice = "; write probabilities from 0 to 1"
         elif " " in cell or "|" in cell:
             advice = "; separate cells with commas, semicolons or tabs"
-        return f"holds {shown(repr(cell))}, which is not a number{advice}", "not-spelled" if advice else "not-a-number"
+        return (
+            f"holds {abbreviate(repr(cell))}, which is not a number{advice}",
+            "not-spelled" if advice else "not-a-number",
+        )
 
 
 DECIMAL_OR_WHOLE = re.compile(f"{DECIMAL_COMMA.pattern}|[-+]?+[0-9]++(?:[eE][-+]?+[0-9]++)?+")

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from fedconformal._base import files
 from fedconformal._base.files import TEXT, read_array, reading
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.tables.frames import array_table, table_of
-from fedconformal.tables.table import LONGEST_TEXT, Table, listed
+from fedconformal.tables.table import LONGEST_TEXT, Table
 from fedconformal.tables.text_file import read_text_file
 
 ENDINGS = (*TEXT, ".parquet", ".npy", ".npz")
@@ -75,7 +75,7 @@ def _read_parquet(path: Path) -> Table:
         if table.num_rows != about.num_rows:
             raise InputError(f"has {table.num_rows} rows, and its footer says {about.num_rows}; write it again")
     except ArrowException as error:
-        raise InputError(f"cannot be read ({shown(str(error))})") from None
+        raise InputError(f"cannot be read ({abbreviate(str(error))})") from None
     names = [name_key(name) for name in table.column_names]
     if not names or not table.num_rows:
         raise InputError("has no rows" if names else "has no columns")
@@ -86,7 +86,9 @@ def _read_parquet(path: Path) -> Table:
     index = names.index(PANDAS_INDEX)
     shown_names = [name for name in names if name != PANDAS_INDEX]
     in_use = tuple(j for j in found.columns if j != index)
-    return replace(found, columns=in_use, row_names=index, said=(f"columns {listed(shown_names)}", "index of pandas"))
+    return replace(
+        found, columns=in_use, row_names=index, said=(f"columns {join_names(shown_names)}", "index of pandas")
+    )
 
 
 def _column(column: Any, name: str) -> NDArray[Any] | str:
@@ -96,7 +98,7 @@ def _column(column: Any, name: str) -> NDArray[Any] | str:
     kind = column.type
     if column.null_count:
         row = next(row for row, value in enumerate(column) if not value.is_valid)
-        raise InputError(f"row {row}, column {shown(name)} is missing; give every row a value")
+        raise InputError(f"row {row}, column {abbreviate(name)} is missing; give every row a value")
     if types.is_dictionary(kind) and (types.is_string(kind.value_type) or types.is_large_string(kind.value_type)):
         parts = []
         for chunk in column.chunks:
@@ -108,4 +110,4 @@ def _column(column: Any, name: str) -> NDArray[Any] | str:
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         values: NDArray[Any] = column.to_numpy()
         return values
-    return shown(str(kind))
+    return abbreviate(str(kind))

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import is_missing
-from fedconformal._base.names import counted, name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key, plural
 from fedconformal.errors import InputError
-from fedconformal.tables.table import CellError, Table, absent, listed
+from fedconformal.tables.table import CellError, Table, absent
 
 ARROW_NUMBERS = {"double", "float", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64))}
 """How Arrow calls its types of numbers."""
@@ -41,7 +41,7 @@ class ArrayCells:
             if column.dtype.kind not in "fiub":
                 found = [absent(str(cell).strip()) for cell in column]
                 row = next((row for row, problem in enumerate(found) if problem), 0)
-                problem = found[row] or f"holds {shown(repr(str(column[row])))}, which is not a number"
+                problem = found[row] or f"holds {abbreviate(repr(str(column[row])))}, which is not a number"
                 raise CellError(row, j, problem, "invalid" if found[row] else "not-a-number")
             if column.dtype.kind == "f" and not np.isfinite(column).all():
                 row = int(np.argmin(np.isfinite(column)))
@@ -94,7 +94,7 @@ def array_table(
     matrix: NDArray[Any] | None = None,
 ) -> Table:
     """Put columns together, with one line that says what they are."""
-    said = f"columns {listed(names)}" if names is not None else f"{counted(len(columns), 'column')} without names"
+    said = f"columns {join_names(names)}" if names is not None else f"{plural(len(columns), 'column')} without names"
     return Table(
         source=source,
         cells=ArrayCells(columns, matrix),
@@ -145,12 +145,12 @@ def _array(values: Any, name: str, title: Any) -> NDArray[Any]:
         array = np.char.decode(array, "utf-8", "replace")
     if array.dtype.kind != "O":
         if array.dtype.kind not in "fiubU":
-            raise InputError(f"{_where(name, title)}holds {shown(str(array.dtype))}, neither numbers nor text")
+            raise InputError(f"{_where(name, title)}holds {abbreviate(str(array.dtype))}, neither numbers nor text")
         return array
     width = array.shape[1] if array.ndim > 1 else 1
     row = next((at // width for at, value in enumerate(array.ravel()) if is_missing(value)), None)
     if row is not None:
-        column = "" if title is None else f", column {shown(str(title))}"
+        column = "" if title is None else f", column {abbreviate(str(title))}"
         raise InputError(f"row {row}{column} is missing; give every row a value", where=name)
     kinds = {_kind(value) for value in array.ravel()}
     if len(kinds) > 1 or not kinds <= {"text", "numbers", "booleans"}:
@@ -166,7 +166,7 @@ def _from_arrow(column: Any) -> Any:
 
 
 def _where(name: str, title: Any) -> str:
-    return f"{name}: " + ("" if title is None else f"column {shown(str(title))} ")
+    return f"{name}: " + ("" if title is None else f"column {abbreviate(str(title))} ")
 
 
 def _kind(value: Any) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.tables.pairing import aligned
 from fedconformal.tables.predictions import Predictions, filled
-from fedconformal.tables.table import Table, listed, twice
+from fedconformal.tables.table import Table, twice
 
 
 def numbers_of(
@@ -41,7 +41,9 @@ def numbers_of(
     """
     named = wanted if columns is None else columns
     if len(named) != len(wanted):
-        raise table.error(f"{len(named)} columns are named, {listed(named)}; the score needs {' and '.join(wanted)}")
+        raise table.error(
+            f"{len(named)} columns are named, {join_names(named)}; the score needs {' and '.join(wanted)}"
+        )
     if table.head is not None and (columns is not None or {*map(name_key, named)} & {*table.head}):
         table = table.with_header()
     if not table.rows:
@@ -49,7 +51,7 @@ def numbers_of(
     asked = [name for name in (ids, y, *drop, *keep) if name is not None]
     same = twice(map(name_key, [*asked, *(named if table.names is not None else ())]))
     if same is not None:
-        raise table.error(f"the column {shown(same)} has two uses; give each use a column of its own")
+        raise table.error(f"the column {abbreviate(same)} has two uses; give each use a column of its own")
     aside = [table.column(name) for name in asked]
     rest = [j for j in table.columns if j not in aside]
     if table.names is None:
@@ -59,23 +61,23 @@ def numbers_of(
         chosen = rest
     else:
         if absent := [name for name in named if name_key(name) not in table.names]:
-            there = listed([table.names[j] for j in rest])
+            there = join_names([table.names[j] for j in rest])
             raise table.error(
-                f"has no column {shown(absent[0])}; there are {there}; name the columns of {_and(wanted)}",
+                f"has no column {abbreviate(absent[0])}; there are {there}; name the columns of {_and(wanted)}",
                 param="predictions",
             )
         chosen = [table.column(name) for name in named]
-    said = [f"{_and(wanted)} from {listed(named)}" if table.names is not None else f"{_and(wanted)} in this order"]
+    said = [f"{_and(wanted)} from {join_names(named)}" if table.names is not None else f"{_and(wanted)} in this order"]
     names = None if ids is None else table.texts(ids)
     if ids is not None:
-        said.append(f"ids from {shown(ids)}")
+        said.append(f"ids from {abbreviate(ids)}")
     elif table.row_names is not None and not table.counted:
         names = table.texts(table.row_names)
         said.append("row names are ids")
     if y is not None:
-        said.append(f"true numbers from {shown(y)}")
+        said.append(f"true numbers from {abbreviate(y)}")
     if unused := [j for j in rest if j not in chosen and table.names is not None]:
-        said.append(f"not used: {listed([(table.names or ())[j] for j in unused])}")
+        said.append(f"not used: {join_names([(table.names or ())[j] for j in unused])}")
     return Predictions(
         table=table,
         values=_floats(table, chosen),

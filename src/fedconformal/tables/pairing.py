@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedconformal._base.names import counted, name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key, plural
 from fedconformal.tables.classes import positions_of
 from fedconformal.tables.predictions import Predictions
-from fedconformal.tables.table import Table, listed
+from fedconformal.tables.table import Table
 
 
 def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None) -> Predictions:
@@ -61,13 +61,15 @@ def aligned(
         looks = "; it looks like several labels a row, which is not covered (docs/tables.md)" if several else ""
         raise table.error(f"has {len(rest)} columns without names{looks or '; write their names above'}")
     if found.id_column is not None and column_of_ids is None and len(rest) > 1:
-        raise table.error(f"has no column {shown(found.id_column)}; name its column of ids, or leave only the {what}")
+        raise table.error(
+            f"has no column {abbreviate(found.id_column)}; name its column of ids, or leave only the {what}"
+        )
     if wanted is None and len(rest) != 1:
-        named = listed([(table.names or ())[j] for j in rest])
+        named = join_names([(table.names or ())[j] for j in rest])
         raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}", param="labels")
     column = rest[0] if wanted is None else table.column(wanted)
     if table.rows != found.table.rows:
-        rows = counted(table.rows, "row")
+        rows = plural(table.rows, "row")
         raise table.error(f"has {rows}, and {found.table.source} has {found.table.rows}")
     return table, column, *_order(found, table, column_of_ids)
 
@@ -88,7 +90,7 @@ def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | Non
 def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[int] | None, str]:
     """Return the row of each id, or None if rows are in the same order."""
     if column is not None and found.ids is not None:
-        mine, theirs, what = found.ids, table.texts(column), f"by {shown(found.id_column)}"
+        mine, theirs, what = found.ids, table.texts(column), f"by {abbreviate(found.id_column)}"
     elif table.row_names is not None and found.table.row_names is not None and found.id_column is None:
         mine, theirs, what = found.table.texts(found.table.row_names), table.texts(table.row_names), "by row names"
     elif table.row_names is not None and not table.counted and found.ids is not None:
@@ -109,7 +111,7 @@ def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[i
     missing = next((row for row, name in enumerate(mine) if name not in at), None)
     if missing is not None:
         raise found.table.error(
-            f"{found.table.place(missing)} has the id {shown(mine[missing])}, which {table.source} does not have"
+            f"{found.table.place(missing)} has the id {abbreviate(mine[missing])}, which {table.source} does not have"
         )
     return [at[name] for name in mine], f"joined {what}, as the rows are in another order"
 
@@ -119,6 +121,6 @@ def _positions(ids: list[str], table: Table) -> dict[str, int]:
     for row, name in enumerate(ids):
         if at.setdefault(name, row) != row:
             raise table.error(
-                f"{table.place(row)} has the id {shown(name)}, as {table.place(at[name])} has; ids must differ"
+                f"{table.place(row)} has the id {abbreviate(name)}, as {table.place(at[name])} has; ids must differ"
             )
     return at

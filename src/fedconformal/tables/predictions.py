@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Probabilities
-from fedconformal._base.names import name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.tables.classes import as_class_names, found_columns, match_columns, positions_of, spellings
-from fedconformal.tables.table import Table, absent, listed, twice
+from fedconformal.tables.table import Table, absent, twice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def probabilities_of(
     aside = [table.column(name) for name in asked]
     same = twice(map(name_key, asked))
     if same is not None:
-        raise table.error(f"the column {shown(same)} has two uses; give each use a column of its own")
+        raise table.error(f"the column {abbreviate(same)} has two uses; give each use a column of its own")
     rest = [j for j in table.columns if j not in aside]
     wanted = None if classes is None else as_class_names(classes)
     said: list[str] = []
@@ -113,14 +113,14 @@ def probabilities_of(
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
     names = table.texts(ids) if ids is not None else None
     if ids is not None:
-        said.append(f"ids from {shown(ids)}")
+        said.append(f"ids from {abbreviate(ids)}")
     elif table.row_names is not None and not table.counted:
         names = table.texts(table.row_names)
         said.append("row names are ids")
     found = None
     if labels is not None:
         found, note = positions_of(table, table.column(labels), named, values.shape[1])
-        said += [f"labels from {shown(labels)}", note]
+        said += [f"labels from {abbreviate(labels)}", note]
     return Predictions(
         table=table,
         values=values,
@@ -144,7 +144,7 @@ def _class_columns(
         if wanted is not None and len(wanted) != len(rest):
             raise table.error(f"has {len(rest)} columns without names, and there are {len(wanted)} classes")
         said.append(
-            f"{len(rest)} classes without names" if wanted is None else f"classes {listed(wanted)}, in this order"
+            f"{len(rest)} classes without names" if wanted is None else f"classes {join_names(wanted)}, in this order"
         )
         return rest, wanted
     try:
@@ -152,10 +152,10 @@ def _class_columns(
         order, pattern = found_columns(names, named)
     except InputError as error:
         raise error.at(table.source) from None
-    said.append(pattern or f"classes {listed(named)}")
+    said.append(pattern or f"classes {join_names(named)}")
     unused = set(range(len(names))) - set(order)
     if unused:
-        said.append(f"not used: {listed([names[k] for k in sorted(unused)])}")
+        said.append(f"not used: {join_names([names[k] for k in sorted(unused)])}")
     return [rest[k] for k in order], named
 
 
@@ -177,11 +177,11 @@ def _two_columns(
         there = spellings(table, labels) if labels is not None else set()
         if len(there - {positive}) != 1:
             raise table.error(
-                f"the class beside {shown(positive)} has no name; give the names of both classes", param="classes"
+                f"the class beside {abbreviate(positive)} has no name; give the names of both classes", param="classes"
             )
         both = (*(there - {positive}), positive)
     if len(both) != 2 or positive not in both:
-        raise table.error(f"the classes {listed(both)} are not {shown(positive)} and one other")
+        raise table.error(f"the classes {join_names(both)} are not {abbreviate(positive)} and one other")
     p = _matrix(table, [column])[:, 0].astype(np.float64)
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
@@ -189,12 +189,12 @@ def _two_columns(
         raise table.error(f"{table.place(row, column)} is {p[row]:g}, expected a probability from 0 to 1")
     negative = next(name for name in both if name != positive)
     title = table.place(0, column).split(", ", 1)[1]
-    said.append(f"{title} is the probability of {shown(positive)}, and 1 - p that of {shown(negative)}")
+    said.append(f"{title} is the probability of {abbreviate(positive)}, and 1 - p that of {abbreviate(negative)}")
     other = 1.0 - p
     values = np.column_stack([other, p] if both[1] == positive else [p, other])
     unused = [(table.names or ())[j] for j in rest if j != column]
     if unused:
-        said.append(f"not used: {listed(unused)}")
+        said.append(f"not used: {join_names(unused)}")
     return values, both
 
 

@@ -13,12 +13,11 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from fedconformal._base.names import counted, name_key, shown
+from fedconformal._base.names import abbreviate, join_names, name_key, plural
 from fedconformal.errors import InputError
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
 """How Excel, R, pandas and SAS write that there is no value, in small letters."""
-SHOWN_NAMES = 5
 CHECKED = ("probabilities", "predictions", "groups", "features", "losses")
 """Names that checks of rows give to them."""
 LONGEST_TEXT = 256
@@ -80,21 +79,21 @@ class Table:
         names = [self.names[j] for j in self.columns] if self.names is not None else []
         same = twice(names)
         if same is not None:
-            raise self.error(f"two columns are called {shown(same)}; give each a name of its own")
+            raise self.error(f"two columns are called {abbreviate(same)}; give each a name of its own")
 
     @property
     def recognised(self) -> str:
         """One line that says what was recognised."""
         header = "" if self.first_line is None else "no header" if self.names is None else "header"
-        return f"{self.source}: {', '.join(filter(None, (*self.said, header)))}; {counted(self.rows, 'row')}"
+        return f"{self.source}: {', '.join(filter(None, (*self.said, header)))}; {plural(self.rows, 'row')}"
 
     def column(self, name: str) -> int:
         """Return the position of a column, or say which names there are."""
         if self.names is None:
-            raise self.error(f"line 1 is not a header, so there is no column {shown(name)}; write the names above")
+            raise self.error(f"line 1 is not a header, so there is no column {abbreviate(name)}; write the names above")
         if name_key(name) not in self.names:
-            named = listed([self.names[j] for j in self.columns])
-            raise self.error(f"has no column {shown(name)}; there are {named}")
+            named = join_names([self.names[j] for j in self.columns])
+            raise self.error(f"has no column {abbreviate(name)}; there are {named}")
         return self.names.index(name_key(name))
 
     def numbers(self, columns: Sequence[int | str]) -> NDArray[Any]:
@@ -118,7 +117,7 @@ class Table:
         where = f"row {row}" if self.first_line is None else f"line {self.first_line + row}"
         if column is None:
             return where
-        return f"{where}, column {shown(self.names[column]) if self.names and self.names[column] else column + 1}"
+        return f"{where}, column {abbreviate(self.names[column]) if self.names and self.names[column] else column + 1}"
 
     def error(self, problem: str, *, param: str | None = None, code: str = "invalid") -> InputError:
         """Return an error that names this table."""
@@ -151,16 +150,6 @@ class Table:
             raise self.error(f"{self.place(error.row, error.column)} {error.problem}", code=error.code) from None
 
 
-def listed(names: Sequence[str]) -> str:
-    """Write names in one line: the first few, and how many more there are.
-
-    >>> listed(["a", "b"]), listed([str(i) for i in range(100)])
-    ('a, b', '0, 1, 2, 3, 4 and 95 more')
-    """
-    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    return ", ".join(map(shown, names[:SHOWN_NAMES])) + more
-
-
 def twice(names: Iterable[str]) -> str | None:
     """Return the first name that is there twice, if one is.
 
@@ -179,4 +168,4 @@ def absent(cell: str) -> str | None:
     """Say that a cell has no value, if it has none."""
     if cell.lower() not in MISSING:
         return None
-    return f"holds {shown(cell)}, a missing value" if cell else "is empty"
+    return f"holds {abbreviate(cell)}, a missing value" if cell else "is empty"

@@ -20,7 +20,7 @@ from typing import TextIO
 import numpy as np
 
 from fedconformal._base.arrays import SUM_TOLERANCE
-from fedconformal._base.names import counted, name_key, shown
+from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.errors import InputError
 from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
 from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
@@ -83,11 +83,11 @@ def encoding_of(start: bytes, asked: str | None) -> str:
         name = codecs.lookup(asked).name
         "".encode(name)
     except (LookupError, ValueError):
-        raise InputError(f"no encoding is called {shown(asked)}; try utf-8, utf-16 or cp1252") from None
+        raise InputError(f"no encoding is called {abbreviate(asked)}; try utf-8, utf-16 or cp1252") from None
     if marked is not None and not name.startswith(marked.removesuffix("-sig")):
         spelled = SPELLED[marked].split()[0]
         raise InputError(
-            f"begins with the mark of {spelled}, not of {shown(asked)}; leave out the encoding", param="encoding"
+            f"begins with the mark of {spelled}, not of {abbreviate(asked)}; leave out the encoding", param="encoding"
         )
     return marked or name
 
@@ -136,7 +136,7 @@ def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Tab
     if header and not body.rows:
         raise InputError("is empty but for its header")
     if empty:
-        said.append(f"{counted(len(empty), 'empty column')} left out")
+        said.append(f"{plural(len(empty), 'empty column')} left out")
     numbers = _positions([head[j] for j in columns]) if header else []
     if numbers:
         said.append(f"column numbers {','.join(numbers[:3])}{',...' * (len(numbers) > 3)} in line 1")

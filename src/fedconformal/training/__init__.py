@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fedconformal._base.extras import needing
+from fedconformal.errors import requires_extra
 
 if TYPE_CHECKING:
     from fedconformal.training.clients import ClientData, as_clients
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
     """Import torch with the first name that needs it; data sets do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with needing("train"):
+    with requires_extra("train"):
         modules = [importlib.import_module(f"{__name__}.{module}") for module in _MODULES]
     return next(vars(module)[name] for module in modules if name in vars(module))
 

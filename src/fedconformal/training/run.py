@@ -27,10 +27,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedconformal._base.files import naming, read_bytes, read_npz, write_bytes
+from fedconformal._base.files import read_bytes, read_npz, write_bytes
 from fedconformal._version import __version__
 from fedconformal.calibration.temperature import fit_temperature
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training import data, models
 from fedconformal.training.clients import ClientData
 from fedconformal.training.config import Config, suited_model
@@ -211,7 +211,7 @@ def read_settings(output: Path) -> dict[str, Any] | None:
         found = None
     if not isinstance(found, dict):
         raise InputError(f"{path}: is not the config.json of a run")
-    with naming(path):
+    with prefix_errors(path):
         return _plain(Config.from_dict(found))  # with settings that are newer than the run
 
 

@@ -6,9 +6,9 @@ summary of its scores, and the server turns the summaries into a predictor and i
 
 from __future__ import annotations
 
-from fedconformal._base.extras import needing
+from fedconformal.errors import requires_extra
 
-with needing("flower"):
+with requires_extra("flower"):
     from fedconformal.engines.flower.client import (
         calibrate_reply,
         evaluate_reply,

@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedconformal._base.names import listed, name_key
+from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
 from fedconformal.engines.flower.records import (
@@ -270,5 +270,5 @@ def _content(question: Question[Any], model: ArrayRecord | None = None) -> Recor
 def _check_enough(stage: Stage, answers: Sequence[Answer[Any]], least: int) -> None:
     if len(answers) < least:
         refused = [f"{site}: {reason}" for site, reason in stage.refused]
-        whys = listed(refused, parted="; ") or "none"
+        whys = "; ".join(refused[:5]) or "none"
         raise InputError(f"{stage.name}: {len(answers)} sites answered properly, at least {least} are needed ({whys})")

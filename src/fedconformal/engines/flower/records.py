@@ -16,7 +16,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from fedconformal._base.names import as_name, shown
+from fedconformal._base.names import abbreviate, as_name
 from fedconformal.errors import InputError
 from fedconformal.federated import ask
 from fedconformal.summaries.format import MAX_SIZE
@@ -49,7 +49,7 @@ def site_of(context: Context, msg: Message | None = None) -> Site:
     """
     partition = context.node_config.get("partition-id", context.node_id)
     if not isinstance(partition, int):
-        raise InputError(f"partition-id is {shown(partition)} in the node config, expected a whole number")
+        raise InputError(f"partition-id is {abbreviate(partition)} in the node config, expected a whole number")
     return Site(partition, _stated_name(context, msg) or f"site-{partition}")
 
 
@@ -97,7 +97,7 @@ def read_site(content: RecordDict, known: str | None) -> Site | None:
 def check_keys(content: RecordDict, *wanted: str) -> None:
     """Refuse an answer that has other records than these; whose it is may be missing."""
     if content.keys() - {SITE} != set(wanted):
-        raise InputError(f"holds the records {shown(sorted(content))}, expected {', '.join(sorted(wanted))}")
+        raise InputError(f"holds the records {abbreviate(sorted(content))}, expected {', '.join(sorted(wanted))}")
 
 
 def is_float(array: Array) -> bool:
@@ -115,10 +115,10 @@ def read_arrays(record: Any, like: Mapping[str, Array], what: str = "weights") -
     """
     if not isinstance(record, ArrayRecord) or set(record) != set(like):
         names = sorted(record) if isinstance(record, ArrayRecord) else type(record).__name__
-        raise InputError(f"{what}: are {shown(names)}, expected {shown(sorted(like))}")
+        raise InputError(f"{what}: are {abbreviate(names)}, expected {abbreviate(sorted(like))}")
     found = {}
     for name, expected in like.items():
-        array = _numbers(record[name], expected, f"{what}: {shown(name)}")
+        array = _numbers(record[name], expected, f"{what}: {abbreviate(name)}")
         if not np.isfinite(array).all():
             raise InputError(f"{what}: {name} holds a value that is not finite (NaN or inf)")
         found[name] = array
@@ -156,10 +156,10 @@ def read_metrics(record: Any, names: Collection[str]) -> dict[str, float]:
     values: dict[str, Any] = dict(record.items()) if isinstance(record, MetricRecord) else {}
     if values.keys() != set(names):
         found = sorted(values) if isinstance(record, MetricRecord) else type(record).__name__
-        raise InputError(f"metrics: are {shown(found)}, expected {', '.join(sorted(names))}")
+        raise InputError(f"metrics: are {abbreviate(found)}, expected {', '.join(sorted(names))}")
     for name, value in values.items():
         if isinstance(value, list) or not math.isfinite(value):
-            raise InputError(f"metrics: {name} is {shown(value)}, expected a finite number")
+            raise InputError(f"metrics: {name} is {abbreviate(value)}, expected a finite number")
     return values
 
 

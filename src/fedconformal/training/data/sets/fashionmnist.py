@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_labels
-from fedconformal._base.files import naming, unreadable
-from fedconformal.errors import InputError
+from fedconformal._base.files import unreadable
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import Progress, Rows, Split
 from fedconformal.training.data.download import Release, locate
 from fedconformal.training.data.sets.images import ImageSource, channels_first
@@ -53,9 +53,9 @@ class FashionMNIST(ImageSource):
 
     def rows(self, images: Path, labels: Path) -> Rows:
         """Read two of the official files."""
-        with naming(images):
+        with prefix_errors(images):
             x = channels_first(read_idx(images), "images")
-        with naming(labels):
+        with prefix_errors(labels):
             return Rows(x=x, y=as_labels(read_idx(labels), rows=len(x), classes=len(self.classes)))
 
 

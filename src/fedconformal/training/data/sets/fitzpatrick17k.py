@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedconformal._base.files import naming, read_bytes
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data import store
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.sets.photographs import read_photographs
@@ -53,7 +53,7 @@ class Fitzpatrick17k(Source):
         if table is None or folder is None:
             wanted = "the table fitzpatrick17k.csv" if table is None else "the folder fitzpatrick17k of photographs"
             raise InputError(f"{self.name}: {wanted} is missing; see {PAGE} and put it in {store.where()}")
-        with naming(table):
+        with prefix_errors(table):
             records = read_table(table)
         classes = tuple(sorted({record[self.label] for record in records}))
         paths = [_photograph(folder, record["md5hash"]) for record in records]

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.files import naming, read_bytes
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data import store
 from fedconformal.training.data.dataset import Dataset, Progress, Rows, cut
 from fedconformal.training.data.download import Release, locate
@@ -78,7 +78,7 @@ class HeartDisease(Source):
 def read_patients(*, download: bool, progress: Progress | None) -> tuple[NDArray[np.str_], Floats]:
     """Return the hospital of each patient, and what was measured, in the order of FIELDS."""
     if path := store.find("heart_disease.csv"):
-        with naming(path):
+        with prefix_errors(path):
             patients = _one_file(path)
     else:
         patients = [one for name in HOSPITALS for one in _official(name, download=download, progress=progress)]
@@ -109,7 +109,7 @@ def _official(hospital: str, *, download: bool, progress: Progress | None) -> li
     name = f"processed.{hospital}.data"
     release = Release(file=f"heart_disease/{name}", url=f"{ADDRESS}/{name}", most=size, checksum=f"sha256:{sha256}")
     path = locate(release, download=download, progress=progress)
-    with naming(path):
+    with prefix_errors(path):
         return [(hospital, _numbers(cells, line)) for line, cells in enumerate(_lines(path), start=1)]
 
 

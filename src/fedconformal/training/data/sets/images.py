@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_labels
-from fedconformal._base.files import naming, read_npz
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_npz
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data import store
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.sets.source import Source
@@ -54,7 +54,7 @@ class ImageSource(Source):
 
 def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
     """Read the splits that a file has; it must have training and test rows."""
-    with naming(path):
+    with prefix_errors(path):
         _check_size(path)
         arrays = read_npz(path)
         found: dict[Split, Rows] = {
