@@ -34,7 +34,6 @@ from common import in_a_fresh_process, memory, save, table
 
 import fedconformal as fc
 from fedconformal.summaries.batch import SummaryBatch
-from fedconformal.summaries.exact import ExactSummary
 
 ALPHA = 0.1
 POOL = REGION = 100
@@ -55,7 +54,7 @@ def sites_of(pool: int, rows: int) -> list[bytes]:
 def pooled(pool: int, rows: int) -> tuple[bytes, int]:
     """Return what one pool sends, and how many bytes it has got; it reads what its sites send as a stranger's."""
     sent = sites_of(pool, rows)
-    scores = np.concatenate([one.values for one in SummaryBatch.from_bytes(sent) if isinstance(one, ExactSummary)])
+    scores, _ = SummaryBatch.from_bytes(sent).points()
     return fc.Summary.of_scores(scores, site=f"{NAME}-{pool}", **ABOUT).to_bytes(), sum(map(len, sent))
 
 

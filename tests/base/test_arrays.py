@@ -450,3 +450,8 @@ def test_rows_that_are_judged_in_the_end_are_refused_as_rows_that_are_checked_at
                 score.evaluate(probs, np.zeros(len(probs), dtype=np.int64))
             with refused(f"row {bad}", what):
                 score.predict_set(probs, 0.9)
+
+
+def test_alpha_of_a_float_is_its_decimal_whatever_fraction_came_before() -> None:
+    assert as_alpha(Fraction(0.3)) == Fraction(299999999999999, 10**15)
+    assert as_alpha(0.3) == Fraction(3, 10)

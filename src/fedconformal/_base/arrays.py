@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -332,13 +333,19 @@ def as_alpha(alpha: Any) -> Fraction:
     """
     try:
         # Through float: a Fraction of the text "1e-999999999" would never finish.
-        exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(float(str(alpha))))
-        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+        exact = _rounded_down(alpha if isinstance(alpha, Fraction) else float(str(alpha)))
     except (ValueError, OverflowError):
         exact = Fraction(0)
     if not 0 < exact < 1:
         raise InputError(f"alpha is {abbreviate(alpha)}, expected a number between 0 and 1")
     return exact
+
+
+@lru_cache(maxsize=1024, typed=True)  # 0.3 and the fraction of its bits are equal
+def _rounded_down(alpha: Fraction | float) -> Fraction:
+    """Round a fraction, or the decimal of a float, down to 15 places."""
+    exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(alpha))
+    return Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
 
 
 def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:

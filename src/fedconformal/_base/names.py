@@ -68,9 +68,11 @@ def check_name(text: Any, what: str) -> str:
 def are_names(names: Sequence[str]) -> bool:
     """Whether all of these texts of 1 to 64 characters are names as they are compared.
 
-    >>> are_names(["clinic-a", "Köln"]), are_names(["clinic-a "])
-    (True, False)
+    >>> are_names(["clinic-a", "Köln"]), are_names(["clinic-a "]), are_names([])
+    (True, False, True)
     """
+    if not names:
+        return True
     together = "\n".join(names)
     return "".join(names).isprintable() and [*names] == name_key(together).split("\n") == [*map(str.strip, names)]
 

@@ -43,6 +43,13 @@ def members(base: Callable[..., T]) -> dict[str, type[T]]:
 
 
 @cache
+def _own_members(base: Callable[..., T]) -> dict[str, type[T]]:
+    """Return the members in the package of `base`, whose names nobody else can take."""
+    package = base.__module__.rpartition(".")[0]
+    return {name: cls for name, cls in members(base).items() if cls.__module__.startswith(f"{package}.")}
+
+
+@cache
 def _import_modules(package: str) -> None:
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         importlib.import_module(module.name)
@@ -55,7 +62,7 @@ def _import_modules(package: str) -> None:
 
 def find(name: str, base: Callable[..., T]) -> type[T]:
     """Return the subclass of `base` with this name, or say which names there are."""
-    found = members(base).get(name)
+    found = _own_members(base).get(name) or members(base).get(name)
     if found is None:
         noun = noun_of(base)
         there = ", ".join(sorted(members(base)))
