@@ -49,7 +49,7 @@ def many_sites(sites: int) -> dict[str, float]:
         fc.LossSummary.of_losses(np.clip(rng.random((SIZE, 1)) - grid / 2, 0, 1), thresholds=grid) for _ in range(50)
     ]
     given = [
-        LossSummary(units=curves[i % 50].units, sizes=(SIZE,), sites=(f"s{i}",), origin=curves[0].origin)
+        LossSummary(units=curves[i % 50].units, sizes=(SIZE,), sites=(f"s{i}",), provenance=curves[0].provenance)
         for i in range(sites)
     ]
     for one in given:

@@ -180,7 +180,7 @@ def check(data: bytes) -> str:
     demand(summary.to_bytes() == data, "encodes to other bytes")
     demand(summary.n == sum(summary.sizes) > 0, "sizes")
     if isinstance(summary, LossSummary):
-        sums, falls = summary.units, summary.origin.rising or bool((np.diff(summary.units) <= 0).all())
+        sums, falls = summary.units, summary.provenance.rising or bool((np.diff(summary.units) <= 0).all())
         demand(falls and 0 <= sums.min() <= sums.max() <= summary.n * UNIT, "sums that rise or are out of bounds")
         demand(len(sums) == len(summary.grid) and bool((np.diff(summary.grid) > 0).all()), "grid")
         return summary.name

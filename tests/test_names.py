@@ -33,7 +33,7 @@ def test_new_names_are_normalised(text: str) -> None:
     assert text != NAME
     assert as_name(text, "site") == NAME
     summary = fc.Summary.of_scores([0.1], site=text, model=text)
-    assert (summary.sites, summary.origin.model) == ((NAME,), NAME)
+    assert (summary.sites, summary.provenance.model) == ((NAME,), NAME)
     assert new_site(text, [0.1]).name == NAME
 
 

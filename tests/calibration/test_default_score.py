@@ -65,7 +65,7 @@ def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
 
 
 def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
-    return leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].origin.score
+    return leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].provenance.score
 
 
 def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
@@ -116,7 +116,7 @@ def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
     np.save(folder / "labels.npy", SITES["a"][1])
     made = folder / "a.fcs"
     assert run(["-q", "summarize", str(folder / "probs.npy"), str(folder / "labels.npy"), "-o", str(made)]) == 0
-    return fc.Summary.from_bytes(made.read_bytes()).origin.score
+    return fc.Summary.from_bytes(made.read_bytes()).provenance.score
 
 
 def by_report(folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:

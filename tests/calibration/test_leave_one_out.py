@@ -27,7 +27,7 @@ def test_a_learner_that_is_good_only_for_an_even_number_of_sites_covers_nothing_
     labels = {f"site-{k}": rng.integers(0, 4, 50) for k in range(21)}
     sites = {name: (truth, truth) for name, truth in labels.items()}
     summaries = leave_one_site_out(sites, only_even, score=fc.LAC(), alpha=0.1)
-    assert all(summary.origin.estimated for summary in summaries)
+    assert all(summary.provenance.estimated for summary in summaries)
     result = fc.calibrate(summaries, alpha=0.1, guarantee=fc.NewSite())
     # Each model saw 20 sites and is right; the one that is used saw 21 and is not.
     fresh = rng.integers(0, 4, 1000)

@@ -246,7 +246,7 @@ def test_groups_sites_and_clusters_from_columns(tables: Path, command: Command) 
 def test_classes_that_differ_are_refused_at_calibration(tables: Path, command: Command) -> None:
     cells("probs-1.csv", swapped)()
     command.ok(*SUMMARIZE)
-    assert Summary.from_bytes(Path("again.fcs").read_bytes()).origin.classes == ("malignant", "benign")
+    assert Summary.from_bytes(Path("again.fcs").read_bytes()).provenance.classes == ("malignant", "benign")
     done = command("calibrate", "clinic-0.fcs", "again.fcs", "-o", "other.json")
     assert done.code == 2
     assert (
@@ -311,7 +311,7 @@ def test_one_site_is_one(tables: Path, command: Command) -> None:
 def test_a_class_may_be_called_like_a_number(tables: Path, command: Command) -> None:
     write("v.csv", ["v1.0", "v2.0", "truth"], [["0.5", "0.5", "v2.0"]] * 3)
     command.ok("summarize", "v.csv", "--labels", "truth", "-o", "v.fcs")
-    assert Summary.from_bytes(Path("v.fcs").read_bytes()).origin.classes == ("v1.0", "v2.0")
+    assert Summary.from_bytes(Path("v.fcs").read_bytes()).provenance.classes == ("v1.0", "v2.0")
 
 
 SWAPPED = {

@@ -47,8 +47,8 @@ def test_summaries_are_of_the_sessions_own_probabilities(site: Path) -> None:
     for q in np.quantile(scores, [0.1, 0.5, 0.8, 0.9]):
         low, high = summary.count_at_most(float(q))
         assert low <= (scores <= q).sum() <= high
-    assert summary.origin.model == model.fingerprint
-    assert summary.origin.classes == tuple(CLASSES)
+    assert summary.provenance.model == model.fingerprint
+    assert summary.provenance.classes == tuple(CLASSES)
     assert fc.load("predictor.json").certificate.provenance.model == model.fingerprint
 
 

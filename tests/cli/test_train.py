@@ -133,7 +133,7 @@ def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Com
         command.ok("summarize", path, "-o", tmp_path / "sites", *options)
         summary = fc.Summary.from_bytes((tmp_path / "sites" / "zurich.fcs").read_bytes())
         assert summary.sites == ("zurich",)
-        assert summary.origin.temperature == temperature
+        assert summary.provenance.temperature == temperature
 
 
 def test_a_regressor_from_training_to_intervals(here: Path, command: Command) -> None:

@@ -164,8 +164,10 @@ def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
     """Sums over many sites of the largest size there is exceed 64 bits."""
     size, count = 2**32, 4000
     units = [size * UNIT // 2, size * UNIT // 4]
-    origin = Provenance(bound=1, grid=as_grid([0, 1]))
-    sites = [LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), origin=origin) for i in range(count)]
+    provenance = Provenance(bound=1, grid=as_grid([0, 1]))
+    sites = [
+        LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), provenance=provenance) for i in range(count)
+    ]
     with maybe_infeasible():
         result = fc.calibrate(sites, risk=0.4, guarantee=guarantee, exact=True)
     assert [round(risk / ALPHA_UNIT, 2) for risk in result.curve.risks] == [0.5, 0.25]

@@ -205,7 +205,7 @@ def test_a_score_is_a_frozen_value_and_survives_being_described(score: fc.Regres
     assert registry.build(score.to_dict(), fc.RegressionScore) == score
     assert "no score is called" in refusal(lambda: registry.build(score.to_dict(), fc.Score))
     summary = fc.Summary.of_scores([0.5], score=score)
-    assert fc.Summary.from_bytes(summary.to_bytes()).origin.score == score
+    assert fc.Summary.from_bytes(summary.to_bytes()).provenance.score == score
 
 
 def test_minus_zero_is_zero() -> None:

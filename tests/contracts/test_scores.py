@@ -225,7 +225,7 @@ def test_a_score_survives_being_described(score: fc.Score) -> None:
     described = {"name": score.name, **dataclasses.asdict(score)}
     assert registry.build(described, fc.Score) == score
     summary = fc.Summary.of_scores([0.5], score=score)
-    assert fc.Summary.from_bytes(summary.to_bytes()).origin.score == score
+    assert fc.Summary.from_bytes(summary.to_bytes()).provenance.score == score
 
 
 @every_score

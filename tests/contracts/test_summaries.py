@@ -59,10 +59,10 @@ def check_round_trip(summary: fc.Summary) -> None:
     again = fc.Summary.from_bytes(data)
     assert type(again) is type(summary)
     assert again.to_bytes() == data
-    assert (again.sizes, again.sites, again.origin, again.n) == (
+    assert (again.sizes, again.sites, again.provenance, again.n) == (
         summary.sizes,
         summary.sites,
-        summary.origin,
+        summary.provenance,
         summary.n,
     )
     assert again.gap == summary.gap
@@ -144,8 +144,8 @@ def test_what_a_summary_was_made_from_travels_along(kind: str, site: str | None)
     summary = fc.Summary.of_scores([0.5, 0.25, 2.0], kind=kind, site=site, alpha=0.1, **ABOUT)  # type: ignore[arg-type]
     for one in (summary, summary.extend([0.1, 0.5]), fc.pool([summary])):
         check_round_trip(one)
-        assert dataclasses.asdict(one.origin)["model"] == ABOUT["model"]
-        assert (one.origin.score, one.origin.temperature) == (ABOUT["score"], ABOUT["temperature"])
+        assert dataclasses.asdict(one.provenance)["model"] == ABOUT["model"]
+        assert (one.provenance.score, one.provenance.temperature) == (ABOUT["score"], ABOUT["temperature"])
         assert one.sites == (() if site is None else (site,))
 
 
@@ -178,7 +178,7 @@ def test_extending_is_concatenating(kind: str, first: Floats, more: list[Floats]
         grown = grown.extend(part)
     together = np.concatenate([first, *more])
     check_bounds(grown, together)
-    assert (grown.sizes, grown.sites, grown.origin) == ((len(together),), summary.sites, summary.origin)
+    assert (grown.sizes, grown.sites, grown.provenance) == ((len(together),), summary.sites, summary.provenance)
     assert summary.to_bytes() == before
 
 

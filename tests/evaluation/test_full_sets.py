@@ -308,10 +308,10 @@ def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:
     pytest.importorskip("opendp", reason="noise needs opendp")
     from fedconformal.privacy.local_dp import calibrate_locally, noisy_histogram
 
-    origin = Provenance(score=fc.LAC())
+    provenance = Provenance(score=fc.LAC())
     draws = np.random.default_rng(0)
     scores = [draws.random(60) for _ in range(3)]
-    noisy = [noisy_histogram(one, epsilon=0.5, origin=origin, site=f"s{k}") for k, one in enumerate(scores)]
+    noisy = [noisy_histogram(one, epsilon=0.5, provenance=provenance, site=f"s{k}") for k, one in enumerate(scores)]
     with maybe_infeasible():
         certificate = calibrate_locally(noisy, alpha=0.1).certificate
     why = explain(certificate)

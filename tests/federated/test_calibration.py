@@ -34,7 +34,7 @@ def read(summary: fc.Summary) -> fc.Summary:
 
 def test_answers_say_how_many_classes_there_are_and_how_they_were_scored() -> None:
     found = read(answer("a"))
-    assert (found.origin.classes, found.origin.precision) == (3, "float32")
+    assert (found.provenance.classes, found.provenance.precision) == (3, "float32")
     certificate = fc.calibrate([found, read(answer("b"))], alpha=0.2).certificate
     assert (certificate.class_names, certificate.provenance.precision) == (3, "float32")
 
@@ -60,11 +60,11 @@ ROWS = Outputs(outputs=[[2.0, 0.0], [0.0, 1.0]], truth=[0, 0])
 def test_a_question_says_that_the_model_was_trained_on_the_sites() -> None:
     question = ScoreQuestion(model="m", kind="exact", trained=True)
     assert ScoreQuestion.from_dict(question.to_dict()) == question
-    found = question.summarize(ROWS, site="a").origin
+    found = question.summarize(ROWS, site="a").provenance
     assert found.trained
-    check_origin(question.origin, found)
+    check_origin(question.provenance, found)
     with pytest.raises(fc.InputError, match="for a calibration of its own"):
-        check_origin(ScoreQuestion(model="m").origin, found)
+        check_origin(ScoreQuestion(model="m").provenance, found)
 
 
 NAMED = ScoreQuestion(model="m", kind="exact", classes=("no", "yes"))
@@ -88,7 +88,7 @@ def test_a_site_with_the_classes_of_the_question_answers() -> None:
     by_index = NAMED.summarize(Outputs(outputs=ROWS.outputs, truth=[0, 1], classes=["no", "yes"]), site="a")
     by_name = NAMED.summarize(Outputs(outputs=ROWS.outputs, truth=["no", "yes"]), site="a")
     assert by_index.to_bytes() == by_name.to_bytes()
-    assert by_name.origin.classes == ("no", "yes")
+    assert by_name.provenance.classes == ("no", "yes")
 
 
 def test_a_summary_with_other_classes_than_the_question_is_refused_by_the_coordinator() -> None:

@@ -70,7 +70,7 @@ def summaries() -> dict[str, fc.Summary]:
             largest=2.5,
             sizes=(30,),
             sites=("clinic-a",),
-            origin=Provenance(**about),
+            provenance=Provenance(**about),
         ),
         "tdigest-few": fc.Summary.of_scores([0.5, -1.0, 0.25, 1.75, 0.25], kind="tdigest"),
         "tdigest-pooled": fc.pool(digests),

@@ -58,8 +58,8 @@ def lying(share: int, name: str, claim: int = 590_000_000) -> fc.Summary:
     """Claim 5.9e8 scores in less than a kilobyte, this many in a hundred of them at -1 and the rest at 2."""
     values = np.where(np.arange(POINTS) < share, -1.0, 2.0)
     assert len(scheduled_ranks(claim, POINTS, None)) == POINTS
-    origin = fc.Summary.of_scores([0.5], site=name).origin
-    return RankSummary.scheduled(values, (POINTS, None), sizes=(claim,), sites=(name,), origin=origin)
+    provenance = fc.Summary.of_scores([0.5], site=name).provenance
+    return RankSummary.scheduled(values, (POINTS, None), sizes=(claim,), sites=(name,), provenance=provenance)
 
 
 def test_claims_that_overflowed_do_not_lower_the_threshold() -> None:

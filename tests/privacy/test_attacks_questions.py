@@ -171,19 +171,19 @@ def test_different_rosters_give_noise() -> None:
 def test_scores_of_other_models_or_temperatures_give_noise() -> None:
     """All but g score with weights of zero: the coordinator tells each that everybody does as it does."""
     state, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
-    origins = {name: Provenance(model="real" if name == "g" else "zero", temperature=1.0) for name in SCORES}
-    fresh = {name: at_site.new_site(name, part, origins[name]) for name, part in SCORES.items()}
+    provenances = {name: Provenance(model="real" if name == "g" else "zero", temperature=1.0) for name in SCORES}
+    fresh = {name: at_site.new_site(name, part, provenances[name]) for name, part in SCORES.items()}
     joined, joins = each(fresh, dict.fromkeys(fresh, invitation))
     with refused("model zero against real"):
         took(state, joins)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedconformal.privacy.sums.coordinator.check_provenances", lambda origins, _: origins[0])
+        patch.setattr("fedconformal.privacy.sums.coordinator.check_provenances", lambda provenances, _: provenances[0])
         state, outgoing = took(state, joins)
     said = unpack(one_of(outgoing), Roster, state.invite.coordinator)
     with refused("the roster is for other scores than those of site 'g': model zero against real"):
         each({"g": joined["g"]}, outgoing)
     rosters = {
-        name: pack(msgspec.structs.replace(said, provenance=origins[name].to_header()), state.signing)
+        name: pack(msgspec.structs.replace(said, provenance=provenances[name].to_header()), state.signing)
         for name in joined
     }
     sites, _ = each(joined, rosters)

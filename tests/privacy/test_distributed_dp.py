@@ -198,7 +198,9 @@ def sites_of(sizes: tuple[int, ...]) -> dict[str, Floats]:
 
 def test_a_whole_session() -> None:
     sites = sites_of((900, 700, 500, 800))
-    found = calibrate_by_sums(sites, epsilon=1, origin=fc.Summary.of_scores([0.1], score=fc.LAC(), model="m").origin)
+    found = calibrate_by_sums(
+        sites, epsilon=1, provenance=fc.Summary.of_scores([0.1], score=fc.LAC(), model="m").provenance
+    )
     assert 0.9 <= found.threshold <= 1.0
     assert found.threshold in noisy_grid()
     assert found.rounds == 1

@@ -46,7 +46,7 @@ def test_rows_are_their_scores() -> None:
     assert rows("a").digest == rows("b").digest == rows("a", SCORES[::-1]).digest == rows("a", kind="ranks").digest
     assert len(rows("a").digest or "") == 64
     other = fc.Summary.of_scores(SCORES, kind="exact", site="a", score=fc.LAC(), model="m", temperature=2.0)
-    assert other.origin != Provenance()
+    assert other.provenance != Provenance()
     assert rows_of([other])[0].digest == rows("a").digest
     assert rows("a", SCORES[1:]).digest != rows("a").digest
     first, second = (fc.Summary.of_scores(SCORES, kind="exact", site=site) for site in "ab")

@@ -110,8 +110,8 @@ def test_too_few_rows_take_every_label() -> None:
 
 def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     rng = np.random.default_rng(1)
-    origin = fc.Summary.of_scores([0.1], score=fc.LAC(), model="m", temperature=1.5).origin
-    sites = [noisy_histogram(rng.random(2000), epsilon=1, site=name, origin=origin) for name in ("a", "b")]
+    provenance = fc.Summary.of_scores([0.1], score=fc.LAC(), model="m", temperature=1.5).provenance
+    sites = [noisy_histogram(rng.random(2000), epsilon=1, site=name, provenance=provenance) for name in ("a", "b")]
     predictor = calibrate_locally(sites, alpha=0.2, guarantee=fc.FCP())
     certificate = fc.Predictor.from_bytes(predictor.to_bytes()).certificate
     assert certificate.privacy is not None
@@ -131,7 +131,9 @@ def test_refusals() -> None:
         calibrate_locally([a, noisy_histogram([0.1], epsilon=2, site="c", grid=GRID)])
     with refused("every-site is not there with differential privacy"):
         calibrate_locally([a, b], guarantee=fc.EverySite())
-    other = noisy_histogram([0.1], epsilon=1, site="c", grid=GRID, origin=fc.Summary.of_scores([0.1], model="m").origin)
+    other = noisy_histogram(
+        [0.1], epsilon=1, site="c", grid=GRID, provenance=fc.Summary.of_scores([0.1], model="m").provenance
+    )
     with refused("'a' and 'c' do not go together"):
         calibrate_locally([a, other])
     with maybe_infeasible():
@@ -145,6 +147,6 @@ def test_refusals() -> None:
         {"size": 0},
         {"epsilon": -1.0},
         {"site": "\n"},
-        {"provenance": ProvenanceHeader(score=("none", ()))},
+        {"header": ProvenanceHeader(score=("none", ()))},
     ):
         refusal(lambda changed=changed: NoisyHistogram.from_bytes(msgspec.structs.replace(a, **changed).to_bytes()))  # type: ignore[misc]

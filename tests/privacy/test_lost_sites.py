@@ -99,9 +99,9 @@ def test_shares() -> None:
 def test_a_full_set_by_rounding_is_explained() -> None:
     """The cell of the threshold ends at 1, the largest score of LAC: every label is in every set."""
     sites = {name: np.r_[np.linspace(0.1, 0.4, 36), np.linspace(0.97, 0.98, 4)] for name in "abc"}
-    certificate = calibrate_by_sums(sites, alpha=0.1, origin=Provenance(score=fc.LAC())).predictor.certificate
+    certificate = calibrate_by_sums(sites, alpha=0.1, provenance=Provenance(score=fc.LAC())).predictor.certificate
     assert certificate.limit == 1.0
     assert "rounded up since its cell has fewer than 50 rows" in str(explain_uninformative(certificate, classes=3))
-    exact = calibrate_by_sums(sites, alpha=0.1, origin=Provenance(score=fc.LAC()), widths=BYTES)
+    exact = calibrate_by_sums(sites, alpha=0.1, provenance=Provenance(score=fc.LAC()), widths=BYTES)
     assert exact.threshold < 0.98
     assert explain_uninformative(exact.predictor.certificate, classes=3) is None

@@ -96,7 +96,7 @@ def test_a_session_goes_on_from_its_written_states() -> None:
 
 
 def test_a_predictor_comes_out() -> None:
-    found = calibrate_by_sums(SCORES, origin=fc.Summary.of_scores([0.1], score=fc.LAC()).origin)
+    found = calibrate_by_sums(SCORES, provenance=fc.Summary.of_scores([0.1], score=fc.LAC()).provenance)
     predictor = fc.Predictor.from_bytes(found.predictor.to_bytes())
     assert predictor.certificate.limit == found.threshold
     assert "no site's own counts were seen" in predictor.certificate.statement.caveat

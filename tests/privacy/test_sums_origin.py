@@ -20,9 +20,10 @@ from tests.contracts.tools import refused
 NAMED = ("benign", "malignant")
 
 
-def session(*origins: Provenance, alpha: float = 0.3, **noise: Any) -> CoordinatorState:
+def session(*provenances: Provenance, alpha: float = 0.3, **noise: Any) -> CoordinatorState:
     sites = [
-        at_site.new_site(f"site-{k}", np.random.default_rng(k).random(40), origin) for k, origin in enumerate(origins)
+        at_site.new_site(f"site-{k}", np.random.default_rng(k).random(40), provenance)
+        for k, provenance in enumerate(provenances)
     ]
     kept = [decode_state(encode_state(one), SiteState) for one in sites]
     return play(lambda: invite(fc.Mixture(), alpha, BYTES, **noise), InMemory(kept))
@@ -42,7 +43,7 @@ def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("origins", "why"),
+    ("provenances", "why"),
     [
         (
             (Provenance(classes=2), Provenance(classes=2), Provenance(classes=3)),
@@ -63,9 +64,9 @@ def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
         ((Provenance(model="a"), Provenance(model="a"), Provenance()), "model a against None"),
     ],
 )
-def test_sites_that_say_different_things_are_refused_by_name(origins: tuple[Provenance, ...], why: str) -> None:
+def test_sites_that_say_different_things_are_refused_by_name(provenances: tuple[Provenance, ...], why: str) -> None:
     with pytest.raises(fc.InputError, match=why):
-        session(*origins)
+        session(*provenances)
 
 
 def test_a_site_joins_only_for_the_alpha_and_the_days_of_its_summary() -> None:

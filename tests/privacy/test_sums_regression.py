@@ -59,12 +59,12 @@ def plain(scores: dict[str, Floats], score: fc.RegressionScore, **asked: Any) ->
 def test_the_rank_rule_of_plain_calibration(
     score: fc.RegressionScore, guarantee: fc.Guarantee, size: float, alpha: float
 ) -> None:
-    scores, origin = scored(score, size=size), Provenance(score=score)
+    scores, provenance = scored(score, size=size), Provenance(score=score)
     expected = plain(scores, score, alpha=alpha, guarantee=guarantee)
     assert (expected.threshold < 0) == (score == fc.CQR() and alpha == 0.5)  # half of the values are well inside
-    exact = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, origin=origin, widths=BYTES)
+    exact = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, provenance=provenance, widths=BYTES)
     assert exact.threshold == expected.threshold
-    found = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, origin=origin, reach=8 * size)
+    found = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, provenance=provenance, reach=8 * size)
     assert found.predictor.certificate.promises[0].rank == expected.certificate.promises[0].rank
     assert found.threshold >= expected.threshold
     privacy = found.predictor.certificate.privacy
@@ -85,7 +85,7 @@ def test_never_below_the_plain_threshold_and_in_its_cell(
 ) -> None:
     sites = {f"s{k}": np.array(part) for k, part in enumerate(scores)}
     with maybe_infeasible():
-        found = calibrate_by_sums(sites, alpha=alpha, reach=reach, origin=Provenance(score=fc.CQR()))
+        found = calibrate_by_sums(sites, alpha=alpha, reach=reach, provenance=Provenance(score=fc.CQR()))
         expected = float(plain(sites, fc.CQR(), alpha=alpha).threshold)
     precision = (found.predictor.certificate.privacy or {})["precision"]
     assert found.threshold >= expected
@@ -98,7 +98,8 @@ def test_cells_reach_as_far_as_is_said() -> None:
     scores = scored(fc.Residual(), count=3000, size=300.0)
     expected = plain(scores, fc.Residual()).threshold
     steps = [
-        calibrate_by_sums(scores, origin=Provenance(score=fc.Residual()), reach=reach) for reach in (1, 1000, 100_000)
+        calibrate_by_sums(scores, provenance=Provenance(score=fc.Residual()), reach=reach)
+        for reach in (1, 1000, 100_000)
     ]
     off = [found.threshold / expected - 1 for found in steps]
     assert 0.02 < off[0] < 0.125
@@ -108,8 +109,8 @@ def test_cells_reach_as_far_as_is_said() -> None:
 
 def test_an_interval_predictor_comes_out() -> None:
     scores = scored(fc.CQR(), size=20.0)
-    origin = Provenance(score=fc.CQR(), model="m")
-    found = calibrate_by_sums(scores, origin=origin, reach=100)
+    provenance = Provenance(score=fc.CQR(), model="m")
+    found = calibrate_by_sums(scores, provenance=provenance, reach=100)
     predictor = found.predictor
     assert isinstance(predictor, fc.Predictor)
     again = fc.Predictor.from_bytes(predictor.to_bytes())
@@ -117,25 +118,25 @@ def test_an_interval_predictor_comes_out() -> None:
     ends = again.predict_interval([[-20.0, 20.0]])
     assert np.allclose(ends, [[-20 - found.threshold, 20 + found.threshold]])
     with pytest.warns(fc.InfeasibleWarning, match="every interval is the whole line"):
-        calibrate_by_sums({name: part[:2] for name, part in scores.items()}, alpha=0.01, origin=origin)
+        calibrate_by_sums({name: part[:2] for name, part in scores.items()}, alpha=0.01, provenance=provenance)
 
 
 def test_with_noise_the_grid_reaches_as_far() -> None:
     pytest.importorskip("opendp", reason="noise needs opendp")
     scores = scored(fc.Residual(), count=2000, size=300.0)
-    found = calibrate_by_sums(scores, origin=Provenance(score=fc.Residual()), epsilon=2, reach=1000)
+    found = calibrate_by_sums(scores, provenance=Provenance(score=fc.Residual()), epsilon=2, reach=1000)
     assert plain(scores, fc.Residual(), alpha=0.12).threshold < found.threshold < 1024
 
 
 def test_two_ends_are_refused() -> None:
     why = "site 'a' has scores of signed, whose intervals need a threshold at each end"
-    origin = Provenance(score=fc.Signed())
+    provenance = Provenance(score=fc.Signed())
     with refused(why):
-        calibrate_by_sums({name: [0.1, 0.2] for name in "abc"}, origin=origin)
+        calibrate_by_sums({name: [0.1, 0.2] for name in "abc"}, provenance=provenance)
     state, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS)
     site, sent = at_site.join(at_site.new_site("a", [0.1]), invitation)
     join = unpack(sent, Join)
-    altered = pack(msgspec.structs.replace(join, provenance=origin.to_header()), site.signing)
+    altered = pack(msgspec.structs.replace(join, provenance=provenance.to_header()), site.signing)
     with refused(why):
         step(state, [read(state, altered)])
 
@@ -160,4 +161,4 @@ def test_noise_gives_no_certificate_for_two_ends() -> None:
     with refused(why):
         release_threshold([fc.Summary.of_scores(scores, kind="exact", score=fc.Signed(), site="a")], epsilon=5)
     with refused(why):
-        calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", origin=Provenance(score=fc.Signed()))])
+        calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", provenance=Provenance(score=fc.Signed()))])

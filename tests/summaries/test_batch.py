@@ -46,7 +46,7 @@ def check_same(sent: list[bytes]) -> SummaryBatch:
     assert len(together) == len(sent)
     for name in ("sites", "sizes", "names", "gaps", "kinds", "certified", "digests"):
         assert getattr(together, name) == getattr(one_by_one, name)
-    assert {*together.origins} == {*one_by_one.origins}
+    assert {*together.provenances} == {*one_by_one.provenances}
     if all(summary.name != "losses" for summary in alone):
         assert together.lengths() == one_by_one.lengths()
         for mine, theirs in zip(together.points(), one_by_one.points(), strict=True):
@@ -85,7 +85,7 @@ def test_sizes_and_names_of_all_lengths_are_columnar(kind: str, about: dict[str,
     ]
     batch = check_same([site.to_bytes() for site in sites])
     assert is_columnar(batch)
-    assert batch.origins == [sites[0].origin]
+    assert batch.provenances == [sites[0].provenance]
 
 
 def test_sites_without_a_name_are_numbered() -> None:
@@ -181,7 +181,7 @@ def test_the_refused_one_is_named() -> None:
 
 
 OTHERS = {
-    "another penalty": replace(PLAIN, origin=fc.Summary.of_scores([1.0], score=fc.RAPS(penalty=0.002)).origin),
+    "another penalty": replace(PLAIN, provenance=fc.Summary.of_scores([1.0], score=fc.RAPS(penalty=0.002)).provenance),
     "another alpha": fc.Summary.of_scores(np.arange(1, 201) / 200, alpha=0.2, score=SCORE, site="a"),
     "an extended one": PLAIN.extend([0.5]),
     "a pooled one": fc.pool([PLAIN, replace(PLAIN, sites=("b",))]),

@@ -64,7 +64,7 @@ def test_files_say_what_they_said(name: str) -> None:
     assert (found.sizes, found.sites, found.gap) == (sizes, sites, gap)
     assert found.name == PARTED.get(name, name.partition("-")[0])
     assert {q: found.count_at_most(q) for q in bounds} == bounds
-    assert found.origin == make.summaries()[name].origin
+    assert found.provenance == make.summaries()[name].provenance
 
 
 def test_a_file_by_hand() -> None:

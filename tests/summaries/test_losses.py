@@ -115,7 +115,7 @@ def test_one_threshold_is_checked_too() -> None:
 def test_rising_losses_are_taken_if_it_is_said() -> None:
     site = fc.LossSummary.of_losses([[0.25, 1, 0.5]], thresholds=GRID, rising=True)
     assert site.mean_losses.tolist() == [0.25, 1, 0.5]
-    assert fc.Summary.from_bytes(site.to_bytes()).origin.rising
+    assert fc.Summary.from_bytes(site.to_bytes()).provenance.rising
     for bad in (1.5, -0.5, np.nan):
         with refused("row 0 is"):
             fc.LossSummary.of_losses([[0, bad, 0]], thresholds=GRID, rising=True)

@@ -95,7 +95,7 @@ def test_streams_and_batches_follow_the_same_ranks() -> None:
         assert np.array_equal(found.lower, site.lower)
         assert found.gap == site.gap
     scores = rng.normal(size=5000)
-    streamed = summarize_stream(lambda: [scores[:2000], scores[2000:]], alpha=0.2, origin=sites[0].origin)
+    streamed = summarize_stream(lambda: [scores[:2000], scores[2000:]], alpha=0.2, provenance=sites[0].provenance)
     assert streamed.to_bytes() == fc.Summary.of_scores(scores, alpha=0.2, score=SIGNED).to_bytes()
 
 

@@ -30,18 +30,18 @@ def test_every_kind_carries_every_field(kind: str, name: str | None) -> None:
     summary = fc.Summary.of_scores(SCORES, kind=kind, site="a", score=fc.LAC(), alpha=0.1, **about)
     data = summary.to_bytes()
     again = fc.Summary.from_bytes(data)
-    assert again.origin == summary.origin
+    assert again.provenance == summary.provenance
     assert again.to_bytes() == data
-    assert SummaryBatch.from_bytes([data] * 3)[2].origin == summary.origin
-    assert again.extend([0.5]).origin == summary.origin
-    assert fc.pool([again]).origin == summary.origin
+    assert SummaryBatch.from_bytes([data] * 3)[2].provenance == summary.provenance
+    assert again.extend([0.5]).provenance == summary.provenance
+    assert fc.pool([again]).provenance == summary.provenance
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_by_class_too() -> None:
     summary = fc.Summary.of_scores(SCORES, site="a", labels=[0, 1] * 20, alpha=0.1, **FULL)
     again = fc.Summary.from_bytes(summary.to_bytes())
-    assert again.origin == summary.origin
+    assert again.provenance == summary.provenance
     assert again.to_bytes() == summary.to_bytes()
 
 

@@ -27,9 +27,9 @@ def in_batches(outputs: Any, truth: Any, size: int = 70) -> Iterator[tuple[Any, 
 
 def test_rows_are_scored_and_their_classes_and_precision_recorded() -> None:
     site = fc.summarize(PROBS, LABELS, score="raps:penalty=0.25", classes=CLASSES, kind="exact", **ABOUT)
-    assert site.origin == fc.Summary.of_scores(
+    assert site.provenance == fc.Summary.of_scores(
         [0.5], score=fc.RAPS(penalty=0.25), classes=CLASSES, precision="float32", **ABOUT
-    ).origin  # fmt: skip
+    ).provenance  # fmt: skip
     truth = np.searchsorted(CLASSES, LABELS)
     assert site.points.tolist() == np.sort(fc.RAPS(penalty=0.25).evaluate(PROBS.astype(np.float32), truth)).tolist()
 
@@ -39,7 +39,7 @@ def test_numbers_are_not_rounded(rounded: bool) -> None:
     predictions = PREDICTIONS.astype(np.float32) if rounded else PREDICTIONS
     site = fc.summarize(predictions, Y, score="residual", kind="exact")
     assert site.points.tolist() == np.sort(np.abs(Y - predictions)).tolist()
-    assert (site.origin.precision, site.origin.classes) == ("float32" if rounded else None, None)
+    assert (site.provenance.precision, site.provenance.classes) == ("float32" if rounded else None, None)
 
 
 def test_losses_of_masks() -> None:

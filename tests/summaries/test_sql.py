@@ -293,8 +293,8 @@ def test_results_of_other_programs_are_read() -> None:
 def test_the_score_of_a_column_of_scores_may_be_named() -> None:
     made = {"query": 1, "alpha": "0.1", "score": None, "classes": None, "precision": None}
     found = read_result(result(fc_about=json.dumps(made)))
-    assert found.summary(score=fc.APS()).origin.score == fc.APS()
-    assert found.summary().origin.score is None
+    assert found.summary(score=fc.APS()).provenance.score == fc.APS()
+    assert found.summary().provenance.score is None
     assert "lower end" in refusal(lambda: found.summary(score=fc.Signed()))
     assert "for the score residual" in refusal(lambda: read_result(result()).summary(score=fc.LAC()))
 

@@ -267,7 +267,7 @@ def test_the_walk_of_the_docs(form: Form, tmp_path: Path) -> None:
 
     (tmp_path / "saved").symlink_to(form.folder)
     summary: Any = fc.Summary.from_bytes(walk(form, tmp_path, tmp_path))
-    assert (summary.sites, summary.n, summary.origin.classes) == (
+    assert (summary.sites, summary.n, summary.provenance.classes) == (
         ("clinic-a",),
         240,
         ("nevus", "melanoma", "keratosis"),

@@ -109,13 +109,13 @@ def _calibrated(
     level = as_alpha(alpha)
     batch = usable(summaries, None if risk is not None else level, expired=expired)
     guarantee = build(guarantee, Guarantee)
-    score = batch.origins[0].score
+    score = batch.provenances[0].score
     if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
         of = "sets of labels" if guarantee.by_group else "classes"
         raise InputError(
             f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee", param="guarantee"
         )
-    sure = batch.certified and not any(origin.estimated for origin in batch.origins) and guarantee.certified
+    sure = batch.certified and not any(provenance.estimated for provenance in batch.provenances) and guarantee.certified
     if risk is None:
         predictor = _by_stratum(batch, level, guarantee, sure=sure)
     else:
@@ -159,7 +159,7 @@ def _by_stratum(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, s
 
 def _lacking(infinite: Sequence[Found], alpha: Fraction, batch: SummaryBatch) -> str:
     """Name the classes or groups without a finite threshold, and what they are missing."""
-    names = combine_provenances(batch.origins).classes
+    names = combine_provenances(batch.provenances).classes
     strata = {(one.promise.group, one.promise.class_index): one.stratum for one in infinite}
     called = {text.stratum_called(*key, names): one.sizes_of for key, one in strata.items()}
     noun = "class" if infinite[0].promise.group is None else "group"
@@ -171,7 +171,7 @@ def _certificate(batch: SummaryBatch, guarantee: Guarantee, *, sure: bool, **fou
     columns = zip(batch.sites, batch.sizes, batch.kinds, batch.digests, strict=True)
     return made_certificate(
         guarantee=guarantee,
-        origin=combine_provenances(batch.origins),
+        provenance=combine_provenances(batch.provenances),
         status="certified" if sure else "estimated",
         summaries=[
             SummaryRecord(sites=sites, sizes=sizes, kind=kind, sha256=digest) for sites, sizes, kind, digest in columns
@@ -187,10 +187,10 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
     if not len(batch):
         raise InputError("there are no summaries to calibrate from", param="summaries")
     check_together(batch)
-    for origin in batch.origins:
-        origin.check_use(alpha, partial(_name_of, origin, batch), expired=expired)
+    for provenance in batch.provenances:
+        provenance.check_use(alpha, partial(_name_of, provenance, batch), expired=expired)
     return batch
 
 
-def _name_of(origin: Provenance, batch: SummaryBatch) -> str:
-    return str(next(summary for summary in batch if summary.origin is origin))
+def _name_of(provenance: Provenance, batch: SummaryBatch) -> str:
+    return str(next(summary for summary in batch if summary.provenance is provenance))

@@ -48,17 +48,17 @@ def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]
             raise InputError(f"{summary} sent scores, not losses; pass alpha=, or summarise there with loss=")
         curves.append(summary)
     check_unit(guarantee)
-    if may_rise(curves[0].origin) and not isinstance(guarantee, PAC):
+    if may_rise(curves[0].provenance) and not isinstance(guarantee, PAC):
         raise InputError(
             f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
         )
     return curves
 
 
-def may_rise(origin: Provenance) -> bool:
+def may_rise(provenance: Provenance) -> bool:
     """Whether a row's loss need not fall along the grid: it is so stated, or known of the loss, whatever rows show."""
-    loss = described_loss(origin.loss)
-    return origin.rising or (loss is not None and not loss.monotone)
+    loss = described_loss(provenance.loss)
+    return provenance.rising or (loss is not None and not loss.monotone)
 
 
 def calibrate_risk(
@@ -67,9 +67,9 @@ def calibrate_risk(
     """Return the curve of expected losses, and the fields of the certificate at the limit `risk`."""
     curves = _loss_curves(batch, guarantee)
     bound, sizes = bound_for(batch, guarantee), [n for some in batch.sizes for n in some]
-    origin, most = curves[0].origin, Fraction(curves[0].bound)
+    provenance, most = curves[0].provenance, Fraction(curves[0].bound)
     limit = as_limit(risk, curves[0].bound)
-    safe = safe_action(origin, limit, safe)
+    safe = safe_action(provenance, limit, safe)
     group, promise = bound.grouped(sizes, UNIT)
     promised = promise(_kept(curves, group, sizes))
     risks = bound.fixed_sequence([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised])
@@ -88,7 +88,7 @@ def calibrate_risk(
         "alpha": float(alpha),
         "target": str(limit),
         "answers": text.LOSSES,
-        "risk": risk_record(origin, limit, safe),
+        "risk": risk_record(provenance, limit, safe),
     }
 
 
@@ -108,9 +108,9 @@ def as_limit(risk: Any, bound: float) -> Fraction:
     return exact
 
 
-def safe_action(origin: Provenance, limit: Fraction, safe: str | None) -> str | None:
+def safe_action(provenance: Provenance, limit: Fraction, safe: str | None) -> str | None:
     """Check the limit against the loss, and return what to do where no threshold is good enough."""
-    if loss := described_loss(origin.loss):
+    if loss := described_loss(provenance.loss):
         check_limit(loss, limit)
         safe = safe or loss.safe
     return as_safe(safe)
@@ -145,18 +145,18 @@ def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence
     return sums
 
 
-def risk_record(origin: Provenance, limit: Fraction, safe: str | None) -> RiskRecord:
+def risk_record(provenance: Provenance, limit: Fraction, safe: str | None) -> RiskRecord:
     """Say what a promise on these losses is about."""
-    grid = grid_of(origin)
+    grid = grid_of(provenance)
     return RiskRecord(
         limit=float(limit),
-        bound=as_bound(origin.bound),
+        bound=as_bound(provenance.bound),
         points=len(grid),
         first=float(grid[0]),
         last=float(grid[-1]),
-        grid_sha256=hashlib.sha256(origin.grid or b"").hexdigest(),
-        loss=origin.loss,
-        rising=origin.rising,
+        grid_sha256=hashlib.sha256(provenance.grid or b"").hexdigest(),
+        loss=provenance.loss,
+        rising=provenance.rising,
         safe=safe,
     )
 

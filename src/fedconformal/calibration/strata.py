@@ -160,7 +160,7 @@ def bound_for(batch: SummaryBatch, guarantee: Guarantee) -> Guarantee:
 
 def _ends(stratum: Stratum, batch: SummaryBatch) -> Iterator[Stratum]:
     """Yield the stratum, or both of its ends if the score has a sign."""
-    score = batch.origins[0].score
+    score = batch.provenances[0].score
     if score is None or score.lower_share is None:
         yield stratum
         return
@@ -234,7 +234,7 @@ def stratified(batch: Sequence[Summary], *, by_class: bool = False, by_group: bo
 
 def class_names(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
     """Return the names of all classes, or their numbers if the summaries do not name them."""
-    stated = combine_provenances(site.origin for site in sites).classes
+    stated = combine_provenances(site.provenance for site in sites).classes
     seen = {key.label or 0 for site in sites for key in site.parts}
     count = max(seen) + 1 if stated is None else number_of(stated)
     last = max(sites, key=lambda site: max(key.label or 0 for key in site.parts))

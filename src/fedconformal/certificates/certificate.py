@@ -397,7 +397,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
 def made_certificate(
     *,
     guarantee: Guarantee,
-    origin: Provenance,
+    provenance: Provenance,
     summaries: Sequence[SummaryRecord],
     answers: text.Answers | None = None,
     class_scores: list[int] | None = None,
@@ -406,7 +406,7 @@ def made_certificate(
     **found: Any,
 ) -> Certificate:
     """Compose a certificate: the words of the guarantee, the provenance of the scores, and what was found."""
-    score, sites = origin.score, site_names(summaries)
+    score, sites = provenance.score, site_names(summaries)
     answers = text.answers_to(score) if answers is None else answers
     two_ends = isinstance(score, RegressionScore) and score.lower_share is not None
     return Certificate(
@@ -419,14 +419,14 @@ def made_certificate(
         guarantee=guarantee.to_dict(),
         provenance=ProvenanceRecord(
             score=None if score is None else score.to_dict(),
-            class_names=list(origin.classes) if isinstance(origin.classes, tuple) else origin.classes,
+            class_names=list(provenance.classes) if isinstance(provenance.classes, tuple) else provenance.classes,
             class_scores=class_scores,
-            model=origin.model,
-            temperature=origin.temperature,
-            precision=origin.precision,
-            calibration=origin.calibration,
-            expires=origin.expires,
-            trained=origin.trained and guarantee.inner.untrained,
+            model=provenance.model,
+            temperature=provenance.temperature,
+            precision=provenance.precision,
+            calibration=provenance.calibration,
+            expires=provenance.expires,
+            trained=provenance.trained and guarantee.inner.untrained,
         ),
         summaries=list(summaries),
         versions=versions(),

@@ -110,8 +110,10 @@ class LocalNoise:
 
         if not isinstance(summary, ExactSummary):
             raise InputError(f"{summary}: noisy counts need all scores; summarise with --kind exact")
-        grid, origin = read_grid(self.grid), summary.origin
-        return noisy_histogram(summary.values, epsilon=self.epsilon, site=summary.sites[0], grid=grid, origin=origin)
+        grid, provenance = read_grid(self.grid), summary.provenance
+        return noisy_histogram(
+            summary.values, epsilon=self.epsilon, site=summary.sites[0], grid=grid, provenance=provenance
+        )
 
     def pay(self, summaries: Sequence[Summary]) -> None:
         """Enter what is spent on the rows of these summaries, before anything leaves here."""

@@ -75,13 +75,13 @@ def plan(
         plain = not any(options) and alpha == "0.1" and columns == PilotColumns()
         show_renewal(renew, rows_per_week, plain=plain, json=json)
         return
-    counts, sites, origin = _sites(sizes, summaries or [])
-    held, bound = origin.score, origin.bound or bound
+    counts, sites, provenance = _sites(sizes, summaries or [])
+    held, bound = provenance.score, provenance.bound or bound
     if risk is not None:
         others = (guarantees, pilot, probs, score, classes)
         _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
         return
-    if origin.bound is not None:
+    if provenance.bound is not None:
         raise InputError("loss curves have no scores; say --risk LIMIT")
     asked = held if score is None else build(score, AnyScore)
     each = as_alpha(alpha)
@@ -158,14 +158,14 @@ def _of_losses(options: list[RiskOption], risk: str, *others: Any, json: bool) -
 
 
 def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[str] | None, Provenance]:
-    """Return the sizes of the sites, their names if there are any, and what summaries say of their origin."""
+    """Return the sizes of the sites, their names if there are any, and what summaries say of their provenance."""
     if (sizes is None) != bool(summaries):
         raise InputError("give --sizes, such as 200,50,20, or summaries (.fcs); one of them")
     if sizes is None:
         received = read_summaries(summaries)
         order = in_order(summaries, [summary.sites for summary in received])
         names = [name for k in order for name in received[k].sites]
-        return [size for k in order for size in received[k].sizes], names or None, received[0].origin
+        return [size for k in order for size in received[k].sizes], names or None, received[0].provenance
     named = by_name(sizes, "--sizes")
     parts = sizes.split(",") if named is None else list(named.values())
     try:

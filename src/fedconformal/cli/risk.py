@@ -117,14 +117,14 @@ def describe_curves(summary: LossSummary) -> dict[str, Any]:
     """Say what a summary of losses holds."""
     places = np.unique(np.linspace(0, len(summary.grid) - 1, SAMPLE).astype(np.int64))
     some = {f"{summary.grid[k]:g}": round(float(summary.mean_losses[k]), 6) for k in places}
-    name, parameters = summary.origin.loss or (None, ())
+    name, parameters = summary.provenance.loss or (None, ())
     return {
         "rows": list(summary.sizes) if len(summary.sizes) > 1 else summary.n,
         "loss": None if name is None else f"{name}{parameters or ''}",
         "bound": summary.bound,
         "thresholds": f"{len(summary.grid)} from {summary.grid[0]:g} to {summary.grid[-1]:g}",
         "mean losses": some,
-        "rising": summary.origin.rising or None,
+        "rising": summary.provenance.rising or None,
     }
 
 

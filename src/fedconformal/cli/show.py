@@ -101,22 +101,22 @@ def _rows(data: bytes) -> dict[str, Any]:
 
 
 def _summary(summary: Summary, data: bytes) -> Shown:
-    origin, kind = summary.origin, summary.name.partition(" by ")[0]
+    provenance, kind = summary.provenance, summary.name.partition(" by ")[0]
     holds = {
         "format version": int(data[3:4]),
         "kind": summary.name,
         "sites": list(summary.sites) or "no names",
         "scores": list(summary.sizes) if len(summary.sizes) > 1 else summary.n,
-        "score": None if origin.score is None else str(origin.score),
-        "model": origin.model,
-        "temperature": origin.temperature,
-        "classes": origin.classes,
-        "precision": origin.precision,
-        "for the calibration": origin.calibration,
-        "at alpha": origin.alpha,
-        "expires": origin.expires,
-        "estimated": origin.estimated or None,
-        "the model was trained on this site": origin.trained or None,
+        "score": None if provenance.score is None else str(provenance.score),
+        "model": provenance.model,
+        "temperature": provenance.temperature,
+        "classes": provenance.classes,
+        "precision": provenance.precision,
+        "for the calibration": provenance.calibration,
+        "at alpha": provenance.alpha,
+        "expires": provenance.expires,
+        "estimated": provenance.estimated or None,
+        "the model was trained on this site": provenance.trained or None,
         "sha256": digest_of(summary),
     }
     if isinstance(summary, LossSummary):
@@ -127,7 +127,7 @@ def _summary(summary: Summary, data: bytes) -> Shown:
             [f"{READER} learns {shows_curves(summary)}.", PLAIN],
         )
     learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
-    learns.append(SCORE_OF_A_NUMBER if isinstance(origin.score, RegressionScore) else SCORE)
+    learns.append(SCORE_OF_A_NUMBER if isinstance(provenance.score, RegressionScore) else SCORE)
     if isinstance(summary, StratifiedSummary):
         what = "group" if summary.columns else "class"
         rows: dict[str, int] = {}
@@ -148,9 +148,9 @@ def _noisy(found: NoisyHistogram) -> Shown:
         "scores": found.size,
         "epsilon": found.epsilon,
         "cells": len(found.grid),
-        "score": None if found.origin.score is None else str(found.origin.score),
-        "model": found.origin.model,
-        "temperature": found.origin.temperature,
+        "score": None if found.provenance.score is None else str(found.provenance.score),
+        "model": found.provenance.model,
+        "temperature": found.provenance.temperature,
     }
     learns = (
         f"{READER} learns the number of scores exactly, and little of each row: noise was added at the site, with "

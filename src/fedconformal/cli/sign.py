@@ -79,7 +79,7 @@ def _signing(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | sig
 
         return partial(signatures.sign_periods, one_site(read_periods(data)), data)
     summary = Summary.from_bytes(data)
-    if summary.origin.calibration is None:
+    if summary.provenance.calibration is None:
         raise InputError(
             "does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with --calibration ID, which the coordinator makes with calibrate --new-id"
@@ -128,8 +128,8 @@ def check_options(signed: Path | None, calibration: str | None, *, private: bool
 def check_calibration(summaries: Sequence[Summary], paths: Sequence[Path], wanted: str) -> None:
     """Refuse summaries that were made for another calibration, or for any."""
     for summary, path in zip(summaries, paths, strict=True):
-        if summary.origin.calibration != wanted:
-            stated = summary.origin.calibration
+        if summary.provenance.calibration != wanted:
+            stated = summary.provenance.calibration
             made = "names no calibration" if stated is None else f"was made for the calibration {stated}"
             raise InputError(f"{path}: {made}, not for {wanted}; ask the site to summarise with --calibration {wanted}")
 

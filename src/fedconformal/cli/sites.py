@@ -92,7 +92,7 @@ def place_weights(spec: Spec[T], sites: Sequence[str] | None = None, order: Sequ
 
 def unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]) -> list[str]:
     """Say which sites only count the classes that others name: they were not compared."""
-    stated = [summary.origin.classes for summary in summaries]
+    stated = [summary.provenance.classes for summary in summaries]
     named = next((classes for classes in stated if isinstance(classes, tuple)), None)
     if named is None:
         return []

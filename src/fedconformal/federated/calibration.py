@@ -100,8 +100,8 @@ class SummaryQuestion(Question[SiteSummary]):
 
     @property
     @abstractmethod
-    def origin(self) -> Provenance:
-        """The origin that a summary has to state."""
+    def provenance(self) -> Provenance:
+        """The provenance that a summary has to state."""
 
     @property
     @abstractmethod
@@ -143,9 +143,11 @@ class SummaryQuestion(Question[SiteSummary]):
         pooled = "left-out" in reply
         data = payload(reply, FORMAT, "rows", *(["left-out"] if pooled else []))
         summary = self._decoded.get(data) or Summary.from_bytes(data)
-        if not any(summary.origin is one for one in self._checked):  # summaries that were decoded together share one
-            check_origin(self.origin, summary.origin)
-            self._checked[:] = [summary.origin]
+        if not any(
+            summary.provenance is one for one in self._checked
+        ):  # summaries that were decoded together share one
+            check_origin(self.provenance, summary.provenance)
+            self._checked[:] = [summary.provenance]
         if summary.name != self.sent:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self.sent}")
         if summary.n != whole_number(reply, "rows", least=1):
@@ -239,15 +241,15 @@ class ScoreQuestion(SummaryQuestion):
         return self.kind + " by class" * self.by_class + " by group" * self.by_group
 
     @property
-    def origin(self) -> Provenance:
-        """The origin that a summary has to state."""
+    def provenance(self) -> Provenance:
+        """The provenance that a summary has to state."""
         at = None if isinstance(self.score, RegressionScore) else self.temperature
         return Provenance(score=self.score, model=self.model, temperature=at, trained=self.trained)
 
     def read(self, reply: Mapping[str, Any], *, site: str) -> SiteSummary:
         """Read a summary, and refuse it unless it is what was asked for."""
         found = super().read(reply, site=site)
-        self.check_classes(found.summary.origin.classes)
+        self.check_classes(found.summary.provenance.classes)
         return found
 
     def check_classes(self, stated: Any) -> None:
@@ -336,9 +338,9 @@ class LossQuestion(SummaryQuestion):
         return LossSummary.name
 
     @property
-    def origin(self) -> Provenance:
-        """The origin that a summary has to state."""
-        return self._summary([[0.0] * len(self.thresholds)], site="any").origin
+    def provenance(self) -> Provenance:
+        """The provenance that a summary has to state."""
+        return self._summary([[0.0] * len(self.thresholds)], site="any").provenance
 
     def summarize(self, rows: Outputs, *, site: str) -> LossSummary:
         """Evaluate the loss on a site's rows, and add it up."""
@@ -467,7 +469,7 @@ def check_origin(expected: Provenance, found: Provenance) -> None:
         raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
 
 
-def unusual(origins: Sequence[Provenance]) -> list[str | None]:
+def unusual(provenances: Sequence[Provenance]) -> list[str | None]:
     """Say why a site's classes, or the precision of its numbers, differ from most others', or None.
 
     >>> unusual([Provenance(classes=classes) for classes in (3, 3, None, 2)])
@@ -476,11 +478,11 @@ def unusual(origins: Sequence[Provenance]) -> list[str | None]:
     >>> unusual([Provenance(score=Residual(), precision=one) for one in ("float32", None, "float32")])
     [None, 'has predictions in float64, most others have float32', None]
     """
-    if origins and all(isinstance(origin.score, RegressionScore) for origin in origins):
-        rounded = [origin.precision or "float64" for origin in origins]
+    if provenances and all(isinstance(provenance.score, RegressionScore) for provenance in provenances):
+        rounded = [provenance.precision or "float64" for provenance in provenances]
         most = Counter(rounded).most_common(1)[0][0]
         return [None if one == most else f"has predictions in {one}, most others have {most}" for one in rounded]
-    found = [origin.classes for origin in origins]
+    found = [provenance.classes for provenance in provenances]
     stated = Counter(classes for classes in found if classes is not None)
     if len(stated) < 2:
         return [None] * len(found)
@@ -504,7 +506,7 @@ def reasons_to_refuse(found: Sequence[tuple[str, Summary]]) -> list[str | None]:
     themselves = {sender for sender, sites in compared if sender in sites}
     seen: set[str] = set()
     reasons: list[str | None] = []
-    for (sender, sites), odd in zip(compared, unusual([summary.origin for _, summary in found]), strict=True):
+    for (sender, sites), odd in zip(compared, unusual([summary.provenance for _, summary in found]), strict=True):
         if odd is not None:
             reasons.append(odd)
             continue

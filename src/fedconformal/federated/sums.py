@@ -115,7 +115,7 @@ class _Channel:
         def check(data: bytes, site: str) -> Any:
             found: Any = read(data)
             _check_sender(site, found.site)
-            check_origin(self._question.origin, stated_origin(found))
+            check_origin(self._question.provenance, stated_origin(found))
             if keys & {found.signing, found.masking}:
                 raise InputError("brings a key that another site has")
             keys.update((found.signing, found.masking))

@@ -131,7 +131,7 @@ def release_threshold(
     summaries, candidates = usable(summaries, wanted), as_grid(default_grid() if grid is None else grid)
     guarantee = check_alike(build(guarantee, Guarantee))
     for summary in summaries:
-        check_one_end(summary.origin.score, str(summary))
+        check_one_end(summary.provenance.score, str(summary))
         if summary.gap or not summary.certified:
             raise InputError(
                 f'{summary}: differential privacy needs exact counts; summarise with kind="exact"', param="kind"
@@ -154,7 +154,7 @@ def release_threshold(
         guarantee=guarantee,
         # A digest of the rows would be a release of its own.
         records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
-        origin=combine_provenances(summary.origin for summary in summaries),
+        provenance=combine_provenances(summary.provenance for summary in summaries),
     )
     return certify_release(threshold, claim, inputs)
 

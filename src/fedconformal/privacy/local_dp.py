@@ -46,7 +46,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     epsilon: Annotated[float, msgspec.Meta(ge=0.001, le=1000)]
     grid: Annotated[list[float], Cells]
     counts: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], Cells]
-    provenance: ProvenanceHeader = NOTHING
+    header: ProvenanceHeader = msgspec.field(default=NOTHING, name="provenance")
 
     @property
     def label(self) -> str:
@@ -54,9 +54,9 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
         return f"site {self.site!r}"
 
     @property
-    def origin(self) -> Provenance:
+    def provenance(self) -> Provenance:
         """What the scores were made from."""
-        return Provenance.from_header(self.provenance)
+        return Provenance.from_header(self.header)
 
     def to_bytes(self) -> bytes:
         """Encode for the wire."""
@@ -78,14 +78,14 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
         as_grid(found.grid)
         check_name(found.site, "site")
         as_epsilon(found.epsilon)
-        _ = found.origin
+        _ = found.provenance
         if len(found.grid) != len(found.counts) or found.to_bytes() != data:
             raise InputError("the noisy histogram is not in canonical form")
         return found
 
 
 def noisy_histogram(
-    scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None, origin: Provenance | None = None
+    scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None, provenance: Provenance | None = None
 ) -> NoisyHistogram:
     """Count a site's scores in the cells of the grid and add noise; this is all that may leave the site.
 
@@ -102,7 +102,7 @@ def noisy_histogram(
         epsilon=float(budget),
         grid=edges.tolist(),
         counts=[int(count) for count in noisy],
-        provenance=(origin or UNKNOWN).to_header(),
+        header=(provenance or UNKNOWN).to_header(),
     )
 
 
@@ -122,10 +122,10 @@ def calibrate_locally(
         raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
     for found in histograms:
-        check_one_end(found.origin.score, f"site {found.site!r}")
+        check_one_end(found.provenance.score, f"site {found.site!r}")
         if (found.grid, found.epsilon) != (first.grid, first.epsilon):
             raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
-        if difference := first.origin.difference(found.origin):
+        if difference := first.provenance.difference(found.provenance):
             raise InputError(f"sites {first.site!r} and {found.site!r} do not go together: {difference}")
     sizes = [found.size for found in histograms]
     epsilon, grid = as_epsilon(first.epsilon), as_grid(first.grid)
@@ -145,5 +145,5 @@ def calibrate_locally(
         SummaryRecord(sites=(found.site,), sizes=(found.size,), kind=found.name, sha256=found.digest())
         for found in histograms
     ]
-    inputs = Inputs(alpha=wanted, guarantee=guarantee, records=records, origin=first.origin)
+    inputs = Inputs(alpha=wanted, guarantee=guarantee, records=records, provenance=first.provenance)
     return certify_release(threshold, claim, inputs)

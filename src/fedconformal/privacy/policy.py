@@ -62,7 +62,7 @@ class Leaving:
     @classmethod
     def of(cls, sent: Summary | NoisyHistogram, *, ledger: bool = False, **about: Any) -> Leaving:
         """Describe a summary, of one site or pooled, or noisy counts; `about` has the guarantee and the patients."""
-        about["model"] = sent.origin.model
+        about["model"] = sent.provenance.model
         if isinstance(sent, NoisyHistogram):
             return cls(kind=sent.name, rows=sent.size, epsilon=float(sent.epsilon), ledger=ledger, **about)
         return cls(kind=sent.name, rows=min(sent.sizes), sites=len(sent.sizes), **about)
@@ -82,7 +82,7 @@ class Leaving:
             ledger=site.ledger != "",
             sessions=site.sessions + 1 if site.invite.epsilon is None else 0,
             patients=site.patients,
-            model=site.origin.model,
+            model=site.provenance.model,
         )
 
 

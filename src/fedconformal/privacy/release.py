@@ -115,7 +115,7 @@ class Inputs:
     alpha: Fraction
     guarantee: Guarantee
     records: Sequence[SummaryRecord]
-    origin: Provenance
+    provenance: Provenance
 
 
 def check_one_end(score: AnyScore | None, label: str) -> None:
@@ -134,7 +134,7 @@ def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) 
     """
     certificate = made_certificate(
         guarantee=inputs.guarantee,
-        origin=inputs.origin,
+        provenance=inputs.provenance,
         alpha=float(inputs.alpha),
         summaries=inputs.records,
         **found,
@@ -156,10 +156,14 @@ def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
 
 def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Predictor:
     """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
-    alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.origin.estimated
+    alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.provenance.estimated
     scores = sum(sum(record.sizes) for record in inputs.records)
     if claim.plan is None:
-        so = missing_ends([threshold]) if isinstance(inputs.origin.score, RegressionScore) else text.SETS.uninformative
+        so = (
+            missing_ends([threshold])
+            if isinstance(inputs.provenance.score, RegressionScore)
+            else text.SETS.uninformative
+        )
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
             f"epsilon={float(claim.epsilon):g}, so {so}; "
@@ -173,7 +177,7 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
         inputs,
         status="estimated" if estimated else "certified",
         promise=text.promise(guarantee, site_names(inputs.records)) + ", and over the noise of the release",
-        caveat=text.caveat(guarantee, text.answers_to(inputs.origin.score)) + caveat,
+        caveat=text.caveat(guarantee, text.answers_to(inputs.provenance.score)) + caveat,
         target=str(1 - alpha),
         **one_promise(threshold, scores, least=0.0 if estimated else float(claim.promised)),
         privacy=claim.to_dict(),

@@ -81,13 +81,13 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
     """
     if len(summary.sites) != 1:
         raise InputError("only the summary of one named site can be signed; name it when you summarise")
-    origin = summary.origin
-    if origin.calibration is None or origin.alpha is None:
+    provenance = summary.provenance
+    if provenance.calibration is None or provenance.alpha is None:
         raise InputError(
             "the summary does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
-    what = _what(summary.sites[0], digest_of(summary), origin, origin.alpha)
+    what = _what(summary.sites[0], digest_of(summary), provenance, provenance.alpha)
     return SignatureRecord(
         site=summary.sites[0], key=public_key(private), signature=signing_key(private).sign(what).hex()
     )
@@ -140,9 +140,9 @@ def _watched(site: str, periods: bytes) -> bytes:
     return WATCHED + json.dumps([name_key(site), hashlib.sha256(periods).hexdigest()]).encode()
 
 
-def _what(site: str, digest: str, origin: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
+def _what(site: str, digest: str, provenance: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
     """Return what a site signs."""
-    bound = [origin.calibration, origin.model, None if alpha is None else float(alpha), origin.expires]
+    bound = [provenance.calibration, provenance.model, None if alpha is None else float(alpha), provenance.expires]
     return PURPOSE + json.dumps([name_key(site), digest, *bound]).encode()
 
 
@@ -172,7 +172,7 @@ def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> li
     names = Counter(map(name_key, trusted))
     problems = [f"there are two keys for site {name!r}" for name, times in names.items() if times > 1]
     trusted = {name_key(name): key for name, key in trusted.items()}
-    what = partial(_what, origin=certificate.provenance, alpha=certificate.alpha)
+    what = partial(_what, provenance=certificate.provenance, alpha=certificate.alpha)
     for summary in certificate.summaries if not problems else ():
         name = name_key(summary.sites[0]) if len(summary.sites) == 1 else None
         record = summary.signature

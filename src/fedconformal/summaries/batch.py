@@ -49,7 +49,7 @@ class SummaryBatch(Sequence[Summary]):
     ----------
     sizes, sites, gaps
         Sizes and names of the sites of each summary, and its gap.
-    origins
+    provenances
         The different provenances, in order of appearance.
     certified
         Whether the counts of all summaries are certified.
@@ -72,7 +72,7 @@ class SummaryBatch(Sequence[Summary]):
         self._examples = [columns.example[one] for one in columns.sizes] if columns else list(summaries)
         self.gaps = [summary.gap for summary in self._examples]
         distinct = {id(summary): summary for summary in self._examples}.values()
-        self.origins = list({id(summary.origin): summary.origin for summary in distinct}.values())
+        self.provenances = list({id(summary.provenance): summary.provenance for summary in distinct}.values())
         self.certified = all(summary.certified for summary in distinct)
 
     @classmethod
@@ -179,7 +179,7 @@ def decode(data: bytes, known: dict[bytes, Shared] | None = None) -> Summary:
         columns=shared.columns,
         by_class=shared.by_class,
     )
-    summary = _kind(shared).from_content(content, sizes=own.sizes, sites=own.sites, origin=provenance)
+    summary = _kind(shared).from_content(content, sizes=own.sizes, sites=own.sites, provenance=provenance)
     if summary.to_bytes() != data:
         raise InputError(wire.NOT_CANONICAL)
     return summary
@@ -260,10 +260,10 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
     if len(set(map(bool, batch.sites))) > 1:
         raise InputError("some summaries have site names and some have none; name all of them or none")
     sites = list(chain.from_iterable(batch.sites))
-    if len(batch.origins) <= 1 and len(set(sites)) == len(sites):
+    if len(batch.provenances) <= 1 and len(set(sites)) == len(sites):
         return
     names = names or list(map(str, batch))
-    check_provenances([summary.origin for summary in batch], names)
+    check_provenances([summary.provenance for summary in batch], names)
     seen: dict[str, str] = {}
     for some, name in zip(batch.sites, names, strict=True):
         for site in some:
@@ -290,7 +290,7 @@ def pool(summaries: Sequence[Summary]) -> Summary:
     first = summaries[0]
     if len({summary.name for summary in summaries}) > 1:
         raise InputError(f"only summaries of one kind pool; got {', '.join(sorted({s.name for s in summaries}))}")
-    if any(summary.origin != first.origin for summary in summaries):
+    if any(summary.provenance != first.provenance for summary in summaries):
         raise InputError("only summaries with the same provenance pool; summarise all sites with one release")
     if len(summaries) == 1:
         return first
@@ -298,5 +298,5 @@ def pool(summaries: Sequence[Summary]) -> Summary:
         summaries,
         sizes=tuple(size for summary in summaries for size in summary.sizes),
         sites=tuple(site for summary in summaries for site in summary.sites),
-        origin=first.origin,
+        provenance=first.provenance,
     )

@@ -101,7 +101,7 @@ class DDSketchSummary(Summary):
             gap=self.gap,
             sizes=self.sizes,
             sites=self.sites,
-            origin=self.origin,
+            provenance=self.provenance,
         )
 
     @classmethod

@@ -104,7 +104,7 @@ class LossSummary(_Named, Summary):
         fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at threshold 0.2; they must fall along the
         grid
         """
-        origin = provenance_of(
+        made = provenance_of(
             loss=getattr(loss, "described", loss),
             bound=as_bound(bound),
             grid=as_grid(thresholds),
@@ -112,8 +112,8 @@ class LossSummary(_Named, Summary):
             **provenance,
         )
         sites = () if site is None else (as_name(site, "site"),)
-        rows, units = added_up(losses, origin)
-        return cls(units=units, sizes=(rows,), sites=sites, origin=origin)
+        rows, units = added_up(losses, made)
+        return cls(units=units, sizes=(rows,), sites=sites, provenance=made)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,12 +123,12 @@ class LossSummary(_Named, Summary):
     @property
     def bound(self) -> float:
         """Largest loss of a row."""
-        return as_bound(self.origin.bound)
+        return as_bound(self.provenance.bound)
 
     @cached_property
     def grid(self) -> Floats:
         """The thresholds."""
-        return grid_of(self.origin)
+        return grid_of(self.provenance)
 
     @property
     def mean_losses(self) -> Floats:
@@ -144,7 +144,7 @@ class LossSummary(_Named, Summary):
 
     def extend(self, more: ArrayLike) -> Self:
         """Add the losses of more rows of the same site, on the same grid."""
-        rows, units = added_up(more, self.origin)
+        rows, units = added_up(more, self.provenance)
         return self.merge([self, type(self)(units=units, sizes=(rows,))], **grown(self, rows))
 
     @classmethod
@@ -161,7 +161,7 @@ class LossSummary(_Named, Summary):
     @classmethod
     def from_content(cls, content: wire.Content, **about: Any) -> Self:
         """Check that there is a sum for every threshold, that none is too large, and that they fall as they must."""
-        points, most = len(grid_of(about["origin"])), sum(about["sizes"]) * UNIT
+        points, most = len(grid_of(about["provenance"])), sum(about["sizes"]) * UNIT
         content.expect(arrays=2 if len(content.arrays) == 2 else 1, numbers=1)
         gap, sums = content.numbers[0], wire.counts(content.arrays[-1], "sums")
         if type(gap) is not int or not 1 <= gap <= wire.MAX_SIZE:
@@ -172,19 +172,19 @@ class LossSummary(_Named, Summary):
         sums = np.append(most, sums)[np.searchsorted(places, np.arange(points), side="right")]
         if sums.max() > most:
             raise InputError("the summary's losses exceed their bound")
-        if not about["origin"].rising and not (sums[1:] <= sums[:-1]).all():
+        if not about["provenance"].rising and not (sums[1:] <= sums[:-1]).all():
             raise InputError("the summary's losses rise along the grid")
         return cls(units=sums, gap=gap, **about)
 
 
-def grid_of(origin: Provenance) -> Floats:
+def grid_of(provenance: Provenance) -> Floats:
     """Return the thresholds of loss curves."""
-    return np.frombuffer(origin.grid or b"", dtype="<f8").astype(np.float64, copy=False)
+    return np.frombuffer(provenance.grid or b"", dtype="<f8").astype(np.float64, copy=False)
 
 
-def added_up(losses: ArrayLike, origin: Provenance) -> tuple[int, Integers]:
+def added_up(losses: ArrayLike, provenance: Provenance) -> tuple[int, Integers]:
     """Check losses, and return the number of rows and the sums in units, rounded up."""
-    grid, bound = grid_of(origin), as_bound(origin.bound)
+    grid, bound = grid_of(provenance), as_bound(provenance.bound)
     array = as_losses(losses, len(grid))
     exponent = math.frexp(bound)[1]  # the bound is below 2^exponent
     scale = math.ldexp(1.0, FINE - exponent)
@@ -193,7 +193,7 @@ def added_up(losses: ArrayLike, origin: Provenance) -> tuple[int, Integers]:
     parts, wholes = np.empty((2, min(step, len(array)), array.shape[1]))
     for start in range(0, len(array), step):
         block = np.ascontiguousarray(array[start : start + step], dtype=np.float64)
-        check_losses(block, bound, start, grid, rising=origin.rising)
+        check_losses(block, bound, start, grid, rising=provenance.rising)
         part, floor = parts[: len(block)], wholes[: len(block)]
         np.floor(np.multiply(block, scale, out=part), out=floor)
         part -= floor
@@ -208,7 +208,7 @@ def added_up(losses: ArrayLike, origin: Provenance) -> tuple[int, Integers]:
         for one, more in zip(whole.tolist(), rest.tolist(), strict=True)
     ]
     units = np.array(found, dtype=np.int64)
-    return rows, units if origin.rising else np.minimum.accumulate(units)
+    return rows, units if provenance.rising else np.minimum.accumulate(units)
 
 
 def as_losses(losses: ArrayLike, points: int) -> NDArray[Any]:

@@ -61,14 +61,14 @@ class RankSummary(Summary):
 
     @classmethod
     def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:
-        ranks = scheduled_ranks(len(scores), POINTS, alpha, lower_of(about.get("origin")))
+        ranks = scheduled_ranks(len(scores), POINTS, alpha, lower_of(about.get("provenance")))
         scores.sort()  # with a hundred ranks faster than a partition
         return cls.scheduled(scores[ranks - 1], (POINTS, alpha), sizes=(len(scores),), **about)
 
     @classmethod
     def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
         """Take the scores at the ranks that follow from the size and this (points, alpha)."""
-        ranks = scheduled_ranks(about["sizes"][0], *schedule, lower_of(about.get("origin")))
+        ranks = scheduled_ranks(about["sizes"][0], *schedule, lower_of(about.get("provenance")))
         if len(values) != len(ranks):
             raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
         gap = int(np.diff(ranks, prepend=0).max()) - 1
@@ -123,7 +123,7 @@ class RankSummary(Summary):
         about = grown(self, len(new))
         taken = min(2 * KEEP, len(new))
         ranks = -(-np.arange(1, taken + 1) * len(new) // taken)
-        if lower_of(self.origin) is not None:
+        if lower_of(self.provenance) is not None:
             ranks = np.union1d(1, ranks)
         addition = type(self)(
             values=new[ranks - 1],
@@ -239,9 +239,9 @@ def _schedule(points: Any, alpha: Any = None, *more: Any) -> tuple[int, Fraction
     return points, None if alpha is None else as_alpha(alpha)
 
 
-def lower_of(origin: Provenance | None) -> Fraction | None:
+def lower_of(provenance: Provenance | None) -> Fraction | None:
     """Return the share of alpha that a lower end may miss, if the score has such an end."""
-    return None if origin is None or origin.score is None else origin.score.lower_share
+    return None if provenance is None or provenance.score is None else provenance.score.lower_share
 
 
 @lru_cache(maxsize=4096)

@@ -87,7 +87,7 @@ def summarize(  # noqa: PLR0913
     Examples
     --------
     >>> site = summarize([[0.75, 0.25], [0.5, 0.5]], [0, 1], kind="exact", site="clinic-a")
-    >>> site.count_at_most(0.25), site.origin.classes, site.origin.precision
+    >>> site.count_at_most(0.25), site.provenance.classes, site.provenance.precision
     ((1, 1), 2, 'float32')
     >>> summarize([1.0, 2.0], [1.5, 2.5], score="residual").count_at_most(0.5)
     (2, 2)
@@ -169,9 +169,9 @@ def summarize_chunks(
             yield rows.scores
 
     made = provenance_of(score=score, alpha=alpha, **provenance)
-    summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), origin=made)
+    summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), provenance=made)
     rows = first[0][1]
-    return replace(summary, origin=replace(made, classes=rows.classes, precision=rows.precision))
+    return replace(summary, provenance=replace(made, classes=rows.classes, precision=rows.precision))
 
 
 def _batches(outputs: Any, truth: Any) -> Iterable[tuple[Any, Any]]:

@@ -65,7 +65,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         made = provenance_of(alpha=alpha, **said, **about)
         sites = () if site is None else (as_name(site, "site"),)
         return RankSummary.scheduled(
-            np.array(self.values), (POINTS, alpha), sizes=(self.rows,), sites=sites, origin=made
+            np.array(self.values), (POINTS, alpha), sizes=(self.rows,), sites=sites, provenance=made
         )
 
 

@@ -130,7 +130,9 @@ class StratifiedSummary(Summary):
             return parts[None]
         by_label = {Stratum(label=label): part for label, part in parts.items()}
         sizes = self.sizes_of(group)
-        return StratifiedSummary(parts=by_label, by_class=True, sizes=sizes, sites=self.sites, origin=self.origin)
+        return StratifiedSummary(
+            parts=by_label, by_class=True, sizes=sizes, sites=self.sites, provenance=self.provenance
+        )
 
     def sizes_of(self, group: str | None = None, label: int | None = None) -> tuple[int, ...]:
         """Return the number of scores of each site in a group, a class, or a class within a group."""

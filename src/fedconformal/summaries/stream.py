@@ -36,7 +36,7 @@ def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **a
     """
     edges, below, upto, n = _count(_gathered(read, memory))
     schedule = (POINTS, None if alpha is None else as_alpha(alpha))
-    ranks = scheduled_ranks(n, *schedule, lower_of(about.get("origin")))
+    ranks = scheduled_ranks(n, *schedule, lower_of(about.get("provenance")))
     while True:
         # The first edge with at least r scores at or below it; the score of rank r is that edge, or is before it.
         at = np.searchsorted(upto, ranks, side="left")

@@ -35,7 +35,7 @@ class Summary(ABC):
     ----------
     sizes, sites
         Number of scores and name of each site; several sizes mark a pool.
-    origin
+    provenance
         How the scores were made.
     gap
         Bound on the difference between upper and lower counts that holds before the scores are seen.
@@ -51,7 +51,7 @@ class Summary(ABC):
 
     sizes: tuple[int, ...]
     sites: tuple[str, ...] = ()
-    origin: Provenance = UNKNOWN
+    provenance: Provenance = UNKNOWN
     gap: int = 0
     n: int = field(init=False)
 
@@ -108,13 +108,13 @@ class Summary(ABC):
         sites = () if site is None else (as_name(site, "site"),)
         level = None if alpha is None else as_alpha(alpha)
         if labels is None and groups is None:
-            return spec.cls.build(as_scores(scores), alpha=level, sites=sites, origin=made, **spec.values)
+            return spec.cls.build(as_scores(scores), alpha=level, sites=sites, provenance=made, **spec.values)
         if spec.values:
             raise InputError(f"{kind}: parameters do not go with labels or groups; omit them", param="kind")
         from fedconformal.summaries.strata import StratifiedSummary  # which is a summary
 
         return StratifiedSummary.of_rows(
-            scores, kind=spec.cls, labels=labels, groups=groups, alpha=level, sites=sites, origin=made
+            scores, kind=spec.cls, labels=labels, groups=groups, alpha=level, sites=sites, provenance=made
         )
 
     @classmethod
@@ -164,7 +164,7 @@ class Summary(ABC):
 
     def to_bytes(self) -> bytes:
         """Encode in the format of docs/wire-format.md."""
-        content, stated = self.content(), self.origin.to_header()
+        content, stated = self.content(), self.provenance.to_header()
         shared = wire.SharedHeader(
             **{name: getattr(stated, name) for name in stated.__struct_fields__},
             kind=content.kind or self.name,
@@ -212,7 +212,7 @@ def grown(summary: Summary, rows: int) -> dict[str, Any]:
     """Return sizes, sites and provenance of a site with more rows; refuse a pool."""
     if len(summary.sizes) > 1:
         raise InputError("a pooled summary cannot be extended; extend each site's own, then pool")
-    return {"sizes": (summary.n + rows,), "sites": summary.sites, "origin": summary.origin}
+    return {"sizes": (summary.n + rows,), "sites": summary.sites, "provenance": summary.provenance}
 
 
 class Encodable(Protocol):

@@ -26,8 +26,10 @@ BAD = 2
 
 
 def told_of(summary: fc.Summary) -> dict[str, Any]:
-    """Return what `summarize` takes of the origin of scores."""
-    return {name: getattr(summary.origin, name) for name in ("score", "model", "temperature", "classes", "precision")}
+    """Return what `summarize` takes of the provenance of scores."""
+    return {
+        name: getattr(summary.provenance, name) for name in ("score", "model", "temperature", "classes", "precision")
+    }
 
 
 def fail(reply: Message) -> None:
@@ -49,10 +51,14 @@ def rewritten(**about: Any) -> Callable[[Message], None]:
 
     def fault(reply: Message) -> None:
         was = fc.Summary.from_bytes(data_of(reply))
-        origin = dataclasses.replace(was.origin, **{k: v for k, v in about.items() if k != "site"})
+        provenance = dataclasses.replace(was.provenance, **{k: v for k, v in about.items() if k != "site"})
         site = about.get("site", was.sites[0])
         made = fc.Summary.of_scores(
-            np.linspace(0, 1, was.n), score=origin.score, model=origin.model, temperature=origin.temperature, site=site
+            np.linspace(0, 1, was.n),
+            score=provenance.score,
+            model=provenance.model,
+            temperature=provenance.temperature,
+            site=site,
         )
         changed(reply.content, "answer", data=made.to_bytes())
 

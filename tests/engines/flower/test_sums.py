@@ -390,11 +390,11 @@ def test_scores_of_something_else_are_refused() -> None:
 def test_a_site_with_other_classes_than_most_is_left_out() -> None:
     def other(msg: Message, context: Context) -> Message:
         if not later_step(msg):
-            about = ScoreQuestion.from_dict(msg.content.config_records[ASK]).origin
+            about = ScoreQuestion.from_dict(msg.content.config_records[ASK]).provenance
             classes = 3 if site_of(context).partition == BAD else 2
             scores = np.random.default_rng(site_of(context).partition).random(50)
             summary = fc.Summary.of_scores(scores, kind="exact", site=site_of(context).name)
-            return sums_reply(msg, context, replace(summary, origin=replace(about, classes=classes)))
+            return sums_reply(msg, context, replace(summary, provenance=replace(about, classes=classes)))
         return sums_reply(msg, context)
 
     certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]

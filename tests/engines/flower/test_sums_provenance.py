@@ -134,7 +134,7 @@ def roster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def hostile(patch: pytest.MonkeyPatch, chosen: int) -> None:
-    patch.setattr(coordinator, "check_provenances", lambda origins, _names: origins[chosen])
+    patch.setattr(coordinator, "check_provenances", lambda provenances, _names: provenances[chosen])
 
 
 @pytest.mark.parametrize("trick", OTHERS)
@@ -173,7 +173,7 @@ def test_the_model_of_a_message_is_the_one_that_scores_are_of(nodes: InProcessGr
     def calibrate(msg: Message, context: Context) -> Message:
         asked = ScoreQuestion.from_dict(msg.content.config_records[ASK])
         summary = fc.Summary.of_scores([0.5] * ROWS, kind="exact", site=site_of(context).name)
-        return sums_reply(msg, context, replace(summary, origin=asked.origin))
+        return sums_reply(msg, context, replace(summary, provenance=asked.provenance))
 
     lying = ask_for(MODEL, kind=SUMS)
     lying[ARRAYS] = ZERO

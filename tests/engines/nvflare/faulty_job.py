@@ -53,9 +53,9 @@ def late(reply: dict[str, Any]) -> Any:
 
 
 def made_like(was: fc.Summary, site: str, **others: Any) -> fc.Summary:
-    """Make a summary of other scores with the same origin, but for what differs."""
+    """Make a summary of other scores with the same provenance, but for what differs."""
     kept = ("score", "model", "temperature", "classes", "precision")
-    about: dict[str, Any] = {name: getattr(was.origin, name) for name in kept} | others
+    about: dict[str, Any] = {name: getattr(was.provenance, name) for name in kept} | others
     return fc.Summary.of_scores(np.linspace(0, 1, was.n), site=site, **about)
 
 

@@ -67,7 +67,7 @@ def sums_reply(
     message = msg.content.config_records[ASK].get("message")
     if not isinstance(message, bytes):
         raise InputError("the message of the sums session is missing")
-    if summary is not None and fingerprint(msg.content.array_records[ARRAYS]) != summary.origin.model:
+    if summary is not None and fingerprint(msg.content.array_records[ARRAYS]) != summary.provenance.model:
         raise InputError("the model in the message is not the one that is asked about")
     path = _turn_file(context)
     with locked(path, wait=True):

@@ -62,7 +62,7 @@ def certified(state: CoordinatorState) -> Predictor:
         SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
         for name, n, key in zip(session.names, sizes, session.signing, strict=True)
     ]
-    inputs = Inputs(alpha=alpha, guarantee=bound, records=records, origin=state.origin)
+    inputs = Inputs(alpha=alpha, guarantee=bound, records=records, provenance=state.provenance)
     caveat = FOLLOWED + (DROPPED if state.dropped else "")
     played = {
         "mode": "sums",
@@ -81,7 +81,7 @@ def certified(state: CoordinatorState) -> Predictor:
     whole = _is_whole(state, rounds)
     band = bound.band(alpha, sizes)
     lowest = band.least if finite else Fraction(1)
-    sure = not state.origin.estimated and not (state.origin.trained and bound.untrained)
+    sure = not state.provenance.estimated and not (state.provenance.trained and bound.untrained)
     highest = band.most if finite and whole else Fraction(1)
     seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
     played["precision"] = _precision(state, rounds) | {"reach": 2.0**rounds.exponent}
@@ -90,7 +90,7 @@ def certified(state: CoordinatorState) -> Predictor:
         lowest,
         inputs,
         status="certified" if sure else "estimated",
-        caveat=text.caveat(bound, text.answers_to(state.origin.score))
+        caveat=text.caveat(bound, text.answers_to(state.provenance.score))
         + (HIDDEN if rounds.alike else APART)
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
         + caveat,
@@ -139,17 +139,17 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
     rounds = session.rounds
     if terms is None or threshold is None or not isinstance(rounds, LossRounds):
         raise InputError("the session is not for losses, or has not come to its end")
-    bound, sizes, origin = session.guarantee, session.sizes, state.origin
+    bound, sizes, provenance = session.guarantee, session.sizes, state.provenance
     limit, finite, whole = limit_of(terms), threshold < math.inf, _is_whole(state, rounds)
-    safe = safe_action(origin, limit, terms.safe)
+    safe = safe_action(provenance, limit, terms.safe)
     if not finite:
         dropped = "sites dropped out, and their rows count as lost" if state.dropped else "rows lose too much"
         warn_of_no_threshold(bound, session.alpha, sizes, session.names, limit, safe, f"at the last one {dropped}")
-    estimated = origin.estimated or (origin.trained and bound.untrained)
+    estimated = provenance.estimated or (provenance.trained and bound.untrained)
     sure = finite and not estimated
     certificate = made_certificate(
         guarantee=bound,
-        origin=origin,
+        provenance=provenance,
         summaries=inputs.records,
         alpha=float(session.alpha),
         status="estimated" if estimated else "certified",
@@ -162,7 +162,7 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
             least=float(1 - session.alpha) if sure else 0.0,
             slack=float(bound.band(session.alpha, sizes, [1] * len(sizes)).slack / UNIT) if whole else 1.0,
         ),
-        risk=risk_record(origin, limit, safe),
+        risk=risk_record(provenance, limit, safe),
         privacy={
             **played,
             "precision": _precision(state, rounds),
@@ -170,5 +170,5 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
         },
     )
     warn_of_sites(certificate)
-    curve = RiskCurve(*promised_risks(origin, threshold, limit))
+    curve = RiskCurve(*promised_risks(provenance, threshold, limit))
     return Predictor(certificate=certificate, make_curves=lambda: [curve])

@@ -80,7 +80,7 @@ def calibrate_by_sums(
     alpha: Any = 0.1,
     guarantee: Guarantee | str = "mixture",
     widths: tuple[int, ...] | None = None,
-    origin: Provenance | None = None,
+    provenance: Provenance | None = None,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
     reach: Any = None,
@@ -106,7 +106,7 @@ def calibrate_by_sums(
     start = partial(
         coordinator.invite, build(guarantee, Guarantee), alpha, *steps, epsilon=epsilon, grid=grid, reach=reach
     )
-    channel = InMemory(site.new_site(name, scores, origin) for name, scores in sites.items())
+    channel = InMemory(site.new_site(name, scores, provenance) for name, scores in sites.items())
     return _played(start, channel, len(sites))
 
 

@@ -138,29 +138,29 @@ def check_losses(guarantee: Guarantee) -> None:
     check_unit(guarantee)
 
 
-def check_terms(origin: Provenance, terms: Losses | None, label: str) -> None:
+def check_terms(provenance: Provenance, terms: Losses | None, label: str) -> None:
     """Refuse scores where losses are asked for, losses where scores are, and losses of another kind."""
-    if (terms is None) != (origin.grid is None):
+    if (terms is None) != (provenance.grid is None):
         has, asked = ("scores", "losses") if terms is not None else ("losses", "scores")
         raise InputError(f"{label} has {has}, and the session is for {asked}")
     if terms is None:
         return
-    expected = Provenance(loss=origin.loss, bound=terms.bound, grid=terms.grid)
-    mine = Provenance(loss=origin.loss, bound=origin.bound, grid=origin.grid)
+    expected = Provenance(loss=provenance.loss, bound=terms.bound, grid=terms.grid)
+    mine = Provenance(loss=provenance.loss, bound=provenance.bound, grid=provenance.grid)
     if difference := expected.difference(mine):
         raise InputError(f"the session and {label} do not go together: {difference}")
-    if may_rise(origin):
+    if may_rise(provenance):
         raise InputError(f"{label} has losses that may rise along the grid, and a search needs losses that fall")
 
 
 def kept_more(summary: LossSummary) -> Any:
     """Return what a site's rows keep more at each threshold than at the one before, in units."""
-    if may_rise(summary.origin):
+    if may_rise(summary.provenance):
         raise InputError(f"{summary} has losses that may rise along the grid, and a search needs some that fall")
     return np.diff(summary.n * UNIT - summary.units, prepend=0).astype("<u8")
 
 
-def promised_risks(origin: Provenance, threshold: float, limit: Fraction) -> tuple[Floats, tuple[int, ...]]:
+def promised_risks(provenance: Provenance, threshold: float, limit: Fraction) -> tuple[Floats, tuple[int, ...]]:
     """Return the grid and what is known to be promised at each threshold: the limit from the one that was found on."""
-    grid, bound = grid_of(origin), Fraction(origin.bound or 0)
+    grid, bound = grid_of(provenance), Fraction(provenance.bound or 0)
     return grid, tuple(math.ceil((limit if t >= threshold else bound) * ALPHA_UNIT) for t in grid.tolist())

@@ -54,7 +54,7 @@ def remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
 
 
 def _of_numbers(state: CoordinatorState) -> bool:
-    return isinstance(state.origin.score, RegressionScore)
+    return isinstance(state.provenance.score, RegressionScore)
 
 
 def enough_left(session: Session, left: frozenset[int]) -> bool:

@@ -56,7 +56,7 @@ class Session:
     masking: tuple[bytes, ...]
     identities: tuple[Identity | None, ...]
     """Who joined with a key that it keeps, and its signature, which has been checked."""
-    origin: Provenance
+    provenance: Provenance
     """What all scores were made from."""
     fingerprint: str
     """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys or scores were exchanged."""
@@ -181,7 +181,7 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         signing=signing,
         masking=masking,
         identities=identities,
-        origin=stated_origin(roster),
+        provenance=stated_origin(roster),
         fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
 
@@ -191,13 +191,13 @@ def stated_origin(found: Join | Roster) -> Provenance:
     return Provenance.from_header(found.provenance)
 
 
-def check_scores(origin: Provenance, invite: Invite, label: str) -> None:
+def check_scores(provenance: Provenance, invite: Invite, label: str) -> None:
     """Refuse scores that are for another alpha or day, of another kind, with two ends, or at an odd temperature."""
-    if origin.temperature is not None:
-        check_temperature(origin.temperature)
-    origin.check_use(alpha_of(invite) if invite.losses is None else None, lambda: label)
-    check_terms(origin, invite.losses, label)
-    check_one_end(origin.score, label)
+    if provenance.temperature is not None:
+        check_temperature(provenance.temperature)
+    provenance.check_use(alpha_of(invite) if invite.losses is None else None, lambda: label)
+    check_terms(provenance, invite.losses, label)
+    check_one_end(provenance.score, label)
 
 
 def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:

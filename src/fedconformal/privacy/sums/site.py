@@ -62,45 +62,47 @@ changed = msgspec.structs.replace
 
 
 def new_site(
-    name: str, scores: ArrayLike, origin: Provenance | None = None, trusted: Mapping[str, str] | None = None
+    name: str, scores: ArrayLike, provenance: Provenance | None = None, trusted: Mapping[str, str] | None = None
 ) -> SiteState:
     """Make a site with fresh keys.
 
     Args:
         name: of the site.
         scores: of its calibration rows; they stay there.
-        origin: what they were made from.
+        provenance: what they were made from.
         trusted: the keys that all sites have to join with, by site, in hexadecimal digits; a roster with another one
             is refused.
     """
-    return _made(name, keys_of(as_scores(scores)).astype("<u8").tobytes(), origin or UNKNOWN, trusted)
+    return _made(name, keys_of(as_scores(scores)).astype("<u8").tobytes(), provenance or UNKNOWN, trusted)
 
 
-def _made(name: str, words: bytes, origin: Provenance, trusted: Mapping[str, str] | None, rows: int = 0) -> SiteState:
+def _made(
+    name: str, words: bytes, provenance: Provenance, trusted: Mapping[str, str] | None, rows: int = 0
+) -> SiteState:
     return SiteState(
         name=as_name(name, "site"),
         scores=words,
         rows=rows,
         trusted=None if trusted is None else dict(trusted),
         **fresh_keys(),
-        origin=origin.to_header(),
+        provenance=provenance.to_header(),
     )
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
     """Make a site with fresh keys from its own exact summary, or its loss curve, which stays there."""
     if isinstance(summary, LossSummary) and len(summary.sites) == 1:
-        return _made(summary.sites[0], kept_more(summary).tobytes(), summary.origin, trusted, summary.n)
+        return _made(summary.sites[0], kept_more(summary).tobytes(), summary.provenance, trusted, summary.n)
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError(
             'a sums session needs all scores of one named site; summarise with kind="exact" and a site', param="kind"
         )
-    return new_site(summary.sites[0], summary.values, summary.origin, trusted)
+    return new_site(summary.sites[0], summary.values, summary.provenance, trusted)
 
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    same = ("name", "scores", "rows", "patients", "origin")
+    same = ("name", "scores", "rows", "patients", "provenance")
     kept = (*same, "trusted", "summed", "ledger")
     sessions = site.sessions + site.counts
     return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys(), sessions=sessions)
@@ -147,13 +149,13 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
         signing=signing,
         masking=masking,
         identity=identity,
-        provenance=site.origin,
+        provenance=site.provenance,
     )
     return changed(site, invite=invite), pack(message, site.signing)
 
 
 def _origin(site: SiteState) -> Provenance:
-    return Provenance.from_header(site.origin)
+    return Provenance.from_header(site.provenance)
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
@@ -166,7 +168,7 @@ def enter(site: SiteState, roster: bytes) -> Step:
     listed = list(zip(session.names, session.sizes, session.signing, session.masking, strict=True))
     if mine not in listed:
         raise InputError(f"site {site.name!r} is not on the roster as it joined")
-    if difference := session.origin.difference(_origin(site)):
+    if difference := session.provenance.difference(_origin(site)):
         raise InputError(f"the roster is for other scores than those of site {site.name!r}: {difference}")
     if site.trusted is not None:
         check_trusted(session, site.trusted)

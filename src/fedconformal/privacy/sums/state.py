@@ -76,7 +76,7 @@ class SiteState(
     reply: bytes = b""
     rows: int = 0
     """How many there are, if their losses are added up: `scores` is then what more is kept at each threshold."""
-    origin: ProvenanceHeader = NOTHING
+    provenance: ProvenanceHeader = NOTHING
     patients: int | None = None
     """Distinct ids among the rows, for the site's policy; None if there are no ids."""
 
@@ -157,9 +157,9 @@ class CoordinatorState(
         return session_of(self.invite, self.roster)
 
     @property
-    def origin(self) -> Provenance:
+    def provenance(self) -> Provenance:
         """What all sites' scores were made from."""
-        return self.session.origin if self.roster else UNKNOWN
+        return self.session.provenance if self.roster else UNKNOWN
 
     @cached_property
     def lost_after_answer(self) -> frozenset[int]:
