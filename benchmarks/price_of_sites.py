@@ -30,7 +30,7 @@ from fedconformal._base.files import read_npz
 from fedconformal.calibration.temperature import fit_temperature
 from fedconformal.guarantees.guarantee import ceil_rank
 from fedconformal.report.charts import CHART_STYLE, Plot
-from fedconformal.training.data.sets.cifar100 import GROUPS
+from fedconformal.training.data.sets.cifar import CIFAR100_GROUPS as GROUPS
 
 ALPHA, SPLITS = Fraction(1, 10), 20
 ROWS, NUMBERS = 1000, (2, 5, 10, 20, 50, 100, 200)

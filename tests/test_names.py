@@ -19,7 +19,7 @@ from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.sums.coordinator import invite, step
 from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.site import join, new_site
-from fedconformal.training.data.partitions.partition import Sites
+from fedconformal.training.data.partitions import Sites
 from scripts.vector_cases.tools import File
 from tests.cli.command import Command
 from tests.contracts.tools import refused

@@ -12,7 +12,7 @@ import pytest
 
 from fedconformal.errors import InputError
 from fedconformal.training.data import Dataset, Rows, load
-from fedconformal.training.data.sets import cifar, images, photographs
+from fedconformal.training.data.sets import cifar, fitzpatrick17k, images
 from tests.training.data import made
 
 
@@ -210,9 +210,9 @@ def test_photographs_that_are_none_or_too_large(place: Path, monkeypatch: pytest
 
     image.new("RGB", (100, 100)).save(path)
     with monkeypatch.context() as patch:
-        patch.setattr(photographs, "MOST_PIXELS", 9999)
+        patch.setattr(fitzpatrick17k, "MOST_PIXELS", 9999)
         refused("fitzpatrick17k", str(path), "has 100 x 100 pixels, too many")
-        patch.setattr(photographs, "MOST_BYTES", 10)
+        patch.setattr(fitzpatrick17k, "MOST_BYTES", 10)
         refused("fitzpatrick17k", str(path), "bytes, more than 10; remove it")
         patch.undo()
         patch.setattr(image, "MAX_IMAGE_PIXELS", 9000)

@@ -1,6 +1,7 @@
-"""Downloads are bytes from a stranger: a loopback server plays the stranger."""
+"""Search path of data files, and downloads from a hostile loopback server."""
 
 import hashlib
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from fedconformal.errors import InputError
-from fedconformal.training.data import download, load, store
+from fedconformal.training.data import download, load
 from fedconformal.training.data.download import Release, fetch, locate
 from tests.training.data import made
 
@@ -58,7 +59,7 @@ def release(url: str, **changed: Any) -> Release:
 
 
 def leftovers() -> list[Path]:
-    return [path for path in store.cache().rglob("*") if path.is_file()]
+    return [path for path in download.cache().rglob("*") if path.is_file()]
 
 
 @pytest.mark.parametrize("path", ["/file", "/unsized"])
@@ -66,7 +67,7 @@ def test_a_file_is_fetched_once(server: str, path: str, monkeypatch: pytest.Monk
     seen: list[tuple[int, int, str]] = []
     wanted = release(server + path)
     found = locate(wanted, download=True, progress=lambda *step: seen.append(step))
-    assert found == store.cache() / "some" / "file.bin"
+    assert found == download.cache() / "some" / "file.bin"
     assert found.read_bytes() == CONTENT
     assert leftovers() == [found]
     assert seen[-1] == (len(CONTENT), len(CONTENT), "some/file.bin")
@@ -108,16 +109,16 @@ def test_an_interruption_leaves_no_file_behind(server: str) -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_said(server: str) -> None:
-    store.cache().parent.mkdir()
-    store.cache().write_text("a file, not a directory", "utf-8")
+    download.cache().parent.mkdir()
+    download.cache().write_text("a file, not a directory", "utf-8")
     with pytest.raises(InputError, match="cannot be downloaded"):
         fetch(release(f"{server}/file"))
 
 
 def test_the_users_own_directory_comes_before_the_cache(place: Path) -> None:
     made.write_npz(place / "dermamnist.npz", classes=7, source="own")
-    store.cache().mkdir(parents=True)
-    made.write_npz(store.cache() / "dermamnist.npz", classes=7, source="cached")
+    download.cache().mkdir(parents=True)
+    made.write_npz(download.cache() / "dermamnist.npz", classes=7, source="cached")
     assert load("dermamnist").column("train", "source")[0] == "own"
     (place / "dermamnist.npz").unlink()
     assert load("dermamnist").column("train", "source")[0] == "cached"
@@ -128,3 +129,39 @@ def test_only_https_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.undo()  # the real `connect`, which refuses before it opens anything
     with pytest.raises(InputError, match="only https"):
         download.connect(url)
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "value", "expected"),
+    [
+        ("linux", "XDG_CACHE_HOME", "{home}/elsewhere", "elsewhere/fedconformal"),
+        ("linux", "XDG_CACHE_HOME", "", ".cache/fedconformal"),
+        ("darwin", "XDG_CACHE_HOME", "{home}/elsewhere", "Library/Caches/fedconformal"),
+        ("win32", "LOCALAPPDATA", "{home}/Local", "Local/fedconformal"),
+        ("win32", "LOCALAPPDATA", "", "AppData/Local/fedconformal"),
+    ],
+)
+def test_the_cache_is_where_the_platform_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, variable: str, value: str, expected: str
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setenv(variable, value.format(home=tmp_path))
+    assert download.cache() == tmp_path / expected
+
+
+def test_the_users_own_directory_comes_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert download.places() == [place, download.cache()]
+    assert download.where() == f"{place} or {download.cache()}"
+    monkeypatch.delenv(download.VARIABLE)
+    assert download.places() == [download.cache()]
+    assert download.where() == f"{download.cache()} or a directory that $FEDCONFORMAL_DATA names"
+
+
+def test_of_two_names_the_first_wins_but_not_over_an_earlier_directory(place: Path) -> None:
+    download.cache().mkdir(parents=True)
+    (download.cache() / "first").touch()
+    assert download.find("first", "second") == download.cache() / "first"
+    (place / "second").touch()
+    assert download.find("first", "second") == place / "second"
+    assert download.find("third") is None

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from fedconformal.errors import InputError
 from fedconformal.training.data.sets.cifar import read_members
 from fedconformal.training.data.sets.fashionmnist import read_idx
-from fedconformal.training.data.sets.fitzpatrick17k import read_table
+from fedconformal.training.data.sets.fitzpatrick17k import read_photographs, read_table
 from fedconformal.training.data.sets.images import read_images
-from fedconformal.training.data.sets.photographs import read_photographs
 from tests.training.data import made
 
 

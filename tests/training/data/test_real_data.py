@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedconformal.errors import InputError
-from fedconformal.training.data import SPLITS, Dataset, load, partitions, store
+from fedconformal.training.data import SPLITS, Dataset, load, partitions
+from fedconformal.training.data.download import find
 
 SIZES = {
     "bloodmnist": 17092,
@@ -45,7 +46,7 @@ def test_all_rows_are_there_and_the_paper_parts_them(name: str) -> None:
 
 def test_cifar100_is_in_the_order_of_the_published_logits() -> None:
     dataset = at_hand("cifar100")
-    path = store.find("logits") or Path("nowhere")
+    path = find("logits") or Path("nowhere")
     published = sorted(path.glob("*cifar100*.npz"))
     if not published:
         pytest.skip("the published logits are not at hand")

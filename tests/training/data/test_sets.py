@@ -9,7 +9,8 @@ from fedconformal.errors import InputError
 from fedconformal.training.data import SPLITS, Dataset, load, names
 from fedconformal.training.data.dataset import Rows
 from fedconformal.training.data.sets import fashionmnist, heart_disease
-from fedconformal.training.data.sets.cifar100 import CLASSES, GROUPS
+from fedconformal.training.data.sets.cifar import CIFAR100_CLASSES as CLASSES
+from fedconformal.training.data.sets.cifar import CIFAR100_GROUPS as GROUPS
 from fedconformal.training.data.sets.fitzpatrick17k import split as split_photographs
 from tests.training.data import made
 

@@ -1,4 +1,4 @@
-"""Official releases, downloaded as bytes that nobody trusts yet.
+"""Data files: in $FEDCONFORMAL_DATA, in the user's cache, or downloaded from their publisher as untrusted bytes.
 
 Only over https, also after a redirect, and never more bytes than the release has. A file gets its name in the cache
 only if its checksum is right: sha256, or md5 where the publisher gives no other.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -18,9 +19,9 @@ from typing import Any
 
 from fedconformal._version import __version__
 from fedconformal.errors import InputError
-from fedconformal.training.data import store
 from fedconformal.training.data.dataset import Progress
 
+VARIABLE = "FEDCONFORMAL_DATA"
 CHUNK = 2**18
 TIMEOUT = 30
 
@@ -33,6 +34,34 @@ class Release:
     url: str
     most: int
     checksum: str
+
+
+def cache() -> Path:
+    """Return the directory that downloads go to, which depends on the platform."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fedconformal"
+
+
+def places() -> list[Path]:
+    """Return the directories that are searched, in order."""
+    own = os.environ.get(VARIABLE)
+    return [*([Path(own).expanduser()] if own else []), cache()]
+
+
+def where() -> str:
+    """Say where a file can be put by hand."""
+    known = " or ".join(str(place) for place in places())
+    return known if os.environ.get(VARIABLE) else f"{known} or a directory that ${VARIABLE} names"
+
+
+def find(*names: str) -> Path | None:
+    """Return the first of these files that exists; each directory is searched for all of them before the next one."""
+    return next((path for place in places() for name in names if (path := place / name).exists()), None)
 
 
 class _OnlyHttps(urllib.request.HTTPRedirectHandler):
@@ -60,7 +89,7 @@ def open_address(url: str) -> HTTPResponse:
 
 def fetch(release: Release, *, progress: Progress | None = None) -> Path:
     """Download into the cache and return the file; an error is one line, and leaves no file behind."""
-    target = store.cache() / release.file
+    target = cache() / release.file
     kind, _, expected = release.checksum.partition(":")
     digest = hashlib.new(kind, usedforsecurity=False)
     done = 0
@@ -92,17 +121,17 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
         reason = " ".join(str(getattr(error, "reason", None) or error).split())
         raise InputError(
             f"{release.file}: not found, and {release.url} cannot be downloaded ({reason}); "
-            f"get it elsewhere and put it in {store.where()}"
+            f"get it elsewhere and put it in {where()}"
         ) from None
     return target
 
 
 def locate(release: Release, *, download: bool, progress: Progress | None = None, also: Path | None = None) -> Path:
     """Return a release's file from where data is kept, or from the path `also`, or else from its publisher."""
-    if found := store.find(release.file, f"subsets/{release.file}"):
+    if found := find(release.file, f"subsets/{release.file}"):
         return found
     if also and also.exists():
         return also
     if not download:
-        raise InputError(f"{release.file}: not found; get it from {release.url} and put it in {store.where()}")
+        raise InputError(f"{release.file}: not found; get it from {release.url} and put it in {where()}")
     return fetch(release, progress=progress)

@@ -19,14 +19,31 @@ from fedconformal._base.files import unreadable
 from fedconformal.errors import InputError
 from fedconformal.training.data.dataset import Progress, Rows, Split
 from fedconformal.training.data.download import Release, locate
-from fedconformal.training.data.sets.cifar100 import CLASSES, GROUPS
 from fedconformal.training.data.sets.images import ImageSource
-from fedconformal.training.data.sets.source import in_groups_of
+from fedconformal.training.data.sets.source import Groups, in_groups_of
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
 MOST_BYTES = 2**28
 CHUNK = 2**20
+
+_NAMES = """
+    apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can
+    castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin
+    elephant flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster
+    man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck
+    pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk
+    skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger
+    tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm
+"""
+CIFAR100_CLASSES = tuple(_NAMES.split())
+
+_SUPERCLASSES = """
+    4 30 55 72 95, 1 32 67 73 91, 54 62 70 82 92, 9 10 16 28 61, 0 51 53 57 83, 22 39 40 86 87, 5 20 25 84 94,
+    6 7 14 18 24, 3 42 43 88 97, 12 17 37 68 76, 23 33 49 60 71, 15 19 21 31 38, 34 63 64 66 75, 26 45 77 79 99,
+    2 11 35 46 98, 27 29 44 78 93, 36 50 65 74 80, 47 52 56 59 96, 8 13 48 58 90, 41 69 81 85 89
+"""
+CIFAR100_GROUPS: Groups = tuple(tuple(map(int, group.split())) for group in _SUPERCLASSES.split(","))
 
 
 class _CIFAR(ImageSource):
@@ -36,7 +53,6 @@ class _CIFAR(ImageSource):
     """Before each image; the last of them is the class."""
 
     def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
-        """Read the official archive."""
         path = locate(self.release, download=download, progress=progress)
         contents = read_members(path, {name for names in self.files.values() for name in names})
         return {
@@ -76,8 +92,8 @@ class CIFAR100(_CIFAR):
     """50,000 images to train; of the test images the first 1,000 calibrate and the other 9,000 test, as published."""
 
     name = "cifar100"
-    classes = CLASSES
-    groups = GROUPS
+    classes = CIFAR100_CLASSES
+    groups = CIFAR100_GROUPS
     files: ClassVar = {"train": ("train.bin",), "test": ("test.bin",)}
     label_bytes = 2
     release = _release(100, 168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec")
