@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.files import prefix_errors, read_bytes
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.download import find, where
 from fedconformal.training.data.sets.source import Groups, Source, in_groups_of

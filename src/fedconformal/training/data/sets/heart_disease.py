@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
-from fedconformal._base.files import prefix_errors, read_bytes
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import Dataset, Progress, Rows, Target, cut
 from fedconformal.training.data.download import Release, find, locate
 from fedconformal.training.data.sets.source import Source

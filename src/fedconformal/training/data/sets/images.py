@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_labels
-from fedconformal._base.files import prefix_errors, read_npz
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_npz
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.download import Release, find, locate
 from fedconformal.training.data.sets.source import Source, in_groups_of, listed
