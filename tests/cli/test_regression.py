@@ -284,11 +284,8 @@ def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) ->
     command.ok("report", "p.json", *given, "-o", "page.html")
     page = Path("page.html").read_text()
     assert "Coverage by sex" in page
-    assert "Calibration of the distribution" in page
     command.ok("report", "p.json", "-o", "short.html")
     assert "Not checked" in Path("short.html").read_text()
-    done = command("report", "p.json", *given[:3], "--images", "x.npy", "-o", "none.html")
-    assert "--images is for classes" in done.err
     run: dict[str, Any] = {"names": np.array(SITES), "columns": np.array(["prediction"])}
     for seed, part in enumerate(("val", "test")):
         run[f"{part}_predictions"] = rows_of(seed)["prediction"][:, None].astype(np.float32)

@@ -1,5 +1,6 @@
 """The report in a real browser: the slider moves the numbers, nothing is asked of the network, nothing goes wrong."""
 
+import dataclasses
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.report import LabelledRows, report_page
+from fedconformal.report import CheckedRows, report_page
+from tests.contracts.tools import changed
 from tests.report.browser import CHROMIUM, DRIVER, Browser, open_browser
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
@@ -19,12 +21,11 @@ CLASSES = 6
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[fc.Predictor, LabelledRows]:
+def made() -> tuple[fc.Predictor, CheckedRows]:
     rng = np.random.default_rng(3)
     labels = rng.integers(0, CLASSES, 900)
     logits = 1.5 * rng.normal(size=(900, CLASSES)) + 3 * np.eye(CLASSES)[labels]
-    probs, plain = fc.softmax(logits), fc.softmax(3 * logits)
-    images = (40 * labels[:, None, None] + rng.integers(0, 50, (900, 12, 12))).astype(np.uint8)
+    probs = fc.softmax(logits)
     sites = np.array([f"clinic-{k}" for k in labels % 3])
     summaries = [
         fc.Summary.of_scores(fc.LAC().evaluate(probs[:400][mine], labels[:400][mine]), score=fc.LAC(), site=str(site))
@@ -32,19 +33,19 @@ def made() -> tuple[fc.Predictor, LabelledRows]:
         for mine in [sites[:400] == site]
     ]
     predictor = fc.calibrate(summaries, alpha=0.1, exact=True)
-    return predictor, LabelledRows(probs=probs[400:], labels=labels[400:], plain=plain[400:], images=images[400:])
+    return predictor, CheckedRows(outputs=probs[400:], truth=labels[400:])
 
 
 @pytest.fixture(scope="module")
-def page(made: tuple[fc.Predictor, LabelledRows], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def page(made: tuple[fc.Predictor, CheckedRows], tmp_path_factory: pytest.TempPathFactory) -> Path:
     predictor, rows = made
-    clients = np.array([f"clinic-{k}" for k in rows.labels % 3])
+    clients = np.array([f"clinic-{k}" for k in rows.truth % 3])
     sent = {used.sha256: 1000 for used in predictor.certificate.summaries}
     groups = {
         "sex": np.resize(["female", "male"], len(clients)),
         "age": np.resize(["-39", "40-64", "65-"], len(clients)),
     }
-    found = predictor.evaluate(rows.probs, rows.labels, sites=clients, groups=groups)
+    found = predictor.evaluate(rows.outputs, rows.truth, sites=clients, groups=groups)
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(report_page(predictor, found, rows=rows, sent=sent), "utf-8")
     return path
@@ -71,15 +72,15 @@ def slide(browser: Browser, alpha: float) -> None:
 
 @pytest.mark.parametrize("alpha", [0.005, 0.05, 0.1, 0.25, 0.5])
 def test_the_slider_shows_what_the_predictor_says(
-    browser: Browser, made: tuple[fc.Predictor, LabelledRows], alpha: float
+    browser: Browser, made: tuple[fc.Predictor, CheckedRows], alpha: float
 ) -> None:
     predictor, rows = made
     slide(browser, alpha)
     assert browser.text("alpha-now") == str(alpha)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fc.InfeasibleWarning)  # at the smallest alpha
-        found = predictor.evaluate(rows.probs, rows.labels, alpha=alpha)
-        sets = predictor.predict_set(rows.probs, alpha=alpha)
+        found = predictor.evaluate(rows.outputs, rows.truth, alpha=alpha)
+        sets = predictor.predict_set(rows.outputs, alpha=alpha)
     assert browser.text("size-now") == f"{found.mean_size:.2f}"
     assert browser.text("coverage-now") == f"{100 * found.coverage:.1f}%"
     assert browser.text("full-now") == f"{100 * found.full_sets / found.overall.rows:.1f}%"
@@ -168,14 +169,15 @@ return found;
 
 @pytest.mark.parametrize("width", [390, 1200])
 def test_long_names_are_neither_cut_nor_overlap(
-    browser: Browser, made: tuple[fc.Predictor, LabelledRows], page: Path, tmp_path: Path, width: int
+    browser: Browser, made: tuple[fc.Predictor, CheckedRows], page: Path, tmp_path: Path, width: int
 ) -> None:
     predictor, rows = made
-    sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[rows.labels % 3]
-    found = predictor.evaluate(rows.probs, rows.labels, sites=sites)
+    sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[rows.truth % 3]
+    found = predictor.evaluate(rows.outputs, rows.truth, sites=sites)
     names = [f"actinic keratosis or intraepithelial carcinoma {i}" for i in range(CLASSES)]
     long = tmp_path / "long.html"
-    long.write_text(report_page(predictor, found, rows=rows, names=names), "utf-8")
+    named = dataclasses.replace(predictor, certificate=changed(predictor.certificate, class_names=names))
+    long.write_text(report_page(named, found, rows=rows), "utf-8")
     browser.look(width=width, dark=False)
     try:
         browser.go(long)

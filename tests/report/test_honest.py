@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.report import LabelledRows, report_page
+from fedconformal.report import CheckedRows, report_page
 from fedconformal.report.slider import slider
 from tests.contracts.tools import changed, maybe_infeasible
 
@@ -35,7 +35,7 @@ def predictor_of(score: fc.Score, rows: int = 300, **more: Any) -> fc.Predictor:
 def page_of(predictor: fc.Predictor, **more: Any) -> str:
     with maybe_infeasible():
         found = predictor.evaluate(PROBS[300:], LABELS[300:], sites=SITES[300:], **more)
-        return unescape(report_page(predictor, found, rows=LabelledRows(probs=PROBS[300:], labels=LABELS[300:])))
+        return unescape(report_page(predictor, found, rows=CheckedRows(outputs=PROBS[300:], truth=LABELS[300:])))
 
 
 def box(page: str) -> str | None:
@@ -128,7 +128,7 @@ def test_coverage_of_the_certified_mixture_is_on_the_first_screen() -> None:
 @pytest.mark.parametrize("alpha", [0.005, 0.1, 0.25, 0.5])
 def test_the_slider_counts_them(alpha: float) -> None:
     predictor = predictor_of(fc.LAC())
-    steps = slider(predictor, LabelledRows(probs=PROBS[300:], labels=LABELS[300:])).steps
+    steps = slider(predictor, CheckedRows(outputs=PROBS[300:], truth=LABELS[300:])).steps
     (step,) = (one for one in steps if one.alpha == alpha)
     with maybe_infeasible():
         found = predictor.evaluate(PROBS[300:], LABELS[300:], alpha=alpha)
@@ -137,7 +137,7 @@ def test_the_slider_counts_them(alpha: float) -> None:
 
 def test_the_slider_does_not_count_one_label() -> None:
     site = fc.Summary.of_scores([1.0] * 30, score=fc.APS(), site="a")
-    steps = slider(fc.calibrate([site]), LabelledRows(probs=np.ones((3, 1)), labels=np.zeros(3, dtype=int)))
+    steps = slider(fc.calibrate([site]), CheckedRows(outputs=np.ones((3, 1)), truth=np.zeros(3, dtype=int)))
     assert {step.full for step in steps.steps} == {0.0}
 
 

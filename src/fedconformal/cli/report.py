@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from json import loads as decode
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
-from fedconformal._base import registry
-from fedconformal._base.arrays import Probabilities, as_alpha
-from fedconformal._base.files import read_array, read_bytes, write_bytes
+from fedconformal._base.arrays import as_alpha
+from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.console import logger, print_result
+from fedconformal.cli.console import print_result
 from fedconformal.cli.groups import columns_in, read_groups
-from fedconformal.cli.inputs import Json, Source, load_any, load_predictor, read_run
+from fedconformal.cli.inputs import Json, load_any, load_predictor
 from fedconformal.cli.options import ScoreOption, expand_options
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.regression import default_score, make_intervals, read_rows
@@ -32,13 +28,11 @@ from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import Request, summarize_run
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
-from fedconformal.losses import SelectiveError
-from fedconformal.report import LabelledRows, NumberRows, interval_page, report_page, risk_page
+from fedconformal.report import CheckedRows, report_page
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import Summary
 from fedconformal.summaries.summary import digest_of
 from fedconformal.tables import Predictions
-from fedconformal.training.data.sets.source import Source as Dataset
 
 
 @expand_options
@@ -52,7 +46,6 @@ def report(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
     sites: Sites = None,
     groups: Groups = None,
-    images: Annotated[Path | None, typer.Option(help="An image a row (.npy .npz), for the examples.")] = None,
     summaries: Annotated[
         list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")
     ] = None,
@@ -60,20 +53,17 @@ def report(
         str | None, typer.Option(help="For a run: how often the truth may be missed.", show_default="0.1")
     ] = None,
     score: ScoreOption = None,
-    answers: Annotated[
-        Path | None, typer.Option(metavar="RULE", help="What limits the errors of answers to easy rows (.json).")
-    ] = None,
     columns: Columns,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
-    read = (source, probs, labels, file_in(sites), images, answers, *(summaries or ()))
+    read = (source, probs, labels, file_in(sites), *(summaries or ()))
     check_output(output, *read, ending=".html", force=force)
     is_run = source.is_dir() or source.suffix == ".npz"
     others = bool(alpha or score)
     if not is_run and (rule := risk_predictor(source)) is not None:
-        if others or groups or images or answers or columns != NONE:
+        if others or groups or columns != NONE:
             raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --sites, --summary")
         _write(output, _of_losses(rule, probs, labels, sites, summaries or ()), json=json)
         return
@@ -90,8 +80,6 @@ def report(
         columns,
         sites,
         groups,
-        images,
-        answers,
         tuple(summaries or ()),
         alpha or "0.1",
         score,
@@ -124,8 +112,6 @@ class _Asked(NamedTuple):
     columns: Columns
     sites: str | None
     groups: str | None
-    images: Path | None
-    answers: Path | None
     summaries: tuple[Path, ...]
     alpha: str
     score: str | None
@@ -133,21 +119,17 @@ class _Asked(NamedTuple):
 
 def _of_sets(asked: _Asked) -> str:
     """Write the page about sets, on the rows of a run or of a table, or without rows."""
-    path, is_run, probs, labels, columns, sites, groups, images, answers, summaries, alpha, score = asked
+    path, is_run, probs, labels, columns, sites, groups, summaries, alpha, score = asked
     found: Predictions | None = None
     owners: Any = None
     held: dict[str, Any] = {}
-    images_of_run: NDArray[Any] | None = None
     if is_run:
         predictor, sent = _calibrated(path, alpha, build(score or DEFAULT, Score))
-        names, images_of_run = _of_dataset(path)
         found, owners = rows_of_run(
             path, predictor.certificate.provenance.temperature, predictor.certificate.class_names
         )
     else:
         predictor = load_predictor(path)
-        labelled = predictor.certificate.class_names
-        names = tuple(labelled) if isinstance(labelled, list) else ()
         sent = dict(_sent(one, predictor) for one in summaries)
         if probs is not None:
             by = columns_in(groups, predictor)
@@ -167,20 +149,8 @@ def _of_sets(asked: _Asked) -> str:
             groups=held,
             certificate=predictor.certificate,
         )
-        shown_images = images_of_run if images is None else read_array(images, "images", "test_images")
-        plain: Probabilities | None = None
-        if is_run:
-            plain = rows_of_run(path, None, None)[0].values
-        elif (
-            probs
-            and columns.content is Source.logits
-            and predictor.certificate.provenance.temperature not in (None, 1.0)
-        ):
-            plain = columns.read(probs, labels, wanted=predictor.certificate.class_names, again=True).values
-        about = {"plain": plain, "images": shown_images, "groups": own, "sites": known}
-        rows = LabelledRows(probs=found.values, labels=found.labels, **about)
-    promised = None if answers is None else _of_answers(answers)
-    return report_page(predictor, evaluation, rows=rows, sent=sent, names=names, answers=promised)
+        rows = CheckedRows(outputs=found.values, truth=found.labels, groups=own, sites=known)
+    return report_page(predictor, evaluation, rows=rows, sent=sent)
 
 
 def _write(output: Path, page: str, *, json: bool) -> None:
@@ -200,9 +170,6 @@ def _file_of(source: Path) -> Path:
 
 def _of_intervals(asked: _Asked) -> str:
     """Write the page about intervals, on the rows of a run or of a table, or without rows."""
-    if asked.images is not None or asked.answers is not None:
-        option = "--images" if asked.images is not None else "--answers"
-        raise InputError(f"{option} is for classes, and this is about numbers; leave it out")
     path, columns, sites = asked.path, asked.columns, None
     rule: Any
     if asked.is_run:
@@ -213,7 +180,7 @@ def _of_intervals(asked: _Asked) -> str:
         rule = load_any(path)
         sent = dict(_sent(one, rule) for one in asked.summaries)
         if asked.probs is None:
-            return interval_page(rule, sent=sent)
+            return report_page(rule, sent=sent)
         columns = columns.keeping(*columns_in(asked.groups), column_in(asked.sites))
         found = read_rows(rule, columns, asked.probs, asked.labels)
         sites = None if asked.sites is None else values_of(found, asked.sites, "sites", columns)
@@ -221,9 +188,8 @@ def _of_intervals(asked: _Asked) -> str:
     ends = make_intervals(rule, found, as_alpha(rule.certificate.alpha), known).intervals
     held = read_groups(found, columns_in(asked.groups))
     evaluation = evaluate_intervals(ends, found.truth, sites=sites, groups=held, certificate=rule.certificate)
-    return interval_page(
-        rule, evaluation, rows=NumberRows(predictions=found.values, y=found.truth, sites=known), sent=sent
-    )
+    rows = CheckedRows(outputs=found.values, truth=found.truth, sites=known)
+    return report_page(rule, evaluation, rows=rows, sent=sent)
 
 
 def _of_losses(
@@ -231,14 +197,7 @@ def _of_losses(
 ) -> str:
     """Write the page about a limit on losses, on test rows or without."""
     checked = None if losses is None else evaluated_rule(rule, losses, truth, sites=sites)
-    return risk_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
-
-
-def _of_answers(path: Path) -> Predictor:
-    rule = risk_predictor(path)
-    if rule is None or not isinstance(rule.loss, SelectiveError):
-        raise InputError(f"{path}: --answers takes a predictor that limits a selective error")
-    return rule
+    return report_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
 
 
 def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
@@ -255,21 +214,3 @@ def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
         if digest not in {record.sha256 for record in predictor.certificate.summaries}:
             raise InputError("is not one of the summaries that this predictor was made from")
     return digest, len(data)
-
-
-def _of_dataset(run: Path) -> tuple[tuple[str, ...], NDArray[Any] | None]:
-    """Return what a run's classes are called and its test images, as far as its data set can be had without asking."""
-    try:
-        settings = dict(decode(read_bytes(run.parent / "config.json"))["config"])
-        source = registry.find(str(settings["dataset"]), Dataset)
-    except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return (), None
-    labels = read_run(run, "test").labels
-    try:
-        data = source().load(download=False, progress=None)
-        test = data.having(settings["column"]).test if settings.get("column") else data.test
-    except InputError as error:
-        logger.info("no images are shown: %s", error)
-        return source.classes, None
-    same = np.array_equal(test.y, labels)
-    return data.classes, test.x if same and test.x.ndim == 4 else None

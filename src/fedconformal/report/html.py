@@ -92,17 +92,3 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def name_of_label(label: int, names: Sequence[str]) -> str:
-    """Return the name of a label, or its number.
-
-    >>> name_of_label(1, ["cat", "dog"]), name_of_label(2, ["cat", "dog"])
-    ('dog', '2')
-    """
-    return names[label] if label < len(names) else str(label)
-
-
-def site_count(sites: int) -> str:
-    """Write a number of sites."""
-    return f"{sites} site{'s' if sites > 1 else ''}"

@@ -1,87 +1,45 @@
-"""The page about intervals: the board, coverage and width in groups, every interval, the fine print."""
+"""The report about intervals: the board, coverage and width in groups, single intervals."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from html import escape
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.certificates.remarks import remarks
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.evaluation import IntervalEvaluation, IntervalGroup
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.report.board import INTERVALS, holds, promised, to_do
-from fedconformal.report.charts import (
-    LONGEST,
-    MAX_GROUPS,
-    Bar,
-    Bars,
-    Plot,
-    percent,
-    shortened,
-)
-from fedconformal.report.coverage import coverage_by, coverage_by_site, promise_card, site_card
-from fedconformal.report.fine_print import fine_print
-from fedconformal.report.html import Answer, board, card, columns, notes, page, site_count, soft
+from fedconformal.report.cards import coverage_by, coverage_by_site, promise_card, strata_card
+from fedconformal.report.charts import LONGEST, MAX_GROUPS, Bar, Bars, Plot, shortened
+from fedconformal.report.content import CheckedRows, Content
+from fedconformal.report.html import Answer, card, columns, soft
 
 MOST_ROWS = 150
 """Of more rows, evenly spaced ones are drawn."""
 ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 51))
-LEVELS = tuple(round(0.05 * i, 2) for i in range(1, 20))
 MOST_FOR_WIDTHS = 5000
 MARGIN = 0.05
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NumberRows:
-    """Test rows: what the regressor predicts, in the columns of the score, and the true numbers."""
-
-    predictions: NDArray[Any]
-    y: Floats
-    sites: NDArray[Any] | None = None
-    """Where each site has a threshold of its own."""
-
-
-def interval_page(
-    predictor: Predictor,
-    evaluation: IntervalEvaluation | None = None,
-    *,
-    rows: NumberRows | None = None,
-    sent: Mapping[str, int] | None = None,
-) -> str:
-    """Return the whole page as HTML, with nothing to load from anywhere else.
-
-    Parameters
-    ----------
-    predictor
-        The predictor that the report is about.
-    evaluation
-        Its intervals on rows with known values.
-    rows
-        These rows, to draw them, and the widths at other alphas.
-    sent
-        Bytes of each summary, by its SHA-256.
-    """
-    about, sites = predictor.certificate, site_count(predictor.certificate.sites)
-    sections = [
-        board(_answers(about, evaluation)),
-        notes(_notes(about, evaluation)),
-        columns(_cards(predictor, evaluation, rows)),
-        fine_print(about, evaluation, str(predictor.score), sent or {}),
-    ]
-    lede = "For each case the model gives a range of values, a prediction interval, instead of a single number."
-    return page(sites, f"Prediction intervals across {sites}", sections, lede=lede)
+def interval_content(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: CheckedRows | None) -> Content:
+    """Return the parts of a report about intervals."""
+    about = predictor.certificate
+    return Content(
+        title="Prediction intervals",
+        lede="For each case the model gives a range of values, a prediction interval, instead of a single number.",
+        answers=_answers(about, evaluation),
+        notes=_notes(about, evaluation),
+        sections=[columns(_cards(predictor, evaluation, rows))],
+    )
 
 
 def _answers(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterator[Answer]:
@@ -113,10 +71,9 @@ def _notes(about: Certificate, evaluation: IntervalEvaluation | None) -> Iterato
         overall = None if evaluation is None else evaluation.overall
         counted = f"<b>{infinite_words(overall.infinite, overall.rows)}</b>: " if overall and overall.infinite else ""
         yield f"{counted}{escape(why)}"
-    yield from (escape(str(remark)) for remark in remarks(about))
 
 
-def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: NumberRows | None) -> Iterator[str]:
+def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: CheckedRows | None) -> Iterator[str]:
     about = predictor.certificate
     if evaluation is not None:
         yield coverage_by_site(evaluation, about, "intervals")
@@ -124,25 +81,17 @@ def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: Nu
             yield coverage_by(column, found, evaluation, about)
         for column, found in {"site": evaluation.by_site, **evaluation.by_group}.items():
             if found:
-                yield card(f"Mean width by {column}", widths_chart(found))
+                yield card(f"Mean width by {column}", _group_widths(found))
     if rows is not None:
-        ends = predictor.predict_interval(rows.predictions, sites=rows.sites)
+        ends = predictor.predict_interval(rows.outputs, sites=rows.sites)
         some = f" Drawn: {MOST_ROWS} of {len(ends):,}, evenly spaced." if len(ends) > MOST_ROWS else ""
-        yield card(
-            "Every interval",
-            soft(f"A line is an interval, a dot the true value.{some}") + intervals_chart(ends, rows.y),
-        )
-        if chart := width_chart(predictor, rows.predictions, rows.sites):
+        text = soft(f"A line is an interval, a dot the true value.{some}")
+        yield card("Every interval", text + intervals_chart(ends, rows.truth))
+        if chart := _width_chart(predictor, rows):
             text = soft("What another alpha would cost. Valid for an alpha fixed beforehand.")
             yield card("Width at another alpha", text + chart)
-        if chart := distribution_chart(predictor, rows.predictions, rows.y):
-            text = soft(
-                "For each level, the share of rows whose value is at most that of the predictive distribution. "
-                "Pointwise: each level holds by itself."
-            )
-            yield card("Calibration of the distribution", text + chart)
     if about.by == "site":
-        yield site_card(about)
+        yield strata_card(about)
     if isinstance(predictor.curve, PromiseCurve):
         yield promise_card(predictor.curve, about)
 
@@ -182,10 +131,10 @@ def intervals_chart(intervals: Floats, y: Floats) -> str:
     return plot.svg()
 
 
-def width_chart(predictor: Predictor, predictions: NDArray[Any], sites: NDArray[Any] | None = None) -> str:
+def _width_chart(predictor: Predictor, rows: CheckedRows) -> str:
     """Draw the mean width against alpha, as far as it is finite; nothing if it never is."""
-    step = max(1, len(predictions) // MOST_FOR_WIDTHS)
-    made = partial(predictor.predict_interval, predictions[::step], sites=None if sites is None else sites[::step])
+    some = slice(None, None, max(1, len(rows.outputs) // MOST_FOR_WIDTHS))
+    made = partial(predictor.predict_interval, rows.outputs[some], sites=rows.strata_at(some)["sites"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfeasibleWarning)
         widths = [float(np.diff(made(alpha=alpha), axis=1).mean()) for alpha in ALPHAS]
@@ -207,30 +156,7 @@ def width_chart(predictor: Predictor, predictions: NDArray[Any], sites: NDArray[
     return plot.svg()
 
 
-def distribution_chart(predictor: Predictor, predictions: NDArray[Any], y: Floats) -> str:
-    """Draw the share of rows below the value of each level, against the level; nothing without a distribution."""
-    if predictor.certificate.lower_share is None:
-        return ""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InfeasibleWarning)
-        values, band = predictor.predict_distribution(predictions, LEVELS), predictor.distribution_band(LEVELS)
-    shares = (y[:, None] <= values).mean(axis=0).tolist()
-    plot = Plot(
-        title="Share of rows below the value of each level",
-        x=(0.0, 1.0),
-        y=(0.0, 1.0),
-        x_label="level: promised share, at least",
-        y_label="share of rows below",
-        x_text=percent,
-        y_text=percent,
-    )
-    plot.diagonal("as promised")
-    plot.line(list(zip(LEVELS, shares, strict=True)), "these rows", markers=True)
-    plot.line(list(zip(LEVELS, band[:, 1].tolist(), strict=True)), "at most, on average")
-    return plot.svg()
-
-
-def widths_chart(groups: Sequence[IntervalGroup]) -> str:
+def _group_widths(groups: Sequence[IntervalGroup]) -> str:
     """Draw the mean width of each group; one that is infinite has no bar."""
     bars = [
         Bar(shortened(group.name, LONGEST), group.mean_width or 0.0, group.width_text) for group in groups[:MAX_GROUPS]

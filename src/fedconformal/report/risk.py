@@ -1,42 +1,32 @@
-"""The page of a promise on losses: what is promised, which threshold was chosen, and the risk at each site."""
+"""The report about a limit on a loss: the promise, the chosen threshold, and the risk at each site."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Iterable
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
-from fedconformal.certificates.remarks import remarks
 from fedconformal.evaluation.losses import LossEvaluation, LossGroup
 from fedconformal.guarantees import PAC
 from fedconformal.report.board import to_certify
 from fedconformal.report.charts import MAX_GROUPS, Dot, Plot, dots_chart
-from fedconformal.report.fine_print import fine_print
-from fedconformal.report.html import Answer, board, card, columns, notes, page, site_count, soft, table
+from fedconformal.report.content import Content
+from fedconformal.report.html import Answer, card, columns, soft, table
 from fedconformal.summaries.provenance import has_expired
 
 
-def risk_page(
-    rule: Predictor, evaluation: LossEvaluation | None = None, *, sent: Mapping[str, int] | None = None
-) -> str:
-    """Return the whole page as HTML, with nothing to load from anywhere else.
-
-    Args:
-        rule: what the report is about.
-        evaluation: what rows with a known truth lose at its threshold.
-        sent: how many bytes each summary has, by its SHA-256.
-    """
-    about, sites = rule.certificate, site_count(rule.certificate.sites)
-    sections = [
-        board(_answers(rule, evaluation)),
-        notes(escape(str(remark)) for remark in remarks(about)),
-        columns([card("What each threshold promises", _promises(rule), _numbers(rule)), *_by_site(rule, evaluation)]),
-        fine_print(about, None, "" if rule.loss is None else str(rule.loss), sent or {}),
-    ]
-    return page(sites, f"A limit on the risk across {sites}", sections, lede=about.sentence())
+def risk_content(rule: Predictor, evaluation: LossEvaluation | None) -> Content:
+    """Return the parts of a report about a limit on a loss."""
+    promises = card("What each threshold promises", _promises(rule), _numbers(rule))
+    return Content(
+        title="A limit on the risk",
+        lede=rule.certificate.sentence(),
+        answers=_answers(rule, evaluation),
+        notes=(),
+        sections=[columns([promises, *_by_site(rule, evaluation)])],
+    )
 
 
 def _answers(rule: Predictor, evaluation: LossEvaluation | None) -> Iterable[Answer]:

@@ -18,10 +18,11 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.text import class_called
 from fedconformal.errors import InfeasibleWarning
 from fedconformal.report.charts import Plot, Point
-from fedconformal.report.html import card, name_of_label
-from fedconformal.report.rows import LabelledRows, png
+from fedconformal.report.content import CheckedRows
+from fedconformal.report.html import card
 
 GRID = tuple(Fraction(i, 200) for i in range(1, 101))
 EXAMPLES = 12
@@ -53,7 +54,6 @@ class Example(NamedTuple):
     top: int
     labels: list[int]
     p: list[float]
-    image: str | None
 
     def members(self, alpha: float) -> list[int]:
         """Return the set at alpha, the likeliest labels first."""
@@ -91,16 +91,16 @@ class Slider(NamedTuple):
         return plot.svg(), [(round(x, 1), round(y, 1)) for x, y in places]
 
 
-def slider(predictor: Predictor, rows: LabelledRows | None) -> Slider:
+def slider(predictor: Predictor, rows: CheckedRows | None) -> Slider:
     """Work out every position for a predictor, with sizes if there are rows."""
     certified = as_alpha(predictor.certificate.alpha)
     alphas = sorted({*GRID, certified})
     examples: list[Example] = []
     means: list[tuple[float, ...]] = [()] * len(alphas)
-    if rows is not None and len(rows.labels):
-        chosen = _evenly(len(rows.labels), MOST_ROWS)
-        p, labels = predictor.predict_p(rows.probs[chosen], **rows.strata_at(chosen)), rows.labels[chosen]
-        top = rows.probs[chosen].argmax(axis=1)
+    if rows is not None and len(rows.truth):
+        chosen = _evenly(len(rows.truth), MOST_ROWS)
+        p, labels = predictor.predict_p(rows.outputs[chosen], **rows.strata_at(chosen)), rows.truth[chosen]
+        top = rows.outputs[chosen].argmax(axis=1)
         means = _means(p, labels, top, alphas)
         examples = _examples(p, labels, top, chosen, rows, float(certified), float(alphas[0]))
     steps = [Step(float(alpha), *_promise(predictor, alpha), *mean) for alpha, mean in zip(alphas, means, strict=True)]
@@ -149,16 +149,15 @@ def _promise(predictor: Predictor, alpha: Fraction) -> tuple[str, str]:
 
 
 def _examples(
-    p: Floats, labels: Integers, top: Integers, chosen: Integers, rows: LabelledRows, alpha: float, least: float
+    p: Floats, labels: Integers, top: Integers, chosen: Integers, rows: CheckedRows, alpha: float, least: float
 ) -> list[Example]:
     """Choose rows evenly from the smallest set to the largest."""
     order = np.argsort(np.count_nonzero(p > alpha, axis=1), kind="stable")
     found = []
     for i in order[_evenly(len(order), EXAMPLES)].tolist():
         row, inside = int(chosen[i]), np.flatnonzero(p[i] > least)
-        inside = inside[np.argsort(-rows.probs[row][inside], kind="stable")]
-        image = None if rows.images is None else png(rows.images[row])
-        found.append(Example(row, int(labels[i]), int(top[i]), inside.tolist(), p[i][inside].tolist(), image))
+        inside = inside[np.argsort(-rows.outputs[row][inside], kind="stable")]
+        found.append(Example(row, int(labels[i]), int(top[i]), inside.tolist(), p[i][inside].tolist()))
     return found
 
 
@@ -194,16 +193,15 @@ def slider_card(found: Slider, chart: str, names: Sequence[str]) -> str:
 def _example(i: int, one: Example, alpha: float, names: Sequence[str]) -> str:
     members = one.members(alpha)
     chips = [
-        f'<span class="chip{" true" if label == one.label else ""}">{escape(name_of_label(label, names))}</span>'
+        f'<span class="chip{" true" if label == one.label else ""}">{escape(class_called(label, names))}</span>'
         for label in members[:MOST_CHIPS]
     ]
     if len(members) > MOST_CHIPS:
         chips.append(f'<span class="chip">and {len(members) - MOST_CHIPS} more</span>')
-    missed = "" if one.label in members else f"misses the truth, {escape(name_of_label(one.label, names))}"
-    image = f'<img src="{one.image}" alt="test row {one.row}" width="64" height="64">' if one.image else ""
+    missed = "" if one.label in members else f"misses the truth, {escape(class_called(one.label, names))}"
     count = f"{len(members)} label{'' if len(members) == 1 else 's'}"
     return (
-        f'<div class="example">{image}<div><div class="soft">row {one.row}: <span id="size-{i}">{count}</span></div>'
+        f'<div class="example"><div><div class="soft">row {one.row}: <span id="size-{i}">{count}</span></div>'
         f'<div class="chips" id="set-{i}">{"".join(chips)}</div><div class="missed" id="miss-{i}">{missed}</div></div>'
         "</div>"
     )
