@@ -1,4 +1,4 @@
-"""The synthetic problems of docs/scores.md: the page is what was measured, and the advice is what the page shows."""
+"""The synthetic problems of docs/scores.md: the page is what was measured."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import json
 import sys
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,12 +13,9 @@ from typing import Any
 import pytest
 
 from fedconformal.scores import DEFAULT
-from fedconformal.scores.advice import smaller_sets
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 OWN = ("synthetic_scores", "default_score", "common")
-FEW = 10
-"""Of fewer problems nothing follows."""
 
 
 @pytest.fixture(scope="module")
@@ -66,35 +62,3 @@ def test_the_default_is_the_smallest_most_often(evidence: ModuleType, found: Any
     for what, one in found["regimes"].items():
         assert one["smallest"][best] == max(one["smallest"].values()), what
         assert min(one["over_lac"].values()) == 1 or not what.endswith("classes"), what
-
-
-NAMES = {"LAC": "score lac ", "RAPS*": "score raps, randomised,"}
-
-
-def helping(one: Any) -> list[str]:
-    """Return the scores that have smaller sets on most of the problems, the one that helps most often first."""
-    others = one["others"] if one["problems"] >= FEW else {}
-    found = [
-        name
-        for name, cell in others.items()
-        if cell["smaller"] > one["problems"] / 2 and cell["smaller"] >= 2 * cell["larger"]
-    ]
-    return sorted(found, key=lambda name: (others[name]["larger"] - others[name]["smaller"], others[name]["ratio"]))
-
-
-def test_the_advice_is_what_was_measured(evidence: ModuleType, found: Any) -> None:
-    assert len(found["most_full"]) == len(evidence.SCORES) * len(evidence.CLASSES)
-    said_at_all = set()
-    for (what, one), (name, held) in zip(
-        found["most_full"].items(), product(evidence.SCORES, evidence.CLASSES), strict=True
-    ):
-        assert what.startswith(f"{name}, {held[0]} ")
-        helps = helping(one)
-        for classes in held:
-            said = smaller_sets(evidence.SCORES[name], classes)
-            assert bool(said) == bool(helps), what
-            if said:
-                assert NAMES[helps[0]] in said, what
-                assert "a randomised" not in said or f"{name}*" in helps, what
-                said_at_all.add(helps[0])
-    assert said_at_all == set(NAMES)

@@ -61,25 +61,7 @@ def test_the_plan_in_json(calibrated: Path, command: Command) -> None:
     assert all(1 <= option["mean_size"] <= 4 for option in found["options"])
 
 
-@pytest.mark.parametrize(
-    ("options", "note"),
-    [
-        (["--score", "raps", "--classes", "2"], "score raps: with 2 labels the second label of every row has one and"),
-        (["--score", "aps"], "score aps: the score lac gives smaller sets on most data (docs/scores.md)"),
-        (["--score", "aps:randomized=true"], "score aps, randomised: the score lac gives smaller sets"),
-        (["--classes", "10"], "score lac: no score that was measured has smaller sets on most data (docs/scores.md)"),
-    ],
-)
-def test_what_is_known_of_a_score(command: Command, folder: Path, options: list[str], note: str) -> None:
-    plain = command.ok("plan", "--sizes", "60,60").out
-    assert "score lac" not in plain  # sizes say nothing of sets
-    said = command.ok("plan", "--sizes", "60,60", *options).out
-    (line,) = [line for line in said.splitlines() if line not in plain.splitlines()]
-    assert line.startswith(note)
-    assert command.ok("plan", "--sizes", "60,60", *options, "--json").json["notes"][-1] == line
-
-
-def test_a_pilot_with_full_sets_names_the_score(command: Command, folder: Path) -> None:
+def test_a_pilot_with_full_sets(command: Command, folder: Path) -> None:
     write_two_classes(0.15)
     plan = ("plan", "--sizes", "150,150", "--pilot", "two.json", "--probs", "new-probs.npy")
     start = "at least half of the sets are estimated to hold every label with "
@@ -90,14 +72,12 @@ def test_a_pilot_with_full_sets_names_the_score(command: Command, folder: Path) 
         assert len(notes) == (helps or "worst-case" in "".join(notes))
         assert any("with mixture, " in note for note in notes) == helps
         assert any("new-site" in note for note in notes) is False  # its scores are too few
-        assert any("; the score lac gives smaller sets" in note for note in notes) == helps
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         (["--score", "none"], ["no score is called 'none'"]),
-        (["--classes", "1"], ["--classes"]),
         (["--pilot", "predictor.json"], ["--pilot and --probs go together"]),
         (["--probs", "probs-0.npy"], ["--pilot and --probs go together"]),
         (["--pilot", "absent.json", "--probs", "probs-0.npy"], ["absent.json", "No such file"]),
@@ -199,7 +179,7 @@ def test_a_limit_on_losses(command: Command) -> None:
     done = command.ok("plan", "--risk", "0.1", "--sizes", "200,50,20", "--json")
     assert done.json["options"][0]["guarantee"] == "mixture"
     assert "mean loss" in command.ok("plan", "--risk", "0.1", "--sizes", "200,50,20").out
-    for bad, words in ((("--risk", "2"), "risk is 2"), (("--risk", "0.1", "--classes", "3"), "limit on losses")):
+    for bad, words in ((("--risk", "2"), "risk is 2"), (("--risk", "0.1", "--score", "aps"), "limit on losses")):
         failed = command("plan", *bad, "--sizes", "200,50,20")
         assert failed.code == 2
         assert words in failed.err

@@ -95,7 +95,7 @@ def test_the_score_is_the_reason_on_two_classes(score: fc.Score) -> None:
     why = explain(predictor.certificate, classes=2)
     assert why is not None
     assert why.startswith(f"no label can score more than the threshold {limit:.6g} ({score.name}, 2 labels), so every")
-    assert "the score lac gives smaller sets" in why
+    assert "lac gives smaller sets" in why
     lac = predictor_of(fc.LAC(), probs, labels)
     assert lac.evaluate(probs, labels).mean_size < 2
     assert explain(lac.certificate, classes=2) is None
@@ -136,8 +136,7 @@ def test_rounding_may_decide_which_sets_are_full() -> None:
         why = explain(predictor.certificate, classes=2, share=share)
         assert why is not None
         assert why.startswith(f"the least likely label of every row scores the threshold {limit:.6g} but for rounding")
-        assert "rounding decides which sets hold every label; the score lac gives smaller sets" in why
-        assert "a randomised raps (docs/scores.md)" in why
+        assert "rounding decides which sets hold every label; lac gives smaller sets" in why
     below = limit - 2.0**-21
     assert explain(predictor.certificate, below, classes=2) is None
     for other in (fc.LAC(), fc.RAPS(randomized=True)):  # whose second label scores less than all there is
@@ -152,23 +151,13 @@ def test_the_number_of_labels_is_taken_from_the_certificate() -> None:
 
 
 @pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.ByClass()])
-@pytest.mark.parametrize(
-    ("score", "named"),
-    [
-        (fc.LAC(), ""),
-        (fc.RAPS(penalty=1), "; the score lac gives smaller sets on most problems of this kind, and so does a rand"),
-        (fc.APS(randomized=True), "; the score raps, randomised, gives smaller sets on most problems of this kind (d"),
-    ],
-    ids=repr,
-)
-def test_a_score_is_named_once_half_of_the_sets_are_full(score: fc.Score, named: str, guarantee: fc.Guarantee) -> None:
+@pytest.mark.parametrize("score", [fc.LAC(), fc.APS(randomized=True)], ids=repr)
+def test_a_weak_model_is_the_reason_once_half_of_the_sets_are_full(score: fc.Score, guarantee: fc.Guarantee) -> None:
     certificate = predictor_of(score, *three_classes(), alpha=0.5, guarantee=guarantee).certificate
     assert explain(certificate, classes=3, share=0.49) is None
     said = explain(certificate, classes=3, share=0.5)
     assert said is not None
-    assert f"a larger alpha, gives smaller sets{named}" in said
-    assert said.endswith("choose it before new calibration rows are scored") == bool(named)
-    assert "docs/scores.md" in said or not named
+    assert said.endswith("a larger alpha, gives smaller sets")
 
 
 @pytest.mark.parametrize("score", [fc.APS(), fc.RAPS()], ids=repr)
@@ -300,7 +289,7 @@ def test_a_class_at_the_largest_score_is_named() -> None:
     assert predictor.predict_set(probs)[:, 1].all()
     assert why is not None
     assert why.startswith("class 1 is in every set, as no label can score more than its threshold (raps, 2 labels); ")
-    assert "the score lac" in why
+    assert "lac gives" in why
 
 
 def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:

@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import msgspec
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import as_alpha, as_sizes
@@ -28,8 +27,6 @@ from fedconformal.guarantees import (
     WorstCase,
 )
 from fedconformal.guarantees.guarantee import Counts, feasible
-from fedconformal.scores import Score
-from fedconformal.scores.advice import smaller_sets
 
 DEFAULT_SET = WorstCase(contamination=0.1)
 DEFAULT_PAC = PAC()
@@ -125,7 +122,11 @@ def plan(
             "so they are for sites that are alike"
         )
         full = [one.guarantee for one, sets in zip(options, found, strict=True) if one.feasible and sets.full >= HALF]
-        notes += _mostly_full(full, pilot.score, np.shape(probs)[1])
+        if full:
+            notes.append(
+                f"at least half of the sets are estimated to hold every label with {', '.join(full)}; "
+                f"{text.BETTER_MODEL}"
+            )
     return Plan(
         alpha=float(wanted),
         sizes=counts,
@@ -159,14 +160,6 @@ def usual_guarantees(
 def each_class(alpha: Fraction) -> str:
     """Say how many scores of every class it takes."""
     return f"by class or by group, every class or group takes {math.ceil(1 / alpha)} scores in all, at any sites"
-
-
-def _mostly_full(guarantees: list[str], score: Score, classes: int) -> list[str]:
-    """Say which promises leave most sets with every label, though scores are enough, and what would help."""
-    if not guarantees:
-        return []
-    helps = smaller_sets(score, classes) or "a better model, or a larger alpha, gives smaller sets"
-    return [f"at least half of the sets are estimated to hold every label with {', '.join(guarantees)}; {helps}"]
 
 
 def label_of(guarantee: Guarantee) -> str:

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from fedconformal._base.names import abbreviate, join_names
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall
-from fedconformal.scores import AnyScore, RegressionScore, Score
-from fedconformal.scores.advice import smaller_sets
+from fedconformal.scores import AnyScore, RegressionScore
 
 Stratum = tuple[str | None, int | None]
 """A group, a class, or a class in a group."""
@@ -33,6 +32,7 @@ LOSS_CAVEAT = (
 )
 SAFE_ACTION = "which never loses more than that nor than the last one"
 MOST_NAMED = 5
+LAC_SMALLER = "lac gives smaller sets on most data (docs/scores.md)"
 BETTER_MODEL = "a better model, or a larger alpha, gives smaller sets"
 NO_PROBABILITY = f"the model gives the true label no probability at all in too many calibration rows; {BETTER_MODEL}"
 LEAST_LIKELY = (
@@ -309,7 +309,7 @@ def rounding_decides(threshold: float, score: str, classes: int) -> str:
     """Return that the rounding of probabilities decides which sets are full."""
     return (
         f"the least likely label of every row scores the threshold {threshold:.6g} but for rounding "
-        f"({score}, {classes} labels), so rounding decides which sets hold every label"
+        f"({score}, {classes} labels), so rounding decides which sets hold every label; {LAC_SMALLER}"
     )
 
 
@@ -318,12 +318,6 @@ def weak_model(alpha: Fraction) -> str:
     return (
         f"the model does not tell the labels of these rows apart well enough for alpha={float(alpha):g}; {BETTER_MODEL}"
     )
-
-
-def better_score(score: Score | None, classes: int | None) -> str:
-    """Return which score would help, to follow a reason; empty if none is known."""
-    advice = "" if score is None else smaller_sets(score, classes)
-    return f"; {advice}" if advice else ""
 
 
 def cell_edge(stopped: str) -> str:

@@ -78,7 +78,7 @@ def explain_uninformative(
     else:
         found = None if score is None else _at_largest(certificate, float(limit), score, classes, share)
     if found is None and share is not None and share >= HALF:
-        found = text.weak_model(level) + text.better_score(score, classes)
+        found = text.weak_model(level)
     return found
 
 
@@ -92,9 +92,9 @@ def _at_largest(
     least = _least_full(score, classes or MOST_CLASSES)
     if limit >= least - (NEAR if share is not None and share >= HALF else 0.0):
         full = text.threshold_above_scores(limit, score.name, classes, rounding=share not in (None, 0.0, 1.0))
-        return f"{full}; {_rounded(certificate) or _highest_score(score, classes or MOST_CLASSES)}"
+        return f"{full}; {_rounded(certificate) or _highest_score(score)}"
     if limit >= least - ROUNDING and classes and share != 0.0 and isinstance(score, APS) and not score.randomized:
-        return text.rounding_decides(limit, score.name, classes) + text.better_score(score, classes)
+        return text.rounding_decides(limit, score.name, classes)
     return None
 
 
@@ -103,9 +103,8 @@ def _least_full(score: Score, classes: int) -> float:
     return score.largest(classes) - (0.0 if isinstance(score, LAC) else classes * GRID)
 
 
-def _highest_score(score: Score, classes: int) -> str:
-    reason = text.NO_PROBABILITY if isinstance(score, LAC) else text.LEAST_LIKELY
-    return reason + text.better_score(score, classes)
+def _highest_score(score: Score) -> str:
+    return text.NO_PROBABILITY if isinstance(score, LAC) else f"{text.LEAST_LIKELY}; {text.LAC_SMALLER}"
 
 
 def _rounded(certificate: Certificate) -> str:
@@ -183,9 +182,7 @@ def _by_stratum(
     if certificate.by == "class" and score is not None and classes is not None:
         least = _least_full(score, classes)
         if full := [label or 0 for (_, label), own in finite.items() if least <= own < math.inf]:
-            parts.append(
-                f"{text.classes_above_scores(full, names, score.name, classes)}; {_highest_score(score, classes)}"
-            )
+            parts.append(f"{text.classes_above_scores(full, names, score.name, classes)}; {_highest_score(score)}")
     return "; ".join(parts) or None
 
 

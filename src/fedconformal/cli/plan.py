@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,19 +22,11 @@ from fedconformal.cli.rows import Unlabelled
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee, WorstCase
-from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
-from fedconformal.scores.advice import before
+from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries.provenance import UNKNOWN, Provenance
 
 MOST_SITES = 6
 """With more sites, their one-site rows are left out of the table."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PilotColumns(Unlabelled):
-    """The same without the names of the classes: the pilot has them, and --classes is their number here."""
-
-    classes: str | None = None
 
 
 @expand_options
@@ -58,9 +49,8 @@ def plan(
     ] = None,
     probs: Annotated[Path | None, typer.Option(help="Rows to estimate them on; goes with --pilot.")] = None,
     *,
-    columns: PilotColumns,
+    columns: Unlabelled,
     score: ScoreOption = None,
-    classes: Annotated[int | None, typer.Option(min=2, help="With --score: how many classes there are.")] = None,
     renew: Annotated[
         Path | None, typer.Option(metavar="PREDICTOR", help="How many new rows restore the promises of this (.json).")
     ] = None,
@@ -71,14 +61,14 @@ def plan(
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
     if renew is not None or rows_per_week is not None:
-        options = (summaries, sizes, risk, guarantees, pilot, probs, score, classes)
-        plain = not any(options) and alpha == "0.1" and columns == PilotColumns()
+        options = (summaries, sizes, risk, guarantees, pilot, probs, score)
+        plain = not any(options) and alpha == "0.1" and columns == Unlabelled()
         show_renewal(renew, rows_per_week, plain=plain, json=json)
         return
     counts, sites, provenance = _sites(sizes, summaries or [])
     held, bound = provenance.score, provenance.bound or bound
     if risk is not None:
-        others = (guarantees, pilot, probs, score, classes)
+        others = (guarantees, pilot, probs, score)
         _of_losses(plan_risk(risk=risk, sizes=counts, bound=bound, sites=sites), risk, *others, json=json)
         return
     if provenance.bound is not None:
@@ -90,7 +80,7 @@ def plan(
         note(f"each end of {asked.name} has its share of alpha; this is the plan of the dearer one, at {float(each):g}")
     if (pilot is None) != (probs is None):
         raise InputError("--pilot and --probs go together; give both or neither")
-    if probs is None and columns != PilotColumns():
+    if probs is None and columns != Unlabelled():
         raise InputError("options that name columns go with --probs; give the table of rows")
     wanted = [build(one, Guarantee) for one in guarantees or ()]
     mixtures = next((one for one in wanted if isinstance(one, WorstCase)), DEFAULT_SET)
@@ -110,12 +100,7 @@ def plan(
         probs=rows,
     )
     if isinstance(asked, RegressionScore):
-        if classes is not None:
-            raise InputError(f"--classes is for classes, and {asked.name} scores numbers; leave it out")
         found = msgspec.structs.replace(found, by_class="")
-    elif score is not None or classes is not None:
-        labels = asked if isinstance(asked, Score) else DEFAULT
-        found = msgspec.structs.replace(found, notes=[*found.notes, before(labels, classes)])
     if json:
         print_json(found.to_dict())
     else:
