@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.certificates import text
 from fedconformal.report import report_page
 from tests.contracts.tools import refused, score_examples, strata_examples
@@ -185,13 +184,6 @@ def test_the_page_shows_the_classes() -> None:
     assert "Coverage by class" in page
     assert "Every class by itself" in page
     assert "mixture by class" in page
-
-
-def test_no_pilot_with_many_thresholds() -> None:
-    predictor = made(fc.LAC(), fc.Mixture())
-    assert predictor.curve is None
-    with refused("by-class"):
-        PilotDraws(predictor, TEST_PROBS, [10, 20])
 
 
 def test_too_few_columns_are_refused() -> None:

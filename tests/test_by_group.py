@@ -15,7 +15,6 @@ import pytest
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.groups import ALL, NONE, members
-from fedconformal.calibration.pilot import PilotDraws
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.verdict import standing
@@ -394,13 +393,11 @@ def test_intervals_and_losses_are_not_promised_by_group() -> None:
 
 
 def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
-    sent, pilot = sites(fc.LAC()), made(fc.Mixture())
+    sent = sites(fc.LAC())
     with refused("by-group is not there with differential privacy"):
         release_threshold(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
     with refused("by-group needs every site's own counts"):
         invite(alpha=0.1, guarantee=fc.ByGroup())
-    with refused("has a threshold for each class or group"):
-        PilotDraws(pilot, TEST_PROBS, [50, 50])
 
 
 @pytest.mark.parametrize(

@@ -270,7 +270,7 @@ def test_plain_summaries_and_other_guarantees_around_it_are_refused() -> None:
     with refused("by-class: Prevalence"):
         fc.ByClass(fc.Prevalence())
     with refused("prevalence: a plan knows the sizes of sites, not of classes"):
-        fc.plan(alpha=0.1, sizes=[10, 10], others=[fc.Prevalence()])
+        fc.plan(alpha=0.1, sizes=[10, 10], guarantees=[fc.Prevalence()])
     with refused("prevalence: has the parameters"):
         registry.build({"name": "prevalence"}, fc.Guarantee)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from fedconformal.calibration.calibrate import calibrate_again
-from fedconformal.calibration.chain import changes, check_link, check_rows, in_chain
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.recalibrate import used_again
 from fedconformal.certificates.certificate import Certificate, SummaryRecord, versions
+from fedconformal.certificates.replacement import Rows
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses.loss import described_loss
@@ -44,9 +45,8 @@ def verify(
     the coordinator signed the predictor and that was checked, `sealed`. The versions of the software are what the file
     says, in the form of versions.
 
-    A predictor that replaces another one names it by its digest, which is compared with that of `older`; `verify_chain`
-    follows a whole chain. Why it was replaced, and which rows calibrated it, is the word of who calibrated, as it is
-    that the assumption holds.
+    A predictor that replaces another one names it by its digest, which is compared with that of `older`. Why it was
+    replaced, and which rows calibrated it, is the word of who calibrated, as it is that the assumption holds.
 
     A digest detects change, not forgery: who can write both files can make them match. Noisy histograms take the
     place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
@@ -62,15 +62,24 @@ def verify(
     the summary of site 'a' is not the one that was certified
     the certified summary of site 'a' was not given
     """
-    problems, replaces = _recomputed(predictor, summaries, trusted, sealed=sealed), predictor.certificate.replaces
-    if older is not None:
-        problems += check_link(predictor.certificate, older)
-    elif replaces is not None and not sealed:
-        problems.append(
-            f"replaces: not confirmed without the predictor with the sha256 {replaces.sha256}; "
-            "give the predictor that it replaces"
-        )
-    return problems
+    problems = _recomputed(predictor, summaries, trusted, sealed=sealed)
+    return problems + _replacement(predictor.certificate, older, sealed=sealed)
+
+
+def _replacement(certificate: Certificate, older: Predictor | None, *, sealed: bool) -> list[str]:
+    """Check the digest of the predictor that is replaced, and that the rows are others."""
+    replaced = certificate.replaces
+    if older is None:
+        if replaced is None or sealed:
+            return []
+        return [f"replaces: not confirmed without the predictor {replaced.sha256}; give the one that it replaces"]
+    if replaced is None:
+        return ["replaces: the certificate names no predictor that it replaces"]
+    if replaced.sha256 != older.digest():
+        return [f"replaces: the certificate names the predictor {replaced.sha256}, the one given is {older.digest()}"]
+    if replaced.rows is Rows.new and (again := used_again(certificate, older.certificate)):
+        return [f"rows: those of site {again!r} calibrated the older predictor as well, so they are not new"]
+    return []
 
 
 def _recomputed(
@@ -112,55 +121,6 @@ def _recomputed(
     except InputError as error:
         return [f"the certificate cannot be recomputed: {error}"]
     return _differences(predictor, expected) + _not_confirmed(certificate, trusted, sealed=sealed)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """One predictor of a chain: whether its certificate was recomputed, and what does not match."""
-
-    predictor: Predictor
-    recomputed: bool
-    problems: list[str]
-    changes: str | None = None
-    """What is the same and what is other than in the one that it replaces, if that is given."""
-
-
-def verify_chain(
-    predictor: Predictor,
-    summaries: Sequence[Summary | NoisyHistogram],
-    older: Sequence[Predictor],
-    *,
-    trusted: Mapping[str, str] | None = None,
-    sealed: Container[str] = (),
-) -> list[Link]:
-    """Follow a chain of predictors from the newest to the first; each is recomputed if its summaries are given.
-
-    `older` may be in any order. What is missing is a problem of the last link that was found, and a predictor that is
-    no link of the chain one of the newest. `sealed` has the digests of predictors whose signature was checked.
-
-    >>> from fedconformal import LAC, Summary, calibrate, recalibrate
-    >>> site, fresh = ([Summary.of_scores([i / n for i in range(n)], site="a", score=LAC())] for n in (20, 30))
-    >>> old = calibrate(site, alpha=0.2)
-    >>> new = recalibrate(old, fresh, rows="new")
-    >>> [(link.recomputed, link.problems) for link in verify_chain(new, fresh, [old])]
-    [(True, []), (False, [])]
-    """
-    chain, spare, missing = in_chain(predictor, older)
-    records = [{record.sha256 for record in one.certificate.summaries} for one in chain]
-    known = {digest for own in records[1:] for digest in own}
-    given, links = [(summary, digest_of(summary)) for summary in summaries], []
-    for (place, one), own, before in zip(enumerate(chain), records, [*chain[1:], None], strict=True):
-        mine = [summary for summary, digest in given if digest in own or (place == 0 and digest not in known)]
-        problems: list[str] = []
-        if mine or place == 0:
-            problems = _recomputed(one, mine, trusted, sealed=one.digest() in sealed)
-        if before is not None:
-            problems += check_link(one.certificate, before) or check_rows(one.certificate, chain[place + 1 :])
-        said = None if before is None else changes(before.certificate, one.certificate)
-        links.append(Link(predictor=one, recomputed=bool(mine), problems=problems, changes=said))
-    links[-1].problems.extend([missing] if missing else [])
-    links[0].problems.extend(f"the predictor with the sha256 {one.digest()} is no link of this chain" for one in spare)
-    return links
 
 
 def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, *, sealed: bool) -> list[str]:

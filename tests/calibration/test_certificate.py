@@ -134,3 +134,13 @@ def test_a_model_that_was_trained_on_the_sites_promises_nothing_to_a_new_one() -
     assert (mixture.status, mixture.provenance.trained) == ("certified", False)
     others = [site for k, site in enumerate(sites) if k != 3]
     assert fc.calibrate(others, guarantee=fc.NewSite()).certificate.status == "certified"
+
+
+def test_scores_that_no_theorem_covers_are_never_certified() -> None:
+    """Such as those of models that left out each site in turn."""
+    about: dict[str, Any] = {"score": "lac", "site": "a", "estimated": True}
+    made = [fc.summarize([[0.75, 0.25]] * 30, [0] * 30, **about)]
+    for summaries in (made, [fc.Summary.from_bytes(made[0].to_bytes())]):
+        certificate = fc.calibrate(summaries).certificate
+        assert (certificate.status, certificate.coverage_at_least, certificate.coverage_at_most) == ("estimated", 0, 1)
+        assert "are estimated to hold" in certificate.sentence()

@@ -18,7 +18,6 @@ import pytest
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.calibration.leave_one_out import leave_one_site_out
 from fedconformal.cli.app import run
 from fedconformal.federated.calibration import ScoreQuestion
 from fedconformal.scores import DEFAULT, AnyScore, Score
@@ -62,10 +61,6 @@ SITES = {name: ([[0.75, 0.25]] * 9, [0] * 9) for name in "ab"}
 def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
     score: AnyScore = fc.FederatedConformalClassifier().calibrate(SITES).predictor.score
     return score
-
-
-def by_leaving_sites_out(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
-    return leave_one_site_out(SITES, lambda _others: lambda rows: rows)[0].provenance.score
 
 
 def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
@@ -138,7 +133,6 @@ def by_report(folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:
 Door = Callable[[Path, pytest.MonkeyPatch], AnyScore | None]
 DOORS: Sequence[Door] = (
     by_classifier,
-    by_leaving_sites_out,
     by_question,
     by_flower,
     by_a_flower_run,

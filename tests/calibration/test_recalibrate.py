@@ -176,5 +176,40 @@ def test_groups_and_classes_lose_their_bands_too() -> None:
     assert fc.verify(new, fresh, older=predictor) == []
 
 
-def test_replacing_keeps_the_digest() -> None:
-    assert Replacement.of("a" * 64, why="yearly", rows=Rows.new).sha256 == "a" * 64
+def test_one_link_is_verified() -> None:
+    first, second, third = sites(1), sites(2), sites(3)
+    oldest = fc.calibrate(first)
+    older = fc.recalibrate(oldest, second, why="alarm at s1", rows="new")
+    newest = fc.recalibrate(older, third, rows="new")
+    assert fc.verify(older, second, older=oldest) == []
+    (alone,) = fc.verify(older, second)
+    assert alone.startswith(f"replaces: not confirmed without the predictor {oldest.digest()}")
+    assert fc.verify(older, second, sealed=True) == []
+    (wrong,) = fc.verify(older, second, older=newest)
+    assert wrong.startswith("replaces: the certificate names the predictor")
+    (none,) = fc.verify(oldest, first, older=newest)
+    assert none == "replaces: the certificate names no predictor that it replaces"
+
+
+@pytest.mark.parametrize("fields", [{"why": "yearly"}, {"rows": Rows.watched}])
+def test_tampering_with_a_link_is_noticed(fields: dict[str, Any]) -> None:
+    oldest, second = fc.calibrate(sites(1)), sites(2)
+    older = fc.recalibrate(oldest, second, why="alarm", rows="new")
+    assert older.certificate.replaces is not None
+    replaced = msgspec.structs.replace(older.certificate.replaces, **fields)
+    other = replace(older, certificate=changed(older.certificate, replaces=replaced))
+    newest = fc.recalibrate(older, sites(3), rows="new")
+    assert fc.verify(newest, sites(3), older=other)  # its digest is not the one that is named
+    watched = fc.recalibrate(oldest, second, why="alarm", rows="watched")
+    forged = replace(watched, certificate=changed(watched.certificate, replaces=older.certificate.replaces))
+    assert any(one.startswith("status") for one in fc.verify(forged, second, older=oldest))
+
+
+def test_rows_of_the_older_predictor_are_not_new() -> None:
+    first = sites(1)
+    old = fc.calibrate(first)
+    claimed = Replacement(sha256=old.digest(), why="alarm", rows=Rows.new)
+    again = replace(old, certificate=old.certificate.replacing(claimed))
+    assert fc.verify(again, first, older=old) == [
+        "rows: those of site 's0' calibrated the older predictor as well, so they are not new"
+    ]

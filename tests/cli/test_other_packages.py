@@ -178,7 +178,7 @@ def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.
     (promise,) = certificate["promises"]
     assert (certificate["status"], round(promise["threshold"], 2)) == ("estimated", promise["threshold"])
     planned = run_json(installed, "plan", "--sizes", "60,60,60", *options)
-    assert "spoiled spoiled=2" in [option["guarantee"] for option in planned["options"]]
+    assert "spoiled:2" in [option["guarantee"] for option in planned["options"]]
 
 
 ONE_FILE = """

@@ -244,7 +244,6 @@ def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None
     for given, expected in (
         (("predict", "p.json", "test.csv", "--allow-empty", "-o", "out.csv"), "--allow-empty is for sets"),
         (("evaluate", "p.json", "test.csv", "--labels", "y", "--allow-empty"), "--allow-empty is for sets"),
-        (("plan", "--sizes", "9", "--pilot", "p.json", "--probs", "test.csv"), "is a predictor of intervals"),
         (
             ("calibrate", "north.fcs", "--guarantee", "by-class", "-o", "q.json"),
             "by-class is for classes, and residual scores numbers",
@@ -300,14 +299,7 @@ def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) ->
 
 
 def test_plan_for_numbers(tables: Path, command: Command) -> None:
-    said = command.ok("plan", "--sizes", "20,4", "--score", "residual").out
-    assert "whole line" in said
-    assert "labels" not in said
-    assert "class" not in said
-    plain = command.ok("plan", "--sizes", "20,20", "--alpha", "0.05", "--json").json
-    signed = command.ok("plan", "--sizes", "20,20", "--alpha", "0.1", "--score", "signed", "--json")
-    assert signed.json["options"] == plain["options"]  # each end has half of alpha
-    assert "each end of signed has its share of alpha; this is the plan of the dearer one, at 0.05" in signed.err
     calibrated(command, "signed")
     found = command.ok("plan", "north.fcs", "south.fcs", "--json")
-    assert "the dearer one, at 0.05" in found.err  # the summaries say which score they hold
+    assert "each end of signed has its share of alpha; this is the plan at 0.05" in found.err
+    assert found.json["alpha"] == 0.05

@@ -90,7 +90,7 @@ def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> 
     assert (status.code, status.json["closed"], status.json["verdict"]) == (1, True, "alarm")
     write("late", 4, 3000)
     assert command("monitor", "add", "watch.db", "late-probs.csv", "late-labels.csv", "--id", "id").code == 2
-    command.ok("verify", "next.json", "new.fcs", "--chain", "predictor.json")
+    command.ok("verify", "next.json", "new.fcs", "--replaces", "predictor.json")
     command.ok("monitor", "start", "next.db", "next.json")
     done = command(
         "calibrate", "--replaces", "predictor.json", "new.fcs", "-o", "x.json", "--rows", "new", "--watch", "next.db"

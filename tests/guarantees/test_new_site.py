@@ -1,11 +1,10 @@
-"""A promise to fresh sites: the formula, what is missing, and leaving each site out in turn."""
+"""A promise to fresh sites: the formula, and what is missing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +13,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.leave_one_out import leave_one_site_out
 from fedconformal.guarantees.guarantee import feasible
-from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
+from tests.contracts.tools import alphas, checks, maybe_infeasible, vectors
 
 
 @given(st.lists(vectors(20), min_size=1, max_size=12), alphas)
@@ -111,39 +109,3 @@ def test_a_site_more_would_be_above(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fc.NewSite, "promised", lambda *given: max(Fraction(0), promised(*given) - Fraction(1, 12)))
     with pytest.raises(AssertionError, match="is above"):
         check_every_order([2, 2, 2])
-
-
-def rows(k: int) -> tuple[Floats, Any]:
-    rng = np.random.default_rng(k)
-    return rng.dirichlet([2, 1, 1], size=20), rng.integers(0, 3, 20)
-
-
-SITES = {f"s{k}": rows(k) for k in range(5)}
-
-
-def test_each_model_is_trained_without_its_site() -> None:
-    trained = []
-
-    def fit(others: dict[str, Any]) -> Any:
-        trained.append(sorted(others))
-        return lambda X: X
-
-    summaries = leave_one_site_out(SITES, fit, score=fc.LAC())
-    assert trained == [sorted(set(SITES) - {name}) for name in SITES]
-    assert [summary.sites for summary in summaries] == [(name,) for name in SITES]
-    probs, labels = SITES["s2"]
-    expected = fc.LAC().evaluate(np.asarray(probs, dtype=np.float32), labels)
-    assert np.array_equal(summaries[2].points, np.unique(expected))
-    result = fc.calibrate(summaries, alpha=0.2, guarantee=fc.NewSite())
-    assert result.certificate.provenance.model == "leave-one-site-out"
-    ready = leave_one_site_out(SITES, dict.fromkeys(SITES, lambda X: X), score=fc.LAC())
-    assert [summary.to_bytes() for summary in ready] == [summary.to_bytes() for summary in summaries]
-
-
-def test_bad_use_of_leave_one_site_out() -> None:
-    with refused("needs two sites at least"):
-        leave_one_site_out({"a": rows(0)}, lambda _others: lambda X: X)
-    with refused("one predictor for each site", "'s4'"):
-        leave_one_site_out(SITES, {f"s{k}": lambda X: X for k in range(4)})
-    with refused("site 's0'", "sums to"):
-        leave_one_site_out(SITES, lambda _others: lambda X: X * 2)

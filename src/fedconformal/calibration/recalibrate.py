@@ -14,7 +14,6 @@ from fedconformal._base import registry
 from fedconformal._base.names import name_key
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.chain import used_again
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate, site_names
 from fedconformal.certificates.replacement import Replacement, Rows
@@ -147,3 +146,10 @@ def successor(
             param="score",
         )
     return result
+
+
+def used_again(newer: Certificate, older: Certificate) -> str | None:
+    """Return the name of a site whose summary calibrated both."""
+    before = {record.sha256 for record in older.summaries}
+    found = next((record for record in newer.summaries if record.sha256 in before), None)
+    return None if found is None else ", ".join(found.sites) or found.sha256

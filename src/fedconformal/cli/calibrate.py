@@ -14,7 +14,6 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name, plural
 from fedconformal._base.spec import parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
-from fedconformal.calibration.chain import SHORT, changes
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
 from fedconformal.certificates.replacement import Replacement, Rows
@@ -209,9 +208,7 @@ def calibrate(
     warn_of_full(predictor)
     facts, lines = {"predictor": str(output), "certificate": predictor.certificate.to_dict()}, list[str]()
     if replaced is not None:
-        facts["changes"] = changes(old.certificate, predictor.certificate)
-        named = f"{path}, sha256 {replaced.sha256[:SHORT]}..."
-        lines = [f"It replaces {named} ({replaced.why}): {facts['changes']}."]
+        lines = [f"It replaces {path}, sha256 {replaced.sha256} ({replaced.why})."]
         lines += [f"closed {one}: it counts no more, and still answers" for one in watches]
     if json:
         print_json(facts)

@@ -39,7 +39,7 @@ class NewSite(WeightedSum):
     )
     caveat = (
         "This is an average over fresh sites and calibration draws, not a promise to each fresh site; "
-        "a model that was trained on the calibration sites voids it (leave_one_site_out is the usual way round)."
+        "a model that was trained on the calibration sites voids it."
     )
     why_no_bound = NO_BOUND
     fractional = True
