@@ -224,3 +224,18 @@ def test_from_watched_rows_no_site_is_promised_anything() -> None:
             new = fc.recalibrate(made(score), sites(score), why="alarm", rows="watched")
         for one in new.certificate.promises:
             assert (one.coverage_at_least, one.coverage_at_most) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_row_without_a_site_gets_no_smaller_a_set_than_with_any_site(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    own = [
+        fc.Summary.of_scores(rng.beta(2, rng.uniform(1, 9), size=rng.integers(20, 400)), site=f"s{k}", score="lac")
+        for k in range(5)
+    ]
+    predictor = fc.calibrate(own, alpha=0.1, guarantee="every-site")
+    assert predictor.threshold >= max(predictor.thresholds.values())
+    for alpha in (0.05, 0.2):
+        with maybe_infeasible():
+            every = [predictor.threshold_at(alpha, site=site) for site in (None, *predictor.thresholds)]
+        assert every[0] >= max(every[1:])

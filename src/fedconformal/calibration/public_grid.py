@@ -104,10 +104,16 @@ def published(predictor: Predictor, *, exact: bool = False) -> Predictor:
 
 
 def _rows(about: Certificate) -> list[int]:
-    """Return the number of rows by which the threshold of each promise is rounded: of its group in equal parts."""
+    """Return the number of rows by which the threshold of each promise is rounded: of its group in equal parts.
+
+    The threshold of a row without a site is rounded as coarsely as that of the smallest site: it is never below one.
+    """
     groups = {key: part for key, part in about.parts.items() if part[0].group and len(part) > 1}
     share = {key: sum(one.scores for one in part) // len(part) for key, part in groups.items()}
-    return [share.get(one.group or "", one.scores) for one in about.promises]
+    least = min((one.scores for one in about.promises if one.site is not None), default=about.scores)
+    return [
+        share.get(one.group or "", min(one.scores, least) if one.site is None else one.scores) for one in about.promises
+    ]
 
 
 def _rounded(promise: Promise, rows: int, score: AnyScore | None) -> Any:
