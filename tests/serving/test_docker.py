@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from fedconformal.serving.metrics import WATCH
+
 ROOT = Path(__file__).parents[2]
 LINES = (ROOT / "Dockerfile").read_text().splitlines()
 
@@ -40,6 +42,21 @@ def test_the_server_has_the_options_that_it_is_started_with() -> None:
     options = {one for one in arguments if one.startswith("--")}
     assert all(re.search(rf"\b{one[2:].replace('-', '_')}: ", source) for one in options)
     assert "serve" in COMMANDS
+
+
+def test_the_alert_rules_use_metrics_that_the_server_has() -> None:
+    rules = (ROOT / "deploy" / "alerts.yml").read_text()
+    shown = {f"fedconformal_watch_{name}" for name in WATCH}
+    assert set(re.findall(r"fedconformal_\w+", rules)) <= shown
+
+
+def test_compose_starts_the_server_with_options_that_it_has() -> None:
+    compose = (ROOT / "deploy" / "compose.yaml").read_text()
+    source = (ROOT / "src/fedconformal/cli/serve.py").read_text()
+    (command,) = re.findall(r"command: (\[.*\])", compose)
+    assert all(f"{one[2:]}: " in source for one in json.loads(command) if one.startswith("--"))
+    mounted = re.findall(r"\./([\w.]+):", compose)
+    assert all((ROOT / "deploy" / name).exists() for name in mounted if name != "files")
 
 
 def test_the_image_installs_what_is_tested_and_checks_every_file() -> None:
