@@ -62,7 +62,6 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
         ("by-group:pac:failure=0.1", fc.Guarantee, fc.ByGroup(fc.PAC(failure=0.1))),
         ("by-group:by-class:every-site", fc.Guarantee, fc.ByGroup(fc.ByClass(fc.EverySite()))),
         ("worst-case:box=0.1,0.5", fc.Guarantee, fc.WorstCase(box=(0.1, 0.5))),
-        ("worst-case:polytope=[[[1, 0]], [0.5]]", fc.Guarantee, fc.WorstCase(polytope=([[1, 0]], [0.5]))),
         ("prevalence:shares=a=0.1:0.2,b=0.8", fc.Guarantee, fc.Prevalence(shares={"a": (0.1, 0.2), "b": 0.8})),
         ('prevalence:shares={"a": 0.2, "b,c": 0.8}', fc.Guarantee, fc.Prevalence(shares={"a": 0.2, "b,c": 0.8})),
         ("selective-error:limit=0.1", Loss, fc.SelectiveError(limit=0.1)),

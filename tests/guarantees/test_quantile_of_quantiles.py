@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import fedconformal as fc
 from fedconformal.certificates.text import shortfall
 from fedconformal.guarantees.guarantee import feasible
 from fedconformal.guarantees.quantile_of_quantiles import Ranks, mean_miss
-from tests.contracts.tools import alphas, checks, maybe_infeasible, refused
+from tests.contracts.tools import checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)
 
@@ -126,25 +125,14 @@ def test_one_tiny_site_does_no_harm() -> None:
         assert all_large <= found < 1
 
 
-@given(st.lists(st.integers(1, 40), min_size=2, max_size=7), st.integers(1, 20), alphas)
-@checks(150)
-def test_it_withstands_what_it_says(sizes: list[int], least: int, alpha: Fraction) -> None:
-    """No choice of liars that send huge scores makes the threshold infinite, up to that number; some choice above."""
-    most = fc.QuantileOfQuantiles(liars=1, least_scores=least).withstands(alpha, sizes)
-    for liars in range(1, len(sizes)):
-        guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=least)
-        worst = min(
-            guarantee.promised([0 if k in who else n for k, n in enumerate(sizes)], sizes)
-            for who in combinations(range(len(sizes)), liars)
-        )
-        assert (worst >= 1 - alpha) == (liars <= most)
-
-
 @pytest.mark.parametrize("sites", [9, 12, 30, 100])
 @pytest.mark.parametrize("alpha", ["0.2", "0.1", "0.05", "0.01"])
 def test_a_third_is_withstood_from_one_over_alpha_scores_on(sites: int, alpha: str) -> None:
     n = int(1 / Fraction(alpha))
-    assert fc.QuantileOfQuantiles(liars=1, least_scores=n).withstands(Fraction(alpha), [n] * sites) == sites // 3
+    for liars in (sites // 3, sites // 3 + 1):
+        guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=n)
+        huge = guarantee.promised([0] * liars + [n] * (sites - liars), [n] * sites)
+        assert (huge >= 1 - Fraction(alpha)) == (liars == sites // 3)
 
 
 def test_a_third_is_not_withstood_with_few_scores() -> None:
@@ -152,7 +140,6 @@ def test_a_third_is_not_withstood_with_few_scores() -> None:
     honest = [fc.Summary.of_scores(row, kind="exact") for row in np.random.default_rng(3).random((22, 10))]
     huge = [fc.Summary.of_scores(np.full(10, 1e300), kind="exact") for _ in range(9)]
     guarantee = fc.QuantileOfQuantiles(liars=9, least_scores=10)
-    assert guarantee.withstands(Fraction(1, 20), [10] * 30) == 8
     with maybe_infeasible():
         assert fc.calibrate(honest[:21] + huge, alpha=0.05, guarantee=guarantee, exact=True).threshold == 1e300
     guarantee = fc.QuantileOfQuantiles(liars=8, least_scores=10)

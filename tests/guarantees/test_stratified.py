@@ -115,7 +115,7 @@ def test_a_class_by_itself_is_promised_no_more_than_asked_for() -> None:
             [[Fraction(8, 10) if j == k else Fraction(1, 10) for j in range(3)] for k in range(3)],
         ),
         (
-            fc.WorstCase(polytope=([[0, 0, 1]], [0.5])),
+            fc.WorstCase(box=(0, (1, 1, 0.5))),
             [UNIT[0], UNIT[1], *([*[Fraction(int(j == k), 2) for j in range(2)], Fraction(1, 2)] for k in range(2))],
         ),
     ],

@@ -106,9 +106,6 @@ def corners(guarantee: fc.WorstCase, sizes: tuple[int, ...]) -> list[list[Fracti
         for k in range(K):
             unit = [Fraction(j == k) for j in range(K)]
             rows += [([-u for u in unit], -Fraction(repr(low[k]))), (unit, Fraction(repr(high[k])))]
-    if guarantee.polytope is not None:
-        A, b = guarantee.polytope
-        rows += [([Fraction(repr(a)) for a in row], Fraction(repr(limit))) for row, limit in zip(A, b, strict=True)]
     found = []
     for tight in combinations(rows, K - 1):
         w = solved([[Fraction(1)] * K, *(row for row, _ in tight)], [Fraction(1), *(limit for _, limit in tight)])

@@ -131,12 +131,6 @@ WORST_CASE: dict[str, Promise] = {
             [Fraction(2, 5), FIFTH, Fraction(2, 5)],
         ],
     ),
-    "polytope": worst_case(
-        fc.WorstCase(polytope=([[1, -1, 0], [0, 0, 1]], [0, 0.5])),  # w_1 <= w_2, w_3 <= 1/2
-        APART,
-        0.2,
-        [UNITS[1], [HALF, HALF, NONE], [NONE, HALF, HALF], [HALF / 2, HALF / 2, HALF]],
-    ),
     "any mixture": worst_case(fc.WorstCase(), APART, 0.2, UNITS),
 }
 

@@ -123,7 +123,6 @@ KEPT = {
         [BY_ROWS + np.array(moved) for moved in ([0, 0, 0], [-0.1, 0.1, 0], [-0.1, 0.05, 0.05], [0.1, -0.1, 0])],
     ),
     "box": (fc.WorstCase(box=(0.1, 0.6)), [np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.6, 0.3]), np.full(3, 1 / 3)]),
-    "polytope": (fc.WorstCase(polytope=([[1, 0, 0]], [0.5])), [np.array([0.5, 0.5, 0.0]), UNIT[1], UNIT[2]]),
     "robust": (fc.Robust(liars=0), [BY_ROWS]),
 }
 

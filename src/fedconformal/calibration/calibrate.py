@@ -115,7 +115,7 @@ def _calibrated(
         raise InputError(
             f"{guarantee.name} is for {of}, and {score.name} scores numbers; use another guarantee", param="guarantee"
         )
-    sure = batch.certified and not any(provenance.estimated for provenance in batch.provenances) and guarantee.certified
+    sure = batch.certified and not any(provenance.estimated for provenance in batch.provenances)
     if risk is None:
         predictor = _by_stratum(batch, level, guarantee, sure=sure)
     else:

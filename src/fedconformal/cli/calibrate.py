@@ -10,7 +10,6 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from fedconformal._base.arrays import as_alpha
 from fedconformal._base.names import as_name, plural
 from fedconformal._base.spec import parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
@@ -265,20 +264,11 @@ def _found(predictor: Predictor) -> str:
 
 
 def _robustness(guarantee: Guarantee, summaries: Sequence[Summary], alpha: Any) -> Iterator[str]:
-    """Say how many liars are allowed for, and which sites are far from the rest; nothing if none are expected."""
+    """Name the sites that are far from the rest; nothing if no liars are expected."""
     if isinstance(guarantee, ByClass | ByGroup):
         guarantee = guarantee.guarantee
     if alpha is None or not isinstance(guarantee, Robust | QuantileOfQuantiles):
         return
-    sizes = [n for summary in summaries for n in summary.sizes]
-    most = guarantee.withstands(as_alpha(alpha), sizes)
-    about = " (about K alpha / (1 + alpha))" if isinstance(guarantee, Robust) else ""
-    yield (
-        f"Huge scores from up to {most} of these {len(sizes)} sites leave the threshold finite{about}; "
-        "from more, they can put every label into every set."
-    )
-    if isinstance(guarantee, QuantileOfQuantiles) and (few := guarantee.too_small(sizes)):
-        yield f"Of these sites {few} have fewer than {guarantee.least_scores} scores; they count as if all were huge."
     if len(summaries) < 3:
         return
     far = [found for found in screen(summaries) if found.flagged]

@@ -78,8 +78,6 @@ class Shortfall:
         Whether no site holds a row of the stratum, so that the number of further sites is unknown.
     parameter
         A parameter fixed beforehand that is too small: its name, its value, and the least value that is enough.
-    tolerated
-        The number of sites whose huge scores leave the threshold finite.
     """
 
     scores: Mapping[int, int] = field(default_factory=dict)
@@ -87,7 +85,6 @@ class Shortfall:
     sites: int = 0
     unseen: bool = False
     parameter: tuple[str, int, int] | None = None
-    tolerated: int | None = None
 
 
 class Band(NamedTuple):
@@ -138,8 +135,6 @@ class Guarantee(ABC):
     why_not_fractional: ClassVar[str] = "nobody has shown that its promise holds for rows that count in part"
     untrained: ClassVar[bool] = False
     """Whether the model must not be trained on any of the sites."""
-    certified: ClassVar[bool] = True
-    """Whether the promise rests on nothing that is only estimated."""
     by_class: ClassVar[bool] = False
     """Whether summaries by class are needed."""
     by_group: ClassVar[bool] = False

@@ -14,23 +14,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from fedconformal._base.arrays import Integers
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
-from fedconformal.guarantees import label_shift
 from fedconformal.guarantees.every_site import EverySite
-from fedconformal.guarantees.guarantee import (
-    Audience,
-    Band,
-    Counts,
-    Guarantee,
-    Promise,
-    Shortfall,
-    Stratum,
-    as_decimal,
-)
+from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Stratum, as_decimal
 from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
-from fedconformal.guarantees.pac import PAC
 from fedconformal.guarantees.worst_case import WorstCase, checked_share
 
 Share = float | tuple[float, float]
@@ -49,10 +37,6 @@ class Prevalence(Guarantee):
     ----------
     shares
         The share of every class by its name or number, or its bounds (low, high); None if any shares are possible.
-    failure
-        The probability that some bound on the shares fails, if they come from unlabelled rows.
-    estimated
-        Whether the shares are estimates without a bound on their error; then nothing is certified.
 
     Examples
     --------
@@ -74,8 +58,7 @@ class Prevalence(Guarantee):
     assumption = (
         "given its class, a test row is exchangeable with the calibration rows of that class at all sites: a class "
         "looks the same at every site and at the new place (X given Y), and rows were sampled by their class only; the "
-        "shares of the classes at the new place are as stated, and were fixed beforehand, or come from rows of that "
-        "place that are independent of each other, as are the rows of a class"
+        "shares of the classes at the new place are as stated, and were fixed beforehand"
     )
     excluded = ("site", "set size")
     caveat = (
@@ -84,62 +67,18 @@ class Prevalence(Guarantee):
         "is for the sites as they were calibrated. A single class is promised coverage only if nothing is known of the "
         "shares. The summaries show how many calibration rows of each class a site has."
     )
-    why_no_bound = (
-        "the shares that the calibration rows have are outside the bounds, or the bounds came from rows, and no other "
-        "ones are named"
-    )
+    why_no_bound = "the shares that the calibration rows have are outside the bounds, and no other ones are named"
 
     shares: Shares | None = None
-    failure: float | None = None
-    estimated: bool = False
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
         bounds: list[Shares] = [{"b": (0.05, 0.2)}, {"a": 0.5, "c": (0.1, 0.3)}]
-        known: Shares = {0: 0.2, 1: 0.3, 2: 0.5}
-        some = cls(), cls({"a": 0.7, "c": 0.3}), cls(known), *map(cls, bounds)
-        return *some, cls(known, estimated=True), cls(bounds[0], failure=0.01)
-
-    @classmethod
-    def from_unlabelled(
-        cls, confusion: Any, unlabelled: Any, *, failure: float | None = None, classes: Sequence[str] | None = None
-    ) -> Self:
-        """Find the shares at a new place from rows of it that have no labels, if a class looks the same everywhere.
-
-        With a `failure`, below alpha, the shares get bounds, which all hold but with that probability: it is taken off
-        what is promised, and the promise is certified. Without one they are estimates, and nothing is certified.
-
-        Args:
-            confusion: what `fedconformal.confusion` counts at a site, or a list with that of each site. The rows may be
-                those that calibrate; they are independent, and the model was not fitted to them.
-            unlabelled: the probabilities of the model for independent rows of the new place.
-            failure: how often the bounds may fail.
-            classes: the names of the classes, in the order of the columns.
-
-        >>> place = Prevalence.from_unlabelled([[90, 10], [20, 80]], [[0.7, 0.3]] * 55 + [[0.1, 0.9]] * 45)
-        >>> place.estimated, [(name, round(share, 2)) for name, share in place.shares]
-        (True, [('0', 0.5), ('1', 0.5)])
-        """
-        found = label_shift.shares_at(confusion, unlabelled, failure, classes)
-        return cls(found, failure=failure, estimated=failure is None)
+        return cls(), cls({"a": 0.7, "c": 0.3}), cls({0: 0.2, 1: 0.3, 2: 0.5}), *map(cls, bounds)
 
     def __post_init__(self) -> None:
         if self.shares is not None:
             object.__setattr__(self, "shares", _checked(self.shares))
-        bounded = any(isinstance(share, tuple) for _, share in self._pairs)
-        if self.failure is not None:
-            object.__setattr__(self, "failure", PAC(failure=self.failure).failure)  # which checks it
-            if not bounded:
-                raise InputError("failure goes with bounds on the shares, such as {'malignant': (0.05, 0.2)}")
-        if not isinstance(self.estimated, bool):
-            raise InputError(f"estimated is {abbreviate(self.estimated)}, expected True or False")
-        if self.estimated and (bounded or self.shares is None):
-            raise InputError("estimated goes with a share for each class; bounds hold, but with probability failure")
-
-    @property
-    def certified(self) -> bool:  # type: ignore[override]
-        """Whether the shares are no estimates."""
-        return not self.estimated
 
     @property
     def _pairs(self) -> tuple[tuple[str, Share], ...]:
@@ -168,63 +107,23 @@ class Prevalence(Guarantee):
         lower, upper = zip(*(_ends(found.get(label, (0.0, 1.0))) for label in range(len(sizes))), strict=True)
         if (most := sum(map(as_decimal, upper))) < 1:
             raise InputError(f"shares: the upper bounds add up to {float(most):g}, less than 1; raise one of them")
-        box = WorstCase(box=(lower, upper))
-        return box if self.failure is None else WithFailureProbability(of=box, failure=as_decimal(self.failure))
+        return WorstCase(box=(lower, upper))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         """Return what is promised from the counts and sizes of classes that have no names."""
         return self.bind((), sizes).promised(counts, sizes)
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
-        more = "" if self.failure is None else " and unlabelled rows"
+        where = "with any shares of the classes"
+        if self.shares is not None:
+            words = [f"{abbreviate(name)} {_words(share)}" for name, share in self._pairs]
+            where = f"where the shares of the classes are {', '.join(words)}"
         return Audience(
             population=(
-                f"from a place {self._where}, provided that a class looks the same at all sites and at that place "
-                "(X given Y)"
+                f"from a place {where}, provided that a class looks the same at all sites and at that place (X given Y)"
             ),
-            averaged_over=f"calibration draws{more}",
-            lay_population=f"new cases {self._where}, if the cases of a right answer look the same everywhere",
+            lay_population=f"new cases {where}, if the cases of a right answer look the same everywhere",
         )
-
-    @property
-    def _where(self) -> str:
-        if self.shares is None:
-            return "with any shares of the classes"
-        words = [f"{abbreviate(name)} {_words(share)}" for name, share in self._pairs]
-        if self.failure is not None:
-            return (
-                f"whose shares of the classes are bounded by cases of it without a known answer ({', '.join(words)}; "
-                f"these bounds fail with probability {self.failure:g} at most, which is taken off)"
-            )
-        return f"where the shares of the classes are {'estimated as ' if self.estimated else ''}{', '.join(words)}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class WithFailureProbability(Guarantee):
-    """Another guarantee, less the probability that what it rests on is wrong (union bound).
-
-    >>> WithFailureProbability(of=EverySite(), failure=Fraction(1, 10)).promised([4, 7], [4, 9])  # 7/10 - 1/10
-    Fraction(3, 5)
-    """
-
-    of: Guarantee
-    failure: Fraction
-
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        return max(Fraction(0), self.of.promised(counts, sizes) - self.failure)
-
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
-        group, promise = self.of.grouped(sizes, unit)
-        return group, lambda sums: [max(Fraction(0), found - self.failure) for found in promise(sums)]
-
-    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        return self.of.band(alpha, sizes, gaps)
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
-        return Shortfall() if alpha <= self.failure else self.of.missing(alpha - self.failure, sizes)
-
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
-        return self.of.audience(sites)
 
 
 def class_key(given: Any, field: str) -> str:

@@ -74,8 +74,6 @@ class QuantileOfQuantiles(Guarantee):
     (19, 5)
     >>> round(float(QuantileOfQuantiles(liars=0).promised(counts=[19] * 5 + [0] * 5, sizes=[20] * 10)), 5)
     0.90791
-    >>> QuantileOfQuantiles(liars=1, least_scores=20).withstands(Fraction(1, 10), sizes=[20] * 30)
-    10
 
     References
     ----------
@@ -147,26 +145,6 @@ class QuantileOfQuantiles(Guarantee):
 
         first = bisect_left(chain, 1 - alpha, key=lambda step: self._worth(*at(step), sizes))
         return at(chain[first]) if first < len(chain) else None
-
-    def withstands(self, alpha: Fraction, sizes: Counts) -> int:
-        """Return the largest number of liars for which huge scores, at any of the sites, leave the threshold finite.
-
-        If f of K sites send huge scores, K - f have names; f of these may be made up, so the largest pair there is has
-        l = n and k = K - 2f, less the sites that are too small. It must be in the chain and cover enough.
-        """
-        least = self._least(sizes)
-        able, most = len(sizes) - self.too_small(sizes), 0
-        for liars in range(1, len(sizes)):
-            allowed = replace(self, liars=liars, least_scores=least)
-            among = able - 2 * liars
-            if among < allowed._middle(len(sizes)) or allowed._worth(least, among, sizes) < 1 - alpha:
-                break
-            most = liars
-        return most
-
-    def too_small(self, sizes: Counts) -> int:
-        """Return how many sites have fewer scores than they should."""
-        return sum(n < self._least(sizes) for n in sizes)
 
     def _least(self, sizes: Counts) -> int:
         if self.least_scores is not None:

@@ -52,8 +52,6 @@ class Robust(Guarantee):
     --------
     >>> Robust(liars=1).promised(counts=[9, 4, 7], sizes=[10, 5, 10])  # without the first: 10 of 15
     Fraction(2, 3)
-    >>> Robust(liars=1).withstands(Fraction(1, 10), sizes=[100] * 30)  # not three: 30 * 0.1 / 1.1 = 2.7
-    2
     """
 
     name = "robust"
@@ -135,19 +133,6 @@ class Robust(Guarantee):
             held = held * weighing[:, None] // np.maximum(1, np.array(sizes, dtype=kind))[:, None]
         return held, weighing
 
-    def withstands(self, alpha: Fraction, sizes: Counts) -> int:
-        """Return the largest number of liars for which huge scores, at any of the sites, leave the threshold finite."""
-        claimed = sorted(min(n, self.most_scores or n) for n in sizes)
-        most = 0
-        for liars in range(1, (len(claimed) + 1) // 2):
-            # The largest sites lie. Of the others, all scores counted, the least are in the worst set.
-            lost = sum((1 - alpha) * n for n in claimed[-liars:])
-            left = sum(alpha * n for n in claimed[: len(claimed) - 2 * liars])
-            if left < lost + 1:
-                break
-            most = liars
-        return most
-
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return as slack the largest share over the sites, which no set of them exceeds."""
         return Band(1 - alpha, Fraction(1), largest_share(gaps, sizes))
@@ -156,8 +141,7 @@ class Robust(Guarantee):
         least = math.ceil(1 / (alpha * (len(sizes) - self.liars)))
         if self.most_scores is not None and self.most_scores < least:
             return Shortfall(parameter=("most_scores", self.most_scores, least))
-        found = super().missing(alpha, sizes)
-        return replace(found, tolerated=self.withstands(alpha, sizes)) if found.scores else found
+        return super().missing(alpha, sizes)
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         """If nobody lies the promise is that of the mixture, from counts that are rounded down."""

@@ -7,12 +7,11 @@ al. (2023), is smaller in the worst case, their form sum lambda_k m_k(q) / (n_k 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +33,10 @@ from fedconformal.guarantees.guarantee import (
 )
 from fedconformal.guarantees.miss_rate_bounds import shares_bound
 from fedconformal.guarantees.mixture import WITHIN_SITES, Mixture
-from fedconformal.guarantees.mixture_sets import Ball, Box, MixtureSet, Polytope
 from fedconformal.guarantees.robust import largest_share
 
 Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]
-Inequalities = tuple[tuple[tuple[float, ...], ...], tuple[float, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +51,6 @@ class WorstCase(Guarantee):
         The share of weight that may be elsewhere than in proportion to n_k.
     box
         The least and the largest weight of every site; one number for all sites, or one for each.
-    polytope
-        A matrix A and a vector b: all weights w with A w <= b.
 
     Examples
     --------
@@ -63,8 +58,6 @@ class WorstCase(Guarantee):
     Fraction(39, 50)
     >>> WorstCase(box=(0.2, 0.8)).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(23, 33)
-    >>> WorstCase(polytope=([[1, 0]], [0.5])).promised(counts=[9, 4], sizes=[10, 5])  # the first at most a half
-    Fraction(2, 3)
 
     References
     ----------
@@ -84,27 +77,21 @@ class WorstCase(Guarantee):
     contamination: float | None = None
     total_variation: float | None = None
     box: tuple[Given, Given] | None = None
-    polytope: tuple[Sequence[Sequence[float]] | NDArray[Any], Sequence[float] | NDArray[Any]] | None = None
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        return (
-            cls(),
-            cls(contamination=0.1),
-            cls(total_variation=0.25),
-            cls(box=(0.2, (0.3, 0.5, 0.6))),
-            cls(polytope=(((1.0, -1.0, 0.0), (0.0, 0.3, 0.7)), (0.0, 0.4))),
-        )
+        return cls(), cls(contamination=0.1), cls(total_variation=0.25), cls(box=(0.2, (0.3, 0.5, 0.6)))
 
     def __post_init__(self) -> None:
         given = {field: value for field, value in vars(self).items() if value is not None}
         if len(given) > 1:
             raise InputError(f"{self.name}: takes one set of mixtures, got {' and '.join(given)}")
         for field, value in given.items():
-            object.__setattr__(self, field, _CHECKS[field](value, field))
+            checked = _checked_box(value) if field == "box" else checked_share(value, field)
+            object.__setattr__(self, field, checked)
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
-        _set(self, tuple(sizes))
+        _form(self, tuple(sizes))
         return self if stratum in (None, "end") else WorstStratumShare(of=self, totals=tuple(sizes))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
@@ -116,41 +103,17 @@ class WorstCase(Guarantee):
     def promised_many(self, sums: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Return the least over the set for every column of counts, of which `unit` make one row."""
         form = _form(self, tuple(sizes))
-        found = [self.least(column, sizes, form.rows) / unit - form.price for column in sums.T.tolist()]
-        return [max(Fraction(0), least) for least in found]
-
-    def least(self, values: Sequence[int], sizes: Counts, rows: Counts) -> Fraction:
-        """Return the least weighted sum over the set of these whole values, each divided by the rows of its site."""
-        mixtures = _set(self, tuple(sizes))
-        if mixtures is None:
-            share = self._contamination
-            each = [Fraction(value, n) for value, n in zip(values, rows, strict=True)]
-            if share == 1:
-                return min(each)
-            if all(map(operator.eq, sizes, rows)):
-                proportional = Fraction(sum(values))
-            else:
-                proportional = sum((n * value for n, value in zip(sizes, each, strict=True)), Fraction(0))
-            return (1 - share) * proportional / max(1, sum(sizes)) + share * min(each)
-        whole = math.lcm(*rows)
-        return mixtures.least([v * (whole // n) for v, n in zip(values, rows, strict=True)]) / whole
-
-    def slack(self, gaps: Counts, sizes: Counts) -> Fraction:
-        """Return the largest weighted sum of gaps over the set."""
-        return -self.least([-gap for gap in gaps], sizes, _form(self, tuple(sizes)).rows)
+        return [max(Fraction(0), form.least(column) / unit - form.price) for column in sums.T.tolist()]
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        return Band(1 - alpha, Fraction(1), self.slack(gaps or [0] * len(sizes), sizes))
+        """Return as slack the largest weighted sum of gaps over the set."""
+        slack = -_form(self, tuple(sizes)).least([-gap for gap in gaps or [0] * len(sizes)])
+        return Band(1 - alpha, Fraction(1), slack)
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
         """Return the scores missing at the sites that carry weight in some mixture of the set."""
-        places = range(len(sizes))
-        weighty = [k for k in places if self.slack([int(j == k) for j in places], sizes)]
-        return missing_scores(self, alpha, sizes, weighty)
-
-    @property
-    def _contamination(self) -> Fraction:
-        return Fraction(1) if self.contamination is None else as_decimal(self.contamination)
+        weights = _form(self, tuple(sizes)).mixtures.largest_weights()
+        return missing_scores(self, alpha, sizes, [k for k, weight in enumerate(weights) if weight])
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         """Bound every site if all mixtures are in the set; else the proportional mixture, if it is.
@@ -161,35 +124,24 @@ class WorstCase(Guarantee):
         if all(value is None for value in vars(self).values()):
             return EverySite().miss_rate_bounds(alpha, sizes, failure)
         shares = Mixture().shares(sizes)
-        if not self._holds(shares):
-            return []
+        if self.box is not None:
+            low, high = _ends(self.box, len(sizes))
+            if not all(a <= share <= b for a, share, b in zip(low, shares, high, strict=True)):
+                return []
         if _form(self, tuple(sizes)).price:
             return Mixture().miss_rate_bounds(alpha, sizes, failure)
         return [MissRateBound(shares_bound(alpha, sizes, shares, failure), shares)]
 
-    def _holds(self, shares: Sequence[Fraction]) -> bool:
-        """Whether a mixture is in the set; the proportional one is always in those around it."""
-        if self.box is not None:
-            low, high = _ends(self.box, len(shares))
-            return all(a <= share <= b for a, share, b in zip(low, shares, high, strict=True))
-        if self.polytope is not None:
-            return all(
-                sum(as_decimal(entry) * share for entry, share in zip(row, shares, strict=True)) <= as_decimal(most)
-                for row, most in zip(*self.polytope, strict=True)
-            )
-        return True
-
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        which = "whatever the weights"
         if self.contamination is not None:
-            which = f"whose weights are at least {float(1 - self._contamination):g} of those in proportion to n_k"
+            least = float(1 - as_decimal(self.contamination))
+            which = f"whose weights are at least {least:g} of those in proportion to n_k"
         elif self.total_variation is not None:
             which = f"within {self.total_variation:g} of the proportions n_k, in total variation"
         elif self.box is not None:
-            which = f"whose weights are from {_words(self.box[0])} to {_words(self.box[1])}"
-        elif self.polytope is not None:
-            which = f"whose weights fulfil the {len(self.polytope[1])} stated inequalities"
-        else:
-            which = "whatever the weights"
+            low, high = (f"{list(bound)}" if isinstance(bound, tuple) else f"{bound:g}" for bound in self.box)
+            which = f"whose weights are from {low} to {high}"
         return Audience(
             population=f"from any mixture of the sites {which}",
             sampling="the test row's site is drawn with weights from the stated set",
@@ -197,6 +149,103 @@ class WorstCase(Guarantee):
                 "new cases of all sites together, whichever share of them each site has, within the agreed limits"
             ),
         )
+
+
+class Box:
+    """Mixtures whose weights have a lower and an upper bound.
+
+    >>> box = Box([Fraction(0)] * 3, [Fraction(1, 2)] * 3)
+    >>> box.least([9, 1, 3]), box.largest_weights()[0]
+    (Fraction(2, 1), Fraction(1, 2))
+    """
+
+    def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:
+        if not sum(lower) <= 1 <= sum(upper):
+            raise InputError(
+                f"box: the lower bounds add up to {float(sum(lower)):g} and the upper to {float(sum(upper)):g}; "
+                "a mixture needs at most 1 and at least 1"
+            )
+        self._whole = math.lcm(*(bound.denominator for bound in (*lower, *upper)))
+        self._lower = [int(bound * self._whole) for bound in lower]
+        self._room = [int((high - low) * self._whole) for low, high in zip(lower, upper, strict=True)]
+        self._left = self._whole - sum(self._lower)
+
+    def least(self, values: Sequence[int]) -> Fraction:
+        """Return the least weighted sum: fill up the sites with the least values first."""
+        total = sum(w * v for w, v in zip(self._lower, values, strict=True))
+        left = self._left
+        for k in sorted(range(len(values)), key=values.__getitem__):
+            if not left:
+                break
+            more = min(left, self._room[k])
+            total += more * values[k]
+            left -= more
+        return Fraction(total, self._whole)
+
+    def largest_weights(self) -> list[Fraction]:
+        """Return the largest weight of each site."""
+        both = zip(self._lower, self._room, strict=True)
+        return [Fraction(low + min(self._left, room), self._whole) for low, room in both]
+
+
+class Ball:
+    """Mixtures with at most this much weight elsewhere than a given one: a ball in total variation.
+
+    >>> Ball([Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)], Fraction(1, 4)).least([8, 0, 4])
+    Fraction(2, 1)
+    """
+
+    def __init__(self, centre: Sequence[Fraction], radius: Fraction) -> None:
+        self._whole = math.lcm(radius.denominator, *(weight.denominator for weight in centre))
+        self._centre = [int(weight * self._whole) for weight in centre]
+        self._radius = int(radius * self._whole)
+
+    def least(self, values: Sequence[int]) -> Fraction:
+        """Return the least weighted sum: take weight from the largest values and give it to the least."""
+        total = sum(w * v for w, v in zip(self._centre, values, strict=True))
+        least, left = min(values), self._radius
+        for k in sorted(range(len(values)), key=values.__getitem__, reverse=True):
+            if not left:
+                break
+            moved = min(left, self._centre[k])
+            total -= moved * (values[k] - least)
+            left -= moved
+        return Fraction(total, self._whole)
+
+    def largest_weights(self) -> list[Fraction]:
+        """Return the largest weight of each site."""
+        return [Fraction(min(self._whole, weight + self._radius), self._whole) for weight in self._centre]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """One of the two forms of the promise: the divisor of the counts of each site, and the price of the set."""
+
+    mixtures: Box | Ball
+    rows: tuple[int, ...]
+    price: Fraction
+
+    def least(self, values: Sequence[int]) -> Fraction:
+        """Return the least weighted sum over the set of these integers, each divided by the rows of its site."""
+        whole = math.lcm(*set(self.rows))
+        return self.mixtures.least([v * (whole // n) for v, n in zip(values, self.rows, strict=True)]) / whole
+
+
+@lru_cache(maxsize=16)
+def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
+    """Choose the form whose price is smaller in the worst case of the set."""
+    mixtures: Box | Ball
+    if of.total_variation is not None:
+        mixtures = Ball(Mixture().shares(sizes), as_decimal(of.total_variation))
+    elif of.box is not None:
+        mixtures = Box(*_ends(of.box, len(sizes)))
+    else:
+        rest = 1 - as_decimal(1.0 if of.contamination is None else of.contamination)
+        mixtures = Box([rest * share for share in Mixture().shares(sizes)], [Fraction(1)] * len(sizes))
+    largest = (weight / n for weight, n in zip(mixtures.largest_weights(), sizes, strict=True) if n)
+    swap = _Form(mixtures, tuple(max(n, 1) for n in sizes), max(largest, default=Fraction(0)))
+    stand_ins = _Form(mixtures, tuple(n + 1 for n in sizes), Fraction(0))
+    return swap if swap.price <= -stand_ins.least([-int(n > 0) for n in sizes]) else stand_ins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +260,7 @@ class WorstStratumShare(Guarantee):
     totals: tuple[int, ...]
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Narrow t down between two numbers; what is left over is a line, so its root is soon found.
+        """Bisect for t; the remainder is piecewise linear, so that its root is soon found.
 
         All rows of a site that sent none may be of the stratum.
         """
@@ -220,7 +269,7 @@ class WorstStratumShare(Guarantee):
 
         def left_over(units: int) -> Fraction:
             values = [ALPHA_UNIT * m - units * n for m, n in zip(counts, held, strict=True)]
-            return self.of.least(values, self.totals, form.rows) - ALPHA_UNIT * form.price
+            return form.least(values) - ALPHA_UNIT * form.price
 
         low, high = 0, ALPHA_UNIT
         at_low, at_high = left_over(low), left_over(high)
@@ -244,43 +293,31 @@ class WorstStratumShare(Guarantee):
         return Audience(population="of one stratum")
 
 
-class _Form(NamedTuple):
-    """One of the two forms of a promise: by what the counts of a site are divided, and the price of the set."""
-
-    rows: tuple[int, ...]
-    price: Fraction
-
-
-@lru_cache(maxsize=16)
-def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
-    """Choose the form whose price is smaller in the worst case of the set."""
-    swap, stand_ins = tuple(max(n, 1) for n in sizes), tuple(n + 1 for n in sizes)
-    held, mixtures = [k for k, n in enumerate(sizes) if n], _set(of, sizes)
-    if mixtures is None:
-        share = of._contamination
-        largest = (1 - share) / max(1, sum(sizes)) + share / min((sizes[k] for k in held), default=1)
-    else:
-        most = (-mixtures.least([-int(j == k) for j in range(len(sizes))]) / sizes[k] for k in held)
-        largest = max(most, default=Fraction(0))
-    if largest <= -of.least([-int(n > 0) for n in sizes], sizes, stand_ins):
-        return _Form(swap, largest)
-    return _Form(stand_ins, Fraction(0))
+def checked_share(value: Any, field: str) -> float:
+    """Read a number from 0 to 1."""
+    try:
+        number = float(str(value))  # through text: numpy's float32 0.1 is 0.1
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool | str) or not 0 <= number <= 1:
+        raise InputError(f"{field} is {value!r:.40}, expected a number from 0 to 1")
+    return number
 
 
-@lru_cache(maxsize=16)
-def _set(of: WorstCase, sizes: tuple[int, ...]) -> MixtureSet | None:
-    """Return the set for these sites; None if only the proportional and the worst single site matter."""
-    sites = len(sizes)
-    if of.total_variation is not None:
-        return Ball(Mixture().shares(sizes), as_decimal(of.total_variation))
-    if of.box is not None:
-        return Box(*_ends(of.box, sites))
-    if of.polytope is not None:
-        A, b = of.polytope
-        if len(A[0]) != sites:
-            raise InputError(f"polytope: A has {len(A[0])} columns for {sites} sites")
-        return Polytope([[as_decimal(entry) for entry in row] for row in A], [as_decimal(limit) for limit in b])
-    return None
+def _checked_box(value: Any) -> tuple[Bounds, Bounds]:
+    try:
+        lower, upper = value
+    except (TypeError, ValueError):
+        raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
+    low, high = (
+        checked_share(bound, "box") if np.ndim(bound) == 0 else tuple(checked_share(one, "box") for one in bound)
+        for bound in (lower, upper)
+    )
+    count = max(np.size(low), np.size(high))
+    each = (bound if isinstance(bound, tuple) else (bound,) * count for bound in (low, high))
+    if any(least > most for least, most in zip(*each, strict=False)):
+        raise InputError("box: a lower bound is above its upper bound")
+    return low, high
 
 
 def _ends(box: Any, sites: int) -> tuple[list[Fraction], list[Fraction]]:
@@ -291,63 +328,3 @@ def _ends(box: Any, sites: int) -> tuple[list[Fraction], list[Fraction]]:
             raise InputError(f"box: {len(bound)} bounds were given for {sites} sites")
     lower, upper = ([as_decimal(bound) for bound in column] for column in bounds)
     return lower, upper
-
-
-def checked_share(value: Any, field: str) -> float:
-    """Read a number from 0 to 1."""
-    number = _checked_number(value, field)
-    if not 0 <= number <= 1:
-        raise InputError(f"{field} is {number:g}, expected a number from 0 to 1")
-    return number
-
-
-def _checked_number(value: Any, field: str) -> float:
-    try:
-        number = float(str(value))  # through text: numpy's float32 0.1 is 0.1
-    except ValueError:
-        raise InputError(f"{field}: {value!r:.40} is not a number") from None
-    if isinstance(value, bool | str) or not math.isfinite(number):
-        raise InputError(f"{field}: {value!r:.40} is not a finite number")
-    return number
-
-
-def _checked_box(value: Any, field: str) -> tuple[Bounds, Bounds]:
-    try:
-        lower, upper = value
-    except (TypeError, ValueError):
-        raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
-    bounds: list[Bounds] = [
-        checked_share(bound, field) if np.ndim(bound) == 0 else tuple(checked_share(one, field) for one in bound)
-        for bound in (lower, upper)
-    ]
-    count = max(len(bound) if isinstance(bound, tuple) else 1 for bound in bounds)
-    each = [bound if isinstance(bound, tuple) else (bound,) * count for bound in bounds]
-    if any(low > high for low, high in zip(*each, strict=False)):
-        raise InputError("box: a lower bound is above its upper bound")
-    return bounds[0], bounds[1]
-
-
-def _checked_polytope(value: Any, field: str) -> Inequalities:
-    try:
-        A, b = value
-        rows = tuple(tuple(_checked_number(entry, field) for entry in row) for row in A)
-        limits = tuple(_checked_number(limit, field) for limit in b)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("polytope: expected (A, b), a matrix with a column for each site and a vector") from None
-    if not rows or len(rows) != len(limits) or len({len(row) for row in rows}) != 1 or not rows[0]:
-        raise InputError(f"polytope: A has {len(rows)} rows and b {len(limits)}; expected (A, b) with A w <= b")
-    return rows, limits
-
-
-_CHECKS: dict[str, Any] = {
-    "contamination": checked_share,
-    "total_variation": checked_share,
-    "box": _checked_box,
-    "polytope": _checked_polytope,
-}
-
-
-def _words(bound: Any) -> str:
-    return f"{list(bound)}" if isinstance(bound, tuple) else f"{bound:g}"
