@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal.calibration.curve import in_units
 from fedconformal.federated.calibration import ScoreQuestion
@@ -71,11 +70,6 @@ def test_one_share_and_bounds_beside() -> None:
     assert fc.calibrate(made, alpha=0.2, guarantee=guarantee, exact=True).threshold == pytest.approx(0.7)
 
 
-def plainly_promised_by(guarantee: fc.Prevalence, counts: list[int], sizes: list[int]) -> Fraction:
-    found = plainly_promised(guarantee.shares, counts, sizes)
-    return max(Fraction(0), found - Fraction(str(guarantee.failure or 0)))
-
-
 def plainly_promised(shares: Any, counts: list[int], sizes: list[int]) -> Fraction:
     """Write the formula out a second time: the least over the corners of the box, in fractions."""
     if shares is None:
@@ -102,7 +96,7 @@ def plainly_promised(shares: Any, counts: list[int], sizes: list[int]) -> Fracti
 @checks(60)
 def test_the_formula_in_plain_fractions(guarantee: fc.Prevalence, held: list[int], data: st.DataObject) -> None:
     counts = [data.draw(st.integers(0, n)) for n in held]
-    assert guarantee.bind("abc", held).promised(counts, held) == plainly_promised_by(guarantee, counts, held)
+    assert guarantee.bind("abc", held).promised(counts, held) == plainly_promised(guarantee.shares, counts, held)
 
 
 @pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
@@ -124,7 +118,7 @@ def test_the_threshold_is_the_smallest_that_promises_enough(
     enough = [
         q
         for q in np.unique(values).tolist()
-        if plainly_promised_by(guarantee, [int(true_counts(part, np.array([q]))[0]) for part in scores], sizes)
+        if plainly_promised(guarantee.shares, [int(true_counts(part, np.array([q]))[0]) for part in scores], sizes)
         >= 1 - alpha
     ]
     with maybe_infeasible():
@@ -220,10 +214,10 @@ def test_too_few_scores_of_a_class() -> None:
         ({"malignant": 0.1}, "shares: they sum to 0.1, not 1"),
         ({"benign": 1.1, "malignant": -0.1}, "the share of class benign is 1.1, expected a number from 0 to 1"),
         ({"benign": -0.1, "malignant": 1}, "the share of class benign is -0.1, expected a number from 0 to 1"),
-        ({"benign": float("nan"), "malignant": 1}, "the share of class benign: nan is not a finite number"),
-        ({"benign": "half", "malignant": 0.5}, "the share of class benign: 'half' is not a number"),
-        ({"benign": True}, "is not a"),
-        ({"benign": None}, "is not a number"),
+        ({"benign": float("nan"), "malignant": 1}, "the share of class benign is nan"),
+        ({"benign": "half", "malignant": 0.5}, "the share of class benign is 'half'"),
+        ({"benign": True}, "is True, expected a number"),
+        ({"benign": None}, "is None, expected a number"),
         ({"benign": (0.5, 0.2)}, "the lower bound 0.5 is above the upper bound 0.2"),
         ({"benign": (0.1, 0.2, 0.3)}, "expected a number or two bounds (low, high)"),
         ({"benign": (0.6, 1), "malignant": (0.5, 1)}, "shares: the lower bounds add up to 1.1, more than 1"),
@@ -271,8 +265,6 @@ def test_plain_summaries_and_other_guarantees_around_it_are_refused() -> None:
         fc.ByClass(fc.Prevalence())
     with refused("prevalence: a plan knows the sizes of sites, not of classes"):
         fc.plan(alpha=0.1, sizes=[10, 10], guarantees=[fc.Prevalence()])
-    with refused("prevalence: has the parameters"):
-        registry.build({"name": "prevalence"}, fc.Guarantee)
 
 
 def test_the_engines_ask_for_summaries_by_class() -> None:
@@ -324,9 +316,3 @@ def test_bounds_that_are_no_numbers(share: Any) -> None:
     """As a hostile file may have them."""
     with refused("the share of class 0"):
         fc.Prevalence([("0", share)])
-
-
-def test_estimated_is_true_or_false() -> None:
-    number: Any = 1
-    with refused("estimated is 1, expected True or False"):
-        fc.Prevalence({0: 1.0}, estimated=number)

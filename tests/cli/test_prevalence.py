@@ -25,7 +25,6 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comma
     assert done["guarantee"] == {
         "name": "prevalence",
         "shares": [["benign", 0.3], ["malignant", 0.7]],
-        "estimated": False,
     }
     assert done["provenance"]["class_scores"] == np.bincount(TRUTH).tolist()
     assert command.ok("verify", "p.json", "0.fcs", "1.fcs", "--json").json["confirmed"] is True
