@@ -12,7 +12,7 @@ PIP_INSTALL := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.t
 # By its plain version: a range could bring a build for graphics cards, gigabytes larger.
 TORCH := torch==2.13.0
 
-EXTRAS := dev,demo,docs,dp,images,nvflare,parquet,secure,serve,simulation,sklearn,tensorboard
+EXTRAS := dev,demo,docs,dp,images,nvflare,parquet,secure,serve,simulation,sklearn
 
 # typer 0.20, which Flower holds us to, goes with click 8.3; before 8.3.3 it has CVE-2026-7246.
 CLICK := "click>=8.3.3,<8.4"

@@ -36,7 +36,6 @@ OPTIONAL = {
     "sklearn",
     "starlette",
     "tdigest",
-    "tensorboard",
     "torch",
     "uvicorn",
 }

@@ -18,7 +18,7 @@ from fedconformal.training.config import Config
 from fedconformal.training.lbfgs import LBFGS
 from fedconformal.training.linear_site import LinearTask, linear_task
 from fedconformal.training.linear_stage import Moments, mean_loss, merge, scale_of
-from fedconformal.training.run import _clients, _model, _parted
+from fedconformal.training.run import build_model, partitioned, site_rows
 from fedconformal.training.step import Step
 from fedconformal.training.tct import TCT, LinearisedModel
 
@@ -52,10 +52,10 @@ def main() -> None:
     weights = str(Path(os.environ["FEDCONFORMAL_DATA"]) / WEIGHTS)
     config = Config.from_dict({**SETTINGS, "weights": weights})
     tct = TCT(rounds=0, coordinates=COORDINATES, intercept=False)
-    dataset, parted = _parted(config, None)
-    sites = _clients(config, dataset, parted)
+    dataset, parted = partitioned(config)
+    sites = site_rows(config, dataset, parted)
     model = LinearisedModel.of(
-        _model(config, dataset), classes=dataset.num_classes, coordinates=COORDINATES, seed=0, intercept=False
+        build_model(config, dataset), classes=dataset.num_classes, coordinates=COORDINATES, seed=0, intercept=False
     )
     y = torch.from_numpy(dataset.val.y)
     inputs = sites[0].preprocess(torch.from_numpy(dataset.val.x))

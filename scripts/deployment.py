@@ -27,7 +27,7 @@ from fedconformal.engines.flower.app import App, make_app
 from fedconformal.engines.flower.rows import PARTS
 from fedconformal.engines.flower.template.task import load_rows
 from fedconformal.errors import InputError
-from fedconformal.training.logits import npz
+from fedconformal.training.outputs import npz
 from scripts.certs import make_certs
 from scripts.superlink import (
     LOOPBACK,

@@ -128,7 +128,7 @@ def test_half_precision_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("memory", [1.0, 1e-9])
 def test_storage_in_memory_or_on_disk(tmp_path: Path, memory: float) -> None:
-    storage = FeatureStorage.make([3, 9, 2], 4, memory=memory, folder=tmp_path, device=CPU, shared=False)
+    storage = FeatureStorage.make([3, 9, 2], 4, memory=memory, folder=tmp_path, device=CPU)
     on_disk = memory < 1
     assert [path.name for path in sorted(tmp_path.iterdir())] == (["features", "products"] if on_disk else [])
     for k, n in enumerate((3, 9, 2)):

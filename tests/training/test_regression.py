@@ -23,7 +23,7 @@ from fedconformal.training.config import Config
 from fedconformal.training.data.sets.heart_disease import FIELDS
 from fedconformal.training.losses import loss_of
 from fedconformal.training.models import Regressor
-from fedconformal.training.regression import RegressionResult
+from fedconformal.training.outputs import RegressionResult
 from fedconformal.training.run import train
 from tests.contracts.tools import refused
 from tests.training.data import made
@@ -96,7 +96,7 @@ def test_bad_settings(settings: dict[str, Any], words: str) -> None:
 
 
 def test_bad_rows_and_a_model_with_other_outputs() -> None:
-    with refused("client-0: row 1 of y is not finite"):
+    with refused("client-0: row 1 of y is nan, expected a finite number"):
         as_clients([([[1.0], [2.0]], [0.5, np.nan])], numbers=True)
     with refused("client-0: y has shape (2, 2), expected one number for each of 2 rows"):
         as_clients([([[1.0], [2.0]], [[0.5, 1], [2, 3]])], numbers=True)

@@ -17,10 +17,11 @@ pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 
 from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError
+from fedconformal.training.checkpoint import read_checkpoint, truncate_metrics
 from fedconformal.training.config import Config
 from fedconformal.training.data import load
-from fedconformal.training.metrics import Metrics
-from fedconformal.training.run import Result, read_checkpoint, train
+from fedconformal.training.outputs import Result
+from fedconformal.training.run import train
 
 SAME = ("checkpoint.npz", "logits.npz")
 
@@ -88,7 +89,6 @@ KILLED = """
 import json, sys
 from pathlib import Path
 from fedconformal.training.config import Config
-from fedconformal.training.metrics import Metrics
 from fedconformal.training.run import train
 
 if __name__ == "__main__":
@@ -185,25 +185,11 @@ def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
         train(config(rounds=1), run, resume=True)
 
 
-def test_tensorboard(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="events need tensorboard")
-    train(config(rounds=1), tmp_path, tensorboard=True)
-    assert list((tmp_path / "tensorboard").glob("events.*"))
-
-
-def test_tensorboard_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(
-        InputError, match=r"writing events needs TensorBoard: pip install 'fedconformal\[tensorboard\]'"
-    ):
-        train(config(rounds=1), tmp_path, tensorboard=True)
-
-
 @pytest.mark.parametrize("line", [b"[1]\n", b'{"round": "one"}\n', b"3\n"])
 def test_a_metrics_file_of_something_else(line: bytes, tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(line)
     with pytest.raises(InputError, match=r"metrics.jsonl: line 1 is not of a round"):
-        Metrics(tmp_path / "metrics.jsonl", done=1)
+        truncate_metrics(tmp_path / "metrics.jsonl", done=1)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from fedconformal.training import (  # noqa: E402
 )
 from fedconformal.training.fedavg import balance, batches, client_seed  # noqa: E402
 from fedconformal.training.flat_model import weights_of, with_weights  # noqa: E402
-from fedconformal.training.threads import one_thread  # noqa: E402
+from fedconformal.training.pool import one_thread  # noqa: E402
 from tests.training.tasks import SmallNet, images  # noqa: E402
 
 TRAINERS: list[type[FedAvg]] = [FedAvg, FedProx, Central]

@@ -38,7 +38,7 @@ class Files(NamedTuple):
 def write_stream(run: Path, folder: Path, sites: int) -> list[Files]:
     """Write the files of every site; the same at every call."""
     from fedconformal.training.data import Rows
-    from fedconformal.training.logits import answer
+    from fedconformal.training.outputs import answer
     from fedconformal.training.run import reload
 
     arrays = read_npz(run / "logits.npz")

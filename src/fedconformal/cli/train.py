@@ -42,14 +42,14 @@ def train(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as rounds=20; repeatable."),
     ] = None,
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write events for TensorBoard too.")] = False,
     json: Json = False,
 ) -> None:
     """Train a model across sites and write its outputs for their calibration and test rows."""
     with requires_extra("train"):
         from fedconformal.training.config import Config, read_config
         from fedconformal.training.config import preset as read_preset
-        from fedconformal.training.run import FILES, Result, read_settings
+        from fedconformal.training.outputs import Result
+        from fedconformal.training.run import FILES, read_settings
         from fedconformal.training.run import train as run
 
     options = {"dataset": dataset, "method": method, "partition": partition, "model": model, "weights": weights}
@@ -61,7 +61,7 @@ def train(
     start = Path(str(settings["weights"])) if settings.get("weights") else None
     check_outputs((output / name for name in FILES), config, start)
     with tracking("getting ready") as progress:
-        result = run(Config.from_dict(settings), output, resume=resume, tensorboard=tensorboard, progress=progress)
+        result = run(Config.from_dict(settings), output, resume=resume, progress=progress)
     name = "logits.npz" if isinstance(result, Result) else "predictions.npz"
     outputs, summaries = (shlex.quote(str(output / one)) for one in (name, "sites"))
     following = f"fedconformal summarize {outputs} -o {summaries}"

@@ -1,11 +1,11 @@
-"""The rows of each site, whatever they came in, as tensors that batches are taken from by index."""
+"""Rows of each site as tensors, read from arrays, tensors or torch datasets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from fedconformal.training.preprocess import Preprocess
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientData:
-    """One site's rows: `x` as bytes or float32, `y` as class indices or numbers, and how they become inputs.
+    """Rows of one site: `x` as uint8 or float32, `y` as class indices or numbers, and their preprocessing.
 
     >>> client = ClientData(name="a", x=torch.zeros(3, 2), y=torch.tensor([0, 1, 1]))
     >>> client.n, client.inputs().shape
@@ -30,7 +30,7 @@ class ClientData:
 
     @property
     def n(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.y)
 
     def inputs(self, rows: Tensor | slice = slice(None)) -> Tensor:
@@ -41,9 +41,9 @@ class ClientData:
 def as_clients(
     clients: Sequence[Any], preprocess: Preprocess | None = None, *, numbers: bool = False
 ) -> list[ClientData]:
-    """Read a list of ClientData, of (x, y) pairs of arrays or tensors, or of torch datasets, and check it.
+    """Read and check a list of ClientData, of (x, y) pairs of arrays or tensors, or of torch datasets.
 
-    With `numbers`, y is what a regressor predicts, not a class.
+    With `numbers`, y holds numbers to predict, not classes.
 
     >>> [client.name for client in as_clients([([[1.0], [2.0]], [0, 1]), ([[3.0]], [1])])]
     ['client-0', 'client-1']
@@ -66,7 +66,7 @@ def as_clients(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedClients:
-    """The rows of all sites one after another in two tensors, so that a worker gets two pieces of shared memory."""
+    """Rows of all sites one after another in two tensors, which workers get as shared memory."""
 
     x: Tensor
     y: Tensor
@@ -74,7 +74,7 @@ class PackedClients:
     preprocess: Preprocess
 
     def rows(self, client: int) -> tuple[Tensor, Tensor]:
-        """Return x and y of one site, without copying."""
+        """Return x and y of one site, without a copy."""
         mine = slice(self.starts[client], self.starts[client + 1])
         return self.x[mine], self.y[mine]
 
@@ -95,7 +95,7 @@ def _client(given: Any, name: str, preprocess: Preprocess | None, *, numbers: bo
         name, x, y, preprocess = given.name, given.x, given.y, preprocess or given.preprocess
     else:
         x, y = _columns(given, name, float if numbers else int)
-    truth = (_numbers if numbers else _labels)(y, len(x), name)
+    truth = _truth(y, len(x), name, "number" if numbers else "class index")
     return ClientData(name=name, x=_inputs(x, name), y=truth, preprocess=preprocess or Preprocess())
 
 
@@ -135,26 +135,18 @@ def _inputs(x: Tensor, name: str) -> Tensor:
     return x
 
 
-def _labels(y: Tensor, rows: int, name: str) -> Tensor:
+def _truth(y: Tensor, rows: int, name: str, kind: Literal["number", "class index"]) -> Tensor:
     if y.shape == (rows, 1):
         y = y[:, 0]
     if y.shape != (rows,) or y.dtype == torch.bool or y.is_complex():
-        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one class index for each of {rows} rows")
-    bad = (y < 0) | (y != y.floor()) if y.is_floating_point() else y < 0
+        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one {kind} for each of {rows} rows")
+    y, bad = y.to(torch.float64), ~y.isfinite()
+    if kind == "class index":
+        bad |= (y < 0) | (y != y.floor())
     if bad.any():
-        raise InputError(f"{name}: row {int(bad.int().argmax())} of y is {y[bad][0].item():g}, expected a class index")
-    return y.to(torch.int64)
-
-
-def _numbers(y: Tensor, rows: int, name: str) -> Tensor:
-    if y.shape == (rows, 1):
-        y = y[:, 0]
-    if y.shape != (rows,) or y.dtype == torch.bool or y.is_complex():
-        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one number for each of {rows} rows")
-    y = y.to(torch.float64)
-    if not y.isfinite().all():
-        raise InputError(f"{name}: row {int(y.isfinite().int().argmin())} of y is not finite (NaN or inf)")
-    return y
+        expected = "finite number" if kind == "number" else kind
+        raise InputError(f"{name}: row {int(bad.int().argmax())} of y is {y[bad][0].item():g}, expected a {expected}")
+    return y if kind == "number" else y.to(torch.int64)
 
 
 def _kind(x: Tensor) -> str:

@@ -1,8 +1,7 @@
-"""Federated averaging: sites train from the global weights, and the weighted mean is the next global weights.
+"""Federated averaging: `local_sgd` at every site, then `FedAvg.run_round` at the server, state in, state out.
 
 McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-efficient learning of deep networks from
-decentralized data", 2017. The whole algorithm is here: `local_sgd` is a site's part of a round, `FedAvg.run_round` the
-server's, state in, state out. The running statistics of BatchNorm are averaged like weights.
+decentralized data", 2017. The running statistics of BatchNorm are averaged like weights.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from fedconformal.federated.ask import Ask
 from fedconformal.training.clients import ClientData, PackedClients, pack
 from fedconformal.training.flat_model import FlatModel, weights_of, with_weights
 from fedconformal.training.losses import Loss, check_quantiles, loss_of
-from fedconformal.training.mean import WeightedMean
 from fedconformal.training.preprocess import Preprocess
-from fedconformal.training.step import Step, Update
+from fedconformal.training.step import Step, Update, WeightedMean
 from fedconformal.training.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
 logger = logging.getLogger(__name__)
@@ -34,7 +32,7 @@ Weights = Mapping[str, Tensor]
 def local_sgd(
     model: FlatModel, weights: Tensor, x: Tensor, y: Tensor, preprocess: Preprocess, settings: FedAvg, seed: int
 ) -> Update:
-    """Train at one site: some epochs of stochastic gradient descent with momentum from the global weights."""
+    """Run epochs of stochastic gradient descent with momentum at one site, from the global weights."""
     device = model.vector.device
     model.vector.copy_(weights)
     model.module.train()
@@ -66,12 +64,12 @@ def local_sgd(
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(Trainer):
-    """Average the sites' weights after some local epochs.
+    """Average the sites' weights after local epochs.
 
     Attributes:
-        loss: cross-entropy for classes; for numbers squared, or pinball for quantiles. None is what suits a run's
-            data set, and cross-entropy in `fit`.
-        quantiles: pinball: the lower one and the upper one, or three.
+        loss: "cross-entropy" for classes; "squared" or "pinball" for numbers. None suits the data set of a run, and is
+            cross-entropy in `fit`.
+        quantiles: of the pinball loss: lower and upper, or lower, middle and upper.
 
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> model = FedAvg(rounds=5, rate=0.5, workers=1).fit(nn.Linear(1, 2), [(x[:30], y[:30]), (x[30:], y[30:])])
@@ -96,28 +94,29 @@ class FedAvg(Trainer):
 
     @property
     def proximal(self) -> float:
-        """How strongly a site is held at the global weights; FedProx has its own."""
+        """Strength of the proximal term; zero but for FedProx."""
         return 0.0
 
     @classmethod
     def like(cls, other: Trainer) -> FedAvg:
-        """Return FedAvg with the settings that another trainer shares; one of its kind is returned as it is."""
+        """Return FedAvg with the settings of another trainer."""
         if isinstance(other, cls):
             return other
         return cls(**{one.name: getattr(other, one.name) for one in fields(Trainer)})
 
     def average(self, ask: Ask[Step, Update], weights: Weights, monitor: TrainingMonitor) -> Weights:
-        """Run the rounds from these weights, and return the last global weights."""
-        state = RoundState(round=0, stage=self.name, tensors=weights)
-        if monitor.resume is not None:
-            state = _resumed(monitor.resume, weights)
+        """Run all rounds from these weights, and return the last global weights."""
+        state = monitor.resume or RoundState(round=0, stage=self.name, tensors=weights)
+        if any(name not in state.tensors or state.tensors[name].shape != one.shape for name, one in weights.items()):
+            raise InputError("resume: the state is not from this model", param="resume")
+        state = replace(state, tensors={name: state.tensors[name].to(one.dtype) for name, one in weights.items()})
         while state.round < self.rounds:
             state = self.run_round(ask, state, monitor)
             monitor.finished_round(state.round, state.stage, state.tensors, state.metrics)
         return state.tensors
 
     def run_round(self, ask: Ask[Step, Update], state: RoundState, monitor: TrainingMonitor) -> RoundState:
-        """Ask every site to train from the global weights, and return the state with their mean."""
+        """Ask every site to train from the global weights, and return the state with the mean of their weights."""
         mean, asked, number = WeightedMean(), 0, state.round + 1
         for answer in ask(Step("train", state.tensors, {"round": state.round})):
             update, asked = answer.value, asked + 1
@@ -150,9 +149,7 @@ class FedAvg(Trainer):
 
 @dataclass(frozen=True, kw_only=True)
 class Central(FedAvg):
-    """Train on the rows of all sites together; a round is some epochs over all of them.
-
-    It is there to be compared with, as it needs what federated training avoids.
+    """Baseline that trains on the pooled rows of all sites.
 
     >>> Central(rounds=3).name
     'central'
@@ -176,7 +173,7 @@ class LocalTraining:
     _model: FlatModel | None = field(default=None, init=False)
 
     def __getstate__(self) -> dict[str, object]:
-        # A worker makes a model of its own: in a copy, weights and gradients would no longer be views of one vector.
+        # In a copied model, weights and gradients would no longer be views of one vector.
         return {**vars(self), "_model": None}
 
     def __call__(self, site: int, step: Step) -> Update:
@@ -188,16 +185,12 @@ class LocalTraining:
 
 
 def client_seed(seed: int, number: int, client: int) -> int:
-    """Return the seed of one site in one round.
-
-    >>> client_seed(0, 1, 0) != client_seed(0, 0, 1)
-    True
-    """
+    """Return the seed of one site in one round."""
     return int(np.random.SeedSequence((seed, number, client)).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def balance(y: Tensor) -> Tensor:
-    """Return for each row one over the number of rows of its class.
+    """Return the inverse class frequency of each row.
 
     >>> balance(torch.tensor([0, 0, 1]))
     tensor([0.5000, 0.5000, 1.0000])
@@ -206,9 +199,9 @@ def balance(y: Tensor) -> Tensor:
 
 
 def batches(n: int, size: int, weights: Tensor | None = None) -> list[Tensor]:
-    """Deal the rows out in random order; a last row by itself joins the batch before, as BatchNorm needs two.
+    """Draw batches of rows in random order, or with replacement by weight.
 
-    With weights, as many rows are drawn with replacement.
+    A single last row joins the batch before it, because BatchNorm needs two.
 
     >>> [len(rows) for rows in batches(129, 64)]
     [64, 65]
@@ -218,11 +211,3 @@ def batches(n: int, size: int, weights: Tensor | None = None) -> list[Tensor]:
     if len(dealt) > 1 and len(dealt[-1]) == 1:
         dealt[-2:] = [torch.cat(dealt[-2:])]
     return dealt
-
-
-def _resumed(state: RoundState, weights: Weights) -> RoundState:
-    for name, tensor in weights.items():
-        found = state.tensors.get(name)
-        if found is None or found.shape != tensor.shape:
-            raise InputError("resume: the state is not from this model", param="resume")
-    return replace(state, tensors={name: state.tensors[name].to(tensor.dtype) for name, tensor in weights.items()})

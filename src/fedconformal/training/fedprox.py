@@ -1,4 +1,4 @@
-"""FedAvg with sites held near the global weights: mu/2 times the squared distance is added to each site's loss.
+"""FedProx: FedAvg with mu/2 times the squared distance from the global weights added to each site's loss.
 
 Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, "Federated optimization in heterogeneous networks", 2020.
 """
@@ -14,10 +14,10 @@ from fedconformal.training.fedavg import FedAvg
 
 @dataclass(frozen=True, kw_only=True)
 class FedProx(FedAvg):
-    """Average the sites' weights, each pulled towards the round's global weights with strength mu.
+    """FedAvg with a proximal term.
 
     Attributes:
-        mu: how strongly a client is pulled to the global weights.
+        mu: strength of the proximal term.
 
     >>> FedProx(rounds=5).mu
     0.1

@@ -1,4 +1,4 @@
-"""What a site does in TCT's second stage: four kinds of steps on its own rows."""
+"""Steps of a site in the second stage of TCT: features, standardisation, gradient or local descent."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ ROWS = 256
 
 @dataclass(eq=False, kw_only=True)
 class LinearTask:
-    """What a site does in the second stage: the steps "measure", "prepare", and in a round "gradient" or "round".
+    """Task of the second stage, with the steps "measure", "prepare", and in a round "gradient" or "round".
 
-    For "round" it gets theta and c and gives back c_k; R stays with the site, in its columns of `residuals`.
+    The step "round" gets theta and c and returns c_k; R stays at the site, in its columns of `residuals`.
     """
 
     features: GradientFeatures
@@ -123,32 +123,26 @@ def linear_task(
     sites: list[ClientData],
     residuals: Tensor,
     device: torch.device,
-    *,
-    shared: bool = False,
 ) -> Iterator[LinearTask]:
-    """Make the task of these sites; their features may be on disk for the length of the block."""
-    with _scratch(settings.scratch) as folder:
-        sizes, place = [site.n for site in sites], Path(folder)
+    """Create the task of these sites; features on disk exist within the context."""
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix="fedconformal-", dir=settings.scratch or None)
+    except OSError as error:
+        where = f"{settings.scratch}: cannot be written ({error.strerror})"
+        raise InputError(f"{where}; choose another place in scratch") from None
+    with scratch as folder:
         yield LinearTask(
             features=features.to(device),
             clients=pack(sites),
             settings=settings,
             storage=FeatureStorage.make(
-                sizes,
+                [site.n for site in sites],
                 features.count + settings.intercept,
                 memory=settings.memory,
-                folder=place,
+                folder=Path(folder),
                 device=device,
-                shared=shared,
                 inner=settings.solver == "scaffold",
             ),
             residuals=residuals,
             device=device,
         )
-
-
-def _scratch(folder: str) -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="fedconformal-", dir=folder or None)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror}); choose another place in scratch") from None

@@ -1,4 +1,4 @@
-"""Large matrices in memory, or on disk where they do not fit, that worker processes share without copying."""
+"""Feature matrices in memory, or on disk where they do not fit, shared with worker processes without a copy."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch import Tensor
 from fedconformal.errors import InputError
 
 BLOCK_BYTES = 2**26
-"""Rows in half precision are turned to float32 in pieces of this size."""
+"""Size of the blocks in which half precision is converted to float32."""
 GRAM_ROWS = 1024
 LARGEST_HALF = 65504.0
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """Rows of numbers, as float32 or in half precision, with the products that training needs.
+    """Rows in single or half precision, with the products that training needs.
 
     >>> matrix = Matrix(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
     >>> matrix.times(torch.tensor([[1.0, 0.0, 0.0]]))
@@ -33,7 +33,7 @@ class Matrix:
 
     @property
     def half(self) -> bool:
-        """Whether the numbers have half precision."""
+        """Whether rows are stored in half precision."""
         return self.tensor.dtype == torch.float16
 
     def write(self, rows: slice, values: Tensor) -> None:
@@ -41,7 +41,7 @@ class Matrix:
         self.tensor[rows, : values.shape[1]] = values.clamp(-LARGEST_HALF, LARGEST_HALF) if self.half else values
 
     def blocks(self, step: int | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the rows as float32, some at a time; all at once where they are float32 anyway."""
+        """Yield blocks of rows as float32; a single block if they are stored so."""
         rows, columns = self.tensor.shape
         step = step or (max(1, BLOCK_BYTES // (4 * columns)) if self.half else rows)
         for start in range(0, rows, step):
@@ -49,18 +49,18 @@ class Matrix:
             yield some, self.tensor[some].float()
 
     def times(self, matrix: Tensor) -> Tensor:
-        """Return `matrix` times the transpose: a column for each of our rows."""
+        """Return `matrix` times the transpose of the rows."""
         return torch.cat([matrix @ block.T for _, block in self.blocks()], dim=1)
 
     def combine(self, matrix: Tensor) -> Tensor:
-        """Return `matrix` times this: combinations of our rows."""
+        """Return `matrix` times the rows."""
         total = torch.zeros(len(matrix), self.tensor.shape[1], device=matrix.device)
         for rows, block in self.blocks():
             total.addmm_(matrix[:, rows], block)
         return total
 
     def gram(self, out: Tensor) -> None:
-        """Write the inner products of all rows; of two blocks that mirror each other one is worked out."""
+        """Write the inner products of all rows, blockwise; mirrored blocks are computed once."""
         for rows, block in self.blocks(GRAM_ROWS):
             for others, other in self.blocks(GRAM_ROWS):
                 if others.start > rows.start:
@@ -72,7 +72,7 @@ class Matrix:
 
 @dataclass(eq=False, kw_only=True)
 class StoredVector:
-    """A long vector, in memory or in a file; a process that gets it opens the file anew."""
+    """Vector in memory or in a file; a worker process opens the file itself."""
 
     length: int
     path: Path | None = None
@@ -81,7 +81,7 @@ class StoredVector:
 
     @classmethod
     def on_disk(cls, length: int, path: Path, *, half: bool) -> StoredVector:
-        """Make room in a file; all of it at once, so that a full disk is noticed here and not later."""
+        """Allocate the whole file, so that a full disk is noticed now."""
         size = max(1, length) * (2 if half else 4)
         try:
             with path.open("wb") as file:
@@ -108,12 +108,12 @@ class StoredVector:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FeatureStorage:
-    """The features and the inner products of all sites, in two vectors."""
+    """Features and inner products of all sites, in two vectors."""
 
     sizes: tuple[int, ...]
     columns: int
     counts: tuple[int, ...]
-    """How many inner products each site has; 0 where they are of no use."""
+    """Number of inner products of each site; 0 where steps on features are cheaper."""
     features: StoredVector
     products: StoredVector
 
@@ -126,18 +126,13 @@ class FeatureStorage:
         memory: float,
         folder: Path,
         device: torch.device,
-        shared: bool,
         inner: bool = True,
     ) -> FeatureStorage:
-        """Make room in memory, `shared` with worker processes; above `memory` GB in a folder, in half precision.
-
-        Without `inner` there is none for inner products.
-        """
+        """Allocate in memory, or above `memory` GB in a folder in half precision; `inner` for inner products."""
         counts = tuple(_products(n, columns) if inner else 0 for n in sizes)
         features, products = sum(sizes) * columns, sum(counts)
         if 4 * (features + products) <= memory * 2**30:
-            tensors = [torch.empty(n, device=device) for n in (features, products)]
-            vectors = [StoredVector(length=len(t), _tensor=t.share_memory_() if shared else t) for t in tensors]
+            vectors = [StoredVector(length=n, _tensor=torch.empty(n, device=device)) for n in (features, products)]
         else:
             vectors = [
                 StoredVector.on_disk(features, folder / "features", half=True),

@@ -1,8 +1,8 @@
-"""Train, convexify, train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
+"""Train-convexify-train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. The second problem is convex, so sites that differ a lot still agree on one solution. It is solved in `lbfgs.py`,
-or as the authors do it in `scaffold.py`; what a site works out is in `linear_stage.py`.
+2022. The second problem is convex, so heterogeneous sites agree on one solution. Server: `lbfgs.py`, or the authors'
+`scaffold.py`. Site: `linear_site.py` and `linear_stage.py`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from fedconformal.training.flat_model import weights_of, with_weights
 from fedconformal.training.lbfgs import LBFGS
 from fedconformal.training.linear_site import linear_task
 from fedconformal.training.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
-from fedconformal.training.mean import WeightedMean
+from fedconformal.training.pool import one_thread
 from fedconformal.training.scaffold import Scaffold, stable_step
-from fedconformal.training.step import Step, Update
-from fedconformal.training.threads import one_thread
+from fedconformal.training.step import Step, Update, WeightedMean
 from fedconformal.training.trainer import RoundState, Trainer, TrainingMonitor, find_device
 
 logger = logging.getLogger(__name__)
@@ -82,23 +81,20 @@ class LinearisedModel(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class TCT(Trainer):
-    """FedAvg first, then a linear model on the gradients of the network that it found.
+    """FedAvg, then a linear model on the gradient features of the trained network.
 
     Attributes:
-        rounds: of FedAvg; 0 takes the model's weights as they are.
-        linear_rounds: of the linear model, in whose means sites count by `weighting` as in FedAvg. L-BFGS takes fewer
-            if it reaches the optimum before.
-        coordinates: how many features, that is weights of the network; all where it has no more.
+        rounds: rounds of FedAvg; 0 uses the model's weights as they are.
+        linear_rounds: maximum number of rounds of the linear model; L-BFGS stops at the optimum.
+        coordinates: number of features, that is of weights of the network; at most all.
         solver: "lbfgs" asks for one gradient a round; "scaffold", the authors' own, for many local steps.
-        intercept: whether a logit has a constant. The authors have none, which suits classes of equal size.
-        ridge: lbfgs: half of it times the squared length of theta is added to the sum of all rows' losses, which makes
-            the optimum one point.
-        steps: scaffold: of gradient descent in a round, on all rows of a site.
-        step: scaffold: their size, on features divided by the square root of their number. Lowered where it would not
-            be stable.
-        loss: of the linear model; with squared loss the sets are larger (the paper's ablation).
+        intercept: whether logits have a constant. The authors have none, which suits classes of equal size.
+        ridge: lbfgs: half of it times the squared norm of theta is added to the sum of all rows' losses.
+        steps: scaffold: local steps of full gradient descent in a round.
+        step: scaffold: step size on features divided by the square root of their number; lowered if unstable.
+        loss: loss of the linear model; with squared loss the sets are larger (the paper's ablation).
         memory: GB for features; above it they are kept on disk in half precision.
-        scratch: a folder for that; the system's for temporary files if empty.
+        scratch: folder for these files; empty for the system's temporary folder.
 
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> tct = TCT(rounds=1, linear_rounds=5, coordinates=8, workers=1)
@@ -149,11 +145,11 @@ class TCT(Trainer):
         """Run the second stage, and set the model's mean, scale and theta.
 
         Args:
-            ask: asks the sites.
+            ask: engine that asks the sites.
             model: the linear model.
-            monitor: gets the progress.
-            on_round: called after every round, with its number, the solver's state and metrics.
-            start: the number of rounds that are done, with the solver's state after them.
+            monitor: receives the progress.
+            on_round: called after every round with its number, the solver's state and metrics.
+            start: number of rounds done, with the solver's state after them.
         """
         moments = self._measure(ask, monitor)
         model.mean, model.scale = moments.mean.float(), scale_of(moments)
@@ -196,7 +192,7 @@ class TCT(Trainer):
         return merge(parts)
 
     def _prepare(self, ask: Ask[Step, Update], monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
-        """Let the sites standardise; return the largest eigenvalue of any site's problem, if they work it out."""
+        """Let the sites standardise; return the largest eigenvalue over sites, if they compute it."""
         largest = 0.0
         for place, answer in enumerate(ask(Step("prepare", standard)), 1):
             largest = max(largest, answer.value.numbers.get("eigenvalue", 0.0))
@@ -206,7 +202,7 @@ class TCT(Trainer):
     def _linear_round(
         self, ask: Ask[Step, Update], monitor: TrainingMonitor, question: Step, solver: LBFGS | Scaffold, number: int
     ) -> dict[str, float]:
-        """Give the solver the mean of the sites' answers, and return what was measured."""
+        """Give the solver the mean of the sites' answers, and return the metrics."""
         mean, asked, rows = WeightedMean(), 0, 0
         for answer in ask(question):
             update, asked = answer.value, asked + 1
@@ -265,10 +261,10 @@ class TCT(Trainer):
             kept = {"weights": weights_of(network), **state, **({"residuals": residuals} if residuals.numel() else {})}
             monitor.finished_round(self.rounds + number, STAGE, kept, metrics)
 
-        columns, parallel = result.theta.shape[1], self._in_parallel(sites, device)
+        columns = result.theta.shape[1]
         sent, received = 2 * (classes + 1) * columns, max(classes, 2) * columns
         with (
-            linear_task(self, result.features, sites, residuals, device, shared=parallel) as task,
+            linear_task(self, result.features, sites, residuals, device) as task,
             self._pool(task, sites, device, sent=sent, received=received) as pool,
         ):
             self.fit_linear(pool.ask, result, monitor, on_round, start)
@@ -276,7 +272,7 @@ class TCT(Trainer):
 
 
 def _classes(network: nn.Module, sites: list[ClientData]) -> int:
-    """Ask the network how many logits it gives, and check the labels."""
+    """Return the number of logits of the network, and check the labels against it."""
     with torch.no_grad():
         classes = int(network(sites[0].inputs(slice(0, 1))).shape[1])
     for site in sites:

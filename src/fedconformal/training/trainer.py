@@ -1,4 +1,4 @@
-"""What every way to train has in common: one `fit`, and a state after each round from which it can continue."""
+"""Base class of the training algorithms: one `fit`, and a resumable state after each round."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from torch import Tensor, nn
 from fedconformal.errors import InputError
 from fedconformal.training.clients import ClientData, as_clients
 from fedconformal.training.data import Progress
-from fedconformal.training.pool import WorkerPool, available_workers
-from fedconformal.training.process import Task
+from fedconformal.training.pool import Task, WorkerPool
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoundState:
-    """All that is needed to continue after a round, and what was measured in it.
+    """State after a round, from which training can continue.
 
     Attributes:
-        round: how many rounds are done, over all stages.
-        stage: the part of the training that the round belongs to.
+        round: number of rounds done, over all stages.
+        stage: the stage of the training, such as "fedavg" or "tct".
         tensors: the state; the names are the trainer's own.
-        metrics: what was measured, such as the mean training loss.
+        metrics: such as the mean training loss.
     """
 
     round: int
@@ -40,7 +39,7 @@ OnRound = Callable[[RoundState], object]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TrainingMonitor:
-    """Who follows the training, the state that it continues from, and how many sites take part, for the progress."""
+    """Callbacks and resume state of a training loop, and the number of sites."""
 
     progress: Progress | None = None
     on_round: OnRound | None = None
@@ -48,14 +47,14 @@ class TrainingMonitor:
     sites: int = 0
 
     def progressed(self, rounds: int, sites: int, total: int, text: str) -> None:
-        """Report that after some rounds, of how many in all, some sites have answered in the next."""
+        """Report the number of answers in the current round."""
         if self.progress is not None:
             self.progress(rounds * self.sites + sites, total * self.sites, text)
 
     def finished_round(
         self, number: int, stage: str, tensors: Mapping[str, Tensor], metrics: Mapping[str, float]
     ) -> None:
-        """Give out the state after a round, in tensors that later rounds do not write to."""
+        """Pass a copy of the state to the callback."""
         if self.on_round is not None:
             kept = {name: tensor.clone() for name, tensor in tensors.items()}
             self.on_round(RoundState(round=number, stage=stage, tensors=kept, metrics=metrics))
@@ -63,18 +62,18 @@ class TrainingMonitor:
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer(ABC):
-    """A way to train one model across sites.
+    """Base class of algorithms that train one model across sites.
 
     Attributes:
-        rounds: how often weights are exchanged.
+        rounds: number of exchanges of weights.
         epochs: passes over a site's rows in a round.
-        rate: the step of stochastic gradient descent.
+        rate: learning rate of stochastic gradient descent.
         momentum: of stochastic gradient descent; starts at zero in every round.
-        batch: rows in a step.
-        balanced: whether an epoch draws rows with replacement, every class of a site as often as the others.
-        seed: everything random comes from it.
-        weighting: a site counts by its examples, or all count alike.
-        workers: processes; None for one a core if the work is long, 1 for none. The result does not depend on it.
+        batch: batch size.
+        balanced: whether an epoch draws rows with replacement, every class of a site equally often.
+        seed: seed of all randomness.
+        weighting: sites weigh by their number of examples, or uniformly.
+        workers: processes; None for one per core if the work is long, 1 for none. The result does not depend on it.
         device: "auto", "cpu", "cuda" or "mps". With an accelerator everything happens in this process.
     """
 
@@ -113,16 +112,16 @@ class Trainer(ABC):
 
     @property
     def numbers(self) -> bool:
-        """Whether the rows have numbers to predict, not classes."""
+        """Whether the model predicts numbers, not classes."""
         return False
 
     @property
     def total_rounds(self) -> int:
-        """How many rounds there are in all stages."""
+        """Number of rounds in all stages."""
         return self.rounds
 
     def share(self, rows: int) -> float:
-        """Return what a site with this number of rows counts in a mean over sites."""
+        """Return the weight of a site in a mean over sites."""
         return float(rows) if self.weighting == "examples" else 1.0
 
     def fit(
@@ -137,32 +136,25 @@ class Trainer(ABC):
         """Train a copy of the model and return it in eval mode; `model` stays as it is.
 
         Args:
-            model: gives (n, J) logits, or numbers such as a `models.Regressor` does.
-            clients: what `as_clients` takes, one for each site.
-            progress: called with how far the training is.
-            on_round: gets the state after every round.
-            resume: such a state; training continues from it, to the same result bit for bit.
+            model: returns (n, J) logits, or numbers as a `models.Regressor` does.
+            clients: the rows of each site, as `as_clients` reads them.
+            progress: called with the work done, the total and a description.
+            on_round: called with the state after every round.
+            resume: a state to continue from, to the same result bit for bit.
         """
         monitor = TrainingMonitor(progress=progress, on_round=on_round, resume=resume)
         return self._train(model, as_clients(clients, numbers=self.numbers), monitor)
 
     @abstractmethod
     def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
-        """Do what `fit` says, for sites whose rows have been read and checked."""
+        """Train on rows that have been read and checked."""
 
     def _pool(
         self, task: Task, sites: Sequence[ClientData], device: torch.device, *, sent: int, received: int
     ) -> WorkerPool:
-        """Return the engine of `fit`: processes on this machine, or this process alone with an accelerator."""
-        names, costs = [site.name for site in sites], [site.n for site in sites]
-        return WorkerPool(task, names, sent=sent, received=received, workers=self._workers_on(device), costs=costs)
-
-    def _in_parallel(self, sites: Sequence[ClientData], device: torch.device) -> bool:
-        """Whether that engine may use more than one process."""
-        return available_workers(self._workers_on(device), len(sites)) > 1
-
-    def _workers_on(self, device: torch.device) -> int | None:
-        return self.workers if device.type == "cpu" else 1
+        """Return the local engine: worker processes, or this process alone with an accelerator."""
+        names, workers = [site.name for site in sites], self.workers if device.type == "cpu" else 1
+        return WorkerPool(task, names, sent=sent, received=received, workers=workers)
 
 
 def find_device(name: str) -> torch.device:

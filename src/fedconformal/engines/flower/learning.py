@@ -41,9 +41,9 @@ from fedconformal.training.fedprox import FedProx
 from fedconformal.training.flat_model import FlatModel, weights_of, with_weights
 from fedconformal.training.linear_site import linear_task
 from fedconformal.training.models import Regressor
+from fedconformal.training.pool import one_thread
 from fedconformal.training.step import Step, Update
 from fedconformal.training.tct import TCT, LinearisedModel
-from fedconformal.training.threads import one_thread
 
 CPU = torch.device("cpu")
 BATCH = 256

@@ -17,7 +17,7 @@ from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError
 from fedconformal.training import data
 from fedconformal.training.data.partitions import Partition
-from fedconformal.training.logits import halves
+from fedconformal.training.outputs import halves
 
 PARTS = ("train", "temperature", "calibrate", "test")
 Columns = tuple[Tensor, Tensor]

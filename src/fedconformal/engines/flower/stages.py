@@ -38,7 +38,7 @@ from fedconformal.federated.evaluation import PredictorQuestion, evaluate, overa
 from fedconformal.federated.sums import calibrate_by_sums
 from fedconformal.federated.temperature import fit_temperature
 from fedconformal.training.fedavg import FedAvg
-from fedconformal.training.logits import npz
+from fedconformal.training.outputs import npz
 from fedconformal.training.tct import TCT, LinearisedModel
 from fedconformal.training.trainer import RoundState, Trainer, TrainingMonitor
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fedconformal.engines.flower.federation import Check, Federation
 from fedconformal.engines.flower.records import is_float, read_arrays, read_examples, read_metrics
 from fedconformal.errors import InputError
-from fedconformal.training.mean import WeightedMean
+from fedconformal.training.step import WeightedMean
 
 Update = tuple[dict[str, NDArray[Any]], int, RecordDict]
 

@@ -1,0 +1,191 @@
+"""Outputs of a trained model on the rows of every site, as the calibration commands read them, and their quality.
+
+The validation rows of each site are halved at random: one half fits the temperature, the other gives the conformal
+scores, because coverage needs scores of rows that nothing was fitted to. A regressor has no temperature.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedconformal._base.arrays import Integers
+from fedconformal.calibration.temperature import fit_temperature
+from fedconformal.federated.outputs import COLUMNS
+from fedconformal.training.config import Config
+from fedconformal.training.data import Dataset, Progress, Rows, Sites
+from fedconformal.training.preprocess import Preprocess
+
+BATCH = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Quality of a trained classifier.
+
+    Attributes:
+        accuracy: on the test rows of all sites.
+        temperature: divisor of the logits.
+        temperature_at_bound: whether it is at the end of its range.
+        clients: number of sites.
+        rows: numbers of rows to train, to fit the temperature, to calibrate and to test.
+        seconds: duration of the training since its last start.
+    """
+
+    accuracy: float
+    temperature: float
+    temperature_at_bound: bool
+    clients: int
+    rows: dict[str, int]
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {**asdict(self), "seconds": round(self.seconds, 3)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionResult:
+    """Quality of a trained regressor.
+
+    Attributes:
+        target: name of the predicted number.
+        columns: names of the outputs, such as lower and upper.
+        mean_absolute_error: on the test rows of all sites, of the prediction or of the middle of lower and upper.
+        root_mean_squared_error: likewise.
+        clients: number of sites.
+        rows: numbers of rows to train, to calibrate and to test.
+        seconds: duration of the training since its last start.
+    """
+
+    target: str
+    columns: tuple[str, ...]
+    mean_absolute_error: float
+    root_mean_squared_error: float
+    clients: int
+    rows: dict[str, int]
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {**asdict(self), "columns": list(self.columns), "seconds": round(self.seconds, 3)}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Answers:
+    """Logits, labels and site indices of some rows; of a regressor, predictions and true values."""
+
+    logits: NDArray[np.float32]
+    labels: NDArray[Any]
+    clients: Integers
+
+    def take(self, index: Integers) -> Answers:
+        """Return the answers on some of the rows."""
+        return Answers(logits=self.logits[index], labels=self.labels[index], clients=self.clients[index])
+
+
+def answer(
+    model: nn.Module, rows: Rows, clients: Integers, preprocess: Preprocess, progress: Progress | None = None
+) -> Answers:
+    """Compute the outputs of a model on its device."""
+    device = next((p.device for p in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
+    found = []
+    with torch.no_grad():
+        for start in range(0, len(rows), BATCH):
+            x = preprocess(torch.tensor(rows.x[start : start + BATCH], device=device))
+            found.append(model(x).float().cpu().numpy())
+            if progress is not None:
+                progress(min(start + BATCH, len(rows)), len(rows), "predicting")
+    return Answers(logits=np.concatenate(found), labels=rows.y, clients=clients)
+
+
+def classification_outputs(
+    config: Config, dataset: Dataset, sites: Sites, val: Answers, test: Answers
+) -> tuple[str, bytes, Result]:
+    """Fit the temperature; return name and bytes of the file of logits, and the accuracy."""
+    apart, kept = halves(sites, config.trainer.seed)
+    if config.settings.temperature == "none":
+        apart, kept = apart[:0], np.arange(len(sites.val))
+    fitting = val.take(apart)
+    masks = [fitting.clients == k for k in np.unique(fitting.clients)]
+    temperature = fit_temperature(
+        [fitting.logits[mine] for mine in masks],
+        [fitting.labels[mine] for mine in masks],
+        method=config.settings.temperature,
+    )
+    result = Result(
+        accuracy=float(np.mean(test.logits.argmax(axis=1) == test.labels)),
+        temperature=temperature.value,
+        temperature_at_bound=temperature.at_bound,
+        clients=len(sites),
+        rows={
+            "train": len(dataset.train),
+            "temperature": len(apart),
+            "calibration": len(kept),
+            "test": len(dataset.test),
+        },
+    )
+    parts = {"val": val.take(kept), "test": test, "temp": fitting}
+    return "logits.npz", _bytes_of(parts, sites, temperature=result.temperature), result
+
+
+def regression_outputs(
+    dataset: Dataset, sites: Sites, val: Answers, test: Answers
+) -> tuple[str, bytes, RegressionResult]:
+    """Return name and bytes of the file of predictions, and their errors."""
+    columns = COLUMNS[test.logits.shape[1]]
+    middle = test.logits[:, columns.index("prediction")] if "prediction" in columns else test.logits.mean(axis=1)
+    errors = middle.astype(np.float64) - test.labels
+    target = "" if dataset.target is None else dataset.target.name
+    result = RegressionResult(
+        target=target,
+        columns=columns,
+        mean_absolute_error=float(np.abs(errors).mean()),
+        root_mean_squared_error=float(np.sqrt(np.square(errors).mean())),
+        clients=len(sites),
+        rows={"train": len(dataset.train), "calibration": len(dataset.val), "test": len(dataset.test)},
+    )
+    keys = ("predictions", "targets")
+    return "predictions.npz", _bytes_of({"val": val, "test": test}, sites, keys, columns=columns, target=target), result
+
+
+def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
+    """Halve each site's validation rows at random: positions for the temperature, and for the scores.
+
+    >>> sites = Sites(names=("a", "b"), train=np.zeros(1, int), val=np.array([0, 0, 0, 1]), test=np.zeros(1, int))
+    >>> [len(half) for half in halves(sites, seed=0)]
+    [1, 3]
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(sites.val))
+    first = [mine[: len(mine) // 2] for k in range(len(sites)) for mine in [order[sites.val[order] == k]]]
+    chosen = np.zeros(len(sites.val), np.bool_)
+    chosen[np.concatenate(first)] = True
+    return np.flatnonzero(chosen), np.flatnonzero(~chosen)
+
+
+def npz(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Return the bytes of an .npz file with these arrays."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def _bytes_of(
+    parts: Mapping[str, Answers], sites: Sites, keys: tuple[str, str] = ("logits", "labels"), **more: Any
+) -> bytes:
+    """Return an .npz file with outputs, truth and sites of each part; sites with training rows are marked."""
+    arrays = {"names": np.array(sites.names, np.str_), "trained": np.isin(np.arange(len(sites)), sites.train)}
+    arrays |= {key: np.array(value) for key, value in more.items()}
+    for part, answers in parts.items():
+        arrays[f"{part}_{keys[0]}"] = answers.logits
+        arrays[f"{part}_{keys[1]}"] = answers.labels
+        arrays[f"{part}_clients"] = answers.clients
+    return npz(arrays)
