@@ -68,11 +68,11 @@ def test_data_sets_networks_methods_and_presets() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     from fedconformal._base.registry import members
     from fedconformal.training.config import preset
-    from fedconformal.training.data.sets.source import Source
+    from fedconformal.training.data.sets.source import DataSource
     from fedconformal.training.models.network import Network
     from fedconformal.training.trainer import Trainer
 
-    known = {"dataset": Source, "network": Network, "method": Trainer}
+    known = {"dataset": DataSource, "network": Network, "method": Trainer}
     for check in CHECKS:
         kind, _, name = check.partition(":")
         if kind in known:

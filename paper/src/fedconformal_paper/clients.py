@@ -9,12 +9,12 @@ import numpy as np
 from fedconformal._base.arrays import Integers
 from fedconformal._base.registry import members
 from fedconformal.errors import InputError
-from fedconformal.training.data.sets.source import Groups, Source, in_groups_of
+from fedconformal.training.data.sets.source import DataSource, Groups, in_groups_of
 
 Partition = Literal["classes", "iid", "one"]
 
 GROUPS: dict[str, Groups] = {
-    **{name: source.groups for name, source in members(Source).items() if source.groups},
+    **{name: source.groups for name, source in members(DataSource).items() if source.groups},
     "mnist": in_groups_of(1, 10),
 }
 """The classes that each client holds; CIFAR-100's are its twenty official superclasses."""

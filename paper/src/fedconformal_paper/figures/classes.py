@@ -15,7 +15,7 @@ from fedconformal._base.files import read_npz
 from fedconformal._base.registry import find
 from fedconformal.errors import InputError
 from fedconformal.report.charts import Bar, Bars
-from fedconformal.training.data.sets.source import Source
+from fedconformal.training.data.sets.source import DataSource
 from fedconformal_paper.clients import GROUPS
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import METHODS
@@ -67,7 +67,7 @@ def tissue(setup: Setup) -> str:
 def _partition(setup: Setup, dataset: str) -> str:
     labels, what = _labels(setup, dataset)
     client = {label: f"client {k}" for k, group in enumerate(GROUPS[dataset]) for label in group}
-    names = find(dataset, Source).classes
+    names = find(dataset, DataSource).classes
     counts = np.bincount(labels, minlength=len(client)).tolist()
     bars = [Bar(name, counts[i], f"{counts[i]:,} images", client[i]) for i, name in enumerate(names)]
     return figure(Bars(title=f"{dataset}: {len(labels):,} {what}, by class and client", bars=bars, width=680))

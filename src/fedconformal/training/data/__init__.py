@@ -6,16 +6,16 @@ from fedconformal._base.registry import find, members
 from fedconformal.training.data import partitions
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split, Target
 from fedconformal.training.data.partitions import Partition, Sites
-from fedconformal.training.data.sets import Source
+from fedconformal.training.data.sets import DataSource
 
 __all__ = [
     "SPLITS",
+    "DataSource",
     "Dataset",
     "Partition",
     "Progress",
     "Rows",
     "Sites",
-    "Source",
     "Split",
     "Target",
     "load",
@@ -30,7 +30,7 @@ def names() -> list[str]:
     >>> "digits" in names()
     True
     """
-    return sorted(members(Source))
+    return sorted(members(DataSource))
 
 
 def load(name: str, *, download: bool = True, progress: Progress | None = None) -> Dataset:
@@ -40,4 +40,4 @@ def load(name: str, *, download: bool = True, progress: Progress | None = None) 
     >>> len(digits.train), len(digits.val), len(digits.test), digits.shape
     (1078, 360, 359, (1, 8, 8))
     """
-    return find(name, Source)().load(download=download, progress=progress)
+    return find(name, DataSource)().load(download=download, progress=progress)

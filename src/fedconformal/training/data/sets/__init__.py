@@ -1,5 +1,5 @@
 """The data sets, one file for each publisher."""
 
-from fedconformal.training.data.sets.source import Source
+from fedconformal.training.data.sets.source import DataSource
 
-__all__ = ["Source"]
+__all__ = ["DataSource"]

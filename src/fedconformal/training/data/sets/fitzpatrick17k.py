@@ -23,7 +23,7 @@ from fedconformal._base.files import read_bytes
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.download import find, where
-from fedconformal.training.data.sets.source import Groups, Source, in_groups_of
+from fedconformal.training.data.sets.source import DataSource, Groups, in_groups_of
 
 PAGE = "https://github.com/mattgroh/fitzpatrick17k"
 SKIN_TYPES = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V", "6": "VI", "-1": ""}
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 Record = dict[str, str]
 
 
-class Fitzpatrick17k(Source):
+class Fitzpatrick17k(DataSource):
     """114 skin conditions, with the split of Lu et al. (2023): of every half step of skin type 100 test, 100 calibrate.
 
     The columns are `skin_type` (empty for the 565 where it is not known), `skin_half_step` (the mean of two ratings,

@@ -20,7 +20,7 @@ from fedconformal._base.files import read_bytes
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import Dataset, Progress, Rows, Target, cut
 from fedconformal.training.data.download import Release, find, locate
-from fedconformal.training.data.sets.source import Source
+from fedconformal.training.data.sets.source import DataSource
 
 ADDRESS = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
 HOSPITALS = {
@@ -62,7 +62,7 @@ Patient = tuple[str, list[float]]
 logger = logging.getLogger(__name__)
 
 
-class HeartDisease(Source):
+class HeartDisease(DataSource):
     """920 patients of four hospitals, in the column `hospital`: is there heart disease?
 
     Half of each hospital's patients train, a quarter calibrates and a quarter tests. The five grades are two
@@ -79,7 +79,7 @@ class HeartDisease(Source):
         return Dataset(name=self.name, classes=self.classes, groups=None, **parts)
 
 
-class HeartRate(Source):
+class HeartRate(DataSource):
     """The peak heart rate of the same patients, without those for whom it was not measured.
 
     The median is 153 beats a minute in Cleveland and 120 in the VA hospital. The diagnosis is no feature.

@@ -21,14 +21,14 @@ from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.download import Release, find, locate
-from fedconformal.training.data.sets.source import Source, in_groups_of, listed
+from fedconformal.training.data.sets.source import DataSource, in_groups_of, listed
 
 ADDRESS = "https://zenodo.org/records/10519652/files"
 MOST_BYTES = 2**32
 """Once unpacked; no set here comes near it."""
 
 
-class ImageSource(Source):
+class ImageSource(DataSource):
     """Images with official training and test files, or in an .npz file of the data set's name."""
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
@@ -53,7 +53,7 @@ class ImageSource(Source):
         return test.take(np.sort(order[:middle])), test.take(np.sort(order[middle:]))
 
 
-class _MedMNIST(Source):
+class _MedMNIST(DataSource):
     md5: ClassVar[str]
     most: ClassVar[int]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedconformal.errors import InputError
 from fedconformal.training.data.dataset import Dataset, Progress, Rows, Target, cut
-from fedconformal.training.data.sets.source import Source, in_groups_of
+from fedconformal.training.data.sets.source import DataSource, in_groups_of
 
 LEVELS = 16
 """Largest value of a pixel of digits."""
@@ -20,7 +20,7 @@ DEVIATION = 442**-0.5
 """Standard deviation of each column of diabetes in scikit-learn."""
 
 
-class Digits(Source):
+class Digits(DataSource):
     """1,797 digits of 8 x 8 pixels: 60 % train, 20 % calibrate, 20 % test, at random; one class a site."""
 
     name = "digits"
@@ -34,7 +34,7 @@ class Digits(Source):
         return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
 
 
-class Diabetes(Source):
+class Diabetes(DataSource):
     """Progression of 442 patients: half train, a quarter calibrates, a quarter tests; no sites of its own."""
 
     name = "diabetes"

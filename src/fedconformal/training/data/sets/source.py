@@ -10,7 +10,7 @@ from fedconformal.training.data.dataset import Dataset, Progress
 Groups = tuple[tuple[int, ...], ...]
 
 
-class Source(ABC):
+class DataSource(ABC):
     """Where a data set comes from. A file here that derives from it is found by its `name`."""
 
     name: ClassVar[str]
