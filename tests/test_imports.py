@@ -72,8 +72,3 @@ def test_the_import_is_light() -> None:
     program = "import fedconformal, sys; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
     assert done.stdout == "False\n"
-
-
-def test_a_function_that_is_called_like_its_module_is_the_function() -> None:
-    first = "import fedconformal.evaluation.reliability, fedconformal.evaluation as evaluation"
-    subprocess.run([sys.executable, "-c", f"{first}; evaluation.reliability([[0.5, 0.5]], [0])"], check=True)

@@ -287,7 +287,7 @@ def test_evaluation_weighs_the_classes_as_promised() -> None:
     benign, malignant = (group.coverage for group in result.by_class)
     assert result.reweighted is not None
     assert result.reweighted.coverage == pytest.approx(0.3 * benign + 0.7 * malignant)
-    assert "the classes in the given shares" in result.reweighted.sentence
+    assert "provided that a class looks the same" in result.reweighted.sentence
     assert result.verdict is not None
     assert result.verdict.kind in ("no contradiction", "too few rows to tell")
     assert "takes a class to look the same here as at the sites" in result.verdict.words

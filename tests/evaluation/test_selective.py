@@ -20,25 +20,13 @@ def test_limits_are_counts_of_what_is_kept() -> None:
     sets = fc.LAC().predict_set(probs, 0.9)
     sizes = sets.sum(axis=1)
     found = selective_classification(sets, probs, labels)
-    assert [one.size for one in found.limits] == np.unique(sizes).tolist()
-    for one in found.limits:
+    assert [one.size for one in found] == np.unique(sizes).tolist()
+    for one in found:
         kept = sizes <= one.size
         assert one.rows == kept.sum()
         assert one.accuracy == pytest.approx((probs.argmax(axis=1) == labels)[kept].mean())
         assert one.coverage == pytest.approx(sets[np.arange(500), labels][kept].mean())
-    assert found.limits[-1].kept == 1.0
-
-
-def test_a_limit_is_the_largest_that_is_accurate_enough() -> None:
-    probs, labels = rows()
-    found = selective_classification(fc.LAC().predict_set(probs, 0.9), probs, labels)
-    whole = found.limits[-1].accuracy
-    assert found.limit_for(whole) == found.limits[-1]
-    stricter = found.limit_for(whole + 0.02)
-    assert stricter
-    assert stricter.size < found.limits[-1].size
-    assert stricter.accuracy >= whole + 0.02
-    assert found.limit_for(1.01) is None
+    assert found[-1].kept == 1.0
 
 
 def test_sets_of_another_shape_are_refused() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
+from fedconformal.calibration.risk import fixed_sequence
 from fedconformal.guarantees.bounded_mean import means_at_most
 
 FAILURE, REPETITIONS = 0.1, 1000
@@ -37,7 +38,7 @@ def critical(limit: float, spent: float) -> float:
 def chosen(totals: Floats, limit: float, guarantee: fc.LearnThenTest) -> int:
     """Return the place of the smallest threshold that is promised; the length of the grid if there is none."""
     above = (totals > critical(limit, guarantee.spent)).astype(int).tolist()
-    return [*guarantee.fixed_sequence(above), 0].index(0)
+    return [*fixed_sequence(above, guarantee.walks), 0].index(0)
 
 
 def of_coins(rng: np.random.Generator, chances: Floats) -> Floats:

@@ -72,7 +72,7 @@ def calibrate_risk(
     safe = safe_action(provenance, limit, safe)
     group, promise = bound.grouped(sizes, UNIT)
     promised = promise(_kept(curves, group, sizes))
-    risks = bound.fixed_sequence([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised])
+    risks = fixed_sequence([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised], bound.walks)
     curve, alpha = RiskCurve(curves[0].grid, tuple(risks)), limit / most
     threshold = curve.threshold(limit)
     if threshold == math.inf:
@@ -90,6 +90,22 @@ def calibrate_risk(
         "answers": text.LOSSES,
         "risk": risk_record(provenance, limit, safe),
     }
+
+
+def fixed_sequence(risks: Sequence[int], walks: int = 1) -> list[int]:
+    """Return the risk that is promised at each threshold of a grid: the largest from the end of its walk on.
+
+    The last threshold of a walk is the safest; the first one from there whose risk is too large ends the tests.
+
+    >>> fixed_sequence([3, 1, 2]), fixed_sequence([3, 1, 2, 4, 9, 5], walks=2)
+    ([3, 2, 2], [3, 2, 2, 9, 9, 5])
+    """
+    found = list(risks)
+    ends = {math.ceil(len(found) * (walk + 1) / walks) - 1 for walk in range(walks)}
+    for place in range(len(found) - 2, -1, -1):
+        if place not in ends:
+            found[place] = max(found[place], found[place + 1])
+    return found
 
 
 def as_limit(risk: Any, bound: float) -> Fraction:

@@ -1,12 +1,12 @@
-"""How good prediction sets and intervals are: coverage and size, over all rows and in groups; and when to abstain."""
+"""Coverage and size of sets and intervals, over all rows and in groups; verdicts on a promise."""
 
-from fedconformal.evaluation.any_evaluation import AnyEvaluation
 from fedconformal.evaluation.mixture import Reweighted
 from fedconformal.evaluation.regression import IntervalEvaluation, IntervalGroup, evaluate_intervals
-from fedconformal.evaluation.reliability import Reliability, reliability  # a module is called like this function
-from fedconformal.evaluation.selective import Selective, selective_classification
 from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets, full_sets
+from fedconformal.evaluation.top_label import Limit, Reliability, reliability, selective_classification
 from fedconformal.evaluation.verdict import Verdict
+
+AnyEvaluation = Evaluation | IntervalEvaluation
 
 __all__ = [
     "AnyEvaluation",
@@ -14,9 +14,9 @@ __all__ = [
     "Group",
     "IntervalEvaluation",
     "IntervalGroup",
+    "Limit",
     "Reliability",
     "Reweighted",
-    "Selective",
     "Verdict",
     "evaluate_intervals",
     "evaluate_sets",

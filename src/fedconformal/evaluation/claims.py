@@ -19,18 +19,18 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
 
 
-class Rows(NamedTuple):
-    """The rows at hand: whether each is covered, its label, and its site and cluster where they are given."""
+class Outcomes(NamedTuple):
+    """Test rows: whether each is covered, its label, and its site and cluster where they are given."""
 
     covered: Booleans
     labels: Integers
     sites: NDArray[Any] | None = None
     clusters: Integers | None = None
     groups: Mapping[str, Integers] | None = None
-    """Which rows are in each group, where the promise is by group and they are given."""
+    """The rows of each group, where the promise is by group and groups are given."""
 
     def sample(self, index: Any = slice(None), **more: Any) -> Sample:
-        """Take some of the rows."""
+        """Return a sample of some of the rows."""
         clusters = None if self.clusters is None else self.clusters[index]
         return Sample(covered=self.covered[index], clusters=clusters, **more)
 
@@ -62,7 +62,7 @@ class Claims(NamedTuple):
     sites_known: bool = True
 
 
-def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: float) -> Claims:
+def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure: float) -> Claims:
     """List what is claimed; all limits hold together, but with probability `failure` over calibration draws."""
     guarantee, sites, sizes = certificate.terms()
     names = list(map(name_key, sites))
@@ -85,7 +85,9 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Rows, failure: fl
     return _by_site(limits, alpha, rows, rows.sites.astype(np.str_), names)
 
 
-def _over_classes(certificate: Certificate, alpha: Fraction, rows: Rows, failure: float, *, why_none: str) -> Claims:
+def _over_classes(
+    certificate: Certificate, alpha: Fraction, rows: Outcomes, failure: float, *, why_none: str
+) -> Claims:
     """Weigh the rows by their classes; where a class looks the same everywhere, their sites do not matter."""
     bound, names, sizes = certificate.parties()
     limits = bound.miss_rate_bounds(alpha, sizes, failure)
@@ -108,7 +110,7 @@ def classes_of(labels: Integers, names: Sequence[str]) -> NDArray[np.str_]:
 def _by_site(
     limits: list[MissRateBound],
     alpha: Fraction,
-    rows: Rows,
+    rows: Outcomes,
     owners: NDArray[Any],
     names: list[str],
     *,
@@ -140,7 +142,7 @@ def _shares(limit: MissRateBound, names: list[str]) -> dict[str, Fraction]:
 
 
 def _by_stratum(
-    certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Rows, failure: float, *, sites: int
+    certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Outcomes, failure: float, *, sites: int
 ) -> Claims:
     """Test every class or group that has rows; a row of several groups is missed no more often than at the lowest."""
     stratum = certificate.by

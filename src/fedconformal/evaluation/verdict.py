@@ -23,7 +23,7 @@ import numpy as np
 from fedconformal._base.names import join_names
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.evaluation.claims import Claim, Claims, Rows, claims_of
+from fedconformal.evaluation.claims import Claim, Claims, Outcomes, claims_of
 from fedconformal.summaries.provenance import has_expired
 
 LUCK = 0.025
@@ -73,7 +73,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(
-    certificate: Certificate, alpha: Fraction, rows: Rows, *, all_full: bool = False, noun: str = "sets"
+    certificate: Certificate, alpha: Fraction, rows: Outcomes, *, all_full: bool = False, noun: str = "sets"
 ) -> Verdict:
     """Test a certificate's promise at alpha.
 
@@ -165,7 +165,7 @@ def _void(certificate: Certificate) -> str | None:
     return None
 
 
-def _notes(found: Claims, rows: Rows, certificate: Certificate, *, below: bool) -> list[str]:
+def _notes(found: Claims, rows: Outcomes, certificate: Certificate, *, below: bool) -> list[str]:
     notes = []
     if below and (why := _void(certificate)):
         notes.append(f"Also, {why}.")

@@ -58,6 +58,10 @@ class FCP(WeightedSum):
             return self
         raise InputError("fcp is the paper's theorem, which has no thresholds for classes or groups; use mixture")
 
+    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
+        whole = max(1, sum(sizes) + len(sizes))
+        return tuple(Fraction(n + 1, whole) for n in sizes)
+
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         total = sum(sizes)
         rate = rank_bound(ceil_rank(alpha, total + len(sizes)), total, failure)

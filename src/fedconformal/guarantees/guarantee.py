@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from itertools import accumulate
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -139,6 +138,8 @@ class Guarantee(ABC):
     """Whether summaries by class are needed."""
     by_group: ClassVar[bool] = False
     """Whether summaries by group are needed."""
+    walks = 1
+    """The number of parts of a grid of losses, each of which is tested from its last threshold down."""
     by_site: ClassVar[bool] = False
     """Whether every site has a threshold of its own."""
 
@@ -201,16 +202,9 @@ class Guarantee(ABC):
         """
         return []
 
-    def fixed_sequence(self, risks: Sequence[int]) -> list[int]:
-        """Return the risk promised at each threshold of a grid, given the risk at each: the largest from the end on.
-
-        The last threshold is the safest; the first one from there whose risk is too large ends the sequence of tests.
-
-        >>> from fedconformal import PAC
-        >>> PAC().fixed_sequence([3, 1, 2])
-        [3, 2, 2]
-        """
-        return list(accumulate(reversed(risks), max))[::-1]
+    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...] | None:
+        """Return the share of every site in the promised mixture; None if no single mixture is promised."""
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the parameters for JSON; parameters that are None are left out."""

@@ -8,7 +8,6 @@ rejected thresholds are promised at once. The grid is cut into walks of the same
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedconformal._base.names import abbreviate
@@ -55,16 +54,3 @@ class LearnThenTest(PAC):
         """The failure probability of one walk, rounded down."""
         part = self.failure / self.walks
         return part if part * self.walks <= self.failure else math.nextafter(part, 0)
-
-    def fixed_sequence(self, risks: Sequence[int]) -> list[int]:
-        """Test a fixed sequence within each walk.
-
-        >>> LearnThenTest(walks=2).fixed_sequence([3, 1, 2, 4, 9, 5])  # two walks, each from right to left
-        [3, 2, 2, 9, 9, 5]
-        """
-        found = list(risks)
-        ends = {math.ceil(len(found) * (walk + 1) / self.walks) - 1 for walk in range(self.walks)}
-        for place in range(len(found) - 2, -1, -1):
-            if place not in ends:
-                found[place] = max(found[place], found[place + 1])
-        return found

@@ -144,7 +144,7 @@ class Mixture(WeightedSum):
         whole = math.lcm(*(weight.denominator for weight in exact))
         return [int(weight * whole) for weight in exact]
 
-    def shares(self, sizes: Counts) -> tuple[Fraction, ...]:
+    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
         """Return lambda_k of every site."""
         parts = self.parts(sizes)
         whole = max(1, sum(parts))
@@ -161,7 +161,7 @@ class Mixture(WeightedSum):
         return found._replace(most=min(Fraction(1), most))
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        shares, rank = self.shares(sizes), self.rank(alpha, sizes)
+        shares, rank = self.site_shares(sizes), self.rank(alpha, sizes)
         if rank is None:
             return [MissRateBound(shares_bound(alpha, sizes, shares, failure), shares)]
         return [MissRateBound(rank_bound(rank[0], sum(sizes), failure), shares)]

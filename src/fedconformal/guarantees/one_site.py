@@ -89,6 +89,9 @@ class OneSite(WeightedSum):
         rank, total = self.rank(alpha, sizes)
         return [MissRateBound(rank_bound(rank, total - 1, failure), site=self.position)]
 
+    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
+        return tuple(Fraction(k == self.position) for k in range(len(sizes)))
+
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         name = self.site if isinstance(self.site, str) else sites[self.site]
         lay = f"new cases of {name}; nothing is promised to the other sites"

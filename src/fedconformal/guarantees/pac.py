@@ -110,7 +110,11 @@ class PAC(Guarantee):
         rank, total = self.rank(alpha, sizes)[0], sum(sizes)
         kept = rank <= total and failure >= self.failure
         rate = float(alpha) if kept else rank_bound(rank, total, replace(self, failure=failure).spent)
-        return [MissRateBound(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
+        return [MissRateBound(rate, self.site_shares(sizes))]
+
+    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...] | None:
+        """Return n_k / N; every stratum has a mixture of its own."""
+        return None if stratum else tuple(Fraction(n, max(1, sum(sizes))) for n in sizes)
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         population = "from the mixture of the sites, in proportion to n_k"

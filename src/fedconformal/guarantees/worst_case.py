@@ -123,7 +123,7 @@ class WorstCase(Guarantee):
         """
         if all(value is None for value in vars(self).values()):
             return EverySite().miss_rate_bounds(alpha, sizes, failure)
-        shares = Mixture().shares(sizes)
+        shares = Mixture().site_shares(sizes)
         if self.box is not None:
             low, high = _ends(self.box, len(sizes))
             if not all(a <= share <= b for a, share, b in zip(low, shares, high, strict=True)):
@@ -236,12 +236,12 @@ def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
     """Choose the form whose price is smaller in the worst case of the set."""
     mixtures: Box | Ball
     if of.total_variation is not None:
-        mixtures = Ball(Mixture().shares(sizes), as_decimal(of.total_variation))
+        mixtures = Ball(Mixture().site_shares(sizes), as_decimal(of.total_variation))
     elif of.box is not None:
         mixtures = Box(*_ends(of.box, len(sizes)))
     else:
         rest = 1 - as_decimal(1.0 if of.contamination is None else of.contamination)
-        mixtures = Box([rest * share for share in Mixture().shares(sizes)], [Fraction(1)] * len(sizes))
+        mixtures = Box([rest * share for share in Mixture().site_shares(sizes)], [Fraction(1)] * len(sizes))
     largest = (weight / n for weight, n in zip(mixtures.largest_weights(), sizes, strict=True) if n)
     swap = _Form(mixtures, tuple(max(n, 1) for n in sizes), max(largest, default=Fraction(0)))
     stand_ins = _Form(mixtures, tuple(n + 1 for n in sizes), Fraction(0))

@@ -13,7 +13,7 @@ from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation import AnyEvaluation
-from fedconformal.evaluation.outcomes import ROWS
+from fedconformal.evaluation.coverage import ROWS
 from fedconformal.evaluation.verdict import standing
 from fedconformal.report.html import Answer
 from fedconformal.summaries.provenance import has_expired

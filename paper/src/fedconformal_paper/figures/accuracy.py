@@ -95,7 +95,7 @@ def _selected(setup: Setup, answers: Answers) -> tuple[list[float], Floats]:
     found, first = [], 0.0
     for trial in setup.trials(answers):
         (threshold,) = trial.thresholds(score, [0.1])
-        limits = selective_classification(trial.sets(score, threshold), trial.test.probs, trial.test.labels).limits
+        limits = selective_classification(trial.sets(score, threshold), trial.test.probs, trial.test.labels)
         found.append(np.interp(grid, [one.kept for one in limits], [one.accuracy for one in limits]))
         first = max(first, limits[0].kept)
     return grid[grid >= first].tolist(), np.array(found)[:, grid >= first]

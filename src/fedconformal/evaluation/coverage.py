@@ -1,0 +1,163 @@
+"""Coverage over all rows and in groups: the part that evaluations of sets and of intervals share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._base.arrays import Integers, as_sites
+from fedconformal.evaluation.claims import Outcomes
+from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
+from fedconformal.evaluation.mixture import Reweighted, interval_text
+from fedconformal.evaluation.verdict import Verdict
+
+ROWS, CLUSTERS = "rows are independent", "clusters are independent"
+"""Assumptions of the intervals."""
+
+
+class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of rows: its size, its coverage, and the 95% interval of the coverage from low to high.
+
+    There is no interval if all rows are of one cluster.
+    """
+
+    name: str
+    rows: int
+    coverage: float
+    low: float | None
+    high: float | None
+    clusters: int | None = None
+    """The number of clusters, where rows come in clusters."""
+
+    @property
+    def interval(self) -> str:
+        """The interval of the coverage as text."""
+        return interval_text(self.low, self.high)
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes of the answers as text."""
+        return ()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The numbers as text, for a table with the columns of the evaluation."""
+        clusters = () if self.clusters is None else (str(self.clusters),)
+        return self.name, str(self.rows), *clusters, f"{self.coverage:.4f}", self.interval, *self.sizes
+
+
+G = TypeVar("G", bound=CoverageGroup)
+
+
+class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
+    """Coverage on rows with known truth.
+
+    A single site a little below 1 - alpha is not a violation: the promise is on average over calibration draws and the
+    stated mixture. The intervals show what the test rows alone leave open.
+    """
+
+    overall: G
+    by_site: list[G]
+    interval_assumes: str
+    """The assumption of the intervals."""
+    reweighted: Reweighted | None = None
+    """Coverage under the certified mixture of the sites, where a certificate was given."""
+    by_group: dict[str, list[G]] = {}
+    """Coverage by the values of other columns, by the name of the column; and of every "promised group" where
+    coverage is promised by group."""
+    verdict: Verdict | None = None
+    """Whether the rows contradict the promise, where a certificate was given."""
+
+    @property
+    def coverage(self) -> float:
+        """The share of rows whose answer holds the truth."""
+        return self.overall.coverage
+
+    @property
+    def size_columns(self) -> tuple[str, ...]:
+        """The titles of the sizes of the answers."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The titles of a group's cells, after its name."""
+        clusters = () if self.overall.clusters is None else ("clusters",)
+        return "rows", *clusters, "coverage", "95% interval", *self.size_columns
+
+    @property
+    def interval_words(self) -> str:
+        """The assumption of the intervals in a sentence."""
+        if self.interval_assumes == ROWS:
+            return f"95% interval, if {ROWS}. Several rows of one patient are not: give evaluate each row's cluster."
+        return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists, dicts and numbers for JSON."""
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built
+
+
+class Counter(NamedTuple, Generic[G]):
+    """Counts outcomes in groups of rows; `describe` returns the sizes of the answers of some rows."""
+
+    outcomes: Outcomes
+    group: type[G]
+    describe: Callable[[Integers], dict[str, Any]]
+
+    @property
+    def assumes(self) -> str:
+        """The assumption of the intervals."""
+        return ROWS if self.outcomes.clusters is None else CLUSTERS
+
+    def overall(self) -> G:
+        """Count all rows."""
+        return self.parts([np.arange(len(self.outcomes.covered))], ["all"])[0]
+
+    def by_value(self, values: NDArray[Any] | None) -> list[G]:
+        """Count the rows of each value."""
+        if values is None:
+            return []
+        names, index = np.unique(values, return_inverse=True)
+        return self.by_index(index, [str(name) for name in names])
+
+    def by_index(self, index: Integers, names: Sequence[str]) -> list[G]:
+        """Count the rows of each name that has some; `index` is the position of each row's name."""
+        rows = np.bincount(index, minlength=len(names))
+        return self.parts(np.split(np.argsort(index, kind="stable"), np.cumsum(rows)[:-1]), names)
+
+    def parts(self, parts: Sequence[Integers], names: Sequence[str]) -> list[G]:
+        """Count the rows of each name that has some, by their positions; a row may be in several."""
+        named = [(mine, name) for mine, name in zip(parts, names, strict=True) if len(mine)]
+        rows = np.array([len(mine) for mine, _ in named])
+        hits = np.array([np.count_nonzero(self.outcomes.covered[mine]) for mine, _ in named])
+        lows, highs = (ends.tolist() for ends in clopper_pearson(hits, rows))
+        found = []
+        for (mine, name), hit, low, high in zip(named, hits.tolist(), lows, highs, strict=True):
+            count = None
+            if self.outcomes.clusters is not None:
+                clusters = self.outcomes.clusters[mine]
+                low, high = clustered_interval(self.outcomes.covered[mine], clusters) or (None, None)  # noqa: PLW2901
+                count = len(np.unique(clusters))
+            found.append(
+                self.group(
+                    name=name,
+                    rows=len(mine),
+                    coverage=hit / len(mine),
+                    low=low,
+                    high=high,
+                    clusters=count,
+                    **self.describe(mine),
+                )
+            )
+        return found
+
+
+def as_clusters(clusters: ArrayLike | None, *, rows: int) -> Integers | None:
+    """Return the number of each row's cluster, where rows come in clusters."""
+    if clusters is None:
+        return None
+    return np.unique(as_sites(clusters, rows=rows, name="clusters"), return_inverse=True)[1]
