@@ -12,8 +12,6 @@ most five false alarms in a hundred streams, ever:
   reference is 500 more rows before the change, as those of the calibration would not do;
 - scores changed: ChangeDetector, whose evidence ever reaches 20 with probability 0.05 at most, and online-cp's
   VilleWrapper(SimpleJumper(), threshold=20), on the same p-values;
-- scores changed lately: ChangeDetector's detector at 1000, and online-cp's ShiryaevRobertsWrapper(SimpleJumper()) at
-  1000: a false alarm every 1000 rows on average, so it may be earlier.
 """
 
 # ruff: noqa: T201
@@ -40,7 +38,7 @@ from fedconformal.monitoring.combine import log_mean, standing_out
 from fedconformal.monitoring.monitor import Monitor, log_e
 
 SIZE, ALPHA, FAILURE, LEVEL = 500, 0.1, 0.025, 0.025
-EVER, EVERY = 20.0, 1000.0
+EVER = 20.0
 SHIFTS = (0, 5, 10, 20)
 WANTED = 240
 SITES, DAY = 10_000, 50
@@ -112,25 +110,16 @@ def changed(given: Stream) -> int | None:
     return None
 
 
-def changed_lately(given: Stream) -> int | None:
-    """Watch scores by the detector."""
-    return ChangeDetector(given[0], every=EVERY).update(given[2]).alarm_at
-
-
-def online_cp(*, lately: bool) -> Callable[[Stream], int | None]:
+def online_cp(given: Stream) -> int | None:
     """Watch the same p-values with online-cp."""
+    from online_cp.martingale import SimpleJumper, VilleWrapper
 
-    def first(given: Stream) -> int | None:
-        from online_cp.martingale import ShiryaevRobertsWrapper, SimpleJumper, VilleWrapper
-
-        watch: Any = ShiryaevRobertsWrapper(SimpleJumper()) if lately else VilleWrapper(SimpleJumper(), threshold=EVER)
-        for row, p in enumerate(ChangeDetector(given[0]).p_values(given[2]).tolist(), 1):
-            watch.update(p)
-            if watch.R >= EVERY if lately else watch.rejected:
-                return row
-        return None
-
-    return first
+    watch: Any = VilleWrapper(SimpleJumper(), threshold=EVER)
+    for row, p in enumerate(ChangeDetector(given[0]).p_values(given[2]).tolist(), 1):
+        watch.update(p)
+        if watch.rejected:
+            return row
+    return None
 
 
 WATCHES: dict[str, Callable[[Stream], int | None]] = {
@@ -138,9 +127,7 @@ WATCHES: dict[str, Callable[[Stream], int | None]] = {
     "MAPIE, the same limit": mapie(reference=False),
     "MAPIE, 500 reference rows": mapie(reference=True),
     "scores changed: ChangeDetector's evidence at 20": changed,
-    "scores changed: online-cp, Ville at 20": online_cp(lately=False),
-    "scores changed lately: ChangeDetector at 1000": changed_lately,
-    "scores changed lately: online-cp, Shiryaev-Roberts at 1000": online_cp(lately=True),
+    "scores changed: online-cp, Ville at 20": online_cp,
 }
 
 
@@ -214,8 +201,8 @@ def beside(rows: int, rounds: int) -> dict[str, float]:
     ways: dict[str, Callable[[], object]] = {
         "Monitor": lambda: ours(given),
         "MAPIE": lambda: mapie(reference=False)(given),
-        "ChangeDetector": lambda: changed_lately(given),
-        "online-cp": lambda: online_cp(lately=False)(given),
+        "ChangeDetector": lambda: ChangeDetector(given[0]).update(given[2]),
+        "online-cp": lambda: online_cp(given),
     }
     taken = interleaved(ways, rounds)
     print(f"\n{rows} rows at once, seconds: {best(taken)}")

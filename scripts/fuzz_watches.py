@@ -35,8 +35,8 @@ def starting_points() -> list[bytes]:
     """Return valid messages, with and without a group and an alarm."""
     tally = Tally(known=400, misses=31.5, waiting=9, sizes=801.25)
     streams = tuple(
-        Stream(0.13, 0.025, 0.0, Tally(known=9, misses=1), tally, group, alarm, change, changed)
-        for group, alarm, change, changed in (("", None, None, None), ("sex=F", 20_770, 3.5, (20_772, 20_758)))
+        Stream(0.13, 0.025, 0.0, Tally(known=9, misses=1), tally, group, alarm, changed)
+        for group, alarm, changed in (("", None, None), ("sex=F", 20_770, (20_772, 20_758)))
     )
     made = [Period(bytes(32), "clinic-a", 20_758, 20_773, streams[:count]) for count in (1, 2)]
     return [period.to_bytes() for period in made]

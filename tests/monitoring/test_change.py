@@ -2,14 +2,18 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from fedconformal._base.arrays import Floats
 from fedconformal.errors import InputError
-from fedconformal.monitoring.change import Bets, ChangeDetector, payoffs
+from fedconformal.monitoring import schema
+from fedconformal.monitoring.change import Bets, ChangeDetector, StoredDetector, payoffs
+from fedconformal.monitoring.messages import LAST_DAY
 
 
 def test_p_values_are_those_of_the_definition() -> None:
@@ -46,36 +50,30 @@ def test_every_bet_pays_at_most_one_on_average() -> None:
         assert 0.998 < mean <= 1 + 1e-9
 
 
-def test_the_recursions_are_those_of_the_definition() -> None:
+def test_the_recursion_is_that_of_the_definition() -> None:
     p = np.random.default_rng(2).random(300)
-    stakes, detectors = np.full(6, 1 / 6), np.zeros(5)
+    stakes = np.full(6, 1 / 6)
     for row in payoffs(p):
         stakes = (0.99 * stakes + 0.01 * stakes.mean()) * row
-        detectors = row[1:] * (detectors + 1)
-    found = Bets().placed(p, 0, math.inf)
+    found = Bets().placed(p, 0)
     np.testing.assert_allclose(np.array(found.stakes) * 2.0**found.doublings, stakes, rtol=1e-12)
-    np.testing.assert_allclose(found.detectors, detectors, rtol=1e-12)
 
 
-def test_a_change_is_dated_by_the_run_of_the_highest_detector() -> None:
+def test_a_change_is_dated_by_the_run_that_has_won_most() -> None:
     """A run begins anew after each row at which its bet was never worth less, as written out row by row."""
     rng = np.random.default_rng(5)
     for seed in range(20):
         watch = ChangeDetector(rng.random(300), random_state=seed)
-        new = np.append(rng.random(100), rng.random(300) + 0.3)
-        worth, lowest, starts, detectors = np.zeros(5), np.zeros(5), np.zeros(5, dtype=int), np.zeros(5)
+        new = np.append(rng.random(100), rng.random(30) + 0.3)
+        worth, lowest, starts = np.zeros(5), np.zeros(5), np.zeros(5, dtype=int)
         for row, won in enumerate(payoffs(watch.p_values(new))[:, 1:]):
             starts, lowest = np.where(worth <= lowest, row, starts), np.minimum(worth, lowest)
-            worth, detectors = worth + np.log(won), won * (detectors + 1)
-            if detectors.mean() >= watch.every:
-                break
-        after = watch.update(new)
-        assert (after.alarm_at, after.since) == (row + 1, starts[detectors.argmax()])
+            worth = worth + np.log(won)
+        assert watch.update(new).begun == starts[(worth - lowest).argmax()]
 
 
 @pytest.mark.parametrize("drift", [0.0, 1.0, 50.0])
 def test_batches_and_states_go_on_to_the_same_bits(drift: float) -> None:
-    """Also where detectors have stopped at the largest number, and from there fall again."""
     rng = np.random.default_rng(4)
     old, new = rng.random(200), np.concatenate([rng.random(700), rng.random(2000) + drift, rng.random(700)])
     whole, parts = ChangeDetector(old).update(new), ChangeDetector(old)
@@ -84,7 +82,6 @@ def test_batches_and_states_go_on_to_the_same_bits(drift: float) -> None:
         parts = parts.update(some)
     assert parts.bets == whole.bets
     assert np.array_equal(parts.scores, whole.scores)
-    assert drift == 0 or 700 < (whole.alarm_at or 0) < 800
     assert drift < 50 or parts.bets.doublings > 600
 
 
@@ -96,7 +93,7 @@ def test_a_long_drift_stays_within_floats() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"stakes": (0.0,) * 6}, {"stakes": (1e300,) * 6}, {"detectors": (1e300,) * 5}, {"lows": (1.0,) * 5}],
+    [{"stakes": (0.0,) * 6}, {"stakes": (1e300,) * 6}, {"lows": (1.0,) * 5}],
 )
 def test_bets_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="too large or too small"):
@@ -108,14 +105,41 @@ def test_bets_that_cannot_be_are_refused(fields: dict[str, Any]) -> None:
     [
         (lambda: ChangeDetector([]), "scores"),
         (lambda: ChangeDetector([0.1, math.nan]), "row 1 is nan"),
-        (lambda: ChangeDetector([0.1], every=1), "every is 1"),
         (lambda: ChangeDetector([0.1], random_state=-1), "random_state is -1"),
         (lambda: ChangeDetector([0.1], rows=1), "no calibration score"),
         (lambda: ChangeDetector([0.1]).update(["x"]), "scores"),
         (lambda: ChangeDetector([0.1], bets=Bets(starts=(1, 0, 0, 0, 0))), "not those after 0 rows"),
-        (lambda: ChangeDetector([0.1], bets=Bets(alarm_at=0)), "not those after 0 rows"),
     ],
 )
 def test_bad_input_is_refused(make: Callable[[], object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+DAYS = np.repeat(np.arange(20), 24)
+
+
+def noticed(path: Path, calibration: Floats, new: Floats) -> tuple[int, int] | None:
+    connection = schema.create(path, {}, [], lambda made: StoredDetector.begin(made, calibration))
+    changes = StoredDetector(connection, 0.025)
+    for half in (slice(0, 250), slice(250, None)):  # which cuts a day
+        changes.update(new[half], DAYS[half])
+    found = changes.changed(LAST_DAY)
+    connection.close()
+    return found
+
+
+@pytest.mark.long
+def test_a_change_is_seldom_noticed_where_there_is_none(tmp_path: Path) -> None:
+    draws = np.random.default_rng(1)
+    raised = [noticed(tmp_path / f"{k}.db", draws.random(300), draws.random(len(DAYS))) is not None for k in range(80)]
+    assert sum(raised) <= 8  # 2 are promised
+
+
+def test_a_change_is_noticed_and_dated(tmp_path: Path) -> None:
+    draws = np.random.default_rng(2)
+    new = np.concatenate([draws.random(240), draws.random(240) + 0.4])
+    found = noticed(tmp_path / "watch.db", draws.random(300), new)
+    assert found is not None
+    alarm, since = found
+    assert 9 <= since <= 10 <= alarm <= 13

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.combine import Combined, Gap, Refused, Silent, combine, to_dict
+from fedconformal.monitoring.combine import Combined, Days, Refused, combine, to_dict
 from fedconformal.monitoring.messages import Period, Stream
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.streams import Tally
@@ -169,8 +169,8 @@ def test_a_watch_over_several_sites_counts_its_rows_once() -> None:
 def test_gaps_and_silence_are_named() -> None:
     whole = counted("a", *(Tally(10 * (i + 1), i) for i in range(10)))
     found = combine([*whole[:3], *whole[5:], *counted("b", Tally(10, 1), Tally(20, 2))])
-    assert found.gaps == (Gap("a", START + 3, START + 4),)
-    assert found.silent == (Silent("b", START + 1),)
+    assert found.gaps == (Days("a", START + 3, START + 4),)
+    assert found.silent == (Days("b", START + 1, START + 9),)
     assert found.all_rows.histories[0].known[-1] in (100, 20)
     words = " ".join(to_do(found))
     assert "a (2026-01-04 to 2026-01-05)" in words
@@ -195,14 +195,11 @@ def test_two_spellings_of_a_name_are_one_site_and_who_is_left_out_is_named() -> 
 
 def test_what_a_site_says_of_its_scores_is_shown_as_its_word() -> None:
     (period,) = counted("a", Tally(900, 30))
-    stream = replace(period.streams[0], change=9.0, changed=(START, START - 3))
+    stream = replace(period.streams[0], changed=(START, START - 3))
     found: Combined = combine([replace(period, streams=(stream,))])
     assert found.state == "holds"
     assert "Ask a what changed: by its own word its scores differ since 2025-12-29." in to_do(found)
-    assert to_dict(found)["all_rows"]["sites"]["a"]["site_says"] == {
-        "change": 9.0,
-        "changed": {"alarm": "2026-01-01", "since": "2025-12-29"},
-    }
+    assert to_dict(found)["all_rows"]["sites"]["a"]["scores_changed"] == ["2026-01-01", "2025-12-29"]
 
 
 def test_the_name_of_all_sites_replaces_no_counts() -> None:

@@ -10,7 +10,6 @@ from fedconformal.errors import InputError
 from fedconformal.monitoring.history import histories_of
 from fedconformal.monitoring.messages import Period, Stream
 from fedconformal.monitoring.streams import StreamState, Tally
-from fedconformal.monitoring.text import StreamStatus
 from tests.monitoring.streams import PREDICTOR, START, messages
 
 
@@ -49,25 +48,21 @@ def test_a_message_may_be_written_before_its_last_day_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "words"),
+    "other",
     [
-        (
-            sent(1, 1, Tally(100, 8, 3, 140), MORE),
-            "disagree about the end of 2026-01-01 (100 known, 9 missed",
-        ),
-        (sent(0, 0, NONE, Tally(100, 8, 3, 140)), "two messages disagree"),
-        (sent(1, 1, Tally(99, 9, 4, 140), MORE), "two messages disagree"),
-        (sent(-3, 0, NONE, Tally(101, 9, 3, 141)), "two messages disagree"),
-        (sent(2, 2, Tally(90, 9, 3, 140), MORE), "counts fall from 2026-01-01 (100 known"),
-        (sent(2, 2, Tally(200, 8, 3, 140), MORE), "counts fall"),
-        (sent(2, 2, Tally(100, 9, 0, 139), MORE), "counts fall"),
+        sent(1, 1, Tally(100, 8, 3, 140), MORE),
+        sent(0, 0, NONE, Tally(100, 8, 3, 140)),
+        sent(1, 1, Tally(99, 9, 4, 140), MORE),
+        sent(-3, 0, NONE, Tally(101, 9, 3, 141)),
+        sent(2, 2, Tally(90, 9, 3, 140), MORE),
+        sent(2, 2, Tally(200, 8, 3, 140), MORE),
+        sent(2, 2, Tally(100, 9, 0, 139), MORE),
     ],
 )
-def test_contradictions_are_refused(other: Period, words: str) -> None:
-    with pytest.raises(InputError) as error:
+def test_contradictions_are_refused(other: Period) -> None:
+    with pytest.raises(InputError, match=r"^clinic-a: messages disagree about the end of 2026-01-0\d \(") as error:
         histories_of([sent(0, 0, NONE, SOME), other])
-    assert words in str(error.value)
-    assert str(error.value).startswith("clinic-a: ")
+    assert error.value.code == "contradiction"
 
 
 def test_another_limit_is_refused() -> None:
@@ -121,7 +116,7 @@ def test_the_verdict_of_a_site_is_the_one_of_its_own_watch(percent: int, found: 
         (line,) = histories_of([sent(0, 0, NONE, tally)])
         counts = {"known": rows, "misses": float(tally.misses), "waiting": tally.waiting}
         own = StreamState(0, "all", "", 0.1, 0.025, 0.0, **counts, alarm_at=None if line.alarm is None else rows)  # type: ignore[arg-type]
-        assert line.state == StreamStatus(own).verdict
+        assert line.state == own.verdict
         states.add(line.state)
     assert states == found
 

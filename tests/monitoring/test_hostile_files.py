@@ -11,7 +11,6 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.errors import InputError, StoreError
-from fedconformal.monitoring.detectors import calibration_scores
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
 from fedconformal.report.watch import watch_page
@@ -28,8 +27,8 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("good") / "w.db"
     rule = predictor(fc.EverySite())
     probs, labels = rows_of(9, 60)
-    scores = rule.score.evaluate_all(probs.astype(np.float32))
-    with Watch.start(path, rule, limits_of(rule), scores=calibration_scores(scores, labels)) as watch:
+    scores = rule.score.evaluate_all(probs.astype(np.float32)).min(axis=1)
+    with Watch.start(path, rule, limits_of(rule), scores=scores) as watch:
         ids = [f"p{i}" for i in range(60)]
         rows = answered(ids, sites=["a", "b"] * 30, groups={"sex": ["F", "M"] * 30}, scores=scores)
         watch.add(rows, true([*ids[:40], "early"], [*labels[:40], 1], time=START + DAY))

@@ -98,7 +98,7 @@ def test_what_is_withheld_is_not_zero(tmp_path: Path) -> None:
     assert of_b[1].before == of_b[0].after
     assert all(stream.new >= 30 for one in found for stream in one.streams)
     together = combine([one for one in found if one.site == "all sites"])
-    stated = {"site": "all sites", "first": "2026-09-05", "last": "2026-09-05"}
+    stated = {"site": "all sites", "days": ["2026-09-05", "2026-09-05"]}
     assert to_dict(together)["withheld"] == [stated]
     assert any("withheld by all sites: too few outcomes, which is not none" in step for step in to_do(together))
     page = watch_page([one for one in found if one.site == "all sites"])

@@ -14,7 +14,6 @@ import fedconformal as fc
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import ChangeDetector
-from fedconformal.monitoring.detectors import calibration_scores
 from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.monitor import Monitor
@@ -209,26 +208,6 @@ def test_periods_fit_together(tmp_path: Path) -> None:
         watch.periods()
 
 
-def test_the_history_is_worked_out_anew_only_after_something_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked, plain = [], Watch.periods
-
-    def noted(watch: Watch, *span: int) -> Any:
-        asked.append(span)
-        return plain(watch, *span)
-
-    monkeypatch.setattr(Watch, "periods", noted)
-    with started(tmp_path / "w.db") as watch, Watch.open(tmp_path / "w.db") as other:
-        assert watch.history() == []
-        for day, writer in enumerate((watch, other)):  # as another process writes too
-            writer.add(answered([f"{day}-a"], time=START + day * DAY))
-            asked.clear()
-            found = watch.history()
-            assert watch.history() == found == [one for span in asked for one in plain(watch, *span)]
-            assert asked == [(20_700 + k, 20_700 + k) for k in range(day + 1)]
-
-
 def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
     rng, rows = np.random.default_rng(0), 400
     rule = predictor(fc.EverySite())
@@ -241,8 +220,8 @@ def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
         assert found["site b"].verdict == "alarm"
         assert found["site a"].verdict == "holds"
         assert found["sex=F"].verdict == found["group none of the others"].verdict == "no limit"
-        assert found["sex=F"].state.known == 200
-        assert found["site b"].state.false_alarm == 0.025 / 2 / 2  # two families, and two sites in this one
+        assert found["sex=F"].known == 200
+        assert found["site b"].false_alarm == 0.025 / 2 / 2  # two families, and two sites in this one
         assert watch.status().verdict == "alarm"
         assert [(one.site, len(one.streams)) for one in watch.periods()] == [("all sites", 1), ("a", 1), ("b", 1)]
 
@@ -258,13 +237,13 @@ def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) 
         ids = [f"p{k}" for k in range(300)]
         watch.add(answered(ids))
         watch.add(None, true(ids[:10], 2))
-        found = {one.state.name: one for one in watch.status().streams}["unsure"]
-        assert (found.state.known, found.state.misses, found.state.waiting) == (10, 10, 290)
+        found = {one.name: one for one in watch.status().streams}["unsure"]
+        assert (found.known, found.misses, found.waiting) == (10, 10, 290)
         assert found.verdict == "too early"
         for k in range(10, 300):  # at the first of these it is clear that others are not of that class
             watch.add(None, true(ids[k : k + 1], 0))
-        found = {one.state.name: one for one in watch.status().streams}["unsure"]
-        assert (found.state.waiting, found.verdict, found.state.alarm_at) == (0, "alarm", 10)
+        found = {one.name: one for one in watch.status().streams}["unsure"]
+        assert (found.waiting, found.verdict, found.alarm_at) == (0, "alarm", 10)
         assert [one.group for one in watch.periods()[0].streams] == ["", *(f"class={name}" for name in CLASSES)]
 
 
@@ -308,70 +287,48 @@ def test_a_closed_watch_answers_and_takes_no_more(tmp_path: Path) -> None:
 
 
 def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
-    """Through the file, in batches, the same bits as the detector itself; labelled and not."""
+    """Through the file, in batches, the same bits as the detector itself."""
     rule = predictor()
-    probs, labels = rows_of(5, 500)
-    new, truth = rows_of(6, 400)
+    new, _ = rows_of(6, 400)
     new[200:] = np.sort(new[200:], axis=1)[:, ::-1] ** 3 + 1e-3
     new[200:] /= new[200:].sum(axis=1, keepdims=True)
-    before, after = (rule.score.evaluate_all(one.astype(np.float32)) for one in (probs, new))
-    scores = calibration_scores(before, labels)
-    Watch.start(tmp_path / "w.db", rule, limits_of(rule), scores=scores).__exit__()
-    ids = [f"p{k}" for k in range(400)]
+    before, after = (rule.score.evaluate_all(one.astype(np.float32)).min(axis=1) for one in (rows_of(5, 500)[0], new))
+    Watch.start(tmp_path / "w.db", rule, limits_of(rule), scores=before).__exit__()
     for start in range(0, 400, 37):
         with Watch.open(tmp_path / "w.db") as watch:
             some = slice(start, start + 37)
             days = START + np.arange(400.0)[some] // 20 * DAY
-            held = Predicted(ids=ids[some], times=days, sets=rule.predict_set(new[some]), scores=after[some])
-            watch.add(held, Outcomes(ids=ids[some], times=days, values=truth[some].astype(float)))
+            ids = [f"p{k}" for k in range(400)[some]]
+            watch.add(Predicted(ids=ids, times=days, sets=rule.predict_set(new[some]), scores=after[some]))
     with Watch.open(tmp_path / "w.db") as watch:
-        begun = {
-            name: ChangeDetector(some, random_state=watch.detectors.read(name).random_state)
-            for name, some in scores.items()
-        }
-        unlabelled = begun["unlabelled"].update(after.min(axis=1))
-        labelled = begun["labelled"].update(after[np.arange(400), truth])
-        for name, wanted in (("unlabelled", unlabelled), ("labelled", labelled)):
-            found = watch.detectors.read(name)
-            assert np.array_equal(found.scores, wanted.scores)
-            assert (found.rows, found.log_e_value, found.detector) == (wanted.rows, wanted.log_e_value, wanted.detector)
-            assert (found.alarm_at, found.since) == (wanted.alarm_at, wanted.since)
-        assert unlabelled.alarm_at is not None
-        assert unlabelled.since is not None
-        stream = watch.periods()[0].streams[0]
-        assert stream.unlabelled == unlabelled.log_e_value
-        alarm, since = stream.unlabelled_changed or (0, 0)
-        daily = begun["unlabelled"]
-        evidence = [(daily := daily.update(after.min(axis=1)[k : k + 20])).log_e_value for k in range(0, 400, 20)]
-        assert alarm == 20_700 + next(day for day, value in enumerate(evidence) if value >= -math.log(0.025 / 3))
-        assert since == 20_700 + unlabelled.since // 20
-        assert watch.periods(0, alarm - 1)[0].streams[0].unlabelled_changed is None
-        assert "scores have changed" in watch.status().changes[-1].words
+        found = watch.detector.read()
+        assert found is not None
+        daily = wanted = ChangeDetector(before, random_state=found.random_state)
+        wanted = wanted.update(after)
+        assert np.array_equal(found.scores, wanted.scores)
+        assert (found.rows, found.bets) == (wanted.rows, wanted.bets)
+        alarm, since = watch.periods()[0].streams[0].changed or (0, 0)
+        states = [(daily := daily.update(after[k : k + 20])) for k in range(0, 400, 20)]
+        noticed = next(day for day, one in enumerate(states) if one.log_e_value >= -math.log(0.025 / 2))
+        assert (alarm, since) == (20_700 + noticed, 20_700 + states[noticed].begun // 20)
+        assert watch.periods(0, alarm - 1)[0].streams[0].changed is None
+        assert "Scores have changed" in watch.status().scores
         assert watch.add(answered(["z"], time=START + 30 * DAY))["unscored"] == 1
 
 
 def test_all_families_of_alarms_share_the_error(tmp_path: Path) -> None:
-    rule = predictor(fc.EverySite())
-    scores = rule.score.evaluate_all(np.random.default_rng(0).dirichlet(np.ones(3), 50))
-    begun = calibration_scores(scores, np.zeros(50, dtype=np.int64))
-    with Watch.start(tmp_path / "w.db", rule, limits_of(rule), scores=begun, false_alarm=0.04) as watch:
-        streams = [one.state for one in watch.status().streams]
-        assert {one.kind: one.false_alarm for one in streams} == {"all": 0.01, "site": 0.005}  # and two detectors
-        assert watch.detectors._enough == pytest.approx(np.log(100))
-        total = sum(one.false_alarm for one in streams) + 2 * np.exp(-watch.detectors._enough)
-        assert total == pytest.approx(0.04)
-    with Watch.open(tmp_path / "w.db") as again:
-        assert again.detectors._enough == pytest.approx(np.log(100))
-
-
-def test_every_watch_breaks_ties_by_draws_of_its_own(tmp_path: Path) -> None:
-    rule, seeds = predictor(), set()
-    for name in ("v.db", "w.db"):
-        begun = {"labelled": np.zeros(50), "unlabelled": np.zeros(50)}
-        Watch.start(tmp_path / name, rule, limits_of(rule), scores=begun).__exit__()
-        with Watch.open(tmp_path / name) as watch:
-            seeds |= {watch.detectors.read(one).random_state for one in watch.detectors.names()}
-    assert len(seeds) == 4
+    rule, seeds = predictor(fc.EverySite()), set()
+    for name in "vw":
+        path = tmp_path / name
+        Watch.start(path, rule, limits_of(rule), scores=np.zeros(50), false_alarm=0.03).__exit__()
+        with Watch.open(path) as watch:
+            rates = {one.kind: one.false_alarm for one in watch.status().streams}
+            assert rates == {"all": 0.01, "site": 0.005}  # and the detector
+            assert watch.detector.enough == pytest.approx(np.log(100))
+            detector = watch.detector.read()
+            assert detector is not None
+            seeds.add(detector.random_state)
+    assert len(seeds) == 2  # watches break ties by draws of their own
 
 
 def test_intervals_hold_their_ends(tmp_path: Path) -> None:

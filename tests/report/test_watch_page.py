@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused
-from fedconformal.monitoring.history import SelfReport, SiteHistory
+from fedconformal.monitoring.history import SiteHistory
 from fedconformal.monitoring.messages import Period
 from fedconformal.report import watch_page
 from fedconformal.report.watch import combined_page
@@ -87,7 +87,6 @@ def thousand() -> Combined:
             sizes=1.5 * known,
             log_e=walk,
             alarm=None,
-            self_report=SelfReport(),
         )
 
     found = [
@@ -101,10 +100,6 @@ def thousand() -> Combined:
         all_rows=found[0],
         groups=tuple(found[1:]),
         named_groups=(),
-        gaps=(),
-        withheld=(),
-        silent=(),
-        refused=(),
     )
 
 

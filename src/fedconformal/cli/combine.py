@@ -33,10 +33,8 @@ def combine(
     if output is not None:
         check_output(output, *files, ending=".html", force=force)
     periods = list(_read(files, None if signed is None else read_trusted(signed)))
-    with tracking("combining sites") as move:
-        found = together(
-            periods, one_watch=len(files) == 1, progress=lambda done, total: move(done, total, "combining sites")
-        )
+    with tracking("combining sites"):
+        found = together(periods, one_watch=len(files) == 1)
     lines = [sentence(found), *(f"- {step}" for step in to_do(found))]
     facts: dict[str, Any] = {"sentence": lines[0], "to_do": to_do(found), **to_dict(found)}
     if output is not None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time as clock
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
+from fedconformal._base.arrays import Floats
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
@@ -27,13 +28,12 @@ from fedconformal.cli.rows import Columns, Unlabelled
 from fedconformal.cli.watched import read_outcomes, read_predicted
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.watching import leaving
-from fedconformal.monitoring.detectors import calibration_scores
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import EPOCH, day_of, write_periods
 from fedconformal.monitoring.monitor import ALARM
 from fedconformal.monitoring.store import Watch
-from fedconformal.monitoring.text import Status
+from fedconformal.monitoring.text import Status, date
 from fedconformal.summaries import Summary
 
 monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.", no_args_is_help=True)
@@ -58,9 +58,6 @@ def start(
     calibration: Annotated[
         Path | None, typer.Option(help="The site's calibration rows, to notice changes of scores.")
     ] = None,
-    calibration_labels: Annotated[
-        Path | None, typer.Option(help="Their labels, if they are in a file of their own.")
-    ] = None,
     failure: Annotated[float, typer.Option(help="How often the calibration may have been too lucky.")] = 0.025,
     false_alarm: Annotated[float, typer.Option(help="How often an alarm may be raised by chance.")] = 0.025,
     *,
@@ -74,7 +71,7 @@ def start(
         with prefix_errors(path):
             summaries.append(Summary.from_bytes(read_bytes(path)))
     found = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
-    scores = None if calibration is None else _scores(rule, columns, calibration, calibration_labels)
+    scores = None if calibration is None else _scores(rule, columns, calibration)
     with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores) as made:
         facts = {
             "watch": str(watch),
@@ -87,7 +84,7 @@ def start(
             "sites": found.sites,
             "groups": found.groups,
             "too_few": list(found.too_few),
-            "changes": made.detectors.names(),
+            "changes": scores is not None,
         }
     whom = "all rows" if site is None else f"site {site}"
     lines = [f"started {watch}: {whom}, at most {found.rate:.4g} missed; {found.basis}"]
@@ -101,16 +98,16 @@ def start(
     print_result(facts, *lines, json=json)
 
 
-def _scores(rule: Predictor, columns: Columns, path: Path, labels: Path | None) -> dict[str, Any]:
+def _scores(rule: Predictor, columns: Columns, path: Path) -> Floats:
     if rule.certificate.intervals or rule.certificate.risk is not None:
         raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
     if getattr(rule.score, "randomized", False):
         raise InputError(
             "--calibration needs a score without random draws, or they would look like changes; leave it out"
         )
-    rows = columns.read_for(rule, path, labels)
-    scores = rule.score.evaluate_all(rows.values.astype(np.float32))
-    return calibration_scores(scores, rows.labels)
+    rows = columns.read_for(rule, path)
+    lowest: Floats = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
+    return lowest
 
 
 @expand_options
@@ -189,45 +186,29 @@ def status(watch: File, json: Json = False) -> None:
         found, about = held.status(), held.settings
         purged = found.counts["purged_waiting"]
     if json:
-        print_json(
-            {
-                "verdict": found.verdict,
-                "sentence": found.sentence,
-                "closed": found.closed,
-                "predictor": about.predictor,
-                "site": about.site,
-                "basis": about.basis,
-                "streams": [one.to_dict() for one in found.streams],
-                "changes": [
-                    {
-                        "scores": one.name,
-                        "rows": one.rows,
-                        "log_e_value": one.log_e_value,
-                        "alarm": one.days is not None,
-                    }
-                    for one in found.changes
-                ],
-                "counts": found.counts,
-            }
-        )
+        print_json({**found.to_dict(), "predictor": about.predictor, "site": about.site, "basis": about.basis})
         raise typer.Exit(int(found.verdict == ALARM))
-    raised = [f"{one.called}: {one.words}" for one in found.streams if one.verdict == ALARM]
-    say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].state.limit:.4g}: {about.basis}.")
+    raised = [
+        f"{one.called}: alarm since {date(one.alarm_day)} (row {one.alarm_at})"
+        for one in found.streams
+        if one.verdict == ALARM
+    ]
+    say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].limit:.4g}: {about.basis}.")
     _table(found)
-    say("", *(f"{one.name}: {one.words}" for one in found.changes))
+    say("", *filter(None, [found.scores]))
     say(*[f"{purged} rows were purged while they waited; they count as covered."] * bool(purged))
     say(*["The watch is closed."] * found.closed)
     raise typer.Exit(int(found.verdict == ALARM))
 
 
 def _table(found: Status) -> None:
-    order = sorted(found.streams[1:], key=lambda one: (one.verdict != ALARM, one.state.number))
+    order = sorted(found.streams[1:], key=lambda one: (one.verdict != ALARM, one.number))
     rows = []
     for one in [found.streams[0], *order[:SHOWN]]:
-        state, (low, high) = one.state, one.interval
-        limit = "none" if state.limit is None else f"{state.limit:.3g}"
+        low, high = one.interval
+        limit = "none" if one.limit is None else f"{one.limit:.3g}"
         rate = "" if one.rate is None else f"{one.rate:.3g}"
-        counts = (str(state.known), f"{state.misses:.6g}", str(state.waiting))
+        counts = (str(one.known), f"{one.misses:.6g}", str(one.waiting))
         rows.append((one.called, one.verdict, *counts, rate, f"{low:.3g} to {high:.3g}", limit))
     say("")
     table(("", "verdict", "known", "missed", "waiting", "rate", "interval", "limit"), rows)
@@ -295,7 +276,7 @@ def as_day(text: str | None, option: str) -> int | None:
     if text is None:
         return None
     try:
-        day = (date.fromisoformat(text) - EPOCH).days
+        day = (dt.date.fromisoformat(text) - EPOCH).days
     except ValueError:
         day = -1
     if day < 0:

@@ -145,10 +145,11 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
 
 
 def _made(rule: Predictor, rows: Predictions, groups: dict[str, Any]) -> tuple[Booleans, Floats]:
-    """Make the sets as the predictor makes them, and the scores of all labels."""
+    """Make the sets as the predictor makes them, and the scores of the top labels."""
     needed = needed_groups(rule.certificate, groups)
     made = make_sets(rule, rows, as_alpha(rule.certificate.alpha), allow_empty=False, groups=needed)
-    return made.sets, rule.score.evaluate_all(rows.values.astype(np.float32))
+    lowest: Floats = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
+    return made.sets, lowest
 
 
 def times_of(table: Table) -> Floats:

@@ -17,7 +17,7 @@ bring it about by the rows that it claims.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -29,7 +29,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal.errors import InputError
-from fedconformal.monitoring.history import SelfReport, SiteHistory, histories_of
+from fedconformal.monitoring.history import SiteHistory, histories_of
 from fedconformal.monitoring.messages import ALL_SITES, Period, day_of
 from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS
 
@@ -163,7 +163,6 @@ class CombinedEvidence:
             sizes=sizes,
             log_e=self.log_mean,
             alarm=self.alarm,
-            self_report=SelfReport(),
         )
 
     @cached_property
@@ -215,26 +214,11 @@ def _fixed_point(log_value: float) -> int:
     return digits << (whole - 53) if whole >= 53 else digits >> (53 - whole)
 
 
-class Gap(NamedTuple):
-    """Days of a site that no message covers; its counts go on behind them."""
+class Days(NamedTuple):
+    """Days of a site, the first and the last."""
 
     site: str
     first: int
-    last: int
-
-
-class Withheld(NamedTuple):
-    """A period of a site without its groups, classes or sites, as one of them has too few outcomes."""
-
-    site: str
-    first: int
-    last: int
-
-
-class Silent(NamedTuple):
-    """A site that has sent nothing for longer than it usually does, while others have; and its last day."""
-
-    site: str
     last: int
 
 
@@ -247,7 +231,19 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Combined:
-    """The combined messages of one predictor, for the page, for JSON and for the engines."""
+    """The combined messages of one predictor, for the page, for JSON and for the engines.
+
+    Parameters
+    ----------
+    gaps
+        Days that no message of a site covers; its counts go on behind them.
+    withheld
+        Periods without groups, classes or sites, as one of them has too few outcomes.
+    silent
+        Sites that have sent nothing for longer than usual while others have, from their last day on.
+    refused
+        Sites whose messages are left out.
+    """
 
     predictor: str
     first: int
@@ -255,10 +251,10 @@ class Combined:
     all_rows: CombinedEvidence
     groups: tuple[CombinedEvidence, ...]
     named_groups: tuple[str, ...]
-    gaps: tuple[Gap, ...]
-    withheld: tuple[Withheld, ...]
-    silent: tuple[Silent, ...]
-    refused: tuple[Refused, ...]
+    gaps: tuple[Days, ...] = ()
+    withheld: tuple[Days, ...] = ()
+    silent: tuple[Days, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
     @property
     def alarm(self) -> bool:
@@ -279,13 +275,7 @@ class Combined:
         return min((one.alarm for one in evidence if one.alarm is not None), default=None)
 
 
-def combine(
-    periods: Iterable[Period],
-    *,
-    refused: Iterable[Refused] = (),
-    one_watch: bool = False,
-    progress: Callable[[int, int], object] | None = None,
-) -> Combined:
+def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_watch: bool = False) -> Combined:
     """Combine the messages of all sites; they must be about one predictor and not contradict each other.
 
     Parameters
@@ -296,8 +286,6 @@ def combine(
         Sites that were left out before, to be named.
     one_watch
         Whether all messages are of one watch, whose message of `all sites` is then trusted for the pooled counts.
-    progress
-        Called with the number of sites done, and of all sites.
 
     Examples
     --------
@@ -324,11 +312,9 @@ def combine(
         for period in sent:
             check_predictor(period, predictor)
     by_group: dict[str, list[SiteHistory]] = {}
-    for done, key in enumerate(sorted(by_site), 1):
+    for key in sorted(by_site):
         for history in histories_of(by_site[key]):
             by_group.setdefault(history.group, []).append(history)
-        if progress is not None:
-            progress(done, len(by_site))
     found = [CombinedEvidence.of(group, by_group[group]) for group in sorted(by_group)]
     level = max(one.false_alarm for one in found[0].histories)
     named = standing_out({one.group: one.now for one in found[1:]}, false_share=level) if found[1:] else []
@@ -342,7 +328,7 @@ def combine(
         named_groups=tuple(named),
         gaps=tuple(gap for sent in by_site.values() for gap in _gaps(sent)),
         withheld=tuple(
-            Withheld(one.site, one.first, one.last)
+            Days(one.site, one.first, one.last)
             for sent in by_site.values()
             for one in sorted(set(sent), key=lambda one: one.first)
             if one.withheld
@@ -361,25 +347,26 @@ def check_predictor(period: Period, predictor: bytes) -> None:
         )
 
 
-def _gaps(sent: Sequence[Period]) -> Iterator[Gap]:
+def _gaps(sent: Sequence[Period]) -> Iterator[Days]:
     ordered = sorted(sent, key=lambda one: one.first)
     end = ordered[0].last
     for period in ordered:
         if period.first > end + 1:
-            yield Gap(period.site, end + 1, period.first - 1)
+            yield Days(period.site, end + 1, period.first - 1)
         end = max(end, period.last)
 
 
-def _silent(sent: Sequence[Period], today: int) -> Iterator[Silent]:
+def _silent(sent: Sequence[Period], today: int) -> Iterator[Days]:
     """Yield a site whose last message is longer ago than its usual period, while others still sent."""
     usual = median(period.last - period.first + 1 for period in sent)
     end = max(sent, key=lambda one: one.last)
     if today - end.last > usual:
-        yield Silent(end.site, end.last)
+        yield Days(end.site, end.last, today)
 
 
 def to_dict(found: Combined) -> dict[str, Any]:
     """Describe for JSON; evidence as natural logarithms, days as dates."""
+    notes = {"gaps": found.gaps, "withheld": found.withheld, "silent": found.silent}
     return {
         "state": found.state,
         "since": _date(found.since),
@@ -389,9 +376,10 @@ def to_dict(found: Combined) -> dict[str, Any]:
         "all_rows": _evidence(found.all_rows),
         "groups": {one.group: _evidence(one) for one in found.groups},
         "named_groups": list(found.named_groups),
-        "gaps": [{"site": gap.site, "first": _date(gap.first), "last": _date(gap.last)} for gap in found.gaps],
-        "withheld": [{"site": one.site, "first": _date(one.first), "last": _date(one.last)} for one in found.withheld],
-        "silent": [{"site": one.site, "last": _date(one.last)} for one in found.silent],
+        **{
+            name: [{"site": one.site, "days": list(map(_date, one[1:]))} for one in days]
+            for name, days in notes.items()
+        },
         "refused": [one._asdict() for one in found.refused],
     }
 
@@ -408,22 +396,17 @@ def _evidence(found: CombinedEvidence) -> dict[str, Any]:
 
 
 def _history(history: SiteHistory) -> dict[str, Any]:
-    said = {key: value for key, value in history.self_report._asdict().items() if value is not None}
-    for key in said.keys() & {"changed", "unlabelled_changed"}:
-        said[key] = {"alarm": _date(said[key][0]), "since": _date(said[key][1])}
+    counts = {name: float(getattr(history, name)[-1]) for name in ("known", "misses", "waiting", "sizes")}
     return {
         "state": history.state,
         "alarm_since": _date(history.alarm),
         "last": _date(int(history.days[-1])),
         "limit": history.limit,
-        "known": int(history.known[-1]),
-        "misses": float(history.misses[-1]),
-        "waiting": int(history.waiting[-1]),
-        "sizes": float(history.sizes[-1]),
+        **counts,
         "coverage": history.coverage,
         "interval": list(history.interval),
         "log_e_value": history.now,
-        "site_says": said,
+        "scores_changed": None if history.changed is None else list(map(_date, history.changed)),
     }
 
 

@@ -1,7 +1,6 @@
-"""One transaction: decide which outcomes count, then apply rows and outcomes to streams and detectors in time order.
+"""One transaction: decide which outcomes count, then apply rows and outcomes to streams and the detector in time order.
 
-Of a set its bits are kept until the outcome comes, and the score of each label where changes of scores are watched; of
-an interval its two ends; of an answer with a loss nothing. All of it is bytes, next to an opaque id.
+Of a set its bits are kept until the outcome comes; of an interval its two ends; of an answer with a loss nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fedconformal._base.names import abbreviate
 from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
-from fedconformal.monitoring.detectors import LABELLED, UNLABELLED, Detectors
+from fedconformal.monitoring.change import StoredDetector
 from fedconformal.monitoring.streams import CLASS, Events, StreamIndex, advance, rows_by_stream
 from fedconformal.tables.table import twice
 
@@ -38,10 +37,10 @@ UPDATE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """Rows that were answered, in any order: their times in seconds since 1970, and what was answered.
+    """Answered rows in any order, with times in seconds since 1970.
 
     `sets` are (n, J) booleans, or `ends` are (n, 2) ends of intervals, or neither, where outcomes are losses. `scores`
-    are those of each label, where they are known.
+    are those of the top labels, where they are known.
     """
 
     ids: Sequence[str]
@@ -54,7 +53,7 @@ class Predicted:
 
     @property
     def sizes(self) -> Floats:
-        """How many labels are in each set, or how wide each interval is; one without an end counts as 0."""
+        """Labels in each set, or the width of each interval; one without an end counts as 0."""
         if self.sets is not None:
             labels: Floats = self.sets.sum(axis=1).astype(np.float64)
             return labels
@@ -67,7 +66,7 @@ class Predicted:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """What came true: positions of labels, numbers, or losses divided by their bound."""
+    """True labels as positions, true numbers, or losses divided by their bound."""
 
     ids: Sequence[str]
     times: Floats
@@ -78,7 +77,7 @@ NO_OUTCOMES = Outcomes(ids=(), times=np.empty(0), values=np.empty(0))
 
 
 def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
-    """Refuse ids that are there twice or are no ids, and times that are none."""
+    """Refuse repeated and unprintable ids, and times before 1970."""
     if len(set(ids)) < len(ids):
         raise InputError(f"the id {abbreviate(twice(ids))} is there twice; give each once", where=what)
     odd = next((one for one in ids if not 0 < len(one) <= LONGEST_ID or not one.isprintable()), None)
@@ -88,25 +87,26 @@ def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
         raise InputError("a time is not one since 1970", where=what)
 
 
-def packed(rows: Predicted, *, scored: bool) -> list[bytes]:
-    """Write what is kept of each row."""
+def packed(rows: Predicted) -> list[bytes]:
+    """Encode the stored part of each row."""
     if rows.ends is not None:
-        ends = np.ascontiguousarray(rows.ends, dtype="<f8")
-        return [end.tobytes() for end in ends]
+        return [end.tobytes() for end in np.ascontiguousarray(rows.ends, dtype="<f8")]
     if rows.sets is None:
         return [b""] * len(rows.ids)
-    bits = np.packbits(rows.sets, axis=1)
-    if not scored or rows.scores is None:
-        return [row.tobytes() for row in bits]
-    scores = np.ascontiguousarray(rows.scores, dtype="<f8")
-    return [row.tobytes() + score.tobytes() for row, score in zip(bits, scores, strict=True)]
+    return [row.tobytes() for row in np.packbits(rows.sets, axis=1)]
+
+
+def unpacked(held: Sequence[bytes], width: int) -> Booleans:
+    """Decode the sets of rows."""
+    bits = np.frombuffer(b"".join(held), dtype=np.uint8).reshape(len(held), -(-width // 8))
+    return np.unpackbits(bits, axis=1, count=width).astype(np.bool_)
 
 
 def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int) -> Floats:
-    """Return how much of each row is missed, from what was kept of it and what came true.
+    """Return the loss of each row, from its stored part and its outcome.
 
     >>> rows = Predicted(ids=["p", "q"], times=np.zeros(2), sets=np.array([[True, False], [True, True]]))
-    >>> missed("sets", packed(rows, scored=False), np.array([1.0, 1.0]), 2)
+    >>> missed("sets", packed(rows), np.array([1.0, 1.0]), 2)
     array([1., 0.])
     """
     if kind == "losses" or not len(held):
@@ -114,33 +114,13 @@ def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int) -> Flo
     if kind == "intervals":
         ends = np.frombuffer(b"".join(held), dtype="<f8").reshape(-1, 2)
         return ((values < ends[:, 0]) | (values > ends[:, 1])).astype(np.float64)
-    label = values.astype(np.int64)
-    size = -(-width // 8)
-    bits = np.frombuffer(b"".join(one[:size] for one in held), dtype=np.uint8).reshape(-1, size)
-    inside = (bits[np.arange(len(bits)), label // 8] >> (7 - label % 8)) & 1
-    return (1 - inside).astype(np.float64)
-
-
-def label_scores(held: Sequence[bytes], values: Floats, width: int) -> tuple[Floats, Booleans]:
-    """Return the score of the true label of each row, and of which rows it was kept."""
-    size = -(-width // 8)
-    kept = np.array([len(one) == size + 8 * width for one in held], dtype=np.bool_)
-    some = [one[size:] for one in held if len(one) == size + 8 * width]
-    scores = np.frombuffer(b"".join(some), dtype="<f8").reshape(-1, width)
-    return scores[np.arange(len(some)), values[kept].astype(np.int64)], kept
-
-
-def set_sizes(held: Sequence[bytes], width: int) -> Floats:
-    """Return how many labels are in each set that was kept."""
-    size = -(-width // 8)
-    bits = np.frombuffer(b"".join(one[:size] for one in held), dtype=np.uint8).reshape(-1, size)
-    found: Floats = np.unpackbits(bits, axis=1).sum(axis=1).astype(np.float64)
-    return found
+    inside = unpacked(held, width)[np.arange(len(held)), values.astype(np.int64)]
+    return (~inside).astype(np.float64)
 
 
 @dataclass
 class Settled:
-    """Outcomes that count now, in the order in which they came: of which rows, and what was kept of these."""
+    """Outcomes that count now, in the order in which they came, with the stream key and stored part of their rows."""
 
     ids: list[str] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
@@ -149,7 +129,7 @@ class Settled:
     held: list[bytes] = field(default_factory=list)
 
     def add(self, name: str, time: float, value: float, row: tuple[float, int, bytes]) -> None:
-        """Add one; it comes no sooner than its row."""
+        """Add an outcome; it comes no sooner than its row."""
         then, key, held = row
         self.ids.append(name)
         self.times.append(max(time, then))
@@ -158,12 +138,12 @@ class Settled:
         self.held.append(held)
 
 
-def insert(connection: sqlite3.Connection, rows: Predicted, keys: Integers, held: Sequence[bytes]) -> None:
-    """Keep rows until their outcomes come; an id that is there already is refused."""
+def insert(connection: sqlite3.Connection, rows: Predicted, keys: Integers) -> None:
+    """Store rows until their outcomes come; a known id is refused."""
     there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
     if there is not None:
         raise InputError(f"the id {abbreviate(there[0])} is there already; add each row once", where="rows")
-    values = zip(rows.ids, rows.times.tolist(), keys.tolist(), held, strict=True)
+    values = zip(rows.ids, rows.times.tolist(), keys.tolist(), packed(rows), strict=True)
     connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", values)
 
 
@@ -223,7 +203,7 @@ class EventBatch:
         return cls(rows=rows, keys=keys, outcomes=outcomes, order=order, days=days)
 
     def in_order(self, of_rows: Floats | Integers, of_outcomes: Floats | Integers) -> Floats:
-        """Put a number of each row and of each outcome in order."""
+        """Sort a number of each row and of each outcome."""
         found: Floats = np.concatenate([of_rows, of_outcomes])[self.order]
         return found
 
@@ -231,13 +211,13 @@ class EventBatch:
         self,
         connection: sqlite3.Connection,
         index: StreamIndex,
-        detectors: Detectors,
+        detector: StoredDetector,
         *,
         kind: Kind,
         width: int,
         labels: ClassNames,
-    ) -> int:
-        """Update all streams, tallies and detectors; return the number of rows without scores for the detectors."""
+    ) -> None:
+        """Update all streams, tallies and the detector."""
         none, values = np.zeros(len(self.keys)), np.array(self.outcomes.values)
         lost = missed(kind, self.outcomes.held, values, width)
         known = self.order >= len(self.keys)
@@ -252,7 +232,7 @@ class EventBatch:
         if classes:
             number = {class_called(label, labels): label for label in range(width)}
             truth = self.in_order(none - 1, values)
-            own_sizes = self.in_order(none, set_sizes(self.outcomes.held, width))
+            own_sizes = self.in_order(none, unpacked(self.outcomes.held, width).sum(axis=1).astype(np.float64))
             waiting = states[0].waiting + np.cumsum(np.where(known, -1, 1))
             for state in classes:
                 mine = truth == number[state.name]
@@ -261,19 +241,5 @@ class EventBatch:
         connection.executemany(UPDATE, [one.state.values for one in done])
         tallies = [row for one in done for row in one.tallies]
         connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?)", tallies)
-        return self._detect(detectors, values, known, width)
-
-    def _detect(self, detectors: Detectors, values: Floats, known: Booleans, width: int) -> int:
-        there, unscored = detectors.names(), 0
-        if UNLABELLED in there and self.rows is not None:
-            if self.rows.scores is None:
-                unscored = len(self.keys)
-            else:
-                lowest = self.rows.scores.min(axis=1)
-                detectors.update(UNLABELLED, lowest[self.order[~known]], self.days[~known])
-        if LABELLED in there and len(values):
-            scores, kept = label_scores(self.outcomes.held, values, width)
-            place = self.order[known] - len(self.keys)
-            mine = place[kept[place]]
-            detectors.update(LABELLED, scores[(np.cumsum(kept) - 1)[mine]], self.days[known][kept[place]])
-        return unscored
+        if self.rows is not None and self.rows.scores is not None:
+            detector.update(self.rows.scores[self.order[~known]], self.days[~known])

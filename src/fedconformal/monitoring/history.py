@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -35,15 +34,6 @@ Sent = Sequence[tuple[Period, Stream]]
 """The messages of a site about all rows or a group, in order."""
 
 
-class SelfReport(NamedTuple):
-    """What only the site can know: since when scores differ by its own detectors, and the evidence for it."""
-
-    change: float | None = None
-    changed: tuple[int, int] | None = None
-    unlabelled: float | None = None
-    unlabelled_changed: tuple[int, int] | None = None
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SiteHistory:
     """Counts of a site, or of a group there, at the end of some days, and their evidence against the limit.
@@ -56,6 +46,8 @@ class SiteHistory:
         The evidence then that more than the limit is missed; rows that wait count as covered.
     alarm
         The day since when the evidence is or was enough; None if it never was.
+    changed
+        Days of the alarm and of the change of scores, by the site's own detector.
     """
 
     site: str
@@ -70,7 +62,7 @@ class SiteHistory:
     sizes: Floats
     log_e: Floats
     alarm: int | None
-    self_report: SelfReport
+    changed: tuple[int, int] | None = None
 
     @property
     def now(self) -> float:
@@ -168,12 +160,12 @@ def _history(sent: Sent) -> SiteHistory:
         sizes=sizes,
         log_e=evidence,
         alarm=min(alarms, default=None),
-        self_report=SelfReport(last.change, last.changed, last.unlabelled, last.unlabelled_changed),
+        changed=last.changed,
     )
 
 
 def _check_terms(name: str, sent: Sent) -> None:
-    """Refuse a watch whose limit or chances change."""
+    """Refuse messages of two watches, which have different limits or error probabilities."""
     first = sent[0][1]
     for period, stream in sent:
         if (stream.limit, stream.false_alarm, stream.failure) != (first.limit, first.false_alarm, first.failure):
@@ -191,28 +183,25 @@ def _counts_by_day(name: str, sent: Sent) -> dict[int, Tally]:
     for period, stream in sent:
         for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
             if found.setdefault(day, tally) != tally:
-                raise InputError(
-                    f"two messages disagree about the end of {_date(day)} ({_counts(found[day])}, and "
-                    f"{_counts(tally)}); ask the site which one is right, and leave out the other",
-                    where=name,
-                )
+                raise _contradiction(name, day, found[day], tally)
     for day in starts.keys() & ends.keys():
         if _falls(ends[day], starts[day]):
-            raise InputError(
-                f"two messages disagree about the end of {_date(day)} ({_counts(ends[day])}, and then "
-                f"{_counts(starts[day])}); ask the site for both anew",
-                where=name,
-            )
+            raise _contradiction(name, day, ends[day], starts[day])
     counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
     for before, day in pairwise(sorted(counts)):
-        was, now = counts[before], counts[day]
-        if _falls(was, now):
-            raise InputError(
-                f"counts fall from {_date(before)} ({_counts(was)}) to {_date(day)} ({_counts(now)}); "
-                "counts since the start cannot: ask the site for both messages anew",
-                where=name,
-            )
+        if _falls(counts[before], counts[day]):
+            raise _contradiction(name, day, counts[before], counts[day])
     return counts
+
+
+def _contradiction(name: str, day: int, one: Tally, other: Tally) -> InputError:
+    counts = [f"{tally.known} known, {tally.misses:g} missed, {tally.waiting} waiting" for tally in (one, other)]
+    return InputError(
+        f"messages disagree about the end of {_date(day)} ({counts[0]}, and then {counts[1]}), and counts since the "
+        "start never fall; ask the site which message is right, and leave out the other",
+        where=name,
+        code="contradiction",
+    )
 
 
 def _falls(was: Tally, now: Tally) -> bool:
@@ -221,7 +210,3 @@ def _falls(was: Tally, now: Tally) -> bool:
 
 def _date(day: int) -> str:
     return day_of(day).isoformat()
-
-
-def _counts(tally: Tally) -> str:
-    return f"{tally.known} known, {tally.misses:g} missed, {tally.waiting} waiting"

@@ -6,7 +6,6 @@ message that is lost loses no count, and the reader recomputes the evidence from
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -16,7 +15,7 @@ import msgspec
 
 from fedconformal._base.names import MAX_NAME, check_name
 from fedconformal.errors import InputError
-from fedconformal.monitoring.detectors import LABELLED, UNLABELLED, Detectors
+from fedconformal.monitoring.change import StoredDetector
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.streams import CLASS, MOST_STREAMS, SITE, WHOLE, StreamState, Tally
 
@@ -51,13 +50,8 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     """Such as "sex=F"; empty for all rows."""
     alarm: Day | None = None
     """The day on which the watch over misses raised the alarm."""
-    change: float | None = None
-    """The logarithm of the evidence that scores have changed since the start."""
     changed: tuple[Day, Day] | None = None
-    """The day on which the detector of changes raised the alarm, and the day since when it takes scores to differ."""
-    unlabelled: float | None = None
-    """As `change`, from scores that need no label."""
-    unlabelled_changed: tuple[Day, Day] | None = None
+    """The day on which the change detector raised the alarm, and the estimated day of the change."""
 
     def __post_init__(self) -> None:
         for name in ("limit", "false_alarm", "failure"):
@@ -69,8 +63,6 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
         was, now = self.before, self.after
         if now.known < was.known or now.misses < was.misses or now.sizes < was.sizes:
             raise ValueError("counts since the start cannot fall")
-        if not all(value is None or math.isfinite(value) for value in (self.change, self.unlabelled)):
-            raise ValueError("evidence that is not finite")
 
     @property
     def new(self) -> int:
@@ -96,7 +88,7 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     >>> stream = Stream(0.13, 0.025, 0.025, Tally(), Tally(known=480, misses=41, waiting=20, sizes=700))
     >>> period = Period(bytes(32), "clinic-a", 20758, 20773, (stream,))
     >>> len(period.to_bytes()), Period.from_bytes(period.to_bytes()) == period
-    (104, True)
+    (101, True)
     >>> round(period.streams[0].monitor().log_e_value, 3)
     -5.215
     """
@@ -189,7 +181,7 @@ def observed_days(connection: sqlite3.Connection) -> tuple[int, int] | None:
 def periods(
     connection: sqlite3.Connection,
     states: Sequence[StreamState],
-    detectors: Detectors,
+    detector: StoredDetector,
     predictor: str,
     site: str | None,
     span: Span,
@@ -211,7 +203,7 @@ def periods(
         if state.kind != WHOLE and since is None:
             withheld = True
             continue
-        stream = _stream(state, detectors, before if state.kind == WHOLE else before_parts, after, last)
+        stream = _stream(state, detector, before if state.kind == WHOLE else before_parts, after, last)
         if state.kind != SITE:
             together.append(stream)
         else:
@@ -237,21 +229,14 @@ def _tallies(connection: sqlite3.Connection, day: int) -> Tallies:
     return {stream: Tally(*row) for stream, *row in connection.execute(query, (day,))}
 
 
-def _stream(state: StreamState, detectors: Detectors, before: Tallies, after: Tallies, last: int) -> Stream:
-    name = {WHOLE: "", SITE: "", CLASS: f"class={state.name}"}.get(state.kind, state.name)
-    whole = state.kind == WHOLE
-    change, changed = detectors.at(LABELLED, last) if whole else (None, None)
-    unlabelled, unlabelled_changed = detectors.at(UNLABELLED, last) if whole else (None, None)
+def _stream(state: StreamState, detector: StoredDetector, before: Tallies, after: Tallies, last: int) -> Stream:
     return Stream(
         limit=state.limit or 0.0,
         false_alarm=state.false_alarm,
         failure=state.failure,
         before=before.get(state.number, Tally()),
         after=after.get(state.number, Tally()),
-        group=name,
+        group={WHOLE: "", SITE: "", CLASS: f"class={state.name}"}.get(state.kind, state.name),
         alarm=state.alarm_day if state.alarm_day is not None and state.alarm_day <= last else None,
-        change=change,
-        changed=changed,
-        unlabelled=unlabelled,
-        unlabelled_changed=unlabelled_changed,
+        changed=detector.changed(last) if state.kind == WHOLE else None,
     )

@@ -47,14 +47,10 @@ CREATE TABLE rows (
     id TEXT PRIMARY KEY, time REAL NOT NULL, stream_key INTEGER NOT NULL, held BLOB, outcome REAL)
     STRICT, WITHOUT ROWID;
 CREATE TABLE early (id TEXT PRIMARY KEY, time REAL NOT NULL, outcome REAL NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE detectors (
-    name TEXT PRIMARY KEY, seed INTEGER NOT NULL, rows INTEGER NOT NULL, bets BLOB NOT NULL, alarm_day INTEGER,
-    since_day INTEGER) STRICT, WITHOUT ROWID;
-CREATE TABLE scores (
-    detector TEXT, first INTEGER, day INTEGER NOT NULL, scores BLOB NOT NULL, PRIMARY KEY (detector, first))
-    STRICT, WITHOUT ROWID;
-CREATE TABLE evidence (detector TEXT, day INTEGER, log_e REAL NOT NULL, PRIMARY KEY (detector, day))
-    STRICT, WITHOUT ROWID;
+CREATE TABLE detector (
+    number INTEGER PRIMARY KEY, seed INTEGER NOT NULL, rows INTEGER NOT NULL, bets BLOB NOT NULL, alarm_day INTEGER,
+    since_day INTEGER) STRICT;
+CREATE TABLE scores (first INTEGER PRIMARY KEY, day INTEGER NOT NULL, scores BLOB NOT NULL) STRICT;
 """
 
 NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL)"
@@ -95,7 +91,7 @@ def create(
     path: Path,
     meta: dict[str, bytes],
     streams: Iterable[Sequence[Any]],
-    fill: Callable[[sqlite3.Connection], None],
+    fill: Callable[[sqlite3.Connection], None] | None = None,
 ) -> sqlite3.Connection:
     """Make a new file with these settings, and all that `fill` adds; one that is there already is refused."""
     try:
@@ -113,7 +109,8 @@ def create(
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
                 rows = [(number, *row) for number, row in enumerate(streams)]
                 connection.executemany(NEW_STREAM, rows)
-                fill(connection)
+                if fill is not None:
+                    fill(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
     except BaseException:
         for name in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):

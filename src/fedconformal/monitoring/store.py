@@ -25,7 +25,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.text import class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import messages, schema
-from fedconformal.monitoring.detectors import LABELLED, Detectors
+from fedconformal.monitoring.change import StoredDetector
 from fedconformal.monitoring.events import (
     DAY,
     NO_OUTCOMES,
@@ -36,13 +36,12 @@ from fedconformal.monitoring.events import (
     Predicted,
     check_ids,
     insert,
-    packed,
     settle,
 )
 from fedconformal.monitoring.limits import Limits
-from fedconformal.monitoring.messages import ALL_SITES, Period, Span, day_of
+from fedconformal.monitoring.messages import ALL_SITES, LAST_DAY, Period, Span, day_of
 from fedconformal.monitoring.streams import ALL_STREAMS, CLASS, GROUP, SITE, WHOLE, StreamIndex, StreamState
-from fedconformal.monitoring.text import Status, status
+from fedconformal.monitoring.text import Status
 from fedconformal.summaries.format import MAX_CLASSES
 
 COUNTED = ("rows", "counted", "repeated", "conflicting", "early", "late", "unscored", "purged", "purged_waiting")
@@ -89,12 +88,11 @@ class Watch:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._connection = path, connection
-        self._history: tuple[tuple[int, int], list[Period]] | None = None
         with schema.store_errors(path):
             meta = dict(connection.execute("SELECT key, value FROM meta"))
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
             self.predictor = Predictor.from_bytes(meta["predictor"])
-            self.detectors = Detectors(connection, self.settings.each)
+            self.detector = StoredDetector(connection, self.settings.each)
             self._index = StreamIndex(connection, self.settings.site, self.settings.false_alarm)
             labels = self.predictor.certificate.class_names
             self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
@@ -111,11 +109,11 @@ class Watch:
         *,
         false_alarm: float = 0.025,
         site: str | None = None,
-        scores: Mapping[str, Floats] | None = None,
+        scores: Floats | None = None,
     ) -> Self:
-        """Make the file of a new watch; `scores` are what detectors of changes begin with.
+        """Make the file of a new watch; `scores` are the top labels' scores of calibration rows, to notice changes.
 
-        All rows, the sites, groups and classes with limits, and each detector are a family of alarms. They share
+        All rows, the sites, groups and classes with limits, and the detector are a family of alarms each. They share
         `false_alarm` equally, so that any of them is raised by chance with that probability at most.
         """
         about, data = predictor.certificate, predictor.to_bytes()
@@ -134,7 +132,7 @@ class Watch:
             basis=limits.basis,
             false_alarm=false_alarm,
             failure=limits.failure,
-            families=1 + len(limited) + len(scores or {}),
+            families=1 + len(limited) + (scores is not None),
             site=None if site is None else as_name(site, "site"),
         )
         streams = [(WHOLE, "", limits.rate, settings.each, limits.failure)]
@@ -142,8 +140,8 @@ class Watch:
             part = about.sites if kind == SITE else len(rates)
             streams += [(kind, name, rate, settings.each / part, limits.failure / part) for name, rate in rates.items()]
         meta = {"settings": msgspec.json.encode(settings), "predictor": data}
-        connection = schema.create(Path(path), meta, streams, lambda made: Detectors(made).begin(scores or {}))
-        return cls(Path(path), connection)
+        fill = None if scores is None else lambda made: StoredDetector.begin(made, scores)
+        return cls(Path(path), schema.create(Path(path), meta, streams, fill))
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -165,7 +163,7 @@ class Watch:
                 yield
         except BaseException:
             self._index.forget()
-            self.detectors.forget()
+            self.detector.forget()
             raise
 
     @contextmanager
@@ -184,25 +182,26 @@ class Watch:
             if rows is not None:
                 self._check(rows)
                 keys = self._index.stream_keys(len(rows.ids), rows.sites or (), rows.groups)
-                held = packed(rows, scored=LABELLED in self.detectors.names())
-                insert(self._connection, rows, keys, held)
+                insert(self._connection, rows, keys)
             self._check_values(outcomes.values)
             found, counts = settle(self._connection, rows, outcomes)
             last = int(self._meta("last_day") or 0)
             counts["late"] = sum(time // DAY < last for time in found.times)
             if len(keys) + len(found.ids):
                 batch = EventBatch.of(rows, keys, found, last)
-                counts["unscored"] = batch.apply(
+                batch.apply(
                     self._connection,
                     self._index,
-                    self.detectors,
+                    self.detector,
                     kind=self.settings.kind,
                     width=self.width,
                     labels=self.predictor.certificate.class_names,
                 )
                 self._note("last_day", int(batch.days[-1]))
-            self._count({**counts, "rows": len(keys)})
-        return {"rows": len(keys), "unscored": 0, **counts}
+            lacking = rows is not None and rows.scores is None and self.detector.read() is not None
+            counts |= {"rows": len(keys), "unscored": len(keys) if lacking else 0}
+            self._count(counts)
+        return counts
 
     def _check(self, rows: Predicted) -> None:
         check_ids(rows.ids, rows.times, "rows")
@@ -257,7 +256,13 @@ class Watch:
         """Say how things are now."""
         with self._reading():
             counts = dict.fromkeys(COUNTED, 0) | dict(self._connection.execute("SELECT what, number FROM counts"))
-            return status(self._states(), self.detectors, counts, closed=self._meta("closed") is not None)
+            return Status(
+                streams=self._states(),
+                counts=counts,
+                closed=self._meta("closed") is not None,
+                detector=self.detector.read(),
+                changed=self.detector.changed(LAST_DAY),
+            )
 
     def whole(self) -> StreamState:
         """Return the stream of all rows."""
@@ -286,7 +291,7 @@ class Watch:
             return self._periods(Span(start, end, start))
 
     def _periods(self, span: Span) -> list[Period]:
-        about = (self._states(), self.detectors, self.settings.predictor, self.settings.site)
+        about = (self._states(), self.detector, self.settings.predictor, self.settings.site)
         return messages.periods(self._connection, *about, span)
 
     def sent(self) -> list[Period]:
@@ -307,12 +312,16 @@ class Watch:
         A period begins on the day after the one before it, and what comes later counts on a day after it: the
         difference of two periods that overlap would show single outcomes.
 
-        Args:
-            last: its last day, by default the last one on which anything came.
-            by_day: one period a day.
-            least: where a group, a class or a site has fewer new outcomes than this, or all others have, all of them
-                are withheld.
-            check: is given the new messages, and raises if they must not leave; then nothing is fixed.
+        Parameters
+        ----------
+        last
+            Last day of the period, by default the last one on which anything came.
+        by_day
+            Whether to fix one period a day.
+        least
+            Fewest new outcomes of a group, class or site, and of all others; where there are fewer, all are withheld.
+        check
+            Called with the new messages; raises if they must not leave, and then nothing is fixed.
         """
         with self._writing():
             there, spans = messages.observed_days(self._connection), self._spans()
@@ -342,19 +351,11 @@ class Watch:
         return msgspec.json.decode(self._meta("sent") or b"[]", type=list[Span])
 
     def history(self) -> list[Period]:
-        """Return the messages of all days so far, of several days each if there are many; none if nothing was added.
-
-        They are worked out anew only if something was written since, here or by another process.
-        """
-        with schema.store_errors(self.path):
-            (others,) = self._connection.execute("PRAGMA data_version").fetchone()
-        written = (others, self._connection.total_changes)
-        if self._history is None or self._history[0] != written:
-            first, last = self.days() or (0, -1)
-            step = -(-(last + 1 - first) // MOST_SPANS) or 1
-            spans = [(day, min(last, day + step - 1)) for day in range(first, last + 1, step)]
-            self._history = written, [one for span in spans for one in self.periods(*span)]
-        return list(self._history[1])
+        """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
+        first, last = self.days() or (0, -1)
+        step = -(-(last + 1 - first) // MOST_SPANS) or 1
+        spans = [(day, min(last, day + step - 1)) for day in range(first, last + 1, step)]
+        return [one for span in spans for one in self.periods(*span)]
 
     def check_for(self, digest: str) -> None:
         """Refuse another predictor than the one that is watched, and a watch that takes no more."""

@@ -12,6 +12,7 @@ import math
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from fedconformal._base.groups import ALL, Groups, members
 from fedconformal._base.names import abbreviate, as_name, name_key
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
-from fedconformal.monitoring.monitor import MOST_ROWS, Monitor
+from fedconformal.monitoring.monitor import MOST_ROWS, Monitor, verdict_of
 
 WHOLE, SITE, GROUP, CLASS = "all", "site", "group", "class"
 """Kinds of streams."""
@@ -54,9 +55,15 @@ class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
             raise ValueError("more misses than known rows, or sizes that are no sizes")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StreamState:
-    """A stream: what is watched, by which limit (None if there is none), and all that came so far."""
+    """Limit of a stream (None if there is none), and its counts so far.
+
+    >>> quiet = StreamState(0, "all", "", 0.2, 0.05, 0.0, known=900, misses=90.0)
+    >>> loud = StreamState(0, "all", "", 0.2, 0.05, 0.0, 10, 9.0, alarm_at=9, alarm_day=20773)
+    >>> quiet.verdict, loud.verdict, loud.called
+    ('holds', 'alarm', 'all rows')
+    """
 
     number: int
     kind: str
@@ -72,7 +79,7 @@ class StreamState:
     alarm_day: int | None = None
 
     def monitor(self) -> Monitor:
-        """Return the watch over misses; where there is no limit, one whose evidence means nothing."""
+        """Return the monitor of misses; without a limit, its evidence means nothing."""
         return Monitor(
             limit=0.5 if self.limit is None else self.limit,
             false_alarm=self.false_alarm,
@@ -90,8 +97,31 @@ class StreamState:
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """What changes, for the database."""
+        """Columns that change, for the database."""
         return self.known, self.misses, self.waiting, self.sizes, self.alarm_at, self.alarm_day, self.number
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Confidence sequence of the miss rate."""
+        return self.monitor().interval
+
+    @cached_property
+    def verdict(self) -> str:
+        """One of alarm, holds, too early, no limit."""
+        alarm = self.alarm_at is not None
+        return verdict_of(self.limit, alarm=alarm, known=self.known, upper=lambda: self.interval[1])
+
+    @property
+    def called(self) -> str:
+        """Name of the stream in a sentence."""
+        if self.kind == WHOLE:
+            return "all rows"
+        return self.name if "=" in self.name else f"{self.kind} {self.name}"
+
+    @property
+    def rate(self) -> float | None:
+        """Observed miss rate."""
+        return self.misses / self.known if self.known else None
 
 
 class Events(NamedTuple):
@@ -133,17 +163,9 @@ def advance(state: StreamState, events: Events, waiting: Integers | None = None)
     ends = [*np.flatnonzero(days[1:] != days[:-1]).tolist(), -1]
     rows = zip(*(column[ends].tolist() for column in (days, counted, misses, waiting, total)), strict=True)
     tallies = [(state.number, *row) for row in rows]
-    _, _, known_now, misses_now, waiting_now, sizes_now = tallies[-1]
-    after = replace(
-        state,
-        known=known_now,
-        misses=misses_now,
-        waiting=waiting_now,
-        sizes=sizes_now,
-        alarm_at=alarm_at,
-        alarm_day=alarm_day,
-    )
-    return Advance(after, tallies)
+    names = ("known", "misses", "waiting", "sizes")
+    last: dict[str, Any] = dict(zip(names, tallies[-1][2:], strict=True))
+    return Advance(replace(state, **last, alarm_at=alarm_at, alarm_day=alarm_day), tallies)
 
 
 def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:

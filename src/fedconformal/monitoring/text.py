@@ -3,148 +3,85 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fedconformal._base.names import join_names
+from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.combine import Combined, CombinedEvidence
-from fedconformal.monitoring.detectors import Detectors
 from fedconformal.monitoring.history import SiteHistory
-from fedconformal.monitoring.messages import LAST_DAY, day_of
-from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS, verdict_of
-from fedconformal.monitoring.streams import WHOLE, StreamState
+from fedconformal.monitoring.messages import day_of
+from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS
+from fedconformal.monitoring.streams import StreamState
 
 MUCH = 0.5
 """Rows that wait are mentioned from this share on."""
 
 
-@dataclass(frozen=True)
-class StreamStatus:
-    """What is said of one stream.
-
-    >>> quiet = StreamStatus(StreamState(0, "all", "", 0.2, 0.05, 0.0, known=900, misses=90.0))
-    >>> loud = StreamStatus(StreamState(0, "all", "", 0.2, 0.05, 0.0, 10, 9.0, alarm_at=9, alarm_day=20773))
-    >>> quiet.words, loud.words
-    ('holds', 'alarm since 2026-11-16 (row 9)')
-    """
-
-    state: StreamState
-
-    @cached_property
-    def interval(self) -> tuple[float, float]:
-        """Bound the miss rate at all times at once."""
-        return self.state.monitor().interval
-
-    @cached_property
-    def verdict(self) -> str:
-        """Judge the stream."""
-        one = self.state
-        alarm = one.alarm_at is not None
-        return verdict_of(one.limit, alarm=alarm, known=one.known, upper=lambda: self.interval[1])
-
-    @property
-    def log_e_value(self) -> float | None:
-        """The evidence now, where there is a limit."""
-        return None if self.state.limit is None else self.state.monitor().log_e_value
-
-    @property
-    def called(self) -> str:
-        """What its rows are called."""
-        if self.state.kind == WHOLE:
-            return "all rows"
-        return self.state.name if "=" in self.state.name else f"{self.state.kind} {self.state.name}"
-
-    @property
-    def rate(self) -> float | None:
-        """How often rows with a known outcome were missed."""
-        return self.state.misses / self.state.known if self.state.known else None
-
-    @property
-    def words(self) -> str:
-        """The verdict, and since when."""
-        if self.state.alarm_day is None:
-            return self.verdict
-        return f"alarm since {day_of(self.state.alarm_day)} (row {self.state.alarm_at})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        one, day = self.state, self.state.alarm_day
-        return {
-            "kind": one.kind,
-            "name": one.name or None,
-            "verdict": self.verdict,
-            "limit": one.limit,
-            "false_alarm": one.false_alarm,
-            "failure": one.failure,
-            "known": one.known,
-            "misses": one.misses,
-            "waiting": one.waiting,
-            "miss_rate": self.rate,
-            "interval": list(self.interval),
-            "log_e_value": self.log_e_value,
-            "alarm_day": None if day is None else day_of(day).isoformat(),
-            "alarm_at": one.alarm_at,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """What a detector of changes says."""
-
-    name: str
-    rows: int
-    log_e_value: float
-    days: tuple[int, int] | None
-
-    @property
-    def words(self) -> str:
-        """Whether scores have changed, and since when."""
-        if self.days is None:
-            return f"no change of scores noticed in {self.rows} rows"
-        alarm, since = map(day_of, self.days)
-        return f"scores have changed since about {since}, noticed on {alarm}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What a watch says, all of it."""
+    """State of a watch: its streams, its change detector, and counts over all calls."""
 
-    streams: list[StreamStatus]
-    changes: list[Change]
+    streams: list[StreamState]
     counts: dict[str, int]
     closed: bool
+    detector: ChangeDetector | None
+    changed: tuple[int, int] | None
 
     @property
     def verdict(self) -> str:
-        """An alarm if any stream has one; else what is said of all rows."""
+        """Alarm if any stream has one; else the verdict of all rows."""
         return ALARM if any(one.verdict == ALARM for one in self.streams) else self.streams[0].verdict
 
     @property
     def sentence(self) -> str:
-        """Say it for people."""
+        """The verdict in words."""
         raised = [one for one in self.streams if one.verdict == ALARM]
         whole = self.streams[0]
         if raised:
-            first = min(raised, key=lambda one: one.state.alarm_day or math.inf)
+            first = min(raised, key=lambda one: one.alarm_day or math.inf)
             more = f", and of {len(raised) - 1} more" if raised[1:] else ""
-            return f"The promise is not kept: alarm of {first.called} since {day_of(first.state.alarm_day or 0)}{more}."
+            return f"The promise is not kept: alarm of {first.called} since {date(first.alarm_day)}{more}."
         if whole.verdict == HOLDS:
-            limit = f"the limit is {whole.state.limit:.4g}"
+            limit = f"the limit is {whole.limit:.4g}"
             return f"The promise holds: at most {whole.interval[1]:.4g} of the rows are missed, {limit}."
         low, high = whole.interval
-        known = f"{whole.state.known} outcomes are known, {whole.state.waiting} rows wait"
+        known = f"{whole.known} outcomes are known, {whole.waiting} rows wait"
         return f"It is too early to tell: {known}, and between {low:.4g} and {high:.4g} of the rows are missed."
 
+    @property
+    def scores(self) -> str:
+        """The state of the change detector in words; empty without one."""
+        if self.detector is None:
+            return ""
+        if self.changed is None:
+            return f"No change of scores noticed in {self.detector.rows} rows."
+        alarm, since = map(date, self.changed)
+        return f"Scores have changed since about {since}, noticed on {alarm}."
 
-def status(states: Sequence[StreamState], detectors: Detectors, counts: dict[str, int], *, closed: bool) -> Status:
-    """Say how things are now."""
-    found = []
-    for name in detectors.names():
-        detector, days = detectors.read(name), detectors.at(name, LAST_DAY)[1]
-        found.append(Change(name=name, rows=detector.rows, log_e_value=detector.log_e_value, days=days))
-    return Status(streams=list(map(StreamStatus, states)), changes=found, counts=counts, closed=closed)
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        change = self.detector and {"rows": self.detector.rows, "log_e_value": self.detector.log_e_value}
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "closed": self.closed,
+            "streams": list(map(_stream, self.streams)),
+            "scores": change and {**change, "changed": self.changed and list(map(date, self.changed))},
+            "counts": self.counts,
+        }
+
+
+def _stream(one: StreamState) -> dict[str, Any]:
+    return {
+        **asdict(one),
+        "verdict": one.verdict,
+        "miss_rate": one.rate,
+        "interval": list(one.interval),
+        "log_e_value": None if one.limit is None else one.monitor().log_e_value,
+        "alarm_day": date(one.alarm_day) or None,
+    }
 
 
 def sentence(found: Combined) -> str:
@@ -207,10 +144,9 @@ def _about_evidence(found: Combined) -> Iterator[str]:
         often = math.fsum(line.false_alarm + line.failure for line in together.histories)
         names = join_names([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
         yield f"Look at {names}: the own watch raised the alarm there. Up to {often:.2g} sites do so by chance."
-    changed = [line for line in together.histories if line.self_report.changed or line.self_report.unlabelled_changed]
-    for line in changed[:3]:
-        _, since = line.self_report.changed or line.self_report.unlabelled_changed or (0, 0)
-        yield f"Ask {line.site} what changed: by its own word its scores differ since {date(since)}."
+    changed = [(line.site, line.changed[1]) for line in together.histories if line.changed]
+    for site, since in changed[:3]:
+        yield f"Ask {site} what changed: by its own word its scores differ since {date(since)}."
     if found.state == EARLY and together.pooled.state == HOLDS:
         rest = "the others do not show yet that the promise holds: wait for more outcomes there."
         yield f"Without {together.decisive}, which has most of the outcomes, {rest}"
@@ -241,7 +177,7 @@ def _about_messages(found: Combined) -> Iterator[str]:
         )
     if found.silent:
         yield (
-            f"Ask {join_names([f'{one.site} (since {date(one.last)})' for one in found.silent])} why no message comes."
+            f"Ask {join_names([f'{one.site} (since {date(one.first)})' for one in found.silent])} why no message comes."
         )
     if found.withheld:
         sites = join_names(sorted({one.site for one in found.withheld}))
@@ -257,9 +193,5 @@ def date(day: int | None) -> str:
 
 
 def count(number: int, what: str) -> str:
-    """Write a number of things.
-
-    >>> count(1, "site"), count(1200, "row")
-    ('1 site', '1,200 rows')
-    """
+    """Format a count with its noun, with separators of thousands."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -180,18 +180,16 @@ def _over_time(line: SiteHistory) -> Iterator[str]:
 
 def _messages(found: Combined) -> str:
     rows = [(one.site, "left out", one.reason) for one in found.refused]
-    rows += [(one.site, "sent nothing lately", f"since {date(one.last)}") for one in found.silent]
+    rows += [(one.site, "sent nothing lately", f"since {date(one.first)}") for one in found.silent]
     rows += [(gap.site, "message missing", f"{date(gap.first)} to {date(gap.last)}") for gap in found.gaps[:MOST_NOTES]]
     rows += [
         (one.site, "groups withheld", f"{date(one.first)} to {date(one.last)}: too few outcomes")
         for one in found.withheld[:MOST_NOTES]
     ]
     for line in found.all_rows.histories:
-        own = line.self_report
-        for what, changed in (("scores", own.changed), ("top scores", own.unlabelled_changed)):
-            if changed is not None:
-                text = f"{what} differ since {date(changed[1])}, noticed on {date(changed[0])}"
-                rows.append((line.site, "says", text))
+        if line.changed is not None:
+            noticed, since = map(date, line.changed)
+            rows.append((line.site, "says", f"scores differ since {since}, noticed on {noticed}"))
     if len(found.gaps) > MOST_NOTES:
         rows.append(("", "message missing", f"{len(found.gaps) - MOST_NOTES:,} more"))
     return card("Messages", f'<div class="facts">{table(("site", "what", ""), rows)}</div>') if rows else ""

@@ -152,7 +152,7 @@ class Service:
             ids=answer.ids,
             times=np.full(count, time.time()),
             sets=answer.sets,
-            scores=answer.scores,
+            scores=answer.scores.min(axis=1),
             sites=None if rows.site is None else [rows.site] * count,
             groups=rows.groups or {},
         )
