@@ -27,7 +27,7 @@ import fedconformal as fc
 from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
 from fedconformal.engines.flower.client import summary_reply
 from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint
-from fedconformal.federated.calibration import ScoreQuestion
+from fedconformal.federated.questions import ScoreQuestion
 
 CLIENTS, ROUNDS = 10, 20
 Shapes = tuple[tuple[int, ...], ...]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal.calibration.curve import in_units
-from fedconformal.federated.calibration import ScoreQuestion
+from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.report import report_page
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.strata import Stratum

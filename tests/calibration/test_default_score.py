@@ -19,7 +19,7 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.cli.app import run
-from fedconformal.federated.calibration import ScoreQuestion
+from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.scores import DEFAULT, AnyScore, Score
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedconformal.privacy import Ledger, write_ledger
-from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE
+from fedconformal.privacy.policy import EXAMPLE, VARIABLE
 from tests.cli.command import Command, write_sites
 
 ROWS = 60

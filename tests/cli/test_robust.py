@@ -26,8 +26,6 @@ def sites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_robust(sites: list[str], command: Command) -> None:
     done = command.ok("calibrate", *sites, "-o", "p.json", "--guarantee", "robust:1,most_scores=500")
     assert "whatever at most 1 of the sites sent" in done.out
-    assert "site 'site-29' is far from the rest" in done.out
-    assert "it was used like the others" in done.out
     predictor = fc.load("p.json")
     assert predictor.certificate.guarantee == {"name": "robust", "liars": 1, "most_scores": 500}
     assert predictor.certificate.sites == 30
@@ -40,8 +38,6 @@ def test_sites_alike(sites: list[str], command: Command) -> None:
     described = {"name": "quantile-of-quantiles", "liars": 9, "least_scores": 100}
     assert found["certificate"]["guarantee"] == described
     assert found["certificate"]["promises"][0]["threshold"] < 1
-    done = command.ok("calibrate", *sites[:29], *options)
-    assert "No site's scores are far from the rest." in done.out
     command.ok("verify", "p.json", *sites[:29])
 
 

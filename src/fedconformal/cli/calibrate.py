@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -36,9 +36,8 @@ from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, che
 from fedconformal.cli.sites import in_order, place_weights, unnamed_classes
 from fedconformal.cli.watches import Watches, check_watches, close_watches
 from fedconformal.errors import InfeasibleWarning, InputError, prefix_errors
-from fedconformal.guarantees import ByClass, ByGroup, Guarantee, Mixture, QuantileOfQuantiles, Robust
+from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy import signatures
-from fedconformal.privacy.screening import screen
 from fedconformal.summaries.summary import Summary
 
 GuaranteeFor = Callable[[Sequence[str], Sequence[int]], Guarantee]
@@ -128,7 +127,6 @@ class CalibrateOptions:
         if self.signed is not None:
             keys = f"with the key in {self.signed}"
             say(f"Every summary is signed by its site for the calibration {self.calibration}, {keys}.")
-        say(*_robustness(made.guarantee, made.received, None if self.risk is not None else certificate.alpha))
         say(*more)
 
 
@@ -261,21 +259,3 @@ def _found(predictor: Predictor) -> str:
         f"threshold {certificate.limit_text}, {certificate.status} from {certificate.scores} scores of "
         f"{plural(certificate.sites, 'site')}; {band if certificate.status == 'certified' else none}"
     )
-
-
-def _robustness(guarantee: Guarantee, summaries: Sequence[Summary], alpha: Any) -> Iterator[str]:
-    """Name the sites that are far from the rest; nothing if no liars are expected."""
-    if isinstance(guarantee, ByClass | ByGroup):
-        guarantee = guarantee.guarantee
-    if alpha is None or not isinstance(guarantee, Robust | QuantileOfQuantiles):
-        return
-    if len(summaries) < 3:
-        return
-    far = [found for found in screen(summaries) if found.flagged]
-    for found in far:
-        yield (
-            f"site {found.site!r} is far from the rest (distance {found.distance:.2f}, noise {found.noise:.2f}); ask "
-            "why: it was used like the others, and leaving it out because of its scores voids the promise"
-        )
-    if not far:
-        yield "No site's scores are far from the rest."

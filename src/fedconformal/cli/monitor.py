@@ -27,7 +27,7 @@ from fedconformal.cli.risk import risk_predictor
 from fedconformal.cli.rows import Columns, Unlabelled
 from fedconformal.cli.watched import read_outcomes, read_predicted
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.federated.watching import leaving
+from fedconformal.federated.watch import leaving
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import EPOCH, day_of, write_periods

@@ -14,8 +14,7 @@ from fedconformal.cli.inputs import Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.privacy.policy import Leaving, Policy
-from fedconformal.privacy.policy_file import EXAMPLE, VARIABLE, policy_of, read_policy
+from fedconformal.privacy.policy import EXAMPLE, VARIABLE, Leaving, Policy, policy_of, read_policy
 from fedconformal.summaries import Summary
 
 PolicyFile = Annotated[

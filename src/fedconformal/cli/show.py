@@ -23,7 +23,7 @@ from fedconformal.cli.show_watch import SQLITE, describe_periods, describe_watch
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.privacy.policy_file import KEYS, parse_policy
+from fedconformal.privacy.policy import WORDS, parse_policy
 from fedconformal.privacy.signatures import Seal
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import LossSummary, Summary
@@ -284,7 +284,7 @@ def _seal(found: Seal) -> Shown:
 
 def _policy(data: bytes) -> Shown:
     """Describe a policy; one line begins with a key of it, if it has no more than a slip."""
-    if not any(line.lstrip(b"# ").startswith(key.encode()) for line in data.splitlines() for key in KEYS):
+    if not any(line.lstrip(b"# ").startswith(key.encode()) for line in data.splitlines() for key in WORDS):
         raise InputError("not a file that fedconformal wrote")
     found = parse_policy(data)
     return Shown("a site's policy, on what may leave it", found.to_dict(), found.in_words())

@@ -21,10 +21,11 @@ from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.federated import ask
 from fedconformal.federated.ask import Answer, Question
-from fedconformal.federated.calibration import Calibrated, Outputs, calibrate, calibrate_risk, read_question
+from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk
 from fedconformal.federated.evaluation import EvaluationQuestion, evaluate
-from fedconformal.federated.watching import Source, Watched, WatchQuestion, watch
-from fedconformal.privacy.policy_file import policy_of
+from fedconformal.federated.questions import Outputs, read_question
+from fedconformal.federated.watch import Source, Watched, WatchQuestion, watch
+from fedconformal.privacy.policy import policy_of
 
 try:
     from nvflare.collab import collab

@@ -45,13 +45,10 @@ Ask = Callable[[Q], Iterable[Answer[A]]]
 
 
 class Question(ABC, Generic[A]):
-    """A question to every site, in plain values that the messages of every engine can hold.
-
-    Attributes:
-        stage: the name of the exchange; sites register their handler under it.
-    """
+    """A question to every site, in plain values that the messages of every engine can hold."""
 
     stage: ClassVar[str]
+    """The name of the exchange; sites register their handler under it."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -60,9 +57,6 @@ class Question(ABC, Generic[A]):
     @abstractmethod
     def read(self, reply: Mapping[str, Any], *, site: str) -> A:
         """Read a site's reply, which may be hostile."""
-
-    def look_ahead(self, replies: Iterable[Mapping[str, Any]]) -> None:
-        """Decode replies together where that is faster; refuses nothing."""
 
 
 class Sites(Protocol):
@@ -83,22 +77,14 @@ class Sites(Protocol):
         """Return the known sites that are not among these, with the reason."""
 
 
-def payload(reply: Mapping[str, Any], form: str, *more: str) -> bytes:
-    """Return the bytes of a reply with exactly the keys data, format and `more`."""
+def payload(reply: Mapping[str, Any], form: str) -> bytes:
+    """Return the bytes of a reply with exactly the keys data and format."""
     data = reply.get("data")
-    if set(reply) != {"data", "format", *more} or reply["format"] != form or not isinstance(data, bytes):
+    if set(reply) != {"data", "format"} or reply["format"] != form or not isinstance(data, bytes):
         raise InputError(f"sent no message in the format {form}, as bytes")
     if len(data) > MAX_BYTES:
         raise InputError(f"sent {len(data)} bytes, more than {MAX_BYTES}")
     return data
-
-
-def whole_number(reply: Mapping[str, Any], key: str, *, least: int = 0, most: int = 2**32) -> int:
-    """Return a whole number of a reply."""
-    value = reply.get(key)
-    if type(value) is not int or not least <= value <= most:
-        raise InputError(f"{key} is {abbreviate(value)}, expected a whole number from {least} to {most}")
-    return value
 
 
 def refusal(error: Exception) -> str:
@@ -109,8 +95,8 @@ def refusal(error: Exception) -> str:
 def failure(text: str | None) -> str:
     r"""Return a site's error in one line: the whole message, without traceback and class path.
 
-    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nValueError: Missing:\n  w')
-    'ValueError: Missing: w'
+    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nmy.errors.NoRows: Missing:\n  w')
+    'NoRows: Missing: w'
     >>> failure("<class 'fedconformal.errors.InputError'>:<'labels: has no rows'>")
     'InputError: labels: has no rows'
     """
@@ -120,7 +106,7 @@ def failure(text: str | None) -> str:
     frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
     rest = lines[frames[-1] + 1 :] if frames else lines
     said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
-    return abbreviate(" ".join(said), MAX_REASON) or "no reason given"
+    return abbreviate(re.sub(r"^(?:\w+\.)+(?=\w+:)", "", " ".join(said)), MAX_REASON) or "no reason given"
 
 
 def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,107 +15,70 @@ from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
-from fedconformal.federated.ask import Question, Sites, whole_number
-from fedconformal.federated.calibration import Outputs
-from fedconformal.federated.outputs import for_score
+from fedconformal.federated.ask import Question, Sites
+from fedconformal.federated.questions import Outputs, for_score
 
 
 class Counts(NamedTuple):
-    """Counts of a site: rows, sets that hold the label, labels in all sets, correct top labels, sets of all labels."""
+    """Counts of a predictor's sets or intervals on the test rows of one site."""
 
     rows: int
     covered: int
-    labels: int
-    correct: int
-    full: int
+    size: float
+    """Labels in all sets; or the total width of the finite intervals."""
+    unbounded: int
+    """Sets that hold every label; or intervals without an end."""
+    correct: int = 0
+    """Rows whose most likely label is the true one."""
 
     @classmethod
-    def of(cls, predictor: Predictor, rows: Outputs, site: str) -> Counts:
-        """Count on a site's own rows."""
+    def of_sets(cls, predictor: Predictor, rows: Outputs, site: str) -> Counts:
+        """Count sets on a site's own rows."""
         probs = np.asarray(rows.probs(predictor.certificate.provenance.temperature or 1.0))
         truth = as_labels(rows.truth, rows=len(probs), classes=probs.shape[1], name="labels")
         own, known = needed_groups(predictor.certificate, rows.groups), own_sites(predictor.certificate, site)
         sets = predictor.predict_set(probs, groups=own, sites=known)
-        return cls(
-            rows=len(truth),
-            covered=int(sets[np.arange(len(truth)), truth].sum()),
-            labels=int(sets.sum()),
-            correct=int((probs.argmax(axis=1) == truth).sum()),
-            full=full_sets(sets),
-        )
-
-    def check(self) -> Counts:
-        """Refuse counts that such rows cannot have.
-
-        >>> Counts(rows=2, covered=3, labels=3, correct=1, full=0).check()
-        Traceback (most recent call last):
-        fedconformal.errors.InputError: metrics: cannot be counts of 2 rows
-        """
-        shares = (self.covered, self.correct, self.full)
-        if not (all(0 <= count <= self.rows for count in shares) and self.labels >= 0):
-            raise InputError(f"metrics: cannot be counts of {self.rows} rows")
-        return self
-
-    def to_dict(self) -> dict[str, float]:
-        """Return shares of the rows.
-
-        >>> Counts(rows=4, covered=3, labels=8, correct=2, full=0).to_dict()
-        {'rows': 4, 'coverage': 0.75, 'mean_size': 2.0, 'accuracy': 0.5, 'full_sets': 0}
-        """
-        return {
-            "rows": self.rows,
-            "coverage": self.covered / self.rows,
-            "mean_size": self.labels / self.rows,
-            "accuracy": self.correct / self.rows,
-            "full_sets": self.full,
-        }
-
-
-class IntervalCounts(NamedTuple):
-    """Counts of a site: rows, intervals that hold the truth, total width of the finite ones, infinite ones."""
-
-    rows: int
-    covered: int
-    widths: float
-    infinite: int
+        covered, correct = int(sets[np.arange(len(truth)), truth].sum()), int((probs.argmax(axis=1) == truth).sum())
+        return cls(len(truth), covered, float(sets.sum()), full_sets(sets), correct)
 
     @classmethod
-    def of(cls, predictor: Predictor, rows: Outputs, site: str) -> IntervalCounts:
-        """Count on a site's own rows."""
+    def of_intervals(cls, predictor: Predictor, rows: Outputs, site: str) -> Counts:
+        """Count intervals on a site's own rows."""
         known = own_sites(predictor.certificate, site)
         ends = predictor.predict_interval(for_score(rows.outputs, predictor.score), sites=known)
         covered = evaluate_intervals(ends, rows.truth).overall.coverage
         finite = np.isfinite(ends).all(axis=1)
-        widths = float(np.diff(ends[finite], axis=1).sum())
-        return cls(len(ends), round(covered * len(ends)), widths, int((~finite).sum()))
+        width = float(np.diff(ends[finite], axis=1).sum())
+        return cls(len(ends), round(covered * len(ends)), width, int((~finite).sum()))
 
-    def check(self) -> IntervalCounts:
-        """Refuse counts that such rows cannot have.
+    def check(self) -> Counts:
+        """Refuse counts that no rows can have.
 
-        >>> IntervalCounts(rows=2, covered=1, widths=-1.0, infinite=0).check()
+        >>> Counts(rows=2, covered=3, size=3.0, unbounded=0).check()
         Traceback (most recent call last):
-        fedconformal.errors.InputError: metrics: cannot be counts of 2 rows
+        fedconformal.errors.InputError: sent counts that 2 rows cannot have
         """
-        shares = (self.covered, self.infinite)
-        if not (all(0 <= count <= self.rows for count in shares) and 0 <= self.widths < float("inf")):
-            raise InputError(f"metrics: cannot be counts of {self.rows} rows")
+        shares = (self.covered, self.unbounded, self.correct)
+        if self.rows < 1 or not all(0 <= count <= self.rows for count in shares) or not 0 <= self.size < math.inf:
+            raise InputError(f"sent counts that {self.rows} rows cannot have")
         return self
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self, *, intervals: bool) -> dict[str, float]:
         """Return shares of the rows; there is no mean width where an interval has no end.
 
-        >>> IntervalCounts(rows=4, covered=3, widths=8.0, infinite=0).to_dict()
-        {'rows': 4, 'coverage': 0.75, 'infinite': 0, 'mean_width': 2.0}
+        >>> Counts(rows=4, covered=3, size=8.0, unbounded=0, correct=2).to_dict(intervals=False)
+        {'rows': 4, 'coverage': 0.75, 'mean_size': 2.0, 'accuracy': 0.5, 'full_sets': 0}
+        >>> Counts(rows=4, covered=3, size=8.0, unbounded=1).to_dict(intervals=True)
+        {'rows': 4, 'coverage': 0.75, 'infinite': 1}
         """
-        found = {"rows": self.rows, "coverage": self.covered / self.rows, "infinite": self.infinite}
-        return found if self.infinite else found | {"mean_width": self.widths / self.rows}
-
-
-AnyCounts = Counts | IntervalCounts
+        found, mean = {"rows": self.rows, "coverage": self.covered / self.rows}, self.size / self.rows
+        if not intervals:
+            return found | {"mean_size": mean, "accuracy": self.correct / self.rows, "full_sets": self.unbounded}
+        return found | {"infinite": self.unbounded} | ({} if self.unbounded else {"mean_width": mean})
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluationQuestion(Question[AnyCounts]):
+class EvaluationQuestion(Question[Counts]):
     """A question for counts of a predictor's sets or intervals on a site's test rows."""
 
     stage = "evaluate"
@@ -132,18 +96,15 @@ class EvaluationQuestion(Question[AnyCounts]):
 
     def answer(self, rows: Outputs, *, site: str) -> dict[str, Any]:
         """Count on a site's own rows."""
-        if self.predictor.certificate.intervals:
-            return IntervalCounts.of(self.predictor, rows, site)._asdict()
-        return Counts.of(self.predictor, rows, site)._asdict()
+        count = Counts.of_intervals if self.predictor.certificate.intervals else Counts.of_sets
+        return count(self.predictor, rows, site)._asdict()
 
-    def read(self, reply: Mapping[str, Any], *, site: str) -> AnyCounts:
+    def read(self, reply: Mapping[str, Any], *, site: str) -> Counts:
         """Refuse counts that no rows can have."""
-        kind: Any = IntervalCounts if self.predictor.certificate.intervals else Counts
-        if {name: type(value) for name, value in reply.items()} != get_type_hints(kind):
-            raise InputError(f"sent {abbreviate(dict(reply))}, expected {', '.join(kind._fields)}")
-        whole_number(reply, "rows", least=1)
-        found: AnyCounts = kind(**reply).check()
-        return found
+        wanted = {name: float if name == "size" else int for name in Counts._fields}
+        if {name: type(value) for name, value in reply.items()} != wanted:
+            raise InputError(f"sent {abbreviate(dict(reply))}, expected {', '.join(wanted)}")
+        return Counts(**reply).check()
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,13 +128,19 @@ class PredictorQuestion(Question[None]):
 def evaluate(sites: Sites, model: Any, predictor: Predictor) -> dict[str, dict[str, float]]:
     """Ask every site for the coverage on its test rows: rows, coverage, size and accuracy, or width, by site.
 
-    Args:
-        sites: the engine's sites.
-        model: the model in the engine's own form.
-        predictor: the result of `calibrate`.
+    Parameters
+    ----------
+    sites
+        The engine's sites.
+    model
+        The model in the engine's own form.
+    predictor
+        The result of `calibrate`.
     """
     sites.fingerprint(model)  # refuses a model that is not finite
-    return {answer.name: answer.value.to_dict() for answer in sites.ask(EvaluationQuestion(predictor), model)}
+    intervals = predictor.certificate.intervals
+    answers = sites.ask(EvaluationQuestion(predictor), model)
+    return {answer.name: answer.value.to_dict(intervals=intervals) for answer in answers}
 
 
 def overall(by_site: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:

@@ -19,7 +19,8 @@ import msgspec
 from fedconformal._base.spec import build
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer, Question, Sites, payload
-from fedconformal.federated.calibration import Calibrated, ScoreQuestion, check_origin, unusual
+from fedconformal.federated.calibration import Calibrated, unusual
+from fedconformal.federated.questions import ScoreQuestion, check_origin
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
@@ -54,10 +55,8 @@ class SumsQuestion(Question[Any]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question in plain values."""
-        return {"kind": SUMS, "message": self.message} if self.scores is None else self._first(self.scores)
-
-    def _first(self, scores: ScoreQuestion) -> dict[str, Any]:
-        return scores.to_dict() | {"message": self.message}
+        asked = {"kind": SUMS} if self.scores is None else self.scores.to_dict()
+        return {**asked, "message": self.message}
 
     def read(self, reply: Mapping[str, Any], *, site: str) -> Any:
         """Read a site's message."""
@@ -77,16 +76,17 @@ def calibrate_by_sums(
 ) -> Calibrated:
     """Find a threshold from sums over the sites alone: that of all scores, rounded up to the edge of a public cell.
 
-    Args:
-        sites: the engine's sites; three at least.
-        model: the trained model in the engine's own form.
-        alpha: the miss rate.
-        score: of labels, or of numbers.
-        guarantee: the promise; one that needs more than one sum is refused.
-        temperature: by which the sites divide logits.
-        min_scores: with fewer in all there is no calibration.
-        **how: `epsilon`, for one round in which the sites add noise to their counts, for differential privacy;
-            `reach`, for scores of numbers, a public bound that the threshold is not expected to exceed.
+    Parameters
+    ----------
+    sites
+        The engine's sites; three at least.
+    model, alpha, score, temperature, min_scores
+        As in `calibrate`.
+    guarantee
+        The promise; one that needs more than one sum is refused.
+    **how
+        `epsilon`, for one round in which the sites add noise to their counts, for differential privacy; `reach`, for
+        scores of numbers, a public bound that the threshold is not expected to exceed.
     """
     promised = summable(build(guarantee, Guarantee))
     about = {"alpha": alpha, "temperature": temperature, "kind": SUMS}

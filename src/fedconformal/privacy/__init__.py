@@ -3,9 +3,7 @@
 from fedconformal.privacy.calibrate import calibrate_privately
 from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.local_dp import NoisyHistogram, noisy_histogram
-from fedconformal.privacy.policy import Leaving, Policy
-from fedconformal.privacy.policy_file import read_policy
-from fedconformal.privacy.screening import Screened, screen
+from fedconformal.privacy.policy import Leaving, Policy, read_policy
 from fedconformal.privacy.signatures import (
     check_signatures,
     is_sealed,
@@ -22,7 +20,6 @@ __all__ = [
     "Ledger",
     "NoisyHistogram",
     "Policy",
-    "Screened",
     "calibrate_privately",
     "check_signatures",
     "is_sealed",
@@ -32,7 +29,6 @@ __all__ = [
     "public_key",
     "read_ledger",
     "read_policy",
-    "screen",
     "seal",
     "sign",
     "signed",

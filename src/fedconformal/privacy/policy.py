@@ -1,28 +1,45 @@
-"""A site's own policy: a file of a few lines that says what may leave, for anyone who asks.
+"""A site's own policy: a TOML file of a few lines that says what may leave, for anyone who asks.
 
-The coordinator chooses kind, guarantee and epsilon. A site that has a policy compares them with its own words before
-anything leaves, and refuses with the line that is in the way. Each key is read to the safe side: what a request does
-not say counts as the worst that it can be. Noise that is not there is an epsilon above all, and a summary of one site
-is a sum over one.
+The coordinator chooses kind, guarantee and epsilon. A site that has a policy compares them with it before anything
+leaves, and refuses with the line that is in the way. Each key is read to the safe side: what a request does not say
+counts as the worst that it can be. Noise that is not there is an epsilon above all, and a summary of one site is a sum
+over one. A policy that cannot be read forbids everything.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
 
 from fedconformal._base import registry
-from fedconformal.errors import InputError
+from fedconformal._base.files import read_bytes
+from fedconformal._base.names import abbreviate, check_name
+from fedconformal.errors import InputError, prefix_errors
+from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import as_decimal
+from fedconformal.privacy.dp import as_epsilon
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import LossSummary, Summary
 
+VARIABLE = "FEDCONFORMAL_POLICY"
+"""The environment variable with the path of a site's policy, for all that runs there."""
 SUMS, WATCH = "sums", "watch"
+STRATA = ("", " by class", " by group", " by class by group")
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 def count_patients(ids: Iterable[Any] | None) -> int | None:
@@ -102,16 +119,16 @@ class Policy:
     """
 
     sums_only: bool = False
-    least_sites: int = 1
-    least_rows: int = 1
-    least_patients: int = 1
-    least_cell: int = 0
-    most_sessions: int | None = None
+    least_sites: Count = 1
+    least_rows: Count = 1
+    least_patients: Count = 1
+    least_cell: Count = 0
+    most_sessions: Count | None = None
     largest_epsilon: float | None = None
-    ledger: str | None = None
-    kinds: tuple[str, ...] | None = None
-    guarantees: tuple[str, ...] | None = None
-    models: tuple[str, ...] | None = None
+    ledger: Literal["mandatory"] | None = None
+    kinds: Names | None = None
+    guarantees: Names | None = None
+    models: Names | None = None
     file: str = field(default="the site's policy", compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
@@ -164,23 +181,20 @@ class Policy:
         >>> Policy(sums_only=True).may_leave, Policy(sums_only=True, kinds=("ranks",)).may_leave
         (['sums'], [])
         """
-        found = []
-        for kind in known_kinds():
-            least = 0.001 if kind in (SUMS, NoisyHistogram.name) else None
+        best: dict[str, Any] = {
+            "rows": self.least_rows,
+            "patients": self.least_patients,
+            "model": self.models[0] if self.models else None,
+            "guarantee": self.guarantees[0] if self.guarantees else None,
+            "ledger": True,
+        }
+
+        def passes(kind: str) -> bool:
+            noise = 0.001 if kind in (SUMS, NoisyHistogram.name) else None
             sites = None if kind == SUMS else 1
-            named = self.guarantees[0] if self.guarantees else None
-            best = Leaving(
-                kind=kind,
-                rows=self.least_rows,
-                patients=self.least_patients,
-                model=self.models[0] if self.models else None,
-                sites=sites,
-                epsilon=least,
-                guarantee=named,
-                ledger=True,
-            )
-            found += [] if any(self.against(best)) else [kind]
-        return found
+            return not any(self.against(Leaving(kind=kind, sites=sites, epsilon=noise, **best)))
+
+        return [kind for kind in known_kinds() if passes(kind)]
 
     def in_words(self) -> list[str]:
         """Explain the policy, a sentence a key, and what may leave."""
@@ -206,9 +220,6 @@ WORDS = {
 }
 
 
-STRATA = ("", " by class", " by group", " by class by group")
-
-
 def known_kinds() -> list[str]:
     """Return every kind of what a site can send.
 
@@ -218,3 +229,91 @@ def known_kinds() -> list[str]:
     plain = sorted(registry.members(Summary))
     by = (kind + ending for kind in plain for ending in STRATA)
     return [SUMS, NoisyHistogram.name, *by, LossSummary.name, WATCH]
+
+
+EXAMPLE = """\
+# What may leave this site, for anyone who asks. A line that is missing, or begins with #, forbids nothing.
+sums_only = true              # only masked counts of a sums session
+least_sites = 5               # only what can be read as a sum over 5 sites or more
+least_rows = 50               # nothing, if this site has fewer rows
+# least_patients = 30         # nothing, if these rows are of fewer patients, by their ids
+# least_cell = 50             # sums without noise: only if no cell with fewer rows is split in eight
+# most_sessions = 3           # sums without noise: no more sessions than this over the same rows
+# largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
+# ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too
+# kinds = ["sums", "noisy"]   # only these: sums, noisy, ranks, exact, "ranks by class" and so on
+# guarantees = ["mixture"]    # only for these
+# models = ["onnx:..."]       # only scores of these models, by the fingerprint that all sites agreed on
+"""
+
+
+def read_policy(path: Path) -> Policy:
+    """Read a policy; a key that is not known, or a value of the wrong type, is refused with its line."""
+    with prefix_errors(path):
+        return parse_policy(read_bytes(path), path.name)
+
+
+def parse_policy(data: bytes, file: str = "") -> Policy:
+    """Read the content of the file of this name."""
+    try:
+        text = data.decode()
+        found = tomllib.loads(text)
+    except UnicodeDecodeError:
+        raise InputError("is not a policy: it is not text in UTF-8") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too
+        raise InputError(f"is not a policy: {error}") from None
+    lines = {key: _line(text, key) for key in found}
+    values = {}
+    for key, value in found.items():
+        with prefix_errors(f"line {lines[key]}: {abbreviate(key)}"):
+            values[key] = _value(key, value)
+    return Policy(**values, file=file, lines=lines)
+
+
+def _value(key: str, value: Any) -> Any:
+    """Check the value of a key."""
+    if key not in WORDS:
+        raise InputError(f"is no key of a policy; there are {', '.join(WORDS)}", code="unknown")
+    try:
+        found = msgspec.convert(value, get_type_hints(Policy, include_extras=True)[key])
+    except msgspec.ValidationError as error:
+        raise InputError(f"{error}", param=key) from None
+    if key == "largest_epsilon":
+        return float(as_epsilon(found))
+    known = {"kinds": known_kinds(), "guarantees": sorted(registry.members(Guarantee))}.get(key)
+    for name in found if isinstance(found, tuple) else ():
+        check_name(name, "a name")
+        if known is not None and name not in known:
+            raise InputError(f"there is no {abbreviate(name)}; there are {', '.join(known)}", param=key)
+    return found
+
+
+def _line(text: str, key: str) -> int:
+    """Return the number of the line that a key begins; one that cannot be found for certain is refused."""
+    found = [n for n, line in enumerate(text.split("\n"), 1) if re.match(rf"\s*\[*\s*{re.escape(key)}\s*[.=\]]", line)]
+    if len(found) != 1:
+        raise InputError(f"the key {abbreviate(key)} has no line of its own; write it once, as key = value")
+    return found[0]
+
+
+def policy_of(path: str | Path | None = None) -> Policy:
+    """Return the policy in this file, or in the one that FEDCONFORMAL_POLICY names; without any, all is allowed.
+
+    An empty variable is an error, not "no policy".
+    """
+    named = path or os.environ.get(VARIABLE)
+    if named is None:
+        return Policy()
+    if not named:
+        raise InputError(f"{VARIABLE} is empty; name a policy, or unset it")
+    with hide_folder(Path(named)):
+        return read_policy(Path(named))
+
+
+@contextmanager
+def hide_folder(path: Path) -> Iterator[None]:
+    """Name a file without its folder in errors: an engine sends them to the coordinator."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.problem, param=error.param, code=error.code, where=path.name) from None

@@ -18,7 +18,7 @@ from torch import nn
 
 from fedconformal._base.arrays import Integers
 from fedconformal.calibration.temperature import fit_temperature
-from fedconformal.federated.outputs import COLUMNS
+from fedconformal.federated.questions import COLUMNS
 from fedconformal.training.config import Config
 from fedconformal.training.data import Dataset, Progress, Rows, Sites
 from fedconformal.training.preprocess import Preprocess

@@ -25,10 +25,9 @@ from fedconformal.engines.flower.stages import read_model, run_stages  # noqa: E
 from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.federated.temperature import STARTS  # noqa: E402
 from fedconformal.summaries.batch import SummaryBatch  # noqa: E402
 from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
-from tests.engines.flower.tools import Backwards, Faulty, changed  # noqa: E402
+from tests.engines.flower.tools import Backwards, Faulty  # noqa: E402
 
 SITES = 4
 TRAINERS: dict[str, Trainer] = {
@@ -231,38 +230,6 @@ def test_a_site_lost_in_calibration_is_named(tmp_path: Path) -> None:
     found = run(config_of("fedavg", tmp_path), InProcessGrid(lost_at("query.calibrate"), SITES))
     assert found["certificate"]["left_out"] == [{"site": "site-1", "reason": "failed: OSError: gone"}]
     assert len(found["certificate"]["summaries"]) == SITES - 1
-
-
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ({"slope": [float("nan")] * len(STARTS)}, "a sum is not finite"),
-        ({"curvature": [-1.0] * len(STARTS)}, "a curvature negative"),
-        ({"loss": [1.0]}, "at every point"),
-        ({"loss": 1.0}, "at every point"),
-        ({"more": 1.0}, "at every point"),
-    ],
-)
-def test_faulty_sums_for_the_temperature_are_left_out(values: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    def fault(reply: Message) -> None:
-        if reply.metadata.message_type == "query.temperature":
-            changed(reply.content, "answer", **values)
-
-    app: Any = Faulty(client_app, {1: fault})
-    found = run(config_of("fedavg", tmp_path), InProcessGrid(app, SITES))
-    (stage,) = (one for one in found["participants"] if one["stage"] == "temperature")
-    assert reason in stage["refused"][0]["reason"]
-    assert 0.05 < found["temperature"] < 20
-
-
-def test_a_coverage_above_one_is_refused(tmp_path: Path) -> None:
-    def boast(reply: Message) -> None:
-        if reply.metadata.message_type == "query.evaluate":
-            changed(reply.content, "answer", covered=1_000_000)
-
-    app: Any = Faulty(client_app, {1: boast})
-    found = run(config_of("fedavg", tmp_path), InProcessGrid(app, SITES))
-    assert set(found["evaluation"]["by_site"]) == {"site-0", "site-2", "site-3"}
 
 
 def test_sites_keep_the_predictor_and_may_have_rows_of_their_own(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 import json
 import os
-import signal
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +15,7 @@ pytest.importorskip("flwr", reason="running on Flower needs flwr")
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.errors import InputError
 from scripts.certs import make_certs
-from scripts.superlink import end, free_port, program, running, simulate, wait_for_port
+from scripts.superlink import program, running, simulate
 from tests.cli.command import Command
 
 PATIENCE = 300
@@ -110,13 +107,6 @@ def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path
     assert left_running(str(tmp_path)) == []
 
 
-def test_noise_is_told_to_people(app: Path, command: Command, tmp_path: Path) -> None:
-    quick = ("--nodes", "3", "--set", "rounds=1", "--set", "epochs=1", "--set", "temperature=false")
-    noisy = ("--privacy", "sums", "--set", "epsilon=8")
-    said = command.ok("flower", "run", app, *quick, *noisy, "-o", tmp_path / "noisy").out
-    assert "from sums only, in 1 round: epsilon 8 for replacing one calibration row of one site" in said
-
-
 @pytest.mark.slow
 def test_a_new_app_runs_with_flower_alone(app: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the simulation engine needs Ray")
@@ -188,65 +178,6 @@ def test_the_whole_run_with_commands_alone(app: Path, command: Command, tmp_path
     assert again.json["participants"][0]["stage"] == "calibrate"
     summaries = sorted((tmp_path / "run" / "sites").iterdir())
     command.ok("verify", tmp_path / "run" / "predictor.json", *summaries)
-
-
-CHILD = """
-import subprocess, sys, time
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-time.sleep(600)
-"""
-
-
-ORPHAN = CHILD.replace("\ntime.sleep(600)", "")
-
-
-@pytest.mark.parametrize(("code", "count"), [(CHILD, 2), (ORPHAN, 1)], ids=["child", "orphan"])
-def test_ending_a_program_ends_what_it_started(
-    code: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
-    with running([sys.executable, "-c", code], tmp_path, tmp_path / "log") as process:
-        if code == ORPHAN:
-            process.wait(PATIENCE)
-        wait_until(lambda: len(left_running(str(tmp_path))) == count)
-    assert left_running(str(tmp_path)) == []
-
-
-TOLD_TO_END = """
-import sys, time
-from pathlib import Path
-from scripts.superlink import exit_on_signals, running
-home = Path(sys.argv[1])
-with exit_on_signals(), running([sys.executable, "-c", sys.argv[2]], home, home / "log"):
-    time.sleep(600)
-"""
-
-
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGHUP])
-def test_being_told_to_end_ends_what_was_started(
-    kind: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDCONFORMAL_TEST", str(tmp_path))
-    process = subprocess.Popen([sys.executable, "-c", TOLD_TO_END, str(tmp_path), CHILD])
-    wait_until(lambda: len(left_running(str(tmp_path))) == 3)
-    process.send_signal(kind)
-    assert process.wait(PATIENCE) == 128 + kind
-    assert left_running(str(tmp_path)) == []
-
-
-def test_a_program_that_does_not_start(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import sys; sys.exit('no more room')"]
-    expected = pytest.raises(InputError, match="did not start: no more room")
-    with running(command, tmp_path, tmp_path / "log") as process, expected:
-        wait_for_port(free_port(), process, tmp_path / "log")
-    with pytest.raises(InputError, match="flower-nothing is not installed"):
-        program("flower-nothing")
-
-
-def test_ending_what_has_ended() -> None:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    end(process)
 
 
 def test_an_app_of_another_kind(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Sets that hold every label, over Flower: counted by the sites, said by the server with the reason."""
 
-import logging
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ pytest.importorskip("flwr", reason="running on Flower needs flwr")
 torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 
-from flwr.app import Message  # noqa: E402
 
 import fedconformal as fc  # noqa: E402
 from fedconformal.cli.flower import _show  # noqa: E402
@@ -21,8 +19,7 @@ from fedconformal.engines.flower.stages import read_model  # noqa: E402
 from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
 from fedconformal.evaluation import full_sets  # noqa: E402
-from tests.engines.flower.test_app import SITES, config_of, context, lost_at, run  # noqa: E402
-from tests.engines.flower.tools import Faulty, changed  # noqa: E402
+from tests.engines.flower.test_app import SITES, config_of, context, run  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -62,32 +59,7 @@ def test_sites_count_them(model: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert f"{counted} of {tested} sets hold every label" in capsys.readouterr().out
 
 
-def test_too_few_scores_and_a_lost_site_are_the_reason(
-    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with caplog.at_level(logging.WARNING), pytest.warns(fc.InfeasibleWarning):
-        found = again(model, tmp_path, lost_at("query.calibrate"), alpha=0.001)
-    overall, why = found["evaluation"]["overall"], found["evaluation"]["why_full"]
-    assert overall["full_sets"] == sum(one["rows"] for one in found["evaluation"]["by_site"].values())
-    assert "alpha=0.001 cannot be promised" in why
-    (lost,) = found["certificate"]["left_out"]
-    assert f"the scores of these sites are missing: {lost['site']} (failed: OSError: gone)" in why
-    assert why in caplog.text
-    _show(found)
-    assert f"Sets say little: {why}" in capsys.readouterr().out
-
-
 def test_a_score_that_leaves_no_label_out_is_the_reason(model: Path, tmp_path: Path) -> None:
     found = again(model, tmp_path, score="aps", alpha=0.04)  # the truth is the least likely label more often
     assert found["threshold"] == pytest.approx(1)
     assert "(aps, 10 labels)" in found["evaluation"]["why_full"]
-
-
-def test_more_full_sets_than_rows_are_refused(model: Path, tmp_path: Path) -> None:
-    def boast(reply: Message) -> None:
-        if reply.metadata.message_type == "query.evaluate":
-            changed(reply.content, "answer", full=1_000_000)
-
-    faulty: Any = Faulty(client_app, {1: boast})
-    found = again(model, tmp_path, faulty)
-    assert set(found["evaluation"]["by_site"]) == {"site-0", "site-2", "site-3"}

@@ -11,22 +11,16 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower import (
     CheckedFedAvg,
     Federation,
     InProcessGrid,
     calibrate,
     calibrate_reply,
-    gather,
-    pooled_reply,
-    summary_question,
 )
-from fedconformal.engines.flower.records import ANSWER, ARRAYS, site_of
+from fedconformal.engines.flower.records import site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import failure
-from fedconformal.federated.calibration import MAX_LEFT_OUT
-from tests.engines.flower.tools import MODEL, calibrating_app, grid, site_logits
+from tests.engines.flower.tools import MODEL, calibrating_app, site_logits
 
 START = ArrayRecord({"w": Array(np.zeros(3, np.float32))})
 
@@ -110,61 +104,6 @@ def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
     here = InProcessGrid(app, 3)
     CheckedFedAvg(Federation(here)).start(here, initial_arrays=START, num_rounds=1)
     assert seen == [[0.0, 0.0, 0.0]] * 3
-
-
-def aggregator(tell: Callable[[list[LeftOut]], Any]) -> ClientApp:
-    """Every node stands for two sites, of which the second is down; `tell` changes what it says of that."""
-    app = ClientApp()
-
-    @app.query("calibrate")
-    def forward(msg: Message, context: Context) -> Message:
-        me = site_of(context).partition
-        nodes = [{"partition-id": 2 * me + k} for k in range(2)]
-
-        def down(reply: Message) -> None:
-            raise ValueError("out of order")
-
-        inner = InProcessGrid(grid(0, {2 * me + 1: down})._client_app, nodes)
-        answers, left_out = gather(
-            Federation(inner, min_sites=1), msg.content.array_records[ARRAYS], summary_question(msg)
-        )
-        reply = pooled_reply(msg, context, [answer.value[0] for answer in answers], left_out)
-        reply.content.config_records[ANSWER].__dict__["_data"]["left-out"] = tell(
-            [f"{one.site}\n{one.reason}" for one in left_out]  # type: ignore[misc]
-        )
-        return reply
-
-    return app
-
-
-def test_an_aggregator_may_be_left_with_one_site() -> None:
-    result = calibrate(Federation(InProcessGrid(aggregator(lambda told: told), 3)), MODEL)
-    assert [record.sites for record in result.certificate.summaries] == [("site-0",), ("site-2",), ("site-4",)]
-    assert result.certificate.left_out is not None
-    assert [one.site for one in result.certificate.left_out] == ["site-0/node-3", "site-1/node-3", "site-2/node-3"]
-
-
-@pytest.mark.parametrize(
-    ("told", "reason"),
-    [
-        ("site-9", "does not say properly whom it left out"),
-        ([1, 2], "does not say properly whom it left out"),
-        (["x\ny"] * (MAX_LEFT_OUT + 1), "more than 10000"),
-    ],
-)
-def test_what_an_aggregator_says_of_others_is_checked(told: Any, reason: str, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(InputError, match="0 sites answered properly"):
-        calibrate(Federation(InProcessGrid(aggregator(lambda _: told), 3)), MODEL)
-    assert reason in caplog.text
-
-
-def test_nobody_is_covered_and_left_out() -> None:
-    result = calibrate(Federation(InProcessGrid(aggregator(lambda _: ["site-2\nis mine"]), 3)), MODEL)
-    assert result.certificate.left_out is None
-
-
-def test_a_site_cannot_speak_to_the_terminal() -> None:
-    assert failure('  File "a.py"\n    go()\nRuntimeError: \x1b[31mred\x07') == "RuntimeError: \\x1b[31mred\\x07"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, ca
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.errors import InputError
 from fedconformal.privacy import Ledger, read_ledger, write_ledger
-from fedconformal.privacy.policy_file import VARIABLE
+from fedconformal.privacy.policy import VARIABLE
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import letter_of
 from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, with_message
@@ -66,31 +66,6 @@ def test_sites_of_a_sums_run_do_not_answer_with_all_their_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "asked", "why"),
-    [
-        ('kinds = ["ranks"]', {"kind": "tdigest"}, "this is of the kind tdigest"),
-        ('kinds = ["ranks"]', {"guarantee": fc.ByClass(fc.Mixture())}, "this is of the kind ranks by class"),
-        ("least_sites = 2", {}, "this is over 1"),
-        ('guarantees = ["mixture"]', {"guarantee": fc.FCP()}, "this is for fcp"),
-        ("largest_epsilon = 1.0", {}, "this has no noise"),
-        ("least_rows = 41", {}, "this site has fewer"),
-    ],
-)
-def test_summaries(line: str, asked: dict[str, Any], why: str) -> None:
-    Path("policy.toml").write_text(line, "utf-8")
-    assert refused(Grid(3), calibrate, **asked) == f"InputError: policy.toml, line 1: {line}, and {why}"
-
-
-@pytest.mark.parametrize(
-    "line",
-    ['kinds = ["ranks"]', "least_sites = 1", 'guarantees = ["mixture"]', 'ledger = "mandatory"', "least_rows = 40"],
-)
-def test_summaries_that_may_leave(line: str) -> None:
-    Path("policy.toml").write_text(line, "utf-8")
-    assert calibrate(Federation(Grid(3)), MODEL, alpha=0.3).certificate.left_out is None
-
-
-@pytest.mark.parametrize(
     ("line", "why"),
     [
         ('kinds = ["ranks"]', "this is of the kind sums"),
@@ -104,28 +79,6 @@ def test_summaries_that_may_leave(line: str) -> None:
 def test_sums(line: str, why: str) -> None:
     Path("policy.toml").write_text(line, "utf-8")
     assert refused(Grid(4), calibrate_by_sums) == f"InputError: policy.toml, line 1: {line}, and {why}"
-
-
-@pytest.mark.parametrize(
-    "line",
-    ['kinds = ["sums"]', "least_sites = 4", 'guarantees = ["mixture"]', 'ledger = "mandatory"', "least_rows = 40"],
-)
-def test_sums_that_may_leave(line: str) -> None:
-    Path("policy.toml").write_text(line, "utf-8")
-    ledgers = [f"{k}.json" for k in range(4)]
-    for ledger in ledgers:
-        write_ledger(Path(ledger), Ledger(budget=1.0))
-    carried = Grid([{"ledger": ledger} for ledger in ledgers])
-    assert calibrate_by_sums(Federation(carried), MODEL, alpha=0.3).certificate.left_out is None
-
-
-def test_a_policy_that_cannot_be_read_lets_nothing_out(tmp_path: Path) -> None:
-    """Nor where it is: the server is told the file's name only."""
-    assert "policy.toml: cannot be read" in refused(Grid(3), calibrate)
-    Path("policy.toml").write_text("sums_onyl = true", "utf-8")
-    why = refused(Grid(3), calibrate)
-    assert "policy.toml: line 1: sums_onyl: is no key of a policy" in why
-    assert str(tmp_path) not in why
 
 
 def test_the_node_config_names_the_policy_of_one_site() -> None:

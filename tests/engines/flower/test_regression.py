@@ -14,7 +14,7 @@ pytest.importorskip("sklearn", reason="the diabetes data are inside scikit-learn
 
 import numpy as np
 import torch
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, RecordDict
 
 import fedconformal as fc
 from fedconformal.engines.flower import InProcessGrid
@@ -25,7 +25,6 @@ from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.training import FedAvg
 from fedconformal.training.models import Regressor, build
 from tests.contracts.tools import refused
-from tests.engines.flower.tools import Faulty, changed
 
 SITES = 3
 FIXED = {"rounds": 3, "rate": 0.05}
@@ -119,16 +118,6 @@ def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: py
     lower, upper = found["certificate"]["promises"]
     assert (lower["end"], upper["end"]) == ("lower", "upper")
     assert lower["threshold"] < 0 < upper["threshold"] == found["threshold"]
-
-
-@pytest.mark.parametrize("values", [{"widths": -1.0}, {"widths": float("inf")}, {"covered": 10**6}, {"infinite": -1}])
-def test_faulty_counts_are_left_out(values: dict[str, Any], app: App, tmp_path: Path) -> None:
-    def boast(reply: Message) -> None:
-        if reply.metadata.message_type == "query.evaluate":
-            changed(reply.content, "answer", **values)
-
-    found = run(app, tmp_path, client=Faulty(app.load()[0], {1: boast}), rounds=1)
-    assert set(found["evaluation"]["by_site"]) == {"site-0", "site-2"}
 
 
 @pytest.mark.parametrize(

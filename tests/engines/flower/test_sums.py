@@ -13,7 +13,6 @@ pytest.importorskip("cryptography", reason="sums need cryptography")
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
-from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
@@ -22,7 +21,7 @@ from fedconformal.engines.flower.records import ASK, fingerprint, site_of
 from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration
-from fedconformal.federated.calibration import ScoreQuestion
+from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT
@@ -83,50 +82,6 @@ def test_in_small_steps_it_is_rounded_up(sites: int) -> None:
     assert (precision["exact"], precision["stopped"]) == (False, "its cell has fewer than 50 rows")
     (stage,) = federation.to_list()
     assert stage["exchanges"] <= 20
-
-
-def app_with(scores: list[Any]) -> ClientApp:
-    """An app of somebody else's that has scores of its own."""
-    app = ClientApp()
-
-    @app.query("calibrate")
-    def calibrate(msg: Message, context: Context) -> Message:
-        if later_step(msg):
-            return sums_reply(msg, context)
-        asked = msg.content.config_records["ask"]
-        site = site_of(context)
-        about: Any = {"model": asked["model"], "temperature": asked["temperature"], "score": DEFAULT}
-        return sums_reply(
-            msg, context, fc.Summary.of_scores(scores[site.partition], kind="exact", site=site.name, **about)
-        )
-
-    return app
-
-
-@pytest.mark.parametrize(
-    "scores",
-    [
-        [[0.5] * 9, [0.5] * 9, [0.5, 0.25, 0.75]],
-        [[-3.0, -2.0, -1e300], [-0.0, 0.0, -5e-324], [1e-308, -1.0, 7.0]],
-        [np.array([0.1, 0.2, 0.3], np.float32), np.array([0.1, 0.1], np.float32), [0.1, 1e308]],
-    ],
-    ids=["ties", "negatives", "float32"],
-)
-@pytest.mark.parametrize("alpha", [0.2, 0.5, 0.7])
-def test_ties_and_negatives(scores: list[Any], alpha: float) -> None:
-    found = calibrate_by_sums(Federation(InProcessGrid(app_with(scores), 3)), MODEL, alpha=alpha)
-    plain = fc.calibrate(
-        [fc.Summary.of_scores(one, kind="exact", site=str(k)) for k, one in enumerate(scores)], alpha=alpha, exact=True
-    )
-    assert found.certificate.limit == plain.threshold
-
-
-def test_a_guarantee_that_needs_more_is_refused_before_anybody_is_asked() -> None:
-    federation = Federation(grid(SITES))
-    for guarantee in (fc.EverySite(), fc.OneSite(site="site-0"), fc.ByClass(fc.Mixture())):
-        with pytest.raises(InputError, match="needs every site's own counts, and sums hide them"):
-            calibrate_by_sums(federation, MODEL, guarantee=guarantee)
-    assert federation.stages == []
 
 
 def test_too_few_sites_or_scores() -> None:

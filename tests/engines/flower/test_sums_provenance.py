@@ -25,7 +25,7 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply, sums_reply
 from fedconformal.engines.flower.records import ANSWER, ARRAYS, ASK, site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import ScoreQuestion
+from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.federated.sums import SUMS
 from fedconformal.privacy import new_key, public_key
 from fedconformal.privacy.sums import coordinator

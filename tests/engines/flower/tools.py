@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply
 from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint, site_of
-from fedconformal.federated.calibration import ScoreQuestion
+from fedconformal.federated.questions import ScoreQuestion
 
 CLASSES = 4
 MODEL = ArrayRecord({"weights": Array(np.eye(CLASSES, dtype=np.float32))})

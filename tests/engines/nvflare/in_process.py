@@ -15,7 +15,11 @@ import pytest
 
 
 class Replies(dict[str, Any]):
-    """What the sites answer; iterating gives pairs, as NVFlare does. No page shows a site that fails."""
+    """Answers of the sites, and the errors of those that failed; iterating gives pairs, as NVFlare does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failures: dict[str, Any] = {}
 
     def __iter__(self) -> Iterator[Any]:
         """Give the name of a site with its answer."""
@@ -40,7 +44,10 @@ class Clients:
             found = Replies()
             for site in self._collab.sites:
                 self._collab.site_name = site
-                found[site] = getattr(self._collab.client, stage)(*arguments)
+                try:
+                    found[site] = getattr(self._collab.client, stage)(*arguments)
+                except Exception as error:  # noqa: BLE001
+                    found.failures[site] = SimpleNamespace(cause=f"{type(error).__name__}: {error}")
             return found
 
         return call
@@ -68,10 +75,11 @@ class Collab:
         return SimpleNamespace(run=run)
 
 
-def in_process(patch: pytest.MonkeyPatch, folder: Path) -> None:
+def in_process(patch: pytest.MonkeyPatch, folder: Path) -> Collab:
     """Let jobs run in this process until the patch is undone."""
     collab = Collab(folder)
     patch.setattr("nvflare.collab.collab", collab)
     patch.setattr("nvflare.collab.CollabRecipe", collab.recipe)
     patch.setattr("nvflare.recipe.SimEnv", lambda clients: SimpleNamespace(clients=clients))
     patch.setattr("fedconformal.engines.nvflare.collab", collab)
+    return collab

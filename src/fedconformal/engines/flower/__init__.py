@@ -13,8 +13,6 @@ with requires_extra("flower"):
         calibrate_reply,
         evaluate_reply,
         keep_predictor,
-        pooled_reply,
-        summary_question,
         temperature_reply,
         watch_reply,
     )
@@ -22,10 +20,10 @@ with requires_extra("flower"):
     from fedconformal.engines.flower.in_process import InProcessGrid, run_in_process
     from fedconformal.engines.flower.strategy import CheckedFedAvg
     from fedconformal.engines.flower.sums_site import later_step, sums_reply
-    from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk, gather
+    from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk
     from fedconformal.federated.evaluation import evaluate
     from fedconformal.federated.sums import calibrate_by_sums
-    from fedconformal.federated.watching import Watched, watch
+    from fedconformal.federated.watch import Watched, watch
 
 __all__ = [
     "Calibrated",
@@ -39,12 +37,9 @@ __all__ = [
     "calibrate_risk",
     "evaluate",
     "evaluate_reply",
-    "gather",
     "keep_predictor",
     "later_step",
-    "pooled_reply",
     "run_in_process",
-    "summary_question",
     "sums_reply",
     "temperature_reply",
     "watch",

@@ -13,15 +13,14 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.files import write_bytes
 from fedconformal._base.groups import Groups
-from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower.records import ARRAYS, ASK, TCT_STATE, fingerprint, reply, site_of
 from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_reply
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import LossQuestion, Outputs, ScoreQuestion, read_question
 from fedconformal.federated.evaluation import EvaluationQuestion
+from fedconformal.federated.questions import Outputs, ScoreQuestion, read_question
 from fedconformal.federated.sums import SUMS
 from fedconformal.federated.temperature import TemperatureQuestion
-from fedconformal.federated.watching import Source, WatchQuestion
+from fedconformal.federated.watch import Source, WatchQuestion
 from fedconformal.privacy.policy import count_patients
 from fedconformal.summaries import Summary
 
@@ -46,19 +45,28 @@ def calibrate_reply(
     In a sums session only masked counts are sent, in many messages. Only the first of them has a model; later ones use
     neither outputs nor truth (`later_step` tells).
 
-    Args:
-        msg: the server's question.
-        context: of this site.
-        outputs: (n, J) logits of the model in the message; a regressor's predictions; scores in [0, 1] for a loss.
-        truth: (n,) class indices or names; true numbers; the truth in the shape of the scores.
-        probabilities: whether the outputs are probabilities, which may be zero.
-        classes: the class names in the order of the site's label indices.
-        groups: columns with one value a row, such as {"sex": [...]}, for a guarantee by group.
-        ids: of the patients, one a row; they stay here, for the site's policy.
+    Parameters
+    ----------
+    msg
+        The server's question.
+    context
+        Of this site.
+    outputs
+        (n, J) logits of the model in the message; a regressor's predictions; scores in [0, 1] for a loss.
+    truth
+        (n,) class indices or names; true numbers; the truth in the shape of the scores.
+    probabilities
+        Whether the outputs are probabilities, which may be zero.
+    classes
+        The class names in the order of the site's label indices.
+    groups
+        Columns with one value a row, such as {"sex": [...]}, for a guarantee by group.
+    ids
+        Patient ids, one a row; they stay here, for the site's policy.
     """
     if later_step(msg):
         return sums_reply(msg, context)
-    question = summary_question(msg)
+    question = read_question(msg.content.config_records[ASK])
     if own := sorted(context.state.array_records.keys() - {*TCT_STATE}):
         logger.warning(
             "this site keeps arrays of its own (%s), and its scores carry the fingerprint of the global model; "
@@ -73,22 +81,10 @@ def calibrate_reply(
     return reply(msg, context, question.answer(rows, site=site, model=model, policy=site_policy(context)))
 
 
-def summary_question(msg: Message) -> ScoreQuestion | LossQuestion:
-    """Read the server's question for a summary."""
-    return read_question(msg.content.config_records[ASK])
-
-
 def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
     """Answer `query.calibrate` with a summary that is there already."""
-    return reply(msg, context, summary_question(msg).reply(summary, policy=site_policy(context)))
-
-
-def pooled_reply(
-    msg: Message, context: Context, summaries: Sequence[Summary], left_out: Sequence[LeftOut] = ()
-) -> Message:
-    """Answer `query.calibrate` for many sites at once: an aggregator pools their summaries and forwards one."""
-    answer = summary_question(msg).pooled_reply(summaries, left_out, policy=site_policy(context))
-    return reply(msg, context, answer)
+    question = read_question(msg.content.config_records[ASK])
+    return reply(msg, context, question.reply(summary, policy=site_policy(context)))
 
 
 def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
@@ -129,11 +125,15 @@ def keep_predictor(msg: Message, context: Context) -> Message:
 def watch_reply(msg: Message, context: Context, source: Source | None = None) -> Message:
     """Answer `query.watch`: send the counts of the site's monitor, nothing about a row.
 
-    Args:
-        msg: the server's question.
-        context: of this site.
-        source: a .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`; by default the
-            file that `watch` in the node config names.
+    Parameters
+    ----------
+    msg
+        The server's question.
+    context
+        Of this site.
+    source
+        A .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`; by default the file that
+        `watch` in the node config names.
     """
     named: Any = context.node_config.get("watch") if source is None else source
     if named is None:

@@ -19,7 +19,6 @@ from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
 from fedconformal.engines.flower.records import (
-    ANSWER,
     ARRAYS,
     ASK,
     SITE,
@@ -50,10 +49,14 @@ PULLED = 1024
 class Federation:
     """The sites that a grid reaches.
 
-    Args:
-        grid: Flower's.
-        min_sites: fewer that answer properly in a stage are an error.
-        timeout: seconds that sites have for an answer; their messages live as long.
+    Parameters
+    ----------
+    grid
+        Flower's.
+    min_sites
+        Fewer that answer properly in a stage are an error.
+    timeout
+        Seconds that sites have for an answer; their messages live as long.
     """
 
     def __init__(self, grid: Grid, *, min_sites: int = 2, timeout: float = 600.0) -> None:
@@ -97,14 +100,9 @@ class Federation:
         return self._ask(next(iter(questions.values())), asked, gone=gone) if questions else []
 
     def _ask(self, question: Question[T], contents: Mapping[int, RecordDict], **how: Any) -> list[Answer[T]]:
-        def look_ahead(replies: list[RecordDict]) -> None:
-            records = [content.get(ANSWER) for content in replies]
-            question.look_ahead(dict(record.items()) for record in records if isinstance(record, ConfigRecord))
-
         def read(content: RecordDict, site: str) -> T:
             return question.read(read_answer(content), site=site)
 
-        how |= {"look_ahead": look_ahead}
         return self.exchange(question.stage, contents, f"query.{question.stage}", read, **how)
 
     def exchange(
@@ -148,14 +146,13 @@ class Federation:
         replies: Iterable[Sequence[Message]],
         check: Check[T],
         *,
-        look_ahead: Callable[[list[RecordDict]], object] | None = None,
         gone: Sequence[int] | None = None,
         least: int = 0,
     ) -> list[Answer[T]]:
         """Read the replies to these messages; one that cannot be read is refused, and the stage goes on.
 
-        `look_ahead` sees some replies together, before each of them is checked. `gone` are the nodes that could not be
-        asked, by default all that were there before; fewer good answers than `least` are an error.
+        `gone` are the nodes that could not be asked, by default all that were there before; fewer good answers than
+        `least` are an error.
         """
         record = self._stage(stage, messages)
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
@@ -163,8 +160,6 @@ class Federation:
         waiting, twice = {*asked.values()} - unsent.keys(), list[int]()
         answers: dict[tuple[int, int], Answer[T]] = {}
         for some in replies:
-            if look_ahead is not None:
-                look_ahead([reply.content for reply in some if reply.has_content()])
             for reply in some:
                 # A node that is gone is reported by the link, so what was asked says who it is.
                 node = asked.get(reply.metadata.reply_to_message_id)

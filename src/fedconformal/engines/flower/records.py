@@ -30,7 +30,6 @@ METRIC_OF = {"loss": "train-loss", "eigenvalue": "eigenvalue"}
 """Names of an update's numbers in a message."""
 NUMBER_BYTES = 8
 NUMBERS = (int, float)
-C_ORDER = b"'fortran_order': False"
 
 
 class Site(NamedTuple):
@@ -126,11 +125,8 @@ def read_arrays(record: Any, like: Mapping[str, Array], what: str = "weights") -
 
 
 def _numbers(array: Array, like: Array, what: str) -> NDArray[Any]:
-    """Read an array that has to have this shape and type; where it begins like the other, no header is parsed."""
+    """Read an array that has to have this shape and type."""
     shape, dtype = tuple(like.shape), np.dtype(like.dtype)
-    start = len(like.data) - math.prod(shape) * dtype.itemsize
-    if len(array.data) == len(like.data) and array.data[:start] == like.data[:start] and C_ORDER in like.data[:start]:
-        return np.frombuffer(array.data, dtype, offset=start).reshape(shape)
     said = _header(array, what)
     if said != (shape, dtype):
         raise InputError(f"{what} is {said[1]} {said[0]}, expected {dtype} {shape}")

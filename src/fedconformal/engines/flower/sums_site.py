@@ -25,8 +25,7 @@ from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint, reply
 from fedconformal.errors import InputError
 from fedconformal.federated.sums import FORMAT
 from fedconformal.privacy.ledger import locked, read_ledger, rows_of, spending
-from fedconformal.privacy.policy import Leaving, Policy
-from fedconformal.privacy.policy_file import policy_of
+from fedconformal.privacy.policy import Leaving, Policy, policy_of
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.memory import known_by, note, recalled
 from fedconformal.privacy.sums.messages import Invite, letter_of

@@ -2,8 +2,8 @@
 
 The coordinator names a predictor; every site answers with the messages of its periods, counts only, as they are in a
 `.fcw` file. The site fixes the periods (`Watch.send`): who could choose days would read single outcomes from the
-difference of two answers. The coordinator reads them strictly: a site whose messages are of another
-predictor or another site, or contradict each other or earlier ones, is refused, and the others count.
+difference of two answers. A site whose messages are of another predictor or another site, or contradict each other or
+earlier ones, is refused, and the others count.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fedconformal.federated.ask import Question, Sites, payload
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
 from fedconformal.monitoring.history import histories_of
 from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
-from fedconformal.privacy.policy import WATCH, Leaving, Policy
+from fedconformal.privacy.policy import WATCH, Leaving, Policy, hide_folder
 
 FORMAT = "fcw1"
 DIGEST = 32
 """Bytes of a SHA-256."""
 
 Source = str | Path | Callable[[], Sequence[Period]]
-"""Where a site's messages are: a .fcw file, or a function that returns those sent so far, such as `Watch.sent`."""
+"""A .fcw file with a site's messages, or a function that returns those sent so far, such as `Watch.sent`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,16 +62,16 @@ class WatchQuestion(Question[list[Period]]):
             raise InputError("the question names no predictor by its SHA-256")
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe in plain values, as every engine's messages can hold them."""
+        """Return the question in plain values."""
         return {"predictor": self.predictor}
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> WatchQuestion:
-        """Read what `to_dict` made."""
+        """Read the values of `to_dict`."""
         return cls(predictor=found["predictor"])
 
     def answer(self, source: Source, *, site: str, policy: Policy) -> dict[str, Any]:
-        """Return the messages that are asked for, unless the site's policy is against it."""
+        """Return a site's reply, unless its policy forbids it."""
         periods = list(source() if callable(source) else _read(Path(source)))
         own = [period for period in periods if name_key(period.site) == name_key(site)]
         if not own:
@@ -98,12 +98,8 @@ class WatchQuestion(Question[list[Period]]):
 
 
 def _read(path: Path) -> list[Period]:
-    """Read a file; the coordinator sees what is wrong, and where the file is says too much."""
-    try:
-        with prefix_errors(path):
-            return read_periods(read_bytes(path))
-    except InputError as error:
-        raise InputError(str(error).replace(str(path), path.name)) from None
+    with hide_folder(path), prefix_errors(path):
+        return read_periods(read_bytes(path))
 
 
 def check_apart(periods: Iterable[Period]) -> None:
@@ -129,13 +125,13 @@ def leaving(periods: Sequence[Period]) -> Leaving:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Watched:
-    """The messages of all sites that answered properly, and who did not; `report.watch_page` makes the page of them."""
+    """Messages of the sites that answered properly, and the refused sites; `report.watch_page` makes the page."""
 
     periods: tuple[Period, ...]
     refused: tuple[Refused, ...] = ()
 
     def combined(self) -> Combined:
-        """Return what all of them say."""
+        """Combine the evidence of all sites."""
         return combine(self.periods, refused=self.refused)
 
     def to_bytes(self) -> bytes:
@@ -146,10 +142,14 @@ class Watched:
 def watch(sites: Sites, predictor: Predictor | str, *, earlier: Sequence[Period] = ()) -> Watched:
     """Ask every site for the counts of its monitor; a site that cannot be used is refused, and named.
 
-    Args:
-        sites: the engine's sites.
-        predictor: the monitored predictor, or its SHA-256.
-        earlier: messages that came before, which new ones must not contradict.
+    Parameters
+    ----------
+    sites
+        The engine's sites.
+    predictor
+        The monitored predictor, or its SHA-256.
+    earlier
+        Messages that came before, which new ones must not contradict.
     """
     answers = sites.ask(WatchQuestion.about(predictor, earlier))
     refused = tuple(Refused(one.site, one.reason) for one in sites.left_out(answers))
