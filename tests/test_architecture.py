@@ -1,6 +1,5 @@
 """docs/architecture.md cannot rot: what it draws are the layers, and every file and name that it names is there."""
 
-import ast
 import re
 import tomllib
 from pathlib import Path
@@ -85,35 +84,3 @@ def test_every_make_target_that_is_named_is_there() -> None:
 def test_every_link_leads_somewhere() -> None:
     links = named_in_documents(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
     assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
-
-
-def undocumented(sources: list[str]) -> list[str]:
-    """List public methods that neither their class nor one of its bases in these sources explains."""
-    nodes = [node for source in sources for node in ast.parse(source).body]
-    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
-
-    def says(name: str, method: str) -> bool:
-        if name not in classes:
-            return False
-        found = [node for node in classes[name].body if isinstance(node, ast.FunctionDef) and node.name == method]
-        bases = [base.id for base in classes[name].bases if isinstance(base, ast.Name)]
-        return any(map(ast.get_docstring, found)) or any(says(base, method) for base in bases)
-
-    return [
-        f"{cls.name}.{node.name}"
-        for cls in classes.values()
-        for node in cls.body
-        if not cls.name.startswith("_") and isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-        if not any(isinstance(mark, ast.Attribute) and mark.attr == "setter" for mark in node.decorator_list)
-        if not says(cls.name, node.name)
-    ]
-
-
-def test_every_public_method_is_explained_once() -> None:
-    assert undocumented([path.read_text("utf-8") for path in PACKAGE.rglob("*.py")]) == []
-
-
-def test_a_method_without_words_is_found() -> None:
-    base = 'class A:\n    def f(self):\n        """Say it."""\nclass B(A):\n    def f(self): ...\n'
-    assert undocumented([base]) == []
-    assert undocumented([base, "class C(B):\n    def g(self): ...\n"]) == ["C.g"]

@@ -12,17 +12,22 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import the public names when the first of them is used: together they take several times as long as numpy."""
+        """Import public names on first use: together they take several times as long as numpy."""
         from importlib import import_module
         from importlib.util import find_spec
 
         if name == "__all__":
             return import_module("fedconformal._public").__all__
-        if name.startswith("_") or find_spec(f"{__name__}.{name}") or name not in (names := __getattr__("__all__")):
+        if name.startswith("_") or find_spec(f"{__name__}.{name}") or name not in __getattr__("__all__"):
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         public = import_module("fedconformal._public")
-        globals().update({one: getattr(public, one) for one in names})
-        return globals()[name]
+        if hasattr(public, name):
+            globals().update({one: getattr(public, one) for one in public.__all__ if hasattr(public, one)})
+            return globals()[name]
+        from fedconformal.errors import requires_extra
+
+        with requires_extra("sklearn"):  # the other names, of scikit-learn estimators
+            return getattr(import_module("fedconformal.estimators"), name)
 
     def __dir__() -> list[str]:
         return sorted(__getattr__("__all__"))

@@ -1,5 +1,7 @@
 """The names of `import fedconformal as fc`, imported when the first of them is used."""
 
+from typing import TYPE_CHECKING
+
 from fedconformal._base.arrays import softmax
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.plan import plan
@@ -7,8 +9,6 @@ from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import recalibrate
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.estimators.classifier import FederatedConformalClassifier
-from fedconformal.estimators.regressor import FederatedConformalRegressor
 from fedconformal.guarantees import (
     FCP,
     PAC,
@@ -43,6 +43,9 @@ from fedconformal.scores import (
 )
 from fedconformal.summaries import LossSummary, Summary, pool, summarize
 from fedconformal.verification import verify
+
+if TYPE_CHECKING:  # scikit-learn is an extra; `fedconformal.__getattr__` imports these on first use
+    from fedconformal.estimators import FederatedConformalClassifier, FederatedConformalRegressor
 
 __all__ = [
     "APS",

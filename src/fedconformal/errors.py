@@ -57,10 +57,6 @@ class StoreError(InputError):
     """A store cannot be written now, such as on a full disk; nothing has changed and the call can be repeated."""
 
 
-class NotCalibratedError(InputError, AttributeError):
-    """Raised when an estimator is used before `calibrate()` or `fit()`."""
-
-
 class InfeasibleWarning(UserWarning):
     """Too few scores for the guarantee: the threshold is infinite and every label is in every set."""
 

@@ -1,45 +1,114 @@
-"""All of it in one object: an estimator of scikit-learn that answers with prediction sets."""
+"""scikit-learn classifier that returns prediction sets."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
 
-from fedconformal._base.arrays import Booleans, Floats, Probabilities
-from fedconformal._base.classes import in_order, rows_at
+from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities
+from fedconformal._base.classes import class_names, in_order, rows_at, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
 from fedconformal._base.spec import build
-from fedconformal.calibration.calibrate import calibrate
-from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import ClassCountsWarning, InputError
-from fedconformal.estimators.conformal_estimator import ConformalEstimator, Sites, sites_of
-from fedconformal.estimators.source import Source, prefix_site_errors, scored_by, sites_at
+from fedconformal.estimators.conformal_estimator import ConformalEstimator
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
-from fedconformal.summaries.rows import summarize
+from fedconformal.summaries import Summary, summarize
+from fedconformal.summaries.provenance import Classes, Provenance, as_classes
 
 
-class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
-    """Calibrate on the sites' rows, then answer with prediction sets.
+@dataclass(frozen=True, eq=False)
+class ProbabilityModel:
+    """Probabilities with the columns in the order of the classes.
 
-    Args:
-        estimator: a fitted classifier of scikit-learn (wrap it in `FrozenEstimator`, so that `clone` keeps it), one
-            that `fit` is to train, a function that returns probabilities, or None if inputs are probabilities.
-        score: the nonconformity score, such as "aps" or `APS()`. It is a parameter only: the attribute
-            is the method `score`, the accuracy of the top label, as every classifier has it.
-        alpha: how often a set may miss the truth.
-        guarantee: what is promised, and to whom, such as "every-site" or `EverySite()`.
-        kind: of the summaries that the sites' scores become.
-        allow_empty: whether a set may be empty; if not, it holds the top label at least.
-        classes: the names of the classes in order, if neither the estimator nor the columns say them.
-        test_size: the share of each site's rows that `fit` holds out and calibrates on.
-        random_state: for the choice of these rows.
+    >>> model = ProbabilityModel.of(lambda rows: [[1 - row, row] for row in rows], ["no", "yes"])
+    >>> model.names, model.outputs([0.25])
+    (('no', 'yes'), [[0.75, 0.25]])
+    """
 
+    estimator: Any
+    names: Classes | None = None
+    """Names of the classes in order, or their number; None if not known yet."""
+    classes: NDArray[Any] | None = None
+    """Classes that an estimator has learned, as labels have them."""
+    given: Sequence[str] | None = None
+    """Names of the classes as the user gave them."""
+
+    @classmethod
+    def of(cls, estimator: Any, names: Sequence[str] | None, classes: NDArray[Any] | None = None) -> ProbabilityModel:
+        """Check the estimator; its classes are those that it has learned, unless given."""
+        if estimator is not None and not hasattr(estimator, "predict_proba") and not callable(estimator):
+            raise InputError(
+                f"estimator is {abbreviate(estimator)}, which has no predict_proba; give a classifier that has, such "
+                "as LogisticRegression, or CalibratedClassifierCV around another"
+            )
+        if classes is None:  # those of a method, such as pipeline.predict_proba, are its object's
+            found = getattr(estimator, "classes_", getattr(getattr(estimator, "__self__", None), "classes_", None))
+            classes = None if found is None else np.asarray(found)
+        stated = None if names is None else as_classes(names)
+        if classes is None:
+            return cls(estimator, stated, given=names)
+        known = as_classes(class_names(classes))
+        if stated is not None and (differ := Provenance(classes=stated).difference(Provenance(classes=known))):
+            raise InputError(f"{differ}; the estimator has its own, so leave out classes=")
+        return cls(estimator, known if stated is None else stated, classes, names)
+
+    def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> ProbabilityModel:
+        """Train a clone; the classes are those of all rows."""
+        trained = clone(self.estimator).fit(rows_at(X, train), y[train])
+        return ProbabilityModel.of(trained, self.given, np.unique(y))
+
+    def outputs(self, rows: Any) -> Any:
+        """Return probabilities; a class that was not seen in training has probability zero."""
+        if self.estimator is None:
+            return rows
+        has = hasattr(self.estimator, "predict_proba")
+        probs = self.estimator.predict_proba(rows) if has else self.estimator(rows)
+        seen = getattr(self.estimator, "classes_", None)
+        if self.classes is None or seen is None or len(seen) == len(self.classes):
+            return probs
+        wide = np.zeros((len(probs), len(self.classes)), dtype=probs.dtype)
+        wide[:, np.searchsorted(self.classes, seen)] = probs
+        return wide
+
+    def named_by(self, outputs: Any) -> ProbabilityModel:
+        """Take the names of the first table of probabilities, if none are known."""
+        return self if self.names is not None else replace(self, names=table_of(outputs)[0])
+
+
+class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], ClassifierMixin, BaseEstimator):
+    """Classifier that is calibrated on the rows of several sites and returns prediction sets.
+
+    Parameters
+    ----------
+    estimator
+        A fitted classifier (wrap it in `FrozenEstimator`, so that `clone` keeps it), a classifier for `fit` to train,
+        a function that returns probabilities, or None if inputs are probabilities.
+    score
+        The nonconformity score, such as "aps" or `APS()`. The attribute `score` is the accuracy, as in scikit-learn.
+    alpha
+        Miscoverage level.
+    guarantee
+        The guarantee, such as "every-site" or `EverySite()`.
+    kind
+        The kind of the summaries.
+    allow_empty
+        Whether a set may be empty; by default it holds at least the most probable label.
+    classes
+        Names of the classes in order, if neither the estimator nor the columns have them.
+    test_size, random_state
+        The share of the rows of each site that `fit` holds out for calibration, and the seed of the draw.
+
+    Examples
+    --------
     >>> sites = {"a": ([[0.9, 0.1]] * 9, ["no"] * 9), "b": ([[0.3, 0.7]] * 9, ["yes"] * 9)}
     >>> classifier = FederatedConformalClassifier(alpha=0.1, classes=["no", "yes"]).calibrate(sites)
     >>> sets = classifier.predict_set([[0.95, 0.05], [0.5, 0.5], [0.2, 0.8]])
@@ -50,8 +119,6 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
     >>> [classifier.classes_[one].tolist() for one in sets]
     [['no'], ['no'], ['yes']]
     """
-
-    estimator_type = "classifier"
 
     def __init__(  # noqa: PLR0913
         self,
@@ -67,7 +134,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
-        vars(self)["score"] = score
+        self.score = score
         self.alpha = alpha
         self.guarantee = guarantee
         self.kind = kind
@@ -76,103 +143,68 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         self.test_size = test_size
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None, groups: Groups | None = None) -> Self:
-        """Train a clone of the estimator on some rows of each site, and calibrate on the others.
+    def _model(self) -> ProbabilityModel:
+        return ProbabilityModel.of(self.estimator, self.classes)
 
-        `sites` says which site each row is from; without, all are from one. `groups` are the columns that say which
-        groups each row is in, for a guarantee by group. Rows are held out at random, the same
-        share of each site. An estimator that is frozen, a function, or none at all has nothing to learn; then all rows
-        are for calibration. Steps that learn from rows belong inside the estimator: a step before it, in an outer
-        pipeline, has seen the calibration rows.
-        """
-        given = self.estimator
-        if not hasattr(given, "fit"):
-            return self.calibrate(X, y, sites=sites, groups=groups)
-        from sklearn.base import clone
-        from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-        from sklearn.utils.multiclass import check_classification_targets
+    def _check_target(self, y: NDArray[Any]) -> NDArray[Any]:
+        check_classification_targets(y)
+        return y
 
-        copied = clone(given)
-        if copied is given:  # that is what frozen means
-            return self.calibrate(X, y, sites=sites, groups=groups)
-        check_consistent_length(X, y)
-        labels = column_or_1d(y, warn=True)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        held, rest = self._parted(len(labels), sites)
-        copied.fit(rows_at(X, rest), labels[rest])
-        source = Source.of(copied, self.classes, np.unique(labels))
-        self._calibrate(source, scored_by(source, sites_at(held, X, labels, groups)))
-        self._trained = given, source
-        return self
+    def _summarize(
+        self, model: ProbabilityModel, site: str, outputs: Any, truth: Any, groups: Groups | None
+    ) -> Summary:
+        score, by_class = build(vars(self)["score"], Score), build(self.guarantee, Guarantee).by_class
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
+            return summarize(
+                outputs,
+                truth,
+                score=score,
+                kind=self.kind,
+                site=site,
+                alpha=self.alpha,
+                by_class=by_class,
+                groups=groups,
+                classes=model.names,
+            )
 
-    def calibrate(
-        self,
-        X: Any = None,
-        y: ArrayLike | None = None,
-        *,
-        sites: Sites = None,
-        groups: Groups | None = None,
-    ) -> Self:
-        """Score each site's rows, summarise, and find the threshold; no row may be one that the model was fitted to.
-
-        Give the sites as a list or dict of (X, y), or all rows as `calibrate(X, y, sites=ids)` with the site of each.
-        For a guarantee by group, (X, y, groups), or `groups` for all rows, such as {"sex": [...], "age": [...]}.
-        After `fit` the estimator is the one that it trained.
-        """
-        named = sites_of(X, y, sites, groups)
-        estimator = self.estimator
-        trained, source = vars(self).get("_trained", (None, None))
-        if source is None or trained is not estimator:
-            source = Source.of(estimator, self.classes)
-        return self._calibrate(source, scored_by(source, named))
-
-    def _calibrate(self, source: Source, sites: Iterable[tuple[str, Any, Any, Groups | None]]) -> Self:
-        score = build(vars(self)["score"], Score)
-        if not isinstance(score, Score):
-            raise InputError(f"score is {abbreviate(score)}, expected a score such as fedconformal.LAC()")
-        summaries = []
-        for name, probs, labels, groups in sites:
-            with prefix_site_errors(name), warnings.catch_warnings():
-                warnings.simplefilter("ignore", ClassCountsWarning)  # nothing leaves this process
-                source = source.named_by(probs)
-                about: dict[str, Any] = {"alpha": self.alpha, "score": score, "site": name, "classes": source.names}
-                about["by_class"] = build(self.guarantee, Guarantee).by_class
-                summaries.append(summarize(probs, labels, kind=self.kind, groups=groups, **about))
-        predictor = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee)
-        self._found = predictor, source
-        self.estimator_ = source.estimator
-        self.classes_ = source.classes_of(predictor.certificate.class_names)
-        return self
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes as labels have them: those of the estimator, their names or their numbers."""
+        predictor, model = self._ready
+        if model.classes is not None:
+            return model.classes
+        names: Any = predictor.certificate.class_names
+        return np.arange(names) if isinstance(names, int) else np.array(names)
 
     @property
     def threshold_(self) -> float | Floats:
-        """The threshold that was found, or one for each class."""
+        """The threshold, or one for each class."""
         return self.predictor.certificate.limit
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the top label of each row, by its name."""
-        top = self.predict_proba(X).argmax(axis=1)
-        named: NDArray[Any] = self.classes_[top]
-        return named
+        """Return the most probable label of each row."""
+        found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return found
 
     def predict_proba(self, X: Any) -> Probabilities:
         """Return (n, J) probabilities, the columns in the order of `classes_`."""
-        return in_order(self._probabilities(X), self.certificate_.class_names)
+        return in_order(self._outputs(X), self.certificate_.class_names)
 
     def predict_set(
         self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None, alpha: Any = None
     ) -> Booleans:
-        """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is a row's set by name.
+        """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is the set of a row by name.
 
         `groups` are for a guarantee by group, `sites` for `EverySite()`.
         """
-        about: dict[str, Any] = {"groups": groups, "sites": sites, "alpha": alpha}
-        return self.predictor.predict_set(self._probabilities(X), allow_empty=self.allow_empty, **about)
+        return self.predictor.predict_set(
+            self._outputs(X), allow_empty=self.allow_empty, groups=groups, sites=sites, alpha=alpha
+        )
 
     def predict_p(self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
         """Return (n, J) p-values."""
-        return self.predictor.predict_p(self._probabilities(X), groups=groups, sites=sites)
+        return self.predictor.predict_p(self._outputs(X), groups=groups, sites=sites)
 
     def evaluate(
         self,
@@ -183,13 +215,7 @@ class FederatedConformalClassifier(ConformalEstimator[Predictor, Source]):
         clusters: ArrayLike | None = None,
         groups: Groups | None = None,
     ) -> Any:
-        """Compare the sets with known labels."""
-        about: dict[str, Any] = {"sites": sites, "clusters": clusters, "groups": groups}
-        return self.predictor.evaluate(self._probabilities(X), y, allow_empty=self.allow_empty, **about)
-
-    def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        right = self.predict(X) == np.asarray(y)
-        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
-
-    def _probabilities(self, X: Any) -> Any:
-        return self._ready[1].probabilities(X)
+        """Evaluate the sets on rows with known labels."""
+        return self.predictor.evaluate(
+            self._outputs(X), y, allow_empty=self.allow_empty, sites=sites, clusters=clusters, groups=groups
+        )

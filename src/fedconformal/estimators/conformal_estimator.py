@@ -1,121 +1,263 @@
-"""What the estimators that answer with sets and with intervals have in common: sites, held-out rows, what was found."""
+"""Base of the estimators: rows by site, held-out rows, and the calibrated predictor."""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d, get_tags
 
-from fedconformal._base.arrays import Integers
+from fedconformal._base.arrays import Integers, as_sites
+from fedconformal._base.classes import rows_at
 from fedconformal._base.groups import Groups
+from fedconformal._base.names import abbreviate
+from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.errors import InputError
-from fedconformal.estimators.estimator import SklearnMixin, not_calibrated
-from fedconformal.estimators.source import Site, held_out, index_of, sites_at
+from fedconformal.errors import InputError, InputTypeError
+from fedconformal.guarantees import Guarantee
+from fedconformal.summaries import Summary
 
-
-class HasEstimator(Protocol):
-    """What turns rows into what the predictor takes."""
-
-    @property
-    def estimator(self) -> Any:
-        """The fitted estimator."""
-
-
-P = TypeVar("P", bound=Predictor)
-S = TypeVar("S", bound=HasEstimator)
-
+Site = tuple[Any, ArrayLike] | tuple[Any, ArrayLike, Groups]
+"""Rows, truth, and groups for a guarantee by group."""
 Sites = Sequence[Site] | Mapping[str, Site] | ArrayLike | None
 
 
-class ConformalEstimator(SklearnMixin, Generic[P, S]):
-    """A predictor and what feeds it; both are there once `calibrate` or `fit` was called.
+class NotCalibratedError(InputError, NotFittedError):
+    """Raised when an estimator is used before `calibrate()` or `fit()`."""
 
-    >>> from fedconformal import FederatedConformalClassifier
-    >>> isinstance(FederatedConformalClassifier(), ConformalEstimator)
-    True
-    """
 
-    test_size: float
-    random_state: Any
-    _found: tuple[P, S]
+class Model(Protocol):
+    """Adapts estimators, functions or given outputs to one interface."""
 
     @property
-    def predictor(self) -> P:
-        """What makes the answers from the estimator's outputs, and can be saved."""
+    def estimator(self) -> Any:
+        """The estimator, or a tuple of estimators."""
+
+    def outputs(self, rows: Any) -> Any:
+        """Return the outputs of the estimator for these rows."""
+
+    def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> Self:
+        """Return a trained copy; `train` are the positions of the training rows."""
+
+    def named_by(self, outputs: Any) -> Self:
+        """Take the class names from a table of outputs, if none are known."""
+
+
+M = TypeVar("M", bound=Model)
+
+
+class ConformalEstimator(Generic[M]):
+    """Predictor and model of a calibrated estimator."""
+
+    __metadata_request__fit = {"sites": True}  # noqa: RUF012
+
+    estimator: Any
+    alpha: Any
+    guarantee: Guarantee | str
+    kind: str
+    test_size: float
+    random_state: Any
+    _calibrated: tuple[Predictor, M]
+
+    @abstractmethod
+    def _model(self) -> M:
+        """Adapt the estimator as it was given."""
+
+    @abstractmethod
+    def _check_target(self, y: NDArray[Any]) -> NDArray[Any]:
+        """Check the target of training rows."""
+
+    @abstractmethod
+    def _summarize(self, model: M, site: str, outputs: Any, truth: Any, groups: Groups | None) -> Summary:
+        """Summarise the rows of one site."""
+
+    def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None, groups: Groups | None = None) -> Self:
+        """Train a clone of the estimator on part of the rows, and calibrate on the others.
+
+        Steps that learn from rows belong inside the estimator: a step before it, in an outer pipeline, has seen the
+        calibration rows. A frozen estimator, a function or no estimator needs no training; then all rows calibrate.
+        Of a pair (prediction, scale) the second is trained on the absolute errors of the first.
+
+        Parameters
+        ----------
+        sites
+            The site of each row; the same share of each site is held out at random. By default all rows are one site.
+        groups
+            Columns with the groups of each row, for a guarantee by group.
+        """
+        model = self._model()
+        if not _is_trainable(self.estimator):
+            return self.calibrate(X, y, sites=sites, groups=groups)
+        check_consistent_length(X, y)
+        truth = column_or_1d(y, warn=True)
+        assert_all_finite(truth, input_name="y")
+        truth = self._check_target(truth)
+        held = self._hold_out(_rows_by_site(len(truth), sites))
+        train = np.setdiff1d(np.arange(len(truth)), np.concatenate(list(held.values())))
+        if not len(train):
+            raise InputError(f"fit: has {len(truth)} sample{'s' * (len(truth) > 1)}, and none is left to train on")
+        model = model.fitted(X, truth, train)
+        self._calibrate(model, _split(held, X, truth, groups))
+        self._trained = self.estimator, model
+        return self
+
+    def calibrate(
+        self, X: Any = None, y: ArrayLike | None = None, *, sites: Sites = None, groups: Groups | None = None
+    ) -> Self:
+        """Score the rows of each site and find the threshold; the model must not be fitted to these rows.
+
+        After `fit` the estimator is the one that was trained.
+
+        Parameters
+        ----------
+        X, y
+            All rows, with `sites` and `groups` of each; or `X` alone, a list or dictionary of sites, each a tuple
+            (X, y) or (X, y, groups).
+        """
+        estimator, model = vars(self).get("_trained", (None, None))
+        if model is None or estimator is not self.estimator:
+            model = self._model()
+        if y is not None:
+            return self._calibrate(model, _split(_rows_by_site(len(np.asarray(y)), sites), X, y, groups))
+        given: Any = sites if X is None else X
+        return self._calibrate(
+            model, given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
+        )
+
+    def _calibrate(self, model: M, sites: Mapping[str, Site]) -> Self:
+        summaries = []
+        for name, site in sites.items():
+            with _prefix_site_errors(name):
+                rows, truth, *groups = site
+                outputs = model.outputs(rows)
+                model = model.named_by(outputs)
+                summaries.append(self._summarize(model, name, outputs, truth, groups[0] if groups else None))
+        self._calibrated = calibrate(summaries, alpha=self.alpha, guarantee=self.guarantee), model
+        self.estimator_ = model.estimator
+        return self
+
+    def _hold_out(self, rows: Mapping[str, Integers]) -> dict[str, Integers]:
+        """Draw the same share of the rows of each site, at least one."""
+        share: Any = self.test_size
+        if not isinstance(share, float) or not 0 < share < 1:
+            raise InputError(f"test_size is {abbreviate(share)}, expected a share between 0 and 1, such as 0.25")
+        rng = check_random_state(self.random_state)
+        return {name: rng.permutation(mine)[: math.ceil(share * len(mine))] for name, mine in rows.items()}
+
+    @property
+    def predictor(self) -> Predictor:
+        """The calibrated predictor, which takes the outputs of the estimator and can be saved."""
         return self._ready[0]
 
     @property
     def certificate_(self) -> Certificate:
-        """What is promised."""
+        """The certificate of the predictor."""
         return self.predictor.certificate
 
     @property
     def n_features_in_(self) -> int:
-        """How many features the estimator takes."""
-        count: int = self._one_estimator.n_features_in_
+        """Number of features of the estimator."""
+        count: int = _first(self._ready[1].estimator).n_features_in_
         return count
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """What the features are called."""
-        names: NDArray[Any] = self._one_estimator.feature_names_in_
+        """Names of the features of the estimator."""
+        names: NDArray[Any] = _first(self._ready[1].estimator).feature_names_in_
         return names
 
     @property
     def score(self) -> Callable[..., float]:
-        """How good the plain predictions are: call it with X, y and, if wanted, sample_weight."""
-        return self._goodness
+        """The method `score(X, y, sample_weight=None)` of scikit-learn; the parameter `score` is kept beside it."""
+        method: Callable[..., float] = super().score  # type: ignore[misc]
+        return method
 
     @score.setter
-    def score(self, score: Any) -> None:  # the parameter has the method's name, so it is kept beside it
+    def score(self, score: Any) -> None:
         vars(self)["score"] = score
 
-    @abstractmethod
-    def _goodness(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Measure what scikit-learn measures by default."""
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
+        """Return the parameters; `score` is the nonconformity score."""
+        return {**super().get_params(deep), "score": vars(self)["score"]}  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write the predictor (score, certificate, promise curve; not the estimator) to a JSON file."""
         self.predictor.save(path)
 
-    def __repr__(self) -> str:
-        return super().__repr__() + (f" -> {self.predictor!r}" if self.__sklearn_is_fitted__() else "")
+    def __sklearn_tags__(self) -> Any:
+        """Accept the inputs that the estimator accepts."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        if hasattr(inner := _first(self.estimator), "__sklearn_tags__"):
+            tags.input_tags = get_tags(inner).input_tags
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_found" in vars(self)
+        return "_calibrated" in vars(self)
 
     @property
-    def _ready(self) -> tuple[P, S]:
+    def _ready(self) -> tuple[Predictor, M]:
         if not self.__sklearn_is_fitted__():
-            raise not_calibrated("not calibrated yet; call calibrate first")
-        return self._found
+            raise NotCalibratedError("not calibrated yet; call calibrate first")
+        return self._calibrated
 
-    @property
-    def _one_estimator(self) -> Any:
-        """The estimator, or the first of a pair: both take the same features."""
-        found = self._ready[1].estimator
-        return found[0] if isinstance(found, tuple) else found
-
-    def _parted(self, rows: int, sites: Any) -> tuple[dict[str, Integers], Integers]:
-        """Hold out rows of each site to calibrate on, and return them by site, and the others to train on."""
-        from sklearn.utils import check_random_state
-
-        held = held_out(index_of(rows, sites), self.test_size, check_random_state(self.random_state))
-        rest = np.setdiff1d(np.arange(rows), np.concatenate(list(held.values())))
-        if not len(rest):
-            raise InputError(f"fit: has {rows} sample{'s' * (rows > 1)}, and none is left to train on")
-        return held, rest
+    def _outputs(self, X: Any) -> Any:
+        return self._ready[1].outputs(X)
 
 
-def sites_of(X: Any, y: ArrayLike | None, sites: Any, groups: Groups | None = None) -> Mapping[str, Site]:
-    """Name the sites of a list or dict of (X, y), or of rows with the site of each."""
-    if y is None:
-        given: Any = sites if X is None else X
-        return given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
-    return sites_at(index_of(len(np.asarray(y)), sites), X, y, groups)
+def parts_of(estimator: Any) -> tuple[Any, ...]:
+    """Return the estimators of a tuple or list, or the estimator alone."""
+    return tuple(estimator) if isinstance(estimator, tuple | list) else (estimator,)
+
+
+def _first(estimator: Any) -> Any:
+    return next(iter(parts_of(estimator)), None)
+
+
+def _is_trainable(estimator: Any) -> bool:
+    """Whether `fit` trains anything: `clone` returns a frozen estimator itself."""
+    parts = parts_of(estimator)
+    return all(hasattr(one, "fit") for one in parts) and any(clone(one) is not one for one in parts)
+
+
+@contextmanager
+def _prefix_site_errors(site: Any) -> Iterator[None]:
+    """Put the site before the message of an error, and keep the difference between values and types."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at(f"site {site!r}") from error
+    except (ValueError, TypeError) as error:
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"site {site!r}: {error}") from error
+
+
+def _rows_by_site(rows: int, sites: Any) -> dict[str, Integers]:
+    """Return the positions of the rows of each site."""
+    if sites is None:
+        return {"#1": np.arange(rows)}
+    names, of_row = np.unique(as_sites(sites, rows=rows, name="sites"), return_inverse=True)
+    return {str(name): np.flatnonzero(of_row == k) for k, name in enumerate(names)}
+
+
+def _split(rows: Mapping[str, Integers], X: Any, y: ArrayLike, groups: Groups | None) -> dict[str, Site]:
+    """Split rows, truth and groups by site; all must have the same length."""
+    columns = {} if groups is None else dict(groups.items())
+    count = len(np.asarray(y))
+    for name, table in {"X": X, **{f"groups {name!r}": values for name, values in columns.items()}}.items():
+        length = table.shape[0] if hasattr(table, "shape") else len(np.asarray(table))
+        if length != count:
+            raise InputError(f"{name} has {length} rows, and there are {count} labels; give one label for each row")
+    found: dict[str, Site] = {}
+    for site, mine in rows.items():
+        own = {name: rows_at(values, mine) for name, values in columns.items()}
+        found[site] = (rows_at(X, mine), rows_at(y, mine), *([] if groups is None else [own]))
+    return found

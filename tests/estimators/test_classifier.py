@@ -1,10 +1,8 @@
-"""An estimator of scikit-learn in every respect: its own checks, its tools, and rows that are never used twice."""
+"""The classifier: scikit-learn's checks and tools, held-out rows, class names, refusals that name the site."""
 
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +21,13 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import estimator_html_repr
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
 import fedconformal as fc
+from fedconformal.scores import DEFAULT
 from tests.contracts.frames import FRAMES, SERIES
-from tests.contracts.tools import refused
+from tests.contracts.tools import FakeTensor, refused
 
 NAMES = np.array(["ash", "elm", "oak"])
 CONFORMAL = fc.FederatedConformalClassifier
@@ -80,7 +78,7 @@ def test_what_kind_of_estimator_it_is() -> None:
     assert not CONFORMAL(estimator=LogisticRegression()).__sklearn_tags__().input_tags.allow_nan
 
 
-# --- cloned, copied, shown ---
+# --- cloned and stored ---
 
 
 def test_a_clone_keeps_a_frozen_estimator() -> None:
@@ -93,19 +91,6 @@ def test_a_clone_keeps_a_frozen_estimator() -> None:
     forgets = clone(CONFORMAL(estimator=fitted()))
     with pytest.raises(fc.InputError, match=r"site 'north': .*not fitted"):
         forgets.calibrate(x, y, sites=sites)
-
-
-def test_parameters_of_the_estimator_inside() -> None:
-    made = CONFORMAL(estimator=make_pipeline(StandardScaler(), LogisticRegression(C=2.0)))
-    assert made.get_params()["estimator__logisticregression__C"] == 2.0
-    assert "estimator__logisticregression__C" not in made.get_params(deep=False)
-    made.set_params(estimator__logisticregression__C=3.0, alpha=0.3)
-    assert made.estimator[-1].C == 3.0
-    assert made.alpha == 0.3
-    with pytest.raises(ValueError, match="Invalid parameter"):
-        made.set_params(estimator__nothing=1)
-    with refused("there is no parameter 'estimator__C'"):
-        CONFORMAL().set_params(estimator__C=1)
 
 
 def test_stored_and_copied(tmp_path: Path) -> None:
@@ -122,16 +107,12 @@ def test_stored_and_copied(tmp_path: Path) -> None:
     assert isinstance(copy.copy(caught.value), NotFittedError)  # as between processes
 
 
-def test_shown() -> None:
-    made = CONFORMAL(estimator=LogisticRegression(C=0.5), alpha=0.2)
-    assert repr(made) == "FederatedConformalClassifier(estimator=LogisticRegression(C=0.5), alpha=0.2)"
-    outer = Pipeline([("sets", made)])
-    for shown in map(str, (estimator_html_repr(made), made._repr_html_(), outer._repr_html_())):
-        assert "FederatedConformalClassifier" in shown
-        assert "LogisticRegression" in shown
-    assert set(made._repr_mimebundle_()) == {"text/plain", "text/html"}
-    with sklearn.config_context(display="text"):
-        assert set(made._repr_mimebundle_()) == {"text/plain"}
+def test_the_parameter_score_is_beside_the_method() -> None:
+    made = CONFORMAL(estimator=LogisticRegression(C=2.0), score=fc.RAPS(penalty=0.5))
+    copied = clone(made.set_params(score="aps", estimator__C=3.0))
+    assert (copied.get_params()["score"], copied.estimator.C) == ("aps", 3.0)
+    assert callable(copied.score)
+    assert "score='aps'" in repr(copied)
 
 
 def test_fitted_or_not() -> None:
@@ -322,14 +303,6 @@ def test_labels_of_any_kind(series: Any, labels: NDArray[Any]) -> None:
     assert made.score(x, y) == np.mean(made.predict(x) == y)
 
 
-def test_yes_and_no() -> None:
-    x, y, _ = forest()
-    made = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y == "oak")
-    assert made.classes_.tolist() == [False, True]
-    assert made.predictor.certificate.class_names == ["False", "True"]
-    assert made.evaluate(x, y == "oak").coverage > 0.85
-
-
 def test_the_top_label_is_in_the_set() -> None:
     x, y, sites = forest()
     made = CONFORMAL(estimator=LogisticRegression(), alpha=0.6, random_state=0).fit(x, y, sites=sites)
@@ -381,39 +354,6 @@ def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
     assert table.predictor.to_bytes() == made.predictor.to_bytes()
 
 
-def test_sites_that_have_other_classes_are_refused() -> None:
-    about: dict[str, Any] = {"score": fc.LAC()}
-    names = (NAMES.tolist(), NAMES[::-1])  # lists and arrays of names
-    sites = [fc.Summary.of_scores([0.5], site=str(k), classes=some, **about) for k, some in enumerate(names)]
-    with refused("'0'", "'1'", "classes ash, elm, oak against oak, elm, ash"):
-        fc.calibrate(sites)
-
-
-# --- no scikit-learn ---
-
-
-def test_without_scikit_learn() -> None:
-    program = """
-import sys
-sys.modules["sklearn"] = None  # importing it fails
-import fedconformal as fc
-rows, labels = [[0.9, 0.1], [0.2, 0.8]] * 20, ["no", "yes"] * 20
-made = fc.FederatedConformalClassifier(classes=["no", "yes"])
-try:
-    made.predict_set(rows)
-except fc.InputError as error:
-    print(error)
-print(made._repr_html_(), made.fit(rows, labels).predict(rows)[:2], made.score(rows, labels))
-print(fc.FederatedConformalClassifier(estimator=lambda rows: rows).calibrate([(rows, [0, 1] * 20)]).classes_)
-"""
-    done = subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True)
-    assert done.stdout.splitlines() == [
-        "not calibrated yet; call calibrate first",
-        "None ['no' 'yes'] 1.0",
-        "[0 1]",
-    ]
-
-
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 @pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
 def test_fit_takes_any_table(frame: Any, series: Any) -> None:
@@ -423,3 +363,180 @@ def test_fit_takes_any_table(frame: Any, series: Any) -> None:
     made.fit(frame(["width", "height"], x), series(y.tolist()), sites=series(sites.tolist()))
     assert made.predictor.to_bytes() == wanted.predictor.to_bytes()
     assert np.array_equal(made.predict_set(frame(["width", "height"], x)), wanted.predict_set(x))
+
+
+# --- the sum of its parts, and refusals ---
+
+
+def halve(rows: Any) -> NDArray[np.float64]:
+    """Stand in for a model: the input says how probable class 1 is, in percent."""
+    one = np.asarray(rows, dtype=np.float64).ravel() / 100
+    return np.stack([1 - one, one], axis=1)
+
+
+def probabilities() -> dict[str, tuple[Any, Any]]:
+    rng = np.random.default_rng(0)
+    found = {}
+    for name, size in (("north", 40), ("south", 25)):
+        probs = rng.dirichlet([1, 1, 1], size=size)
+        found[name] = (probs, np.array([rng.choice(3, p=row) for row in probs]))
+    return found
+
+
+def test_it_is_the_sum_of_its_parts() -> None:
+    given = probabilities()
+    for kind in ("exact", "ranks"):
+        made = CONFORMAL(score=fc.APS(), alpha=0.2, kind=kind).calibrate(given)
+        summaries = [
+            fc.Summary.of_scores(
+                fc.APS().evaluate(probs.astype(np.float32), labels),
+                kind=kind,
+                alpha=0.2,
+                score=fc.APS(),
+                site=name,
+                classes=probs.shape[1],
+                precision="float32",
+            )
+            for name, (probs, labels) in given.items()
+        ]
+        by_hand = fc.calibrate(summaries, alpha=0.2)
+        assert made.predictor.to_bytes() == by_hand.to_bytes()
+        assert made.threshold_ == by_hand.threshold
+        assert made.certificate_ == by_hand.certificate
+        probs, labels = given["north"]
+        assert np.array_equal(made.predict_set(probs), by_hand.predict_set(probs))
+        assert np.array_equal(made.predict_set(probs, alpha=[0.1, 0.5]), by_hand.predict_set(probs, alpha=[0.1, 0.5]))
+        assert np.array_equal(made.predict_p(probs), by_hand.predict_p(probs))
+        assert made.evaluate(probs, labels, sites=labels) == by_hand.evaluate(probs, labels, sites=labels)
+
+
+def test_lists_and_dicts_of_probabilities() -> None:
+    named = CONFORMAL().calibrate(probabilities())
+    numbered = CONFORMAL().calibrate(list(probabilities().values()))
+    assert [record.sites for record in named.certificate_.summaries] == [("north",), ("south",)]
+    assert [record.sites for record in numbered.certificate_.summaries] == [("#1",), ("#2",)]
+    assert named.threshold_ == numbered.threshold_
+    assert named.predictor.score == DEFAULT
+    one = CONFORMAL(guarantee=fc.OneSite(site="south"), alpha=0.2).calibrate(probabilities())
+    same = CONFORMAL(guarantee=fc.OneSite(site="#2"), alpha=0.2).calibrate(tuple(probabilities().values()))
+    alone = CONFORMAL(alpha=0.2).calibrate({"south": probabilities()["south"]})
+    assert one.threshold_ == same.threshold_ <= alone.threshold_  # rounded up in larger steps, as there are fewer rows
+    assert one.certificate_.promises[0].rank == alone.certificate_.promises[0].rank
+    assert one.certificate_.guarantee == {"name": "one-site", "site": "south"}
+
+
+def test_a_function() -> None:
+    rows, labels = np.arange(0, 100, 4), (np.arange(25) > 11).astype(int)
+    with_model = CONFORMAL(estimator=halve, score=fc.LAC(), alpha=0.2).calibrate([(rows, labels)])
+    without = CONFORMAL(score=fc.LAC(), alpha=0.2).calibrate([(halve(rows), labels)])
+    assert with_model.threshold_ == without.threshold_
+    assert np.array_equal(with_model.predict_set([5, 50, 95]), without.predict_set(halve([5, 50, 95])))
+    assert np.array_equal(with_model.predict_p([5, 50]), without.predict_p(halve([5, 50])))
+    assert with_model.evaluate(rows, labels) == without.evaluate(halve(rows), labels)
+
+
+def test_tensors_are_read() -> None:
+    probs, labels = probabilities()["north"]
+    plain = CONFORMAL().calibrate([(probs, labels)])
+    tensor = CONFORMAL().calibrate([(FakeTensor(probs), FakeTensor(labels))])
+    assert tensor.threshold_ == plain.threshold_
+    assert np.array_equal(tensor.predict_set(FakeTensor(probs)), plain.predict_set(probs))
+
+
+def test_empty_sets_only_if_wanted() -> None:
+    probs = np.full((30, 2), 0.5)
+    labels = np.zeros(30, dtype=int)
+    for allow_empty, size in ((False, 1.0), (True, 0.0)):
+        made = CONFORMAL(score=fc.LAC(), alpha=0.2, allow_empty=allow_empty)
+        made.calibrate([(np.tile([0.75, 0.25], (30, 1)), labels)])
+        assert made.predict_set(probs).sum(axis=1).mean() == size
+        assert made.evaluate(probs, labels).mean_size == size
+
+
+def test_nothing_is_checked_before_calibration() -> None:
+    made = CONFORMAL(alpha=7, kind="nope")
+    assert made.alpha == 7
+    with refused("nope"):
+        made.calibrate(probabilities())
+    with refused("alpha is 7"):
+        made.set_params(kind="exact").calibrate(probabilities())
+
+
+@pytest.mark.parametrize("action", ["predict_set", "predict_p", "save", "threshold_", "certificate_", "evaluate"])
+def test_before_calibration_nothing_works(action: str, tmp_path: Path) -> None:
+    made = CONFORMAL()
+    with refused("not calibrated yet"):
+        match action:
+            case "save":
+                made.save(tmp_path / "p.json")
+            case "evaluate":
+                made.evaluate([[1.0]], [0])
+            case "predict_set" | "predict_p":
+                getattr(made, action)([[1.0]])
+            case _:
+                getattr(made, action)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("bad", "fragments"),
+    [
+        (([[0.5, 0.6]], [0]), ["row 0", "sums to 1.1"]),
+        (([[0.5, 0.5]], [2]), ["labels: row 0 is 2"]),
+        (([[0.5, 0.5]], [0, 1]), ["labels"]),
+        ((np.empty((0, 2)), []), ["is empty"]),
+        (([], []), ["shape (0,)"]),
+        (([[np.nan, 0.5]], [0]), ["not finite"]),
+        (([[0.5, 0.5]],), []),
+        (([[0.5, 0.5]], [0], [0]), []),
+        (None, []),
+        (5, []),
+    ],
+)
+def test_an_error_names_the_site(bad: Any, fragments: list[str]) -> None:
+    good = ([[0.5, 0.5]] * 10, [0] * 10)
+    with refused("site 'south'", *fragments):
+        CONFORMAL().calibrate({"north": good, "south": bad})
+
+
+def test_an_error_of_the_model_names_the_site() -> None:
+    def broken(rows: Any) -> Any:
+        raise ValueError("expected 4 features, got 2")
+
+    with pytest.raises(fc.InputError, match="site 'north': expected 4 features, got 2"):
+        CONFORMAL(estimator=broken).calibrate(probabilities())
+
+
+@pytest.mark.parametrize(
+    ("given", "fragments"),
+    [
+        ([], ["no summaries"]),
+        ({}, ["no summaries"]),
+        ({1: ([[1.0]], [0])}, ["site 1"]),
+        ({"a\nb": ([[1.0]], [0])}, ["site"]),
+    ],
+)
+def test_bad_sites(given: Any, fragments: list[str]) -> None:
+    with refused(*fragments):
+        CONFORMAL().calibrate(given)
+
+
+@pytest.mark.parametrize("score", ["cqr", "raps:penalti=1", fc.LAC, 5])
+def test_a_bad_score(score: Any) -> None:
+    with refused(param="score"):
+        CONFORMAL(score=score).calibrate(probabilities())
+
+
+def test_a_failed_calibration_keeps_the_old_one() -> None:
+    made = CONFORMAL().calibrate(probabilities())
+    threshold = made.threshold_
+    with refused("site"):
+        made.calibrate([([[0.5, 0.6]], [0])])
+    assert made.threshold_ == threshold
+
+
+def test_an_infeasible_alpha_warns() -> None:
+    with pytest.warns(fc.InfeasibleWarning, match="more in all, at any site"):
+        made = CONFORMAL(alpha=0.001).calibrate(probabilities())
+    with pytest.warns(fc.InfeasibleWarning):
+        assert made.predict_set([[1.0, 0.0, 0.0]]).all()

@@ -169,13 +169,12 @@ def test_frozen_or_a_function_is_only_calibrated() -> None:
     assert clone(pair).fit(x, y).certificate_.scores == len(y)
 
 
-def test_in_a_grid_search_stored_and_shown(tmp_path: Path) -> None:
+def test_in_a_grid_search_and_stored(tmp_path: Path) -> None:
     x, y = rows_of()
     search = GridSearchCV(CONFORMAL(GradientBoostingRegressor(n_estimators=5)), {"estimator__max_depth": [1, 2]}, cv=2)
     best = search.fit(x, y).best_estimator_
     joblib.dump(best, tmp_path / "best.joblib")
     assert np.array_equal(joblib.load(tmp_path / "best.joblib").predict_interval(x), best.predict_interval(x))
-    assert "Predictor(Residual()" in repr(best)
 
 
 @pytest.mark.parametrize(
