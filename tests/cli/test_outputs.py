@@ -62,7 +62,6 @@ CASES: list[tuple[str, list[str]]] = [
     ("t.npy", ["report", "predictor.json", "t.npy", "t-labels.npy", "-o", "link.html"]),
     ("test-sites.csv", ["report", "predictor.json", "t.npy", "t-labels.npy", "--sites", "test-sites.csv", "-o",
                         "link.html"]),
-    ("site-0.fcs", ["report", "predictor.json", "--summary", "site-0.fcs", "-o", "link.html"]),
     ("x.key", ["sign", "x.fcs", "--key", "x.fcs.sig"]),
 ]  # fmt: skip
 

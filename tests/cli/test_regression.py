@@ -279,7 +279,7 @@ def test_a_training_run(tables: Path, command: Command) -> None:
 
 def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) -> None:
     calibrated(command, "signed")
-    given = ("test.csv", "--labels", "y", "--sites", "site", "--groups", "sex", "--summary", "north.fcs")
+    given = ("test.csv", "--labels", "y", "--sites", "site", "--groups", "sex")
     command.ok("report", "p.json", *given, "-o", "page.html")
     page = Path("page.html").read_text()
     assert "Coverage by sex" in page

@@ -47,7 +47,7 @@ def test_masks_from_sites_to_answers(command: Command, tmp_path: Path) -> None:
     assert done.json["overall"]["rows"] == 40
     assert done.json["overall"]["mean_loss"] <= 0.2
     page, files = tmp_path / "page.html", (tmp_path / "scores-1.npy", tmp_path / "truth-1.npy")
-    command.ok("report", rule, *files, "-o", page, "--summary", sites[0])
+    command.ok("report", rule, *files, "-o", page)
     assert "A limit on the risk across 3 sites" in page.read_text()
     assert command("report", rule, *files, "-o", page, "--alpha", "0.1", "--force").code == 2
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal._base.files import write_bytes
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.membership import needed_groups, own_sites
@@ -26,12 +25,10 @@ from fedconformal.cli.risk import evaluated_rule, risk_predictor
 from fedconformal.cli.rows import NONE, Columns, Groups, Sites, column_in, file_in, values_of
 from fedconformal.cli.sets import rows_of_run
 from fedconformal.cli.summarize import Request, summarize_run
-from fedconformal.errors import InputError, prefix_errors
+from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.report import CheckedRows, report_page
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
-from fedconformal.summaries import Summary
-from fedconformal.summaries.summary import digest_of
 from fedconformal.tables import Predictions
 
 
@@ -46,9 +43,6 @@ def report(
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")],
     sites: Sites = None,
     groups: Groups = None,
-    summaries: Annotated[
-        list[Path] | None, typer.Option("--summary", help="A .fcs file that was used, to show its bytes; repeatable.")
-    ] = None,
     alpha: Annotated[
         str | None, typer.Option(help="For a run: how often the truth may be missed.", show_default="0.1")
     ] = None,
@@ -58,17 +52,17 @@ def report(
     json: Json = False,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
-    read = (source, probs, labels, file_in(sites), *(summaries or ()))
+    read = (source, probs, labels, file_in(sites))
     check_output(output, *read, ending=".html", force=force)
     is_run = source.is_dir() or source.suffix == ".npz"
     others = bool(alpha or score)
     if not is_run and (rule := risk_predictor(source)) is not None:
         if others or groups or columns != NONE:
-            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --sites, --summary")
-        _write(output, _of_losses(rule, probs, labels, sites, summaries or ()), json=json)
+            raise InputError(f"{source}: is from loss curves; give LOSSES, or SCORES and TRUTH, --sites")
+        _write(output, _of_losses(rule, probs, labels, sites), json=json)
         return
     named = columns.keeping(*columns_in(groups), column_in(sites))
-    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(sites or summaries))
+    _refuse(source, probs, labels, named, others=others, run=is_run, own=bool(sites))
     path = _file_of(source)
     if is_run:
         check_output(output, path)
@@ -80,7 +74,6 @@ def report(
         columns,
         sites,
         groups,
-        tuple(summaries or ()),
         alpha or "0.1",
         score,
     )
@@ -93,7 +86,7 @@ def _refuse(
 ) -> None:
     """Refuse what does not go together."""
     if run and (probs or labels or own):
-        raise InputError(f"{source}: is a run, which has its own rows, sites and summaries; leave the others out")
+        raise InputError(f"{source}: is a run, which has its own rows and sites; leave the others out")
     if not run and others:
         raise InputError("--alpha and --score are for a run; a predictor has its own")
     if (probs is None) != (labels is None and named.label_column is None):
@@ -112,25 +105,23 @@ class _Asked(NamedTuple):
     columns: Columns
     sites: str | None
     groups: str | None
-    summaries: tuple[Path, ...]
     alpha: str
     score: str | None
 
 
 def _of_sets(asked: _Asked) -> str:
     """Write the page about sets, on the rows of a run or of a table, or without rows."""
-    path, is_run, probs, labels, columns, sites, groups, summaries, alpha, score = asked
+    path, is_run, probs, labels, columns, sites, groups, alpha, score = asked
     found: Predictions | None = None
     owners: Any = None
     held: dict[str, Any] = {}
     if is_run:
-        predictor, sent = _calibrated(path, alpha, build(score or DEFAULT, Score))
+        predictor = _calibrated(path, alpha, build(score or DEFAULT, Score))
         found, owners = rows_of_run(
             path, predictor.certificate.provenance.temperature, predictor.certificate.class_names
         )
     else:
         predictor = load_predictor(path)
-        sent = dict(_sent(one, predictor) for one in summaries)
         if probs is not None:
             by = columns_in(groups, predictor)
             columns = columns.keeping(*by, column_in(sites))
@@ -150,7 +141,7 @@ def _of_sets(asked: _Asked) -> str:
             certificate=predictor.certificate,
         )
         rows = CheckedRows(outputs=found.values, truth=found.labels, groups=own, sites=known)
-    return report_page(predictor, evaluation, rows=rows, sent=sent)
+    return report_page(predictor, evaluation, rows=rows)
 
 
 def _write(output: Path, page: str, *, json: bool) -> None:
@@ -174,13 +165,12 @@ def _of_intervals(asked: _Asked) -> str:
     rule: Any
     if asked.is_run:
         score = default_score(path) if asked.score is None else build(asked.score, RegressionScore)
-        rule, sent = _calibrated(path, asked.alpha, score)
+        rule = _calibrated(path, asked.alpha, score)
         found, sites = numbers_of_run(path, rule.score)
     else:
         rule = load_any(path)
-        sent = dict(_sent(one, rule) for one in asked.summaries)
         if asked.probs is None:
-            return report_page(rule, sent=sent)
+            return report_page(rule)
         columns = columns.keeping(*columns_in(asked.groups), column_in(asked.sites))
         found = read_rows(rule, columns, asked.probs, asked.labels)
         sites = None if asked.sites is None else values_of(found, asked.sites, "sites", columns)
@@ -189,28 +179,15 @@ def _of_intervals(asked: _Asked) -> str:
     held = read_groups(found, columns_in(asked.groups))
     evaluation = evaluate_intervals(ends, found.truth, sites=sites, groups=held, certificate=rule.certificate)
     rows = CheckedRows(outputs=found.values, truth=found.truth, sites=known)
-    return report_page(rule, evaluation, rows=rows, sent=sent)
+    return report_page(rule, evaluation, rows=rows)
 
 
-def _of_losses(
-    rule: Predictor, losses: Path | None, truth: Path | None, sites: str | None, summaries: Iterable[Path]
-) -> str:
+def _of_losses(rule: Predictor, losses: Path | None, truth: Path | None, sites: str | None) -> str:
     """Write the page about a limit on losses, on test rows or without."""
     checked = None if losses is None else evaluated_rule(rule, losses, truth, sites=sites)
-    return report_page(rule, checked, sent=dict(_sent(path, rule) for path in summaries))
+    return report_page(rule, checked)
 
 
-def _calibrated(path: Path, alpha: str, score: AnyScore) -> tuple[Any, dict[str, int]]:
-    """Calibrate a run on its validation rows, and return the bytes of each site's summary."""
-    made = list(summarize_run(path, Request(alpha=alpha, score=score)).values())
-    return calibrate(made, alpha=alpha), {digest_of(one): len(one.to_bytes()) for one in made}
-
-
-def _sent(path: Path, predictor: Predictor) -> tuple[str, int]:
-    """Return digest and bytes of a summary that the predictor was made from."""
-    data = read_bytes(path)
-    with prefix_errors(path):
-        digest = digest_of(Summary.from_bytes(data))
-        if digest not in {record.sha256 for record in predictor.certificate.summaries}:
-            raise InputError("is not one of the summaries that this predictor was made from")
-    return digest, len(data)
+def _calibrated(path: Path, alpha: str, score: AnyScore) -> Any:
+    """Calibrate a run on its validation rows."""
+    return calibrate(list(summarize_run(path, Request(alpha=alpha, score=score)).values()), alpha=alpha)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -76,9 +76,9 @@ def _limit_text(promise: Promise) -> str:
     return "none" if np.isinf(promise.limit) else f"{promise.limit:.4g}"
 
 
-def fine_print(about: Certificate, evaluation: AnyEvaluation | None, score: str, sent: Mapping[str, int]) -> str:
+def fine_print(about: Certificate, evaluation: AnyEvaluation | None, score: str) -> str:
     """Write the verdict, the certificate and the contributions in exact words, folded out on paper."""
-    parts = [_tested(about, evaluation), _promises(about), _contributions(about, sent), _facts(about, score)]
+    parts = [_tested(about, evaluation), _promises(about), _contributions(about), _facts(about, score)]
     summary = "<summary><h2>The fine print</h2></summary>"
     return f'<details class="card fine">{summary}{"".join(parts)}</details>'
 
@@ -113,21 +113,18 @@ def _promises(about: Certificate) -> str:
     return f'<div class="grid2">{inside}</div>'
 
 
-def _contributions(about: Certificate, sent: Mapping[str, int]) -> str:
+def _contributions(about: Certificate) -> str:
     cells = [
         (
             shortened(", ".join(used.sites) or "unnamed", 60, "..."),
             f"{sum(used.sizes):,}",
             used.kind,
-            f"{sent[used.sha256]:,}" if used.sha256 in sent else "not known",
             f"{used.sha256[:12]}...",
         )
         for used in about.summaries
     ]
-    total = [sent[used.sha256] for used in about.summaries if used.sha256 in sent]
-    text = f"Together {sum(total):,} bytes left the sites. " if total else ""
-    text = soft(f"{text}Nothing else than these summaries was sent; verify checks them by their SHA-256.")
-    inside = table(("site", "scores", "summary", "bytes", "sha256"), cells)
+    text = soft("Nothing else than these summaries was sent; verify checks them by their SHA-256.")
+    inside = table(("site", "scores", "summary", "sha256"), cells)
     if len(cells) > MAX_GROUPS:
         inside = f"<details><summary>All {len(cells)}</summary>{inside}</details>"
     return f"<h3>Who contributed what</h3>{text}{inside}"

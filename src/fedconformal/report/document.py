@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -22,7 +21,6 @@ def report_page(
     evaluation: Any = None,
     *,
     rows: CheckedRows | None = None,
-    sent: Mapping[str, int] | None = None,
 ) -> str:
     """Return the whole page as HTML, with nothing to load from anywhere else.
 
@@ -34,8 +32,6 @@ def report_page(
         Result of `predictor.evaluate` on rows with a known truth.
     rows
         These rows, for sizes at other alphas, reliability, examples and single intervals.
-    sent
-        Bytes of each summary, by its SHA-256.
     """
     about = predictor.certificate
     if about.risk is not None:
@@ -49,6 +45,6 @@ def report_page(
         board(content.answers),
         notes(warnings),
         *content.sections,
-        fine_print(about, tested, name, sent or {}),
+        fine_print(about, tested, name),
     ]
     return page(sites, f"{content.title} across {sites}", sections, lede=content.lede, script=content.script)

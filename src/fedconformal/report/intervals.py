@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from functools import partial
 from html import escape
 
 import numpy as np
@@ -14,7 +12,6 @@ from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.certificates.uninformative import explain_uninformative
-from fedconformal.errors import InfeasibleWarning
 from fedconformal.evaluation import IntervalEvaluation, IntervalGroup
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.report.board import INTERVALS, holds, promised, to_do
@@ -25,8 +22,6 @@ from fedconformal.report.html import Answer, card, columns, soft
 
 MOST_ROWS = 150
 """Of more rows, evenly spaced ones are drawn."""
-ALPHAS = tuple(round(0.01 * i, 2) for i in range(1, 51))
-MOST_FOR_WIDTHS = 5000
 MARGIN = 0.05
 
 
@@ -87,9 +82,6 @@ def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: Ch
         some = f" Drawn: {MOST_ROWS} of {len(ends):,}, evenly spaced." if len(ends) > MOST_ROWS else ""
         text = soft(f"A line is an interval, a dot the true value.{some}")
         yield card("Every interval", text + intervals_chart(ends, rows.truth))
-        if chart := _width_chart(predictor, rows):
-            text = soft("What another alpha would cost. Valid for an alpha fixed beforehand.")
-            yield card("Width at another alpha", text + chart)
     if about.by == "site":
         yield strata_card(about)
     if isinstance(predictor.curve, PromiseCurve):
@@ -128,31 +120,6 @@ def intervals_chart(intervals: Floats, y: Floats) -> str:
     plot.key("true value in its interval", '<circle class="f0" cx="11" cy="0" r="1.8"/>')
     plot.line([], "interval")  # so that what is missed has the second colour
     plot.dots([(row + 1, float(truth[row])) for row in np.flatnonzero(~inside).tolist()], "missed")
-    return plot.svg()
-
-
-def _width_chart(predictor: Predictor, rows: CheckedRows) -> str:
-    """Draw the mean width against alpha, as far as it is finite; nothing if it never is."""
-    some = slice(None, None, max(1, len(rows.outputs) // MOST_FOR_WIDTHS))
-    made = partial(predictor.predict_interval, rows.outputs[some], sites=rows.strata_at(some)["sites"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InfeasibleWarning)
-        widths = [float(np.diff(made(alpha=alpha), axis=1).mean()) for alpha in ALPHAS]
-        at = float(np.diff(made(), axis=1).mean())
-    points = [(alpha, width) for alpha, width in zip(ALPHAS, widths, strict=True) if np.isfinite(width)]
-    if not points:
-        return ""
-    plot = Plot(
-        title="Mean width against alpha",
-        x=(0.0, 0.5),
-        y=(0.0, max(1e-300, *(width for _, width in points)) * 1.05),
-        x_label="alpha: how often the truth may be missed",
-        y_label="mean width",
-        height=230,
-    )
-    plot.line(points, "")
-    if np.isfinite(at):
-        plot.dots([(predictor.certificate.alpha, at)], "certified")
     return plot.svg()
 
 

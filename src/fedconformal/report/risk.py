@@ -19,7 +19,7 @@ from fedconformal.summaries.provenance import has_expired
 
 def risk_content(rule: Predictor, evaluation: LossEvaluation | None) -> Content:
     """Return the parts of a report about a limit on a loss."""
-    promises = card("What each threshold promises", _promises(rule), _numbers(rule))
+    promises = card("What each threshold promises", _promises(rule))
     return Content(
         title="A limit on the risk",
         lede=rule.certificate.sentence(),
@@ -110,17 +110,6 @@ def _promises(rule: Predictor) -> str:
     if about.rising:
         text += " The loss may rise with the threshold, so each walk along the grid is tested from its safest end."
     return soft(text) + plot.svg()
-
-
-def _numbers(rule: Predictor) -> str:
-    """Write some of the thresholds as numbers, the chosen one among them."""
-    step = max(1, len(rule.curve.risks) // 20)
-    cells = [
-        (f"{threshold:.6g}", f"{risk / ALPHA_UNIT:.4f}", "chosen" if threshold == rule.certificate.limit else "")
-        for place, (threshold, risk) in enumerate(zip(rule.curve.thresholds, rule.curve.risks, strict=True))
-        if place % step == 0 or threshold == rule.certificate.limit
-    ]
-    return table(("threshold", "promised risk", ""), cells)
 
 
 def _by_site(rule: Predictor, evaluation: LossEvaluation | None) -> Iterable[str]:

@@ -18,8 +18,8 @@ from fedconformal.report.board import LISTS, holds, promised, to_do
 from fedconformal.report.cards import coverage_by, coverage_by_site, promise_card, strata_card
 from fedconformal.report.charts import Bar, Bars, promise_chart, reliability_plot
 from fedconformal.report.content import CheckedRows, Content
-from fedconformal.report.html import Answer, card, columns, resource, soft, table
-from fedconformal.report.slider import slider, slider_card, slider_data
+from fedconformal.report.html import Answer, card, columns, soft, table
+from fedconformal.report.slider import slider
 
 MAX_BARS = 16
 
@@ -30,18 +30,12 @@ def set_content(predictor: Predictor, evaluation: Evaluation | None, rows: Check
     names = about.class_names if isinstance(about.class_names, list) else []
     found = slider(predictor, rows)
     single = predictor.curve if isinstance(predictor.curve, PromiseCurve) else None
-    cards = []
-    if rows is not None:
-        chart, places = found.chart()
-        cards = [_reliability(rows)] if len(rows.truth) else []
-    else:
-        chart = "" if single is None else promise_chart(single, about.threshold, 1 - about.alpha)
-        places = []
+    cards = [_reliability(rows)] if rows is not None and len(rows.truth) else []
+    chart = "" if single is None else promise_chart(single, about.threshold, 1 - about.alpha)
     if single is None or about.by == "site":
         cards.append(strata_card(about))
-    elif rows is not None:
+    elif rows is not None:  # without rows, the curve is beside the slider
         cards.append(promise_card(single, about))
-    script = f'<script type="application/json" id="data">{slider_data(found, places, names)}</script>'
     lede = "For each case the model gives a list of possible answers, a prediction set, instead of a single guess."
     return Content(
         title="Prediction sets",
@@ -50,9 +44,9 @@ def set_content(predictor: Predictor, evaluation: Evaluation | None, rows: Check
         notes=_notes(predictor, evaluation),
         sections=[
             columns(_coverage_cards(evaluation, about)),
-            f'<div class="screen">{slider_card(found, chart, names)}<div class="grid3">{"".join(cards)}</div></div>',
+            f'<div class="screen">{found.card(chart)}<div class="grid3">{"".join(cards)}</div></div>',
         ],
-        script=f"{script}<script>{resource('slider.js')}</script>",
+        script=found.script(),
     )
 
 

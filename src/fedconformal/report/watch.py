@@ -173,9 +173,6 @@ def _over_time(line: SiteHistory) -> Iterator[str]:
         + _evidence_plot(line),
         shown,
     )
-    yield card("Rows without outcome", soft("They count as covered until it comes.") + _waiting_plot(line))
-    if line.sizes[-1]:
-        yield card("Sizes", soft("Longer sets say less.") + _size_plot(line))
 
 
 def _messages(found: Combined) -> str:
@@ -295,29 +292,6 @@ def _evidence_plot(line: SiteHistory) -> str:
     plot.y_text = _power_of_ten
     plot.line(defined(line.days[at], tens), "mean over sites")
     plot.target(enough, f"alarm: {1 / line.false_alarm:,.4g}")
-    return plot.svg()
-
-
-def _waiting_plot(line: SiteHistory) -> str:
-    """Draw the share of rows that have no outcome yet."""
-    at = thinned(line, POINTS)
-    plot = _plot(line, "Share of rows still without an outcome", (0.0, 1.0), "without outcome")
-    plot.y_text = percent
-    plot.line(defined(line.days[at], shares(line.waiting[at], (line.known + line.waiting)[at])), "")
-    return plot.svg()
-
-
-def _size_plot(line: SiteHistory) -> str:
-    """Draw the mean size of sets: since the start, and in each window of time."""
-    at = thinned(line, POINTS)
-    rows = line.known + line.waiting
-    since = shares(line.sizes[at], rows[at])
-    places = thinned(line, DOTS)
-    lately = shares(np.diff(line.sizes[places]), np.diff(rows[places]))
-    top = float(np.nanmax(np.concatenate([since, lately, [1.0]])))
-    plot = _plot(line, "Mean size of sets over time", (0.0, 1.1 * top), "labels a set, or width")
-    plot.line(defined(line.days[at], since), "since the start")
-    plot.dots(defined(line.days[places[1:]], lately), "in that time alone")
     return plot.svg()
 
 
