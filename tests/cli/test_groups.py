@@ -111,7 +111,16 @@ def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
         ("evaluate", "p.json", "odd.csv", *COLUMNS): "leave such rows out",
         ("summarize", "0.csv", *COLUMNS, "--groups", "sex,size", "-o", "x.fcs"): "has no column size",
         ("summarize", "0.csv", *COLUMNS, "--groups", ",", "-o", "x.fcs"): "--groups names no column",
-        ("summarize", "0.csv", *COLUMNS, "--groups", "sex", "--chunks", "-o", "x.fcs"): "--chunks and --groups do not",
+        (
+            "summarize",
+            "0.csv",
+            *COLUMNS,
+            "--groups",
+            "sex",
+            "--chunks",
+            "-o",
+            "x.fcs",
+        ): "does not go with --chunks",
         ("summarize", "0.csv", *COLUMNS, "--groups", "label", "-o", "x.fcs"): "label has two uses",
     }
     for words, problem in problems.items():

@@ -118,7 +118,7 @@ REFUSED: list[tuple[str, Callable[[], object], list[str], str]] = [
     ("an id is there twice", changed("labels-1.csv", "p1-3,", "p1-4,"), SUMMARIZE, "ids must differ"),
     ("fewer labels", only_first("labels-1.csv", 40), SUMMARIZE, "labels-1.csv: has 39 rows, and probs-1.csv has 80"),
     ("the ids are not named", nothing, ["summarize", *SUMMARIZE[1:3], "-o", "again.fcs"], "or leave it out (--drop)"),
-    ("labels are not named", nothing, ["summarize", "test.csv", "-o", "a.fcs"], "or their column with --labels"),
+    ("labels are not named", nothing, ["summarize", "test.csv", "-o", "a.fcs"], "or name their column with --labels"),
     ("no such column", nothing, [*TABLE[:-1], "label"], "test.csv: has no column label; there are patient, sex"),
     ("another class", changed("plain.csv", "malignant", "malign"), PREDICT, "no column for the class malignant"),
     ("one more class", cells("plain.csv", lambda k, line: [*line, "0" if k else "unsure"]), PREDICT,

@@ -77,11 +77,6 @@ def test_from_start_to_alarm(clinic: Path, command: Command) -> None:
     (whole,) = done.json["streams"]
     assert (whole["verdict"], whole["known"], whole["waiting"]) == ("alarm", 580, 20)
     assert command("monitor", "status", "watch.db").code == 1
-    command.ok("monitor", "close", "watch.db")
-    assert command("monitor", "status", "watch.db").code == 1
-    refused = command("monitor", "add", "watch.db", "quiet-outcomes.csv")
-    assert refused.code == 2
-    assert "is closed, and takes no more" in refused.err
 
 
 def test_the_alarm_is_that_of_the_rows_in_order_of_time(clinic: Path, command: Command) -> None:
@@ -129,8 +124,8 @@ def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> N
     command.ok("monitor", "add", "a.db", "drift-rows.csv", "drift-outcomes.csv")
     done = command("monitor", "status", "a.db")
     assert "No change of scores noticed in 300 rows." in done.out
-    command.ok("monitor", "summarize", "a.db", "-o", "a.fcw")
-    (period,) = read_periods(Path("a.fcw").read_bytes())
+    command.ok("monitor", "send", "a.db", "-o", "a.fcw")
+    period = read_periods(Path("a.fcw").read_bytes())[-1]
     assert period.site == "a"
     by_hand = command.ok("monitor", "start", "b.db", "predictor.json", "--site", "b", "--limit", "0.2", "--json").json
     assert (by_hand["limit"], by_hand["failure"]) == (0.2, 0.0)
@@ -152,20 +147,20 @@ def test_ids_that_look_like_formulas(clinic: Path, command: Command) -> None:
 
 def test_periods_are_written(clinic: Path, command: Command) -> None:
     command.ok("monitor", "start", "watch.db", "predictor.json")
-    refused = command("monitor", "summarize", "watch.db", "-o", "w.fcw")
+    refused = command("monitor", "send", "watch.db", "-o", "w.fcw")
     assert "nothing was added so far" in refused.err
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    about = ("--to", "2026-10-20", "--by", "day", "--json")
-    done = command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw", *about).json
+    about = ("--to", "2026-10-20", "--json")
+    done = command.ok("monitor", "send", "watch.db", "-o", "w.fcw", *about).json
     periods = read_periods(Path("w.fcw").read_bytes())
     assert (done["messages"], len(periods)) == (20, 20)
     assert [one.streams[0].after.known for one in periods] == list(range(10, 201, 10))
-    command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw")
+    command.ok("monitor", "send", "watch.db", "-o", "w.fcw")
     assert read_periods(Path("w.fcw").read_bytes())[:20] == periods  # the same as before, and one more
     before = Path("w.fcw").read_bytes()
-    command.ok("monitor", "summarize", "watch.db", "-o", "w.fcw")
+    command.ok("monitor", "send", "watch.db", "-o", "w.fcw")
     assert Path("w.fcw").read_bytes() == before
-    refused = command("monitor", "summarize", "watch.db", "-o", "w.fcw", "--to", "2026-10-15")
+    refused = command("monitor", "send", "watch.db", "-o", "w.fcw", "--to", "2026-10-15")
     assert (refused.code, "a day is sent once" in refused.err) == (2, True)
 
 
@@ -181,7 +176,7 @@ def test_periods_are_written(clinic: Path, command: Command) -> None:
 def test_a_policy_is_asked_before_a_message_is_written(clinic: Path, command: Command, line: str, why: str) -> None:
     command.ok("monitor", "start", "watch.db", "predictor.json")
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    summarize = ["monitor", "summarize", "watch.db", "-o", "w.fcw", "--policy", "policy.toml"]
+    summarize = ["monitor", "send", "watch.db", "-o", "w.fcw", "--policy", "policy.toml"]
     Path("policy.toml").write_text(line, "utf-8")
     done = command(*summarize)
     assert (done.code, done.out) == (2, "")
@@ -193,15 +188,13 @@ def test_a_policy_is_asked_before_a_message_is_written(clinic: Path, command: Co
 
 def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:
     command.ok("monitor", "start", "watch.db", "predictor.json")
-    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    done = command.ok("monitor", "purge", "watch.db", "--before", "2026-10-31", "--json").json
+    add = ("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv", "--forget", "0", "--json")
+    done = command.ok(*add).json["forgotten"]
     assert (done["rows"], done["waiting"]) == (300, 10)
-    assert (
-        "10 rows were purged while they waited; they count as covered"
-        in command.ok("monitor", "status", "watch.db").out
-    )
-    assert command("monitor", "purge", "watch.db").code == 2
-    assert command.ok("monitor", "purge", "watch.db", "--days", "1", "--json").json["rows"] == 0
+    status = command.ok("monitor", "status", "watch.db").out
+    assert "10 rows were forgotten while they waited; they count as covered" in status
+    assert command("monitor", "add", "watch.db").code == 2
+    assert command.ok("monitor", "add", "watch.db", "--forget", "1", "--json").json["forgotten"]["rows"] == 0
     with sqlite3.connect("watch.db") as raw:
         assert raw.execute("SELECT count(*) FROM rows").fetchone() == (0,)
     raw.close()

@@ -25,7 +25,7 @@ def says(line: str) -> None:
     Path("policy.toml").write_text(line, "utf-8")
 
 
-NOISE = ["--privacy", "local", "--epsilon", "0.5"]
+NOISE = ["--privacy", "local:epsilon=0.5"]
 SUMMARIES = [
     ("sums_only = true", [], "this is of the kind ranks"),
     ("sums_only = true", ["--kind", "exact"], "this is of the kind exact"),

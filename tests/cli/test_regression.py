@@ -53,7 +53,7 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def calibrated(command: Command, score: str) -> Path:
     for site in SITES:
         command.ok(
-            *("summarize", f"{site}.csv", "--labels", "y", "--task", "regression", "--score", score),
+            *("summarize", f"{site}.csv", "--labels", "y", "--score", score),
             *("-o", f"{site}.fcs", "--force"),
         )
     command.ok("calibrate", *[f"{site}.fcs" for site in SITES], "-o", "p.json", "--alpha", "0.2", "--force")
@@ -133,7 +133,7 @@ def test_two_files_and_arrays(tables: Path, command: Command) -> None:
     rows = rows_of(0)
     np.save("f.npy", rows["prediction"])
     np.save("y.npy", rows["y"])
-    command.ok("summarize", "f.npy", "y.npy", "--task", "regression", "--site", "north", "-o", "arrays.fcs")
+    command.ok("summarize", "f.npy", "y.npy", "--score", "residual", "--site", "north", "-o", "arrays.fcs")
     command.ok("summarize", "north.csv", "--score", "residual", "--labels", "y", "-o", "north.fcs")
     assert Path("arrays.fcs").read_bytes() == Path("north.fcs").read_bytes()
 
@@ -200,11 +200,6 @@ BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
         ["--score", "residual", "--predictions", "y"],
         "bad.csv: the column y has two uses",
     ),
-    "a score of labels": (
-        {"prediction": [1.5, 2.5], "y": [1, 2]},
-        ["--score", "lac", "--task", "regression"],
-        "--score lac is for labels",
-    ),
     "classes": (
         {"prediction": [1.5, 2.5], "y": [1, 2]},
         ["--score", "residual", "--classes", "a,b"],
@@ -213,7 +208,7 @@ BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "by class": (
         {"prediction": [1.5, 2.5], "y": [1, 2]},
         ["--score", "residual", "--by-class"],
-        "--by-class is for classes, and residual scores numbers",
+        "--by-class is for classes, and the score is one of numbers",
     ),
     "logits": (
         {"prediction": [1.5, 2.5], "y": [1, 2]},
@@ -242,8 +237,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(case: str, tables: Path, c
 def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None:
     calibrated(command, "residual")
     for given, expected in (
-        (("predict", "p.json", "test.csv", "--allow-empty", "-o", "out.csv"), "--allow-empty is for sets"),
-        (("evaluate", "p.json", "test.csv", "--labels", "y", "--allow-empty"), "--allow-empty is for sets"),
+        (("predict", "p.json", "test.csv", "--groups", "sex", "-o", "out.csv"), "--groups goes with a predictor by"),
         (
             ("calibrate", "north.fcs", "--guarantee", "by-class", "-o", "q.json"),
             "by-class is for classes, and residual scores numbers",

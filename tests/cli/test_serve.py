@@ -93,7 +93,7 @@ def test_slips_of_summarize(site: Path, command: Command, arguments: tuple[str, 
 
 def test_a_model_is_not_taken_for_one_that_gives_logits(site: Path, command: Command) -> None:
     about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "-o", "d.fcs")
-    done = command("summarize", "rows.csv", *ONNX, "--onnx-gives", "logits", *about)
+    done = command("summarize", "rows.csv", "--from", "features", "--onnx", "model.onnx:logits", *about)
     assert done.code == 2
     assert "model.onnx: gives probabilities already, not logits; pass gives=" in done.err
     assert OnnxModel("model.onnx", gives="logits").fingerprint != OnnxModel("model.onnx").fingerprint

@@ -62,7 +62,7 @@ def test_every_other_file(folder: Path, command: Command) -> None:
     command.ok("predict", "p.json", "p.npy", "-o", "sets.csv")
     assert command.ok("show", "sets.csv", "--json").json["holds"] == {"rows": 60}
     Path("ledger.json").write_text('{"budget": 2}')
-    noise = ["--privacy", "local", "--epsilon", "1", "--ledger", "ledger.json"]
+    noise = ["--privacy", "local:epsilon=1", "--ledger", "ledger.json"]
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcn", "--site", "a", *noise)
     np.savez("run.npz", val_logits=np.zeros((2, 2)), val_labels=np.zeros(2, dtype=int))
     for name, what in {
@@ -88,7 +88,7 @@ def test_the_files_of_a_watch(folder: Path, command: Command) -> None:
     Path("rows.csv").write_text("id,time,labels\nx,2026-10-01,0 1\ny,2026-10-02,1\n")
     Path("truth.csv").write_text("id,time,label\nx,2026-10-02,2\n")
     command.ok("monitor", "add", "w.db", "rows.csv", "truth.csv")
-    command.ok("monitor", "summarize", "w.db", "-o", "w.fcw", "--by", "day")
+    command.ok("monitor", "send", "w.db", "-o", "w.fcw")
     found = command.ok("show", "w.fcw", "--json").json
     assert found["what"] == "what a site sends of 2 periods of a watch"
     digest = fc.load("p.json").digest()

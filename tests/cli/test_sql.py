@@ -46,7 +46,7 @@ def test_the_walk(scans: Path, command: Command) -> None:
     result = ran(query)
     assert len(result.read_text().splitlines()) < 102
     more = ("--site", "clinic-a", "--model", "m", "--calibration", "x", "--expires", "2027-06-30")
-    made = command.ok("summarize", "--from-ranks", result, "-o", "a.fcs", *more, "--json").json
+    made = command.ok("summarize", result, "-o", "a.fcs", *more, "--json").json
     command.ok("summarize", "scans.csv", "--labels", "truth", "-o", "b.fcs", *more)
     assert Path("a.fcs").read_bytes() == Path("b.fcs").read_bytes()
     assert made["summaries"][0]["scores"] == 300
@@ -58,16 +58,16 @@ def test_residuals_and_scores(scans: Path, command: Command) -> None:
     Path("n.csv").write_text("prediction,y\n1.5,2\n0.1,0.3\n-4,7\n")
     about = ("--dialect", "duckdb", "--table", "n.csv", "--alpha", "0.2")
     residual = ran(command.ok("sql", *about, "--score", "residual", "--label", "y").out)
-    command.ok("summarize", residual, "--from-ranks", "-o", "a.fcs", "--site", "s")
+    command.ok("summarize", residual, "-o", "a.fcs", "--site", "s")
     command.ok(
         "summarize", "n.csv", "--labels", "y", "--score", "residual", "--alpha", "0.2", "-o", "b.fcs", "--site", "s"
     )
     assert Path("a.fcs").read_bytes() == Path("b.fcs").read_bytes()
     scores = ran(command.ok("sql", *about, "--score", "scores", "--score-column", "y").out)
-    made = command.ok("summarize", "--from-ranks", scores, "-o", "c.fcs", "--site", "s", "--json").json
+    made = command.ok("summarize", scores, "-o", "c.fcs", "--site", "s", "--json").json
     assert made["score"] is None
     assert Path("c.fcs").read_bytes() == fc.Summary.of_scores([2, 0.3, 7], alpha=0.2, site="s").to_bytes()
-    command.ok("summarize", "--from-ranks", scores, "-o", "d.fcs", "--site", "s", "--score", "raps:penalty=0.1")
+    command.ok("summarize", scores, "-o", "d.fcs", "--site", "s", "--score", "raps:penalty=0.1")
     expected = fc.Summary.of_scores([2, 0.3, 7], alpha=0.2, site="s", score=fc.RAPS(penalty=0.1))
     assert Path("d.fcs").read_bytes() == expected.to_bytes()
 
@@ -134,34 +134,29 @@ def test_bad_options_are_refused(arguments: tuple[str, ...], message: str, comma
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--kind", "exact"), "--kind does not go with --from-ranks"),
-        (("--by-class",), "--by-class does not go with --from-ranks"),
-        (("--groups", "sex"), "--groups does not go with --from-ranks"),
-        (("--chunks",), "--chunks does not go with --from-ranks"),
-        (("--task", "classification"), "--task does not go with --from-ranks"),
-        (("--labels", "truth"), "go with rows; give them to fedconformal sql"),
-        (("--from", "logits"), "go with rows; give them to fedconformal sql"),
+        (("--kind", "exact"), "--kind is for rows, and this is the result of a query"),
+        (("--id", "truth"), "--labels is for rows, and this is the result of a query"),
+        (("--from", "logits"), "--labels is for rows, and this is the result of a query"),
         (("--score", "raps"), "result.csv: the query is for the score lac, not raps"),
         (("--alpha", "0.2"), "result.csv: the query is for alpha 0.1, not 0.2; leave out --alpha"),
     ],
 )
 def test_options_for_rows_are_refused(options: tuple[str, ...], message: str, scans: Path, command: Command) -> None:
     result = ran(command.ok("sql", *SCANS).out)
-    done = command("summarize", "--from-ranks", result, "-o", "a.fcs", *options)
+    done = command("summarize", result, "-o", "a.fcs", *options)
     assert done.code == 2
     assert message in done.err
     assert not Path("a.fcs").exists()
-    assert command("summarize", "--from-ranks", result, "-o", "a.fcs", "--alpha", "0.10").code == 0
+    assert command("summarize", result, "-o", "a.fcs", "--alpha", "0.10").code == 0
 
 
 def test_a_bad_row_of_the_table_stops_it(scans: Path, command: Command) -> None:
     with Path("scans.csv").open("a") as file:
         file.write("0.5,,benign\n")
     result = ran(command.ok("sql", *SCANS).out)
-    done = command("summarize", "--from-ranks", result, "-o", "a.fcs")
+    done = command("summarize", result, "-o", "a.fcs")
     assert done.err.startswith("error: result.csv: 1 of 301 rows cannot be scored")
-    assert "is not the result of a query" in command("summarize", "--from-ranks", "scans.csv", "-o", "a.fcs").err
-    assert "takes one file" in command("summarize", "--from-ranks", result, "scans.csv", "-o", "a.fcs").err
+    assert "give LABELS as well" in command("summarize", "scans.csv", "-o", "a.fcs").err
 
 
 def test_chunks_of_a_score_with_two_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:

@@ -73,8 +73,8 @@ def test_commands_agree_with_python(calibrated: Path, command: Command) -> None:
     sites = [site_rows(k) for k in range(3)]
     classifier = fc.FederatedConformalClassifier(kind="ranks").calibrate({f"site-{k}": s for k, s in enumerate(sites)})
     assert fc.load("predictor.json").to_bytes() == classifier.predictor.to_bytes()
-    command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npy", "--alpha", "0.3", "--allow-empty")
-    expected = classifier.predictor.predict_set(np.load("test-probs.npy"), alpha=0.3, allow_empty=True)
+    command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npy", "--alpha", "0.3")
+    expected = classifier.predictor.predict_set(np.load("test-probs.npy"), alpha=0.3)
     assert np.array_equal(np.load("sets.npy"), expected)
 
 
@@ -201,7 +201,7 @@ def test_by_class(folder: Path, command: Command) -> None:
     refused = command("calibrate", "plain.fcs", "-o", "p.json", "--guarantee", "by-class")
     assert (refused.code, "--by-class" in refused.err) == (2, True)
     refused = command("summarize", "probs-0.npy", "-o", "x.fcs", "--by-class", "--chunks")
-    assert (refused.code, "do not go together" in refused.err) == (2, True)
+    assert (refused.code, "does not go with" in refused.err) == (2, True)
 
 
 def test_infeasible_warns_and_gives_all_labels(calibrated: Path, command: Command) -> None:

@@ -226,7 +226,7 @@ def _regression(rng: np.random.Generator, cells: int) -> Case:
     values = rng.normal(size=(rows, 2)) * scale
     if rng.random() < 0.3:
         values = values.round(2)
-    cases = Case({}, ["--task", "regression"], {"numbers": True}, {"score": {"name": "residual"}})
+    cases = Case({}, ["--score", "residual"], {"numbers": True}, {"score": {"name": "residual"}})
     body = written(rng, values)
     if rng.random() < 0.5:
         cases.files["numbers.csv"] = table(rng, ["prediction", "y"], body)[0].encode()

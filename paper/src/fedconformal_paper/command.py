@@ -14,7 +14,7 @@ import typer
 
 from fedconformal._base.files import write_bytes
 from fedconformal.cli.console import logger, print_json, progress, say, table
-from fedconformal.cli.inputs import Json
+from fedconformal.cli.options import Json
 from fedconformal.errors import InputError
 from fedconformal_paper.catalogue import FIGURES, TABLES, Entry, find
 from fedconformal_paper.figures.plot import to_pdf

@@ -1,55 +1,151 @@
-"""fedconformal predict with a predictor from losses: from scores to what is predicted at its threshold."""
+"""Sets and intervals of the rows of a file, and how they are written."""
 
 from __future__ import annotations
 
+import csv
 import io
-from pathlib import Path
+import warnings
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedconformal._base.files import write_bytes
+from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.names import abbreviate
+from fedconformal.calibration.membership import needed_groups, own_sites
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
-from fedconformal.cli.console import print_result
-from fedconformal.cli.losses import listed_rows, read_rows
-from fedconformal.cli.outputs import check_output
-from fedconformal.cli.risk import risk_predictor
-from fedconformal.errors import InputError, prefix_errors
+from fedconformal.certificates.text import full_set_count
+from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.cli.console import logger, progress
+from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.evaluation import full_sets
+from fedconformal.evaluation.regression import infinite_words
+from fedconformal.tables import Predictions
+from fedconformal.tables.layout import guarded
+
+BLOCK = 2**22
+"""Probabilities of which sets are made at a time."""
 
 
-def predicted_by_rule(
-    path: Path, scores: Path, output: Path, *, risk: str | None, force: bool, json: bool, plain: bool
-) -> bool:
-    """If the predictor is from losses, write what it predicts; say whether it is one."""
-    rule = risk_predictor(path)
-    if rule is None:
-        if risk is not None:
-            raise InputError(f"{path}: is not from loss curves; leave out --risk")
-        return False
-    if not plain:
-        raise InputError(f"{path}: is from loss curves; give SCORES, and no more than --risk")
-    if rule.loss is None:
+class Answers(NamedTuple):
+    """Sets or intervals, and how many of them say nothing.
+
+    `facts` are the same for JSON, with the threshold and the reason.
+    """
+
+    values: Any
+    uninformative: int
+    remark: str
+    facts: dict[str, Any]
+
+
+def make_answers(
+    predictor: Predictor, rows: Predictions, alpha: Fraction, *, groups: Any = None, sites: Any = None
+) -> Answers:
+    """Return the sets or intervals of the rows of a file; warn if they say nothing, with what would help."""
+    about = predictor.certificate
+    sites = own_sites(about, sites)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleWarning)  # said below, with what would help
+        if about.intervals:
+            return _intervals(predictor, rows, alpha, sites)
+        return _sets(predictor, rows, alpha, needed_groups(about, groups), sites)
+
+
+def _sets(predictor: Predictor, rows: Predictions, alpha: Fraction, groups: Any, sites: Any) -> Answers:
+    """Make sets a block at a time; the threshold is the largest of the `sites`, where each has its own."""
+    probs, blocks = rows.values, []
+    step = max(1, BLOCK // max(1, probs.shape[1]))
+    starts = range(0, max(1, len(probs)), step)
+    for start in progress(starts, "predicting sets", len(starts)):
+        block = slice(start, start + step)
+        own = None if groups is None else {name: values[block] for name, values in groups.items()}
+        with rows.table.in_lines(start):
+            known = None if sites is None else sites[block]
+            blocks.append(predictor.predict_set(probs[block], groups=own, sites=known, alpha=alpha))
+    threshold = predictor.threshold_at(alpha)
+    if sites is not None and len(sites):
+        threshold = max(float(predictor.threshold_at(alpha, site=str(site))) for site in np.unique(sites))
+    sets: Booleans = np.concatenate(blocks)
+    full = full_sets(sets)
+    why = explain_uninformative(
+        predictor.certificate,
+        threshold,
+        alpha=alpha,
+        score=predictor.score,
+        classes=sets.shape[1],
+        share=full / max(1, len(sets)),
+    )
+    remark = full_set_count(full, len(sets)) if full else ""
+    _warn(remark, why)
+    return Answers(sets, full, remark, {"threshold": threshold_json(threshold), "full_sets": full, "why_full": why})
+
+
+def _intervals(predictor: Predictor, rows: Predictions, alpha: Fraction, sites: NDArray[Any] | None) -> Answers:
+    with rows.table.in_lines():
+        ends = predictor.predict_interval(rows.values, sites=sites, alpha=alpha)
+    threshold = predictor.threshold_at(alpha)
+    infinite = int(np.isinf(ends).any(axis=1).sum())
+    why = explain_uninformative(predictor.certificate, threshold, alpha=alpha) if sites is None or infinite else None
+    remark = infinite_words(infinite, len(ends)) if infinite else ""
+    _warn(remark, why)
+    limits = threshold if isinstance(threshold, tuple) else (threshold,)
+    facts: dict[str, Any] = dict(
+        zip(("lower_threshold", "threshold")[-len(limits) :], map(threshold_json, limits), strict=True)
+    )
+    return Answers(ends, infinite, remark, {**facts, "infinite": infinite, "why_infinite": why})
+
+
+def _warn(remark: str, why: str | None) -> None:
+    if why is not None:
+        logger.warning("%s", f"{remark}: {why}" if remark else why)
+
+
+def encode_sets(sets: Booleans, ending: str, rows: Predictions, classes: Any, **about: Any) -> bytes:
+    """Write sets as .npz, .npy or .csv: each row by its id and each label by its name, where they are known."""
+    names = None if classes is None or isinstance(classes, int) else list(classes)
+    if ending != ".csv":
+        about |= {} if names is None else {"classes": names}
+        return _arrays(sets, ending, "sets", rows, about)
+    odd = next((name for name in names or () if ";" in name), None)
+    if odd is not None:
         raise InputError(
-            f"{path}: does not say which loss it limits, so it cannot predict; use its threshold where the losses "
-            "come from"
+            f"the class {abbreviate(repr(odd))} has a semicolon, which parts names; write the sets as .npz"
         )
-    if output.suffix not in (".npz", ".npy"):
-        raise InputError(f"{output}: expected a name that ends in .npz or .npy")
-    check_output(output, path, scores, force=force)
-    rows = read_rows(scores)
-    with prefix_errors(scores):
-        found = rule.predict(listed_rows(rows), risk=risk)
-    if isinstance(rows, dict) and output.suffix == ".npy":
-        raise InputError(f"{output}: images of different sizes do not fit into an .npy file; write an .npz file")
-    buffer, threshold = io.BytesIO(), rule.curve.threshold(rule.risk_limit(risk))
-    if output.suffix == ".npy":
-        np.save(buffer, found)
+    members = [np.flatnonzero(one) for one in sets]
+    if names is None:
+        labels = [" ".join(map(str, one)) for one in members]
     else:
-        held = dict(zip(rows, found, strict=True)) if isinstance(rows, dict) else {"sets": found}
-        np.savez_compressed(buffer, **held)
-    write_bytes(output, buffer.getvalue())
-    share = float(np.mean([one.mean() for one in found])) if len(found) else 0.0
-    facts = {"output": str(output), "rows": len(found), "risk": float(rule.risk_limit(risk)), "predicted": share}
-    words = f"wrote {output}: answers to {len(found)} rows, {share:.1%} of the entries are predicted on average"
-    safe = [f"no threshold is good enough, so this is the safe action: {rule.risk.safe}"] if np.isinf(threshold) else []
-    print_result({**facts, "threshold": threshold_json(threshold)}, words, *safe, json=json)
-    return True
+        labels = [";".join(names[label] for label in one) for one in members]
+    return _table(
+        rows, ["size", "labels"], [(one.size, guarded(said)) for one, said in zip(members, labels, strict=True)]
+    )
+
+
+def encode_intervals(ends: Floats, ending: str, rows: Predictions, **about: Any) -> bytes:
+    """Write intervals as .npz, .npy or .csv: each row by its id, where there are ids."""
+    if ending != ".csv":
+        return _arrays(ends, ending, "intervals", rows, about)
+    return _table(rows, ["lower", "upper"], [(repr(low), repr(high)) for low, high in ends.tolist()])
+
+
+def _arrays(values: NDArray[Any], ending: str, name: str, rows: Predictions, about: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    if ending == ".npy":
+        np.save(buffer, values)
+    else:
+        about |= {name: values} if rows.ids is None else {name: values, "ids": rows.ids}
+        np.savez_compressed(buffer, **about)
+    return buffer.getvalue()
+
+
+def _table(rows: Predictions, header: list[str], cells: list[tuple[Any, Any]]) -> bytes:
+    """Write a table with the ids of the rows, or their numbers, before the cells."""
+    file = io.StringIO()
+    lines = csv.writer(file, lineterminator="\n")
+    lines.writerow([guarded(rows.id_column or "id") if rows.ids is not None else "row", *header])
+    ids = range(len(cells)) if rows.ids is None else map(guarded, rows.ids)
+    lines.writerows([name, *row] for name, row in zip(ids, cells, strict=True))
+    return file.getvalue().encode()

@@ -27,7 +27,6 @@ from fedconformal.errors import (
 
 COMMANDS = (
     "summarize",
-    "summarize-losses",
     "sql",
     "page",
     "sign",
@@ -106,7 +105,7 @@ OPTIONS = {
     "limit": "--limit",
     "loss": "--loss",
     "onnx": "--onnx",
-    "onnx_gives": "--onnx-gives",
+    "onnx_gives": "--onnx FILE:logits",
     "output": "-o",
     "positive": "--positive",
     "predictions": "--predictions",

@@ -1,28 +1,31 @@
 """fedconformal demo: the whole job on handwritten digits, four ways to train compared, at ten one-class sites.
 
-It ends with four weeks of new images, in which one site drifts, and a page that shows when it was noticed.
+It ends with four weeks of new images, drawn with replacement from a site's own test rows; one site has a scanner that
+gets noisy, and a page shows when it was noticed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import importlib.util
 import io
 import shlex
-from collections.abc import Container
+from collections.abc import Container, Sequence
+from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
-from fedconformal._base.arrays import as_alpha
+from fedconformal._base.arrays import Integers, as_alpha
 from fedconformal._base.files import read_npz
 from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import say, table
-from fedconformal.cli.demo_stream import A_DAY, NOISY, SITE, write_stream
-from fedconformal.cli.inputs import read_run
 from fedconformal.cli.page import write_page
+from fedconformal.cli.runs import read_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 
@@ -30,6 +33,21 @@ SITES = 10
 METHODS = {"central": (), "fedavg": (), "fedprox": (), "tct": ("--set", "linear_rounds=5", "--set", "coordinates=2000")}
 SHOWN = "tct"
 """Every command is shown for this method, and the report is about it."""
+FIRST = date(2026, 3, 2)
+DAYS, A_DAY = 28, 10
+"""Days that are watched, and images a day at each site."""
+SEED = 1
+"""Of all that is drawn here, so that every demo shows the same."""
+NOISY, SITE, NOISE = 4, 3, 0.7
+"""The first day with noise, the site, and how large it is next to the range of a pixel."""
+
+
+class Files(NamedTuple):
+    """What a site has: rows from before, to compare scores with; rows that were answered, and what came true."""
+
+    before: Path
+    answered: Path
+    outcomes: Path
 
 
 def demo(
@@ -90,7 +108,7 @@ def _watched(output: Path) -> Path:
         if shown:
             _run("monitor", "status", str(watch), answers=(0, 1))
         messages.append(f"{folder}/{name}.fcw")
-        _run("monitor", "summarize", str(watch), "--by", "day", "-o", messages[-1], show=shown)
+        _run("monitor", "send", str(watch), "-o", messages[-1], show=shown)
     page = output / "watch.html"
     _run("monitor", "combine", *messages, "-o", str(page), answers=(0, 1))
     return page
@@ -109,9 +127,9 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
         _run("predict", predictor, f"{output}/test_logits.npy", "--from", "logits", "-o", f"{output}/sets.csv")
         _run("evaluate", predictor, logits)
     rule = load(predictor)
-    test = read_run(Path(logits), "test", rule.certificate.provenance.temperature)
-    accuracy = float(np.mean(test.probs.argmax(axis=1) == test.labels))
-    return accuracy, rule.evaluate(test.probs, test.labels, sites=test.clients)
+    test = read_run(Path(logits), "test", rule.score, rule.certificate.provenance.temperature)
+    accuracy = float(np.mean(test.outputs.argmax(axis=1) == test.truth))
+    return accuracy, rule.evaluate(test.outputs, test.truth, sites=test.sites)
 
 
 def _run(*arguments: str, show: bool = True, answers: Container[int] = (0,)) -> None:
@@ -131,3 +149,42 @@ def _shortened(arguments: tuple[str, ...]) -> list[str]:
         return [shlex.quote(a) for a in arguments]
     at, pattern = arguments.index(files[0]), f"{Path(files[0]).parent}/site-*{Path(files[0]).suffix}"
     return [*map(shlex.quote, arguments[:at]), pattern, *map(shlex.quote, arguments[at + len(files) :])]
+
+
+def write_stream(run: Path, folder: Path, sites: int) -> list[Files]:
+    """Write the files of every site; the same at every call."""
+    from fedconformal.training.data import Rows
+    from fedconformal.training.outputs import answer
+    from fedconformal.training.run import reload
+
+    arrays = read_npz(run / "logits.npz")
+    days = np.repeat(np.arange(DAYS), A_DAY)
+    folder.mkdir(exist_ok=True)
+    found = []
+    for site in range(sites):
+        rng = np.random.default_rng([SEED, site])
+        mine = np.flatnonzero(arrays["test_clients"] == site)
+        drawn = rng.choice(mine, len(days))
+        logits, labels = arrays["test_logits"][drawn], arrays["test_labels"][drawn]
+        if site == SITE:
+            model, dataset, _, preprocess = reload(run)
+            late = days + 1 >= NOISY
+            images = dataset.test.x[drawn[late]]
+            scanned = np.clip(images + 255 * NOISE * rng.normal(size=images.shape), 0, 255).astype(np.uint8)
+            rows = Rows(x=scanned, y=labels[late])
+            logits[late] = answer(model, rows, np.full(len(rows), site), preprocess).logits
+        files = Files(*(folder / f"site-{site}-{name}.csv" for name in Files._fields))
+        ids = [f"{site}-{k}" for k in range(len(days))]
+        times = [(FIRST + timedelta(days=int(day))).isoformat() for day in days]
+        _write(files.before, arrays["test_logits"][mine], label=arrays["test_labels"][mine])
+        _write(files.answered, logits, id=ids, time=times)
+        _write(files.outcomes, np.empty((len(ids), 0)), id=ids, time=times, label=labels)
+        found.append(files)
+    return found
+
+
+def _write(path: Path, logits: NDArray[Any], **columns: Sequence[str] | Integers) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*columns, *range(logits.shape[1])])
+        writer.writerows([*about, *row] for *about, row in zip(*columns.values(), logits.tolist(), strict=True))

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import json as json_module
 import logging
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import plural
 from fedconformal.certificates.text import full_set_count
 from fedconformal.cli.console import print_json, print_result, say, table, tracking
-from fedconformal.cli.differential import describe_privacy, precise
-from fedconformal.cli.inputs import Json
-from fedconformal.cli.regression import Task
+from fedconformal.cli.options import Json
+from fedconformal.cli.privacy import describe_privacy
 from fedconformal.cli.sites import shares_in_words
 from fedconformal.cli.train import setting
-from fedconformal.errors import InputError, prefix_errors, requires_extra
-from fedconformal.privacy.signatures import new_key, public_key
+from fedconformal.errors import InputError, requires_extra
+
+
+class Task(StrEnum):
+    """What is predicted: a class, or a number."""
+
+    classification = "classification"
+    regression = "regression"
+
 
 flower = typer.Typer(name="flower", help="Make a Flower app, and run one in this process.", no_args_is_help=True)
 
@@ -39,40 +45,19 @@ def init(
 
 
 @flower.command()
-def key(
-    path: Annotated[Path, typer.Argument(metavar="KEY", help="Where the private key is, or is to be; never send it.")],
-    json: Json = False,
-) -> None:
-    """At a site: make the key by which the other sites of a sums session know it, or show its public part."""
-    made = not path.exists()
-    if made:
-        write_bytes(path, new_key(), private=True)
-    with prefix_errors(path):
-        public = public_key(read_bytes(path))
-    print_result(
-        {"key": str(path), "public_key": public},
-        *([f"wrote {path}: keep it for every session, and never send it"] if made else []),
-        f'public key: {public}; send it to the other sites, for KEYS: {{"site": "hex", ...}}',
-        json=json,
-    )
-
-
-@flower.command()
 def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory.")] = Path(),
     nodes: Annotated[int, typer.Option(help="How many sites.", min=1)] = 5,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Where to put what comes out.", show_default="the app's")
     ] = None,
-    from_stage: Annotated[
-        str | None, typer.Option(help="Begin at linear, temperature, calibrate, evaluate or broadcast.")
-    ] = None,
-    privacy: Annotated[
-        str | None, typer.Option(help="sums: the server sees only sums over the sites when it calibrates.")
-    ] = None,
-    model: Annotated[Path | None, typer.Option(help="The model.npz of an earlier run, to begin with.")] = None,
     more: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any key of the app's run config.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any key of the app's run config, such as privacy=sums, from-stage=calibrate, saved-model=model.npz.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -82,12 +67,6 @@ def run(
         from fedconformal.engines.flower.in_process import run_in_process
 
     overrides: dict[str, Any] = dict(map(setting, more or ()))
-    if from_stage is not None:
-        overrides["from-stage"] = from_stage
-    if privacy is not None:
-        overrides["privacy"] = privacy
-    if model is not None:
-        overrides["saved-model"] = str(model.resolve())
     where = output or folder / str(App.read(folder, overrides).config.get("output", "fedconformal-run"))
     app = App.read(folder, {**overrides, "output": str(where.resolve())})
     least = app.config.get("min-sites")  # any app may have it, and only a run of ours reads it strictly
@@ -127,9 +106,8 @@ def _show(found: dict[str, Any]) -> None:
     say(f"threshold {found['threshold']}, {certificate['status']} from {scores} scores")
     claim = certificate.get("privacy")
     if claim is not None:
-        what = describe_privacy(claim) if "epsilon" in claim else claim["claim"]
-        say(f"from sums only, in {plural(claim['rounds'], 'round')}: {what}")
-        say(*precise(claim, finite=found["threshold"] != "inf"))
+        words, *precision = describe_privacy(claim, finite=found["threshold"] != "inf")
+        say(f"from sums only, in {plural(claim['rounds'], 'round')}: {words}", *precision)
         rows = {record["sites"][0]: record["sizes"][0] / scores for record in certificate["summaries"]}
         say(shares_in_words(rows))
         for one in claim["dropped"]:

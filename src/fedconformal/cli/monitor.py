@@ -1,13 +1,13 @@
-"""fedconformal monitor: is the promise still kept? Start a watch, add rows and outcomes, and ask."""
+"""fedconformal monitor: is the promise still kept? Start a watch, add rows and outcomes, ask, send and combine."""
 
 from __future__ import annotations
 
 import datetime as dt
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -16,47 +16,56 @@ from fedconformal._base.arrays import Floats
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.combine import combine
-from fedconformal.cli.console import logger, note, print_json, print_result, say, table, tracking
-from fedconformal.cli.groups import Needed
-from fedconformal.cli.inputs import Json, load_any
-from fedconformal.cli.options import expand_options
-from fedconformal.cli.outputs import check_output
+from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
+from fedconformal.cli.monitor_rows import read_outcomes, read_predicted
+from fedconformal.cli.options import Json, expand_options, load_predictor
+from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.policy import PolicyFile, allowed
-from fedconformal.cli.risk import risk_predictor
-from fedconformal.cli.rows import Columns, Unlabelled
-from fedconformal.cli.watched import read_outcomes, read_predicted
+from fedconformal.cli.rows import Columns, Groups, Unlabelled
+from fedconformal.cli.sign import Trusted, one_site, signature_of
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.watch import leaving
+from fedconformal.monitoring import combine as combination
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES
 from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.messages import EPOCH, day_of, write_periods
+from fedconformal.monitoring.messages import EPOCH, Period, day_of, read_periods, write_periods
 from fedconformal.monitoring.monitor import ALARM
 from fedconformal.monitoring.store import Watch
-from fedconformal.monitoring.text import Status, date
+from fedconformal.monitoring.text import Status, date, sentence, to_do
+from fedconformal.privacy.signatures import check_periods, read_trusted
+from fedconformal.report.watch import combined_page
 from fedconformal.summaries import Summary
 
 monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(metavar="WATCH", help="The file of the watch (.db).")]
-Site = Annotated[str | None, typer.Option(help="The one site that rows come from.", show_default="all sites")]
-Summaries = Annotated[
-    list[Path] | None,
-    typer.Option("--summary", metavar="FILE", help="A site's own summary (.fcs), for a limit of its own; repeatable."),
-]
 SHOWN = 20
 """Sites and groups in a table; --json has all."""
+REMARKS = {
+    "repeated": "came before with the same value, and count once",
+    "conflicting": "came before with another value; the first one counts",
+    "early": "are of rows that were not added yet; they count when these come",
+    "late": "are older than the last day; they count on that day",
+    "unscored": "have no probabilities, so changes of scores are not looked for in them",
+}
 
 
 @expand_options
 def start(
     watch: File,
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
-    site: Site = None,
-    summary: Summaries = None,
+    site: Annotated[
+        str | None, typer.Option(help="The one site that rows come from.", show_default="all sites")
+    ] = None,
+    summary: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--summary", metavar="FILE", help="A site's own summary (.fcs), for a limit of its own; repeatable."
+        ),
+    ] = None,
     limit: Annotated[float | None, typer.Option(help="A limit of your own: how often rows may be missed.")] = None,
     calibration: Annotated[
-        Path | None, typer.Option(help="The site's calibration rows, to notice changes of scores.")
+        Path | None, typer.Option(help="A table of the site's calibration rows, to notice changes of scores.")
     ] = None,
     failure: Annotated[float, typer.Option(help="How often the calibration may have been too lucky.")] = 0.025,
     false_alarm: Annotated[float, typer.Option(help="How often an alarm may be raised by chance.")] = 0.025,
@@ -65,7 +74,7 @@ def start(
     json: Json = False,
 ) -> None:
     """Begin to watch a predictor; the file is bound to it."""
-    rule: Predictor = risk_predictor(predictor) or load_any(predictor)
+    rule = load_predictor(predictor)
     summaries = []
     for path in summary or ():
         with prefix_errors(path):
@@ -94,11 +103,11 @@ def start(
         logger.warning(
             "%s: too few scores for a limit of their own; rows of there are counted only", join_names(found.too_few)
         )
-    lines += [f"false alarms ever: at most {false_alarm + found.failure:g}"]
-    print_result(facts, *lines, json=json)
+    print_result(facts, *lines, f"false alarms ever: at most {false_alarm + found.failure:g}", json=json)
 
 
 def _scores(rule: Predictor, columns: Columns, path: Path) -> Floats:
+    """Score the calibration rows, to compare later scores with."""
     if rule.certificate.intervals or rule.certificate.risk is not None:
         raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
     if getattr(rule.score, "randomized", False):
@@ -128,28 +137,38 @@ def add(
     ] = None,
     *,
     columns: Unlabelled,
-    groups: Needed = None,
+    groups: Groups = None,
+    forget: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="DAYS", help="Then forget rows older than this; those that wait count as covered."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Add rows and outcomes, from one file or two; if one is refused, nothing of either is added."""
-    if answered is None:
+    if answered is None and forget is None:
         raise InputError("give a file with rows that were answered, one with outcomes, or both")
     with Watch.open(watch) as held:
-        if outcomes is None and _are_outcomes(held, answered, columns, labels):
+        if answered is not None and outcomes is None and _are_outcomes(held, answered, columns, labels):
             answered, outcomes = None, answered
         with tracking("reading"):
             rows = None if answered is None else read_predicted(held, answered, columns, groups)
             came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
-        with _naming(rows=answered, outcomes=outcomes), tracking("adding"):
+        with _prefix_errors(rows=answered, outcomes=outcomes), tracking("adding"):
             counts = held.add(rows, came)
+        forgotten = None if forget is None else held.purge(int(clock.time() // DAY) - forget)
         found = held.status()
-    _remark(counts)
-    words = f"added {plural(counts['rows'], 'row')} and {plural(counts['counted'], 'outcome')}"
-    print_result({"added": counts, "verdict": found.verdict}, words, found.sentence, json=json)
+    for what, remark in REMARKS.items():
+        if counts.get(what):
+            logger.warning("%s %s", plural(counts[what], "row" if what == "unscored" else "outcome"), remark)
+    lines = [f"added {plural(counts['rows'], 'row')} and {plural(counts['counted'], 'outcome')}"]
+    if forgotten is not None:
+        lines.append(f"forgot {plural(forgotten['rows'], 'row')}, {forgotten['waiting']} of which still waited")
+    facts = {"added": counts, "forgotten": forgotten, "verdict": found.verdict}
+    print_result(facts, *lines, found.sentence, json=json)
 
 
 @contextmanager
-def _naming(**files: Path | None) -> Iterator[None]:
+def _prefix_errors(**files: Path | None) -> Iterator[None]:
     """Name the file that is refused."""
     try:
         yield
@@ -166,42 +185,28 @@ def _are_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | N
     return column in names and not {"labels", "lower", "upper"} & {*names}
 
 
-def _remark(counts: dict[str, int]) -> None:
-    words = {
-        "repeated": "came before with the same value, and count once",
-        "conflicting": "came before with another value; the first one counts",
-        "early": "are of rows that were not added yet; they count when these come",
-        "late": "are older than the last day; they count on that day",
-        "unscored": "have no probabilities, so changes of scores are not looked for in them",
-    }
-    for what, said in words.items():
-        if counts.get(what):
-            noun = "row" if what == "unscored" else "outcome"
-            logger.warning("%s %s", plural(counts[what], noun), said)
-
-
 def status(watch: File, json: Json = False) -> None:
     """Say whether the promise holds; exit with 1 on an alarm."""
     with Watch.open(watch) as held:
         found, about = held.status(), held.settings
-        purged = found.counts["purged_waiting"]
     if json:
         print_json({**found.to_dict(), "predictor": about.predictor, "site": about.site, "basis": about.basis})
-        raise typer.Exit(int(found.verdict == ALARM))
-    raised = [
-        f"{one.called}: alarm since {date(one.alarm_day)} (row {one.alarm_at})"
-        for one in found.streams
-        if one.verdict == ALARM
-    ]
-    say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].limit:.4g}: {about.basis}.")
-    _table(found)
-    say("", *filter(None, [found.scores]))
-    say(*[f"{purged} rows were purged while they waited; they count as covered."] * bool(purged))
-    say(*["The watch is closed."] * found.closed)
+    else:
+        raised = [
+            f"{one.called}: alarm since {date(one.alarm_day)} (row {one.alarm_at})"
+            for one in found.streams
+            if one.verdict == ALARM
+        ]
+        say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].limit:.4g}: {about.basis}.")
+        _print_streams(found)
+        say("", *filter(None, [found.scores]))
+        forgotten = found.counts["purged_waiting"]
+        say(*[f"{forgotten} rows were forgotten while they waited; they count as covered."] * bool(forgotten))
+        say(*["The watch is closed."] * found.closed)
     raise typer.Exit(int(found.verdict == ALARM))
 
 
-def _table(found: Status) -> None:
+def _print_streams(found: Status) -> None:
     order = sorted(found.streams[1:], key=lambda one: (one.verdict != ALARM, one.number))
     rows = []
     for one in [found.streams[0], *order[:SHOWN]]:
@@ -216,73 +221,83 @@ def _table(found: Status) -> None:
         say(f"and {len(order) - SHOWN} more, which --json has")
 
 
-def summarize(
+def send(
     watch: File,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the messages (.fcw).")],
     last: Annotated[
         str | None, typer.Option("--to", metavar="DATE", help="The last day.", show_default="of the last row")
     ] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="day", help="One message a day.")] = None,
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
-    """Write what a site sends: counts of all periods so far and of a new one, and nothing about a row.
+    """Write the messages of a site: counts of every day so far, and nothing about a row.
 
-    The new period begins after the last one. A day is sent once, and what comes later counts on a later day.
+    A day is sent once, and what comes later counts on a later day. If a policy asks for a least number of rows, the
+    days since the last message are one period.
     """
     check_output(output, watch, policy, ending=".fcw")
-    if by not in (None, "day"):
-        raise InputError(f"--by is {by}, expected day")
-    rules, end = allowed(policy), as_day(last, "--to")
+    rules, end = allowed(policy), None if last is None else _as_day(last)
     least = max(rules.least_rows, rules.least_patients)
     with Watch.open(watch) as held:
-        found = held.send(end, by_day=by == "day", least=least, check=lambda new: rules.check(leaving(new)))
+        found = held.send(end, by_day=least <= 1, least=least, check=lambda new: rules.check(leaving(new)))
     if found[-1].withheld:
         note(f"groups, classes and sites are withheld: one of them has fewer than {least} new outcomes")
-    data = write_periods(found)
+    data, (first, to) = write_periods(found), (str(day_of(day)) for day in (found[0].first, found[-1].last))
     write_bytes(output, data)
-    days = f"{day_of(found[0].first)} to {day_of(found[-1].last)}"
-    facts = {"output": str(output), "messages": len(found), "bytes": len(data), "from": str(day_of(found[0].first))}
-    facts |= {"to": str(day_of(found[-1].last)), "withheld": found[-1].withheld}
-    print_result(facts, f"wrote {output}: {plural(len(found), 'message')}, {days}, {len(data)} bytes", json=json)
+    facts = {"output": str(output), "messages": len(found), "bytes": len(data), "from": first, "to": to}
+    words = f"wrote {output}: {plural(len(found), 'message')}, {first} to {to}, {len(data)} bytes"
+    print_result({**facts, "withheld": found[-1].withheld}, words, json=json)
 
 
-def purge(
-    watch: File,
-    before: Annotated[str | None, typer.Option(metavar="DATE", help="Forget rows answered before this day.")] = None,
-    days: Annotated[int | None, typer.Option(min=0, help="Forget rows that are older than this many days.")] = None,
-    json: Json = False,
-) -> None:
-    """Forget rows; counts stay, and rows that still wait count as covered for good."""
-    if (before is None) == (days is None):
-        raise InputError("say --before DATE or --days N")
-    day = as_day(before, "--before") if days is None else int(clock.time() // DAY) - days
-    with Watch.open(watch) as held:
-        found = held.purge(day or 0)
-    words = f"forgot {plural(found['rows'], 'row')}, {found['waiting']} of which still waited and count as covered"
-    print_result(dict(found), words, json=json)
-
-
-def close(watch: File, json: Json = False) -> None:
-    """End a watch: nothing is added any more, and status still answers."""
-    with Watch.open(watch) as held:
-        held.close()
-        found = held.status()
-    print_result({"closed": True, "verdict": found.verdict}, f"closed {watch}", found.sentence, json=json)
-
-
-def as_day(text: str | None, option: str) -> int | None:
+def _as_day(text: str) -> int:
     """Read a day, as days since 1970."""
-    if text is None:
-        return None
     try:
         day = (dt.date.fromisoformat(text) - EPOCH).days
     except ValueError:
         day = -1
     if day < 0:
-        raise InputError(f"{option} is {text!r:.40}, expected a day such as 2026-11-30")
+        raise InputError(f"--to is {text!r:.40}, expected a day such as 2026-11-30")
     return day
 
 
-for function in (start, add, status, summarize, combine, purge, close):
-    monitor.command(function.__name__, cls=getattr(function, "command", None))(function)
+def combine(
+    files: Annotated[list[Path], typer.Argument(metavar="PERIODS...", help="What sites sent (.fcw).")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the page (.html).")] = None,
+    signed: Trusted = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Say whether the promise holds over all sites, and where it does not; exit with 1 on an alarm."""
+    if output is not None:
+        check_output(output, *files, ending=".html", force=force)
+    periods = list(_read_periods(files, None if signed is None else read_trusted(signed)))
+    with tracking("combining sites"):
+        found = combination.combine(periods, one_watch=len(files) == 1)
+    lines = [sentence(found), *(f"- {step}" for step in to_do(found))]
+    facts: dict[str, Any] = {"sentence": lines[0], "to_do": to_do(found), **combination.to_dict(found)}
+    if output is not None:
+        data = combined_page(found).encode()
+        write_bytes(output, data)
+        lines.append(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
+        facts |= {"output": str(output), "bytes": len(data)}
+    print_result(facts, *lines, json=json)
+    raise typer.Exit(int(found.alarm))
+
+
+def _read_periods(files: Sequence[Path], trusted: Mapping[str, str] | None) -> Iterator[Period]:
+    """Read all messages, and name the file that is bad, not signed, or about another predictor."""
+    predictor = b""
+    for path in progress(files, "reading", len(files)):
+        data = read_bytes(path)
+        with prefix_errors(path):
+            found = read_periods(data)
+            if trusted is not None and (wrong := check_periods(signature_of(path), one_site(found), data, trusted)):
+                raise InputError(wrong)
+            for period in found:
+                predictor = predictor or period.predictor
+                combination.check_predictor(period, predictor)
+                yield period
+
+
+for function in (start, add, status, send, combine):
+    monitor.command(function.__name__)(function)

@@ -1,19 +1,46 @@
-"""Options that several commands share: a parameter whose type is a dataclass stands for the options in its fields."""
+"""Options and inputs that several commands share.
+
+A parameter whose type is a dataclass stands for the options in its fields.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_origin, get_type_hints
 
 import typer
+from numpy.lib.format import MAGIC_PREFIX as NPY
+
+from fedconformal._base.files import TEXT, read_bytes
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.cli.console import logger, progress
+from fedconformal.errors import InputError, prefix_errors
+from fedconformal.summaries.batch import SummaryBatch, check_together
+from fedconformal.summaries.format import MAGIC, NOISY
+from fedconformal.summaries.provenance import has_expired
+from fedconformal.summaries.summary import Summary
 
 F = TypeVar("F", bound=Callable[..., None])
 
 SPEC = "NAME[:KEY=VALUE,...]"
+FILES = 1000
+"""Summaries that are read at a time."""
+OTHERS = {MAGIC: "a site's summary", NOISY: "a site's noisy counts", NPY: "an array", b"PK": "arrays or a sheet"}
+"""Kinds of files that are no predictors, by their first bytes."""
 
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
+OtherAlpha = Annotated[
+    str | None, typer.Option("--alpha", help="Another alpha than the certified one, fixed beforehand.")
+]
+Risk = Annotated[
+    str | None, typer.Option("--risk", metavar="LIMIT", help="With losses: how large the expected loss may be.")
+]
 ScoreOption = Annotated[
     str | None,
     typer.Option(
@@ -57,3 +84,48 @@ def _options_in(kind: Any, place: Any) -> list[inspect.Parameter]:
         for one in fields(kind)
         if get_origin(hints[one.name]) is Annotated
     ]
+
+
+def refuse(given: dict[str, Any], reason: str) -> None:
+    """Refuse the first option that has a value."""
+    if wrong := next((option for option, value in given.items() if value), None):
+        raise InputError(f"{wrong} {reason}")
+
+
+def split(names: str) -> list[str]:
+    """Cut names at their commas."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
+def read_summaries(paths: Sequence[Path]) -> list[Summary]:
+    """Read summaries; refuse the same file twice and files that do not go together."""
+    seen: set[Path] = set()
+    summaries: list[Summary] = []
+    for start in progress(range(0, len(paths), FILES), "reading summaries", math.ceil(len(paths) / FILES)):
+        some = paths[start : start + FILES]
+        for path in some:
+            if path.resolve() in seen:
+                raise InputError(f"{path}: is given twice; give each site's summary once")
+            seen.add(path.resolve())
+        summaries += SummaryBatch.from_bytes(map(read_bytes, some), [str(path) for path in some])
+    check_together(summaries, [str(path) for path in paths])
+    return summaries
+
+
+def load_predictor(path: Path) -> Predictor:
+    """Read a predictor; say what a file of another kind is."""
+    data = read_bytes(path)
+    for begins, what in OTHERS.items():
+        if data.startswith(begins):
+            raise InputError(f"{path}: is {what}, not a predictor; give the .json file that calibrate wrote")
+    if path.suffix.lower() in TEXT:
+        raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
+    with prefix_errors(path):
+        return Predictor.from_bytes(data)
+
+
+def warn_of_expiry(predictor: Predictor) -> None:
+    """Warn of a certificate that has expired."""
+    expires = predictor.certificate.provenance.expires
+    if has_expired(expires):
+        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", expires)

@@ -37,7 +37,7 @@ def check_output(output: Path, *inputs: Path | None, ending: str = "", force: bo
 
 
 def check_outputs(outputs: Iterable[Path], *inputs: Path | None, force: bool | None = None) -> None:
-    """Refuse to write onto a file that is read here, or is of another kind."""
+    """Check several outputs."""
     for output in outputs:
         check_output(output, *inputs, force=force)
 

@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._base.files import write_bytes
 from fedconformal.cli.console import print_result
-from fedconformal.cli.inputs import Json
+from fedconformal.cli.options import Json
 from fedconformal.cli.outputs import Force, check_output
 
 

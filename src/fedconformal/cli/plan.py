@@ -10,8 +10,7 @@ import typer
 from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.cli.console import note, print_json, say, table
-from fedconformal.cli.inputs import Alpha, Json, read_summaries
-from fedconformal.cli.options import GUARANTEES, SPEC
+from fedconformal.cli.options import GUARANTEES, SPEC, Alpha, Json, read_summaries
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.summaries.provenance import UNKNOWN, Provenance

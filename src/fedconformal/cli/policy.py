@@ -10,7 +10,7 @@ import typer
 
 from fedconformal._base.files import write_bytes
 from fedconformal.cli.console import print_json, say
-from fedconformal.cli.inputs import Json
+from fedconformal.cli.options import Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram

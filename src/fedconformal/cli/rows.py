@@ -1,9 +1,11 @@
-"""Rows of a table: options that say which column is what, and one line that says what was recognised."""
+"""Rows of a table: the options that name its columns, and the one line that says what was recognised."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,41 +17,62 @@ from fedconformal._base.arrays import as_probabilities, as_sites, softmax
 from fedconformal._base.files import TEXT, read_array
 from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.certificate import Certificate
 from fedconformal.cli.console import logger, note
-from fedconformal.cli.features import Gives, Onnx, open_model, read_features, scored
-from fedconformal.cli.inputs import Source
-from fedconformal.errors import InputError
-from fedconformal.summaries.provenance import has_expired
-from fedconformal.tables import Predictions, Table, beside, pair, probabilities_of, read_table
+from fedconformal.cli.options import refuse, split, warn_of_expiry
+from fedconformal.errors import InputError, requires_extra
+from fedconformal.scores import RegressionScore
+from fedconformal.tables import Predictions, Table, beside, numbers_of, pair, pair_numbers, probabilities_of, read_table
+from fedconformal.tables import table_of as array_table
 from fedconformal.tables.files import ENDINGS
+from fedconformal.tables.table import Cells
 
 if TYPE_CHECKING:
     from fedconformal.serving.onnx import OnnxModel
 
-Sites = Annotated[str | None, typer.Option(metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")]
+
+class Source(StrEnum):
+    """What the numbers of a file are."""
+
+    probs = "probs"
+    logits = "logits"
+    features = "features"
+
+
+Sites = Annotated[
+    str | None, typer.Option("--sites", metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")
+]
 Groups = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="Columns to give the coverage by, such as sex,age.")
+    str | None, typer.Option("--groups", metavar="A,B,...", help="Columns with groups, such as sex,age.")
+]
+Onnx = Annotated[
+    str | None,
+    typer.Option("--onnx", metavar="FILE[:logits|:probs]", help="The model, as an ONNX file, and what it gives."),
 ]
 
-PLAIN = {"", "commas", "one column"}
-"""What is said of a text file that needs no words."""
+
+@cache
+def open_model(given: str) -> OnnxModel:
+    """Load the model of --onnx."""
+    with requires_extra("serve"):
+        from fedconformal.serving.onnx import OnnxModel
+    path, _, gives = given.rpartition(":")
+    stated: Any = gives if gives in (Source.probs, Source.logits) else None
+    return OnnxModel(Path(given if stated is None else path), gives=stated)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """What the options say of a table and its columns; `keep` are others that the command uses."""
+    """The options of a table and its columns; `keep` are columns that the command uses besides."""
 
     content: Annotated[Source, typer.Option("--from", help="What the file holds; features need --onnx.")] = field(
         default=Source.probs, compare=False
     )
     onnx: Onnx = None
-    gives: Gives = None
     ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="The column with the ids of the rows.")] = (
         None
     )
     label_column: Annotated[
-        str | None, typer.Option("--labels", metavar="COLUMN", help="The column with the labels.")
+        str | None, typer.Option("--labels", metavar="COLUMN", help="The column with the labels, or true numbers.")
     ] = None
     classes: Annotated[
         str | None, typer.Option("--classes", metavar="A,B,...", help="The classes: which columns, in which order.")
@@ -84,8 +107,10 @@ class Columns:
     def open(self, path: Path, array: str) -> Table:
         """Read a file; the encoding is that of the ones that are text."""
         encoding = self.encoding if path.suffix.lower() in TEXT else None
-        if array == Source.features:
-            return read_features(path, encoding)
+        if array == Source.features and path.suffix.lower() in (".npy", ".npz"):  # of any shape, such as images
+            found = read_array(path, "features")
+            flat = found.reshape(len(found), -1) if found.ndim > 2 and len(found) else found
+            return array_table(flat, name=str(path))
         return read_table(path, encoding=encoding, arrays=(array,))
 
     @property
@@ -93,7 +118,20 @@ class Columns:
         """The model of --onnx, which goes with features and with nothing else."""
         if (self.onnx is None) == (self.content is Source.features):
             raise InputError("--from features and --onnx go together; give both or neither")
-        return None if self.onnx is None else open_model(self.onnx, self.gives)
+        return None if self.onnx is None else open_model(self.onnx)
+
+    def read_for(self, predictor: Predictor, path: Path, labels: Path | None = None) -> Predictions:
+        """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""
+        about = predictor.certificate
+        warn_of_expiry(predictor)
+        if about.intervals:
+            return self.read_numbers(predictor.score, path, labels)
+        if self.model is not None:
+            self.model.check_for(about.provenance.model)
+        if self.content is Source.probs and about.provenance.temperature not in (None, 1.0):
+            at = about.provenance.temperature
+            logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
+        return self.read(path, labels, wanted=about.class_names, temperature=about.provenance.temperature)
 
     def read(
         self,
@@ -102,7 +140,7 @@ class Columns:
         *,
         wanted: int | Sequence[str] | None = None,
         temperature: float | None = None,
-        again: bool = False,
+        quiet: bool = False,
     ) -> Predictions:
         """Read rows, in the order of the classes `wanted`, and labels; say once what was recognised.
 
@@ -110,64 +148,68 @@ class Columns:
         """
         about: dict[str, Any] = {"wanted": wanted, "temperature": temperature}
         try:
-            return self._read(path, labels, **about, again=again)
+            found = self._read(path, labels, **about)
         except InputError:
             if labels is not None and labels != path and self._reads(labels, path, **about):
                 problem = f"{path} and {labels} look swapped: probabilities come first, then labels"
                 raise InputError(problem, code="swapped") from None
             raise
+        logger.debug("%s: %s of shape %s", path, self.content.value, found.values.shape)
+        if not quiet:
+            note_recognised(found)
+        return found
+
+    def read_numbers(
+        self, score: RegressionScore, path: Path, labels: Path | None = None, *, quiet: bool = False
+    ) -> Predictions:
+        """Read a regressor's predictions, and the true numbers from a column or from a file of their own."""
+        classes: dict[str, Any] = {"--classes": self.classes, "--positive": self.positive, "--onnx": self.onnx}
+        classes["--from logits"] = self.content is Source.logits
+        refuse(classes, f"is for classes, and {score.name} scores numbers; leave it out")
+        found = numbers_of(
+            self.open(path, "predictions"),
+            score.columns,
+            columns=None if self.predictions is None else split(self.predictions),
+            ids=self.ids,
+            y=self.label_column if labels is None else None,
+            drop=self._dropped(),
+            keep=self.keep,
+        )
+        if labels is not None:
+            found = pair_numbers(found, self.open(labels, "labels"), y=self.label_column)
+        if not quiet:
+            note_recognised(found)
+        return found
 
     def _reads(self, path: Path, labels: Path, **about: Any) -> bool:
         """Whether these files are probabilities and their labels."""
         try:
-            as_probabilities(self._read(path, labels, **about, again=True).values)
+            as_probabilities(self._read(path, labels, **about).values)
         except InputError:
             return False
         return self.content is not Source.features  # whose rows may be anything
 
     def _read(
-        self,
-        path: Path,
-        labels: Path | None,
-        *,
-        wanted: int | Sequence[str] | None,
-        temperature: float | None,
-        again: bool,
+        self, path: Path, labels: Path | None, *, wanted: int | Sequence[str] | None, temperature: float | None
     ) -> Predictions:
         if self.predictions is not None:
             raise InputError("--predictions is for a score of numbers, such as cqr; classes are chosen with --classes")
         if self.content is Source.logits and self.positive is not None:
             raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
         model, own_labels = self.model, self.label_column if labels is None else None
-        tables = [self.open(path, self.content.value)]
+        table = self.open(path, self.content.value)
         if model is not None:
-            tables[0] = scored(tables[0], self._aside(own_labels), model, temperature)
-        found = self._find(tables[0], own_labels, wanted)
+            table = scored(table, self._aside(own_labels), model, temperature)
+        found = self._find(table, own_labels, wanted)
         if wanted is not None:
             found = found.matched(wanted)
         if labels is not None:
-            tables.append(self.open(labels, "labels"))
-            found = pair(found, tables[1], labels=self.label_column)
-        named = wanted is not None and not isinstance(wanted, int)
-        logger.debug("%s: %s of shape %s", path, self.content.value, found.values.shape)
-        if not again and (self != type(self)() or named or not all(map(_is_plain, tables))):
-            note(found.recognised)
+            found = pair(found, self.open(labels, "labels"), labels=self.label_column)
         if self.content is not Source.logits:
             return found
         at = 1.0 if temperature is None else temperature
         with found.table.in_lines():
             return replace(found, values=softmax(found.values, temperature=at, name=str(path)))
-
-    def read_for(self, predictor: Predictor, path: Path, labels: Path | None = None) -> Predictions:
-        """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""
-        about = predictor.certificate
-        if self.model is not None:
-            self.model.check_for(about.provenance.model)
-        warn_of_expiry(about)
-        if self.content is Source.probs and about.provenance.temperature not in (None, 1.0):
-            at = about.provenance.temperature
-            logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
-        return self.read(path, labels, wanted=about.class_names, temperature=about.provenance.temperature)
 
     def _find(self, table: Table, labels: str | None, wanted: int | Sequence[str] | None) -> Predictions:
         """Find the columns of the classes; those of the predictor, `wanted`, name columns that have no names."""
@@ -199,12 +241,50 @@ class Unlabelled(Columns):
 NONE = Columns()
 
 
-def warn_of_expiry(certificate: Certificate) -> None:
-    """Warn of a certificate that has expired."""
-    if has_expired(certificate.provenance.expires):
-        logger.warning(
-            "the certificate expired on %s; calibrate anew, from new summaries", certificate.provenance.expires
-        )
+@dataclass(frozen=True)
+class ScoredCells:
+    """The cells of a table, and after its columns those of the model's probabilities."""
+
+    given: Cells
+    probs: NDArray[Any]
+    width: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.probs)
+
+    def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
+        """Return columns of probabilities, or of the table."""
+        own = [column - self.width for column in columns]
+        return self.given.numbers(columns) if min(own) < 0 else self.probs[:, own]
+
+    def texts(self, column: int) -> list[str]:
+        """Return a column of the table as text."""
+        return self.given.texts(column)
+
+
+def scored(table: Table, others: Sequence[str], model: OnnxModel, temperature: float | None) -> Table:
+    """Put the model's probabilities in the place of the features, which are all columns but these `others`."""
+    table = table.with_header()
+    aside = [table.column(name) for name in others]
+    with table.in_lines():
+        features = table.numbers([column for column in table.columns if column not in aside])
+        probs = model.probabilities(features, temperature=temperature)
+    width = len(table.names) if table.names is not None else 1 + max(table.columns, default=0)
+    return replace(
+        table,
+        cells=ScoredCells(table.cells, probs, width),
+        names=None if table.names is None else (*table.names, *map(str, range(probs.shape[1]))),
+        columns=(*aside, *range(width, width + probs.shape[1])),
+        said=(*table.said, f"scored by {model.path.name}"),
+    )
+
+
+def note_recognised(found: Predictions) -> None:
+    """Say what was recognised, unless it is an array without names."""
+    if found.table.first_line is not None or found.table.names is not None or found.classes is not None:
+        note(found.recognised)
 
 
 def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None = None) -> None:
@@ -219,12 +299,21 @@ def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None 
         logger.warning("%s: %s with several rows, such as %s: %s", found.table.source, names, first, advice)
 
 
+def group_columns(groups: str | None, predictor: Predictor | None = None) -> list[str]:
+    """Name the columns of --groups, and those that the predictor needs."""
+    needed = [] if predictor is None else predictor.certificate.group_columns
+    typed = [] if groups is None else split(groups)
+    if groups is not None and not typed:
+        raise InputError("--groups names no column; give names such as sex,age")
+    return list({name_key(name): name for name in (*needed, *typed)}.values())
+
+
 def values_of(found: Predictions, given: str, array: str, columns: Columns = NONE) -> NDArray[Any]:
     """Return a value a row: from a column of the table, from FILE, or from FILE:COLUMN."""
-    if file_in(given) is None:
+    file = file_in(given)
+    if file is None:
         name = name_key(given)
         return np.array(found.ids if name == found.id_column else found.others[name], dtype=np.str_)
-    file = file_in(given) or Path(given)
     wanted = None if file == Path(given) else given.rpartition(":")[2]
     if file.suffix.lower() in (".npy", ".npz"):
         if wanted is not None:
@@ -245,14 +334,3 @@ def file_in(given: str | None) -> Path | None:
 def column_in(given: str | None) -> str | None:
     """Return the column of the table that an option names, if it names one."""
     return given if file_in(given) is None else None
-
-
-def split(names: str) -> list[str]:
-    """Cut names at their commas."""
-    return [name.strip() for name in names.split(",") if name.strip()]
-
-
-def _is_plain(table: Table) -> bool:
-    if table.first_line is None:
-        return table.names is None
-    return table.names is None and table.head is None and set(table.said) <= PLAIN

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from fedconformal.cli.console import logger, print_result
-from fedconformal.cli.features import Gives, Onnx, open_model
-from fedconformal.cli.inputs import Json, load_predictor
+from fedconformal.cli.options import Json, load_predictor
+from fedconformal.cli.rows import Onnx, open_model
 from fedconformal.errors import InputError, requires_extra
 from fedconformal.monitoring.store import Watch
 
@@ -24,7 +24,6 @@ GRACE = 30
 def serve(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     onnx: Onnx = None,
-    gives: Gives = None,
     host: Annotated[str, typer.Option(help="The address to listen on; others than this machine's need a token.")] = (
         "127.0.0.1"
     ),
@@ -40,6 +39,8 @@ def serve(
 ) -> None:
     """Answer POST /predict with sets, p-values and the certificate's sentence, until it is stopped."""
     rule = load_predictor(predictor)
+    if rule.certificate.intervals or rule.certificate.risk is not None:
+        raise InputError(f"{predictor}: is a predictor of another kind; give one of sets")
     with requires_extra("serve"):
         import uvicorn
 
@@ -53,7 +54,7 @@ def serve(
         raise InputError(f"--host {host} lets other machines ask, which needs a token; give it with --token-file")
     settings = Settings(token=token, max_body=int(max_body * MEGABYTE))
     watch = None if monitor is None else Watch.open(monitor)
-    app = make_app(rule, model=None if onnx is None else open_model(onnx, gives), settings=settings, watch=watch)
+    app = make_app(rule, model=None if onnx is None else open_model(onnx), settings=settings, watch=watch)
     listening = _listen(host, port)
     bound = listening.getsockname()[1]
     url = f"http://{f'[{host}]' if ':' in host else host}:{bound}"

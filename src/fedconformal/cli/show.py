@@ -11,16 +11,17 @@ import msgspec
 import typer
 
 from fedconformal._base.files import read_bytes, read_npz
-from fedconformal._base.names import abbreviate
+from fedconformal._base.names import abbreviate, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate, SignatureRecord, combined, threshold_json
 from fedconformal.certificates.text import guarantee_name
 from fedconformal.cli.console import print_result
-from fedconformal.cli.differential import describe_privacy, precise
-from fedconformal.cli.inputs import Json
-from fedconformal.cli.risk import describe_curves, describe_rule, shows_curves
-from fedconformal.cli.show_watch import SQLITE, describe_periods, describe_watch, is_periods
+from fedconformal.cli.options import Json
+from fedconformal.cli.privacy import describe_privacy
 from fedconformal.errors import InputError, prefix_errors
+from fedconformal.monitoring.messages import LENGTH, day_of, read_periods
+from fedconformal.monitoring.messages import MAGIC as PERIODS
+from fedconformal.monitoring.store import Watch
 from fedconformal.privacy.ledger import Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy import WORDS, parse_policy
@@ -40,6 +41,9 @@ SHOWS = {
     "ddsketch": "how many of the site's scores are in each of many narrow ranges, and the smallest and the largest",
     "tdigest": "means of neighbouring scores of the site, and the smallest and the largest score",
 }
+SQLITE = b"SQLite format 3\0"
+SAMPLE = 5
+"""Thresholds whose mean loss is shown."""
 SETS_HEADER = b",size,labels"
 """How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
 INTERVALS_HEADER = b",lower,upper"
@@ -69,10 +73,7 @@ def show(
     """Say in plain words what a file holds, and who could learn what from it."""
     data = read_bytes(file)
     with prefix_errors(file):
-        if data.startswith(SQLITE):
-            found = Shown(*describe_watch(file))
-        else:
-            found = _npz(file) if file.suffix == ".npz" else described(data)
+        found = _watch(file) if data.startswith(SQLITE) else _npz(file) if file.suffix == ".npz" else described(data)
     width = max(map(len, found.holds), default=0)
     held = [f"  {name:<{width}}  {_text(value)}" for name, value in found.holds.items()]
     facts = {"file": str(file), **found._asdict()}
@@ -120,12 +121,10 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "sha256": digest_of(summary),
     }
     if isinstance(summary, LossSummary):
-        holds = {**holds, **describe_curves(summary), "scores": None}
-        return Shown(
-            "the sums of a site's calibration losses",
-            _stated(holds),
-            [f"{READER} learns {shows_curves(summary)}.", PLAIN],
-        )
+        whose = "the losses of its one row" if summary.n == 1 else "the mean loss of its rows"
+        both = f"the number of rows of the site, and {whose} at each of {plural(len(summary.grid), 'threshold')}"
+        holds = _stated({**holds, **_curves(summary), "scores": None})
+        return Shown("the sums of a site's calibration losses", holds, [f"{READER} learns {both}.", PLAIN])
     learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
     learns.append(SCORE_OF_A_NUMBER if isinstance(provenance.score, RegressionScore) else SCORE)
     if isinstance(summary, StratifiedSummary):
@@ -140,6 +139,19 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         learns.append(f"Of a {what} with up to about a hundred rows it shows all scores, whatever the kind.")
     learns.append(PLAIN)
     return Shown("the summary of a site's calibration scores", _stated(holds), learns)
+
+
+def _curves(summary: LossSummary) -> dict[str, Any]:
+    places = sorted({round(k * (len(summary.grid) - 1) / (SAMPLE - 1)) for k in range(SAMPLE)})
+    name, parameters = summary.provenance.loss or (None, ())
+    return {
+        "rows": list(summary.sizes) if len(summary.sizes) > 1 else summary.n,
+        "loss": None if name is None else f"{name}{parameters or ''}",
+        "bound": summary.bound,
+        "thresholds": f"{len(summary.grid)} from {summary.grid[0]:g} to {summary.grid[-1]:g}",
+        "mean losses": {f"{summary.grid[k]:g}": round(float(summary.mean_losses[k]), 6) for k in places},
+        "rising": summary.provenance.rising or None,
+    }
 
 
 def _noisy(found: NoisyHistogram) -> Shown:
@@ -182,7 +194,7 @@ def _json(data: bytes) -> Shown:
 
 def _predictor(predictor: Any) -> Shown:
     about: Certificate = predictor.certificate
-    own = describe_rule(predictor) if about.risk is not None else {}
+    own = _risk(predictor) if about.risk is not None else {}
     holds = {
         "promise": about.sentence(),
         "assumption": about.statement.assumption,
@@ -226,6 +238,19 @@ def _predictor(predictor: Any) -> Shown:
     return Shown(f"a predictor{of} with its certificate", _stated(holds), [f"{READER} learns {learns}."])
 
 
+def _risk(rule: Predictor) -> dict[str, Any]:
+    about = rule.risk
+    return {
+        "limit of the expected loss": about.limit,
+        "bound of a loss": about.bound,
+        "threshold": rule.certificate.limit_text,
+        "safe action": about.safe,
+        "loss": None if about.loss is None else f"{about.loss[0]}{about.loss[1] or ''}",
+        "thresholds": f"{about.points} from {about.first:g} to {about.last:g}",
+        "least that is promised": round(float(rule.curve.least), 6),
+    }
+
+
 def _by_group(about: Certificate) -> dict[str, Any] | None:
     return {name: threshold_json(found) for name, found in about.thresholds.items()} if about.by == "group" else None
 
@@ -253,12 +278,11 @@ def _before(about: Certificate) -> dict[str, Any]:
 
 def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:
     """Say what is claimed; predictors of plain summaries claim nothing."""
+    if not claim:
+        return {}
     try:
-        return {
-            "privacy": describe_privacy(claim) if "epsilon" in claim else claim.get("claim"),
-            "precision": "".join(precise(claim, finite=finite)) or None,
-            "dropped out": [f"{one['site']} ({one['when']})" for one in claim.get("dropped", [])] or None,
-        }
+        dropped = [f"{one['site']} ({one['when']})" for one in claim.get("dropped", [])]
+        return {"privacy": "; ".join(describe_privacy(claim, finite=finite)), "dropped out": dropped or None}
     except (KeyError, TypeError, ValueError):  # a predictor may be from anybody
         raise InputError("what the certificate says of privacy cannot be read") from None
 
@@ -290,19 +314,55 @@ def _policy(data: bytes) -> Shown:
     return Shown("a site's policy, on what may leave it", found.to_dict(), found.in_words())
 
 
-def _sets(holds: dict[str, Any]) -> Shown:
-    return Shown("prediction sets", holds, [f"{READER} learns the prediction set of every row."])
+def _periods(data: bytes) -> Shown:
+    periods = read_periods(data)
+    last = periods[-1]
+    whole = last.streams[0]
+    holds = {
+        "messages": len(periods),
+        "sites": sorted({period.site for period in periods}),
+        "from": str(day_of(min(period.first for period in periods))),
+        "to": str(day_of(max(period.last for period in periods))),
+        "predictor": last.predictor.hex(),
+        "limit on misses": whole.limit,
+        "outcomes known at the end": whole.after.known,
+        "missed": whole.after.misses,
+        "rows that wait": whole.after.waiting,
+        "groups": "withheld: too few outcomes" if last.withheld else [one.group for one in last.streams[1:]] or None,
+    }
+    learns = (
+        f"{READER} learns how many rows the site answered and how many were missed, and the mean size of sets, of all "
+        "rows and of each group, period by period; and since when its scores differ, if they do. Nothing about a row."
+    )
+    return Shown(f"what a site sends of {plural(len(periods), 'period')} of a watch", _stated(holds), [learns])
 
 
-def _intervals(holds: dict[str, Any]) -> Shown:
-    return Shown("prediction intervals", holds, [f"{READER} learns the prediction interval of every row."])
+def _watch(file: Path) -> Shown:
+    with Watch.open(file) as watch:
+        status, settings, days = watch.status(), watch.settings, watch.days()
+    holds = {
+        "state": status.sentence,
+        "predictor": settings.predictor,
+        "site": settings.site,
+        "days": None if days is None else f"{day_of(days[0])} to {day_of(days[1])}",
+        **{" ".join(name.split("_")): number for name, number in status.counts.items() if number},
+    }
+    learns = (
+        f"{READER} learns the id, time, site and groups of every row that is kept, its set until its label comes, and "
+        "then its label. Keep it where it is; a site sends what monitor send writes."
+    )
+    return Shown("a watch over a predictor", _stated(holds), [learns])
+
+
+def _answers(what: str, holds: dict[str, Any]) -> Shown:
+    return Shown(f"prediction {what}s", holds, [f"{READER} learns the prediction {what} of every row."])
 
 
 def _npz(path: Path) -> Shown:
     arrays = read_npz(path)
     holds = {name: f"{array.dtype} of shape {array.shape}" for name, array in arrays.items()}
     if "sets" in arrays or "intervals" in arrays:
-        return (_sets if "sets" in arrays else _intervals)(holds)
+        return _answers("set" if "sets" in arrays else "interval", holds)
     if {"val_logits", "val_labels"} <= set(arrays) or {"val_predictions", "val_targets"} <= set(arrays):
         learns = "the model's output and the truth of every row: keep it where the rows may be"
         return Shown("the outputs of a training run", holds, [f"{READER} learns {learns}."])
@@ -331,10 +391,10 @@ def _text(value: Any) -> str:
 KINDS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], Shown]], ...] = (
     (lambda data: data.startswith(MAGIC), lambda data: _summary(Summary.from_bytes(data), data)),
     (lambda data: data.startswith(NOISY), lambda data: _noisy(NoisyHistogram.from_bytes(data))),
-    (is_periods, lambda data: Shown(*describe_periods(data))),
+    (lambda data: data[LENGTH : LENGTH + len(PERIODS)] == PERIODS, _periods),
     (lambda data: data.startswith(b"{"), _json),
-    (lambda data: data.partition(b"\n")[0].endswith(SETS_HEADER), lambda data: _sets(_rows(data))),
-    (lambda data: data.partition(b"\n")[0].endswith(INTERVALS_HEADER), lambda data: _intervals(_rows(data))),
+    (lambda data: data.partition(b"\n")[0].endswith(SETS_HEADER), lambda data: _answers("set", _rows(data))),
+    (lambda data: data.partition(b"\n")[0].endswith(INTERVALS_HEADER), lambda data: _answers("interval", _rows(data))),
     (lambda data: len(data) == 32, _key),
 )
 """How a file is recognised by its content, and what describes it."""

@@ -10,13 +10,12 @@ import typer
 
 from fedconformal._base.files import write_bytes
 from fedconformal.cli.console import note, print_result, write
-from fedconformal.cli.inputs import Alpha, Json
+from fedconformal.cli.options import Alpha, Json, split
 from fedconformal.cli.outputs import check_output
-from fedconformal.cli.rows import split
 from fedconformal.errors import InputError
 from fedconformal.summaries.sql import DIALECTS, Dialect, Scored, column_of, lac_of, residual_of, statement
 
-NEXT = "-- Run this query, then: fedconformal summarize --from-ranks result.csv -o site.fcs"
+NEXT = "-- Run this query, then: fedconformal summarize result.csv -o site.fcs"
 """The first line of what is printed."""
 
 
@@ -63,7 +62,7 @@ def sql(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The .sql file.", show_default="print")] = None,
     json: Json = False,
 ) -> None:
-    """Print an SQL query that summarises rows in a database; summarize --from-ranks reads its result."""
+    """Print an SQL query that summarises rows in a database; summarize reads its result."""
     chosen = DIALECTS[dialect.value]
     if score is not ScoredBy.lac and (probability_columns is not None or classes is not None):
         raise InputError(f"--probability-columns and --classes go with --score lac, not with {score.value}")

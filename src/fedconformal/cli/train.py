@@ -12,7 +12,7 @@ import typer
 
 from fedconformal._base.names import plural
 from fedconformal.cli.console import logger, print_json, say, tracking
-from fedconformal.cli.inputs import Json
+from fedconformal.cli.options import Json
 from fedconformal.cli.outputs import check_outputs
 from fedconformal.errors import InputError, requires_extra
 

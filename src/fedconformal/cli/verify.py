@@ -12,9 +12,9 @@ from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.cli.console import logger, print_result
-from fedconformal.cli.differential import read_noisy
-from fedconformal.cli.inputs import Json, read_summaries
-from fedconformal.cli.sign import Trusted, beside, is_signed_by
+from fedconformal.cli.options import Json, read_summaries
+from fedconformal.cli.privacy import read_noisy
+from fedconformal.cli.sign import Trusted, is_signed_by, signature_path
 from fedconformal.errors import AlteredError, InputError, prefix_errors
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.signatures import read_trusted
@@ -62,7 +62,8 @@ def verify(
         if not problems:
             _warn(found.certificate)
     if coordinator is not None and not sealed:
-        problems.append(f"{predictor}: {beside(predictor)} is not the signature of this coordinator for this predictor")
+        signature = signature_path(predictor)
+        problems.append(f"{predictor}: {signature} is not the signature of this coordinator for this predictor")
     plain = [one.removeprefix(f"{predictor}: ") for one in problems]
     facts = {"predictor": str(predictor), "confirmed": not problems, "problems": plain}
     print_result(facts, *(problems or [f"{predictor}: confirmed from {len(given)} summaries"]), json=json)

@@ -109,7 +109,7 @@ def check_apart(periods: Iterable[Period]) -> None:
         if other.first <= one.last:
             raise InputError(
                 f"two messages overlap on {day_of(other.first)}, and their difference shows single outcomes; send what "
-                "monitor summarize writes"
+                "monitor send writes"
             )
 
 

@@ -87,7 +87,7 @@ def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command:
 def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
     pytest.importorskip("opendp", reason="noise needs OpenDP")
     settings = ("--nodes", "4", "--set", "rounds=1", "--set", "temperature=false", "--set", "epsilon=8")
-    out = command.ok("flower", "run", app, *settings, "--privacy", "sums", "-o", tmp_path / "run").out
+    out = command.ok("flower", "run", app, *settings, "--set", "privacy=sums", "-o", tmp_path / "run").out
     assert "from sums only, in 1 round: epsilon 8 for " in out
     assert "epsilon is 8, which goes with privacy sums" in command("flower", "run", app, *settings).err
 
@@ -96,7 +96,8 @@ def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
 def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
     command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run")
     model = tmp_path / "run" / "model.npz"
-    options = ("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--privacy", "sums")
+    stage = ("--set", "from-stage=calibrate", "--set", f"saved-model={model}", "--set", "privacy=sums")
+    options = ("flower", "run", app, "--nodes", "3", *stage)
     here = command.ok(*options, "-o", tmp_path / "here")
     assert "from sums only, in " in here.out
     assert "shares of the rows, by their own claim: " in here.out
@@ -160,7 +161,7 @@ def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:
     for options, message in (
         (("--set", "rouns=1"), "rouns is not in [tool.flwr.app.config]"),
         (("--set", "min-sites=few"), "min-sites: expected `int`, got `str`"),
-        (("--from-stage", "calibrate"), "from-stage calibrate needs a model"),
+        (("--set", "from-stage=calibrate"), "from-stage calibrate needs a model"),
     ):
         done = command("flower", "run", app, *options)
         assert done.code == 2
@@ -174,7 +175,8 @@ def test_the_whole_run_with_commands_alone(app: Path, command: Command, tmp_path
     assert "Sets hold the truth with probability at least 0.9" in done.out
     assert "bytes from a site" in done.out
     model = tmp_path / "run" / "model.npz"
-    again = command.ok("flower", "run", app, "--nodes", "3", "--from-stage", "calibrate", "--model", model, "--json")
+    saved = ("--set", "from-stage=calibrate", "--set", f"saved-model={model}")
+    again = command.ok("flower", "run", app, "--nodes", "3", *saved, "--json")
     assert again.json["participants"][0]["stage"] == "calibrate"
     summaries = sorted((tmp_path / "run" / "sites").iterdir())
     command.ok("verify", tmp_path / "run" / "predictor.json", *summaries)

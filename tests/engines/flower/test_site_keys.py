@@ -44,9 +44,9 @@ def test_a_session_with_another_key_is_refused_by_all_others(nodes: list[dict[st
 def test_the_command_makes_a_key_or_shows_its_public_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = Command(capsys)
     path = tmp_path / "a.key"
-    made = command.ok("flower", "key", path, "--json").json
+    made = command.ok("sign", "--key", path, "--new-key", "--json").json
     assert made == {"key": str(path), "public_key": public_key(path.read_bytes())}
     assert path.stat().st_mode & 0o077 == 0
-    assert made["public_key"] in command.ok("flower", "key", path).out  # one that exists is shown, not replaced
+    assert made["public_key"] in command.ok("sign", "--key", path).out  # one that exists is shown, not replaced
     path.write_bytes(b"short")
-    assert "a private key has 32 bytes" in command("flower", "key", path).err
+    assert "a private key has 32 bytes" in command("sign", "--key", path).err

@@ -1,23 +1,25 @@
-"""The files of monitor add: rows that were answered, and outcomes, as tables of any kind that can be read."""
+"""The rows of a watch: files of monitor add, and rows and watches of a predictor that is replaced."""
 
 from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
 from fedconformal._base.names import abbreviate, name_key
-from fedconformal.calibration.membership import needed_groups
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.groups import columns_in
-from fedconformal.cli.rows import Unlabelled
-from fedconformal.cli.sets import make_sets
+from fedconformal.cli.answers import make_answers
+from fedconformal.cli.console import logger
+from fedconformal.cli.rows import Unlabelled, group_columns
+from fedconformal.errors import InputError
 from fedconformal.monitoring.events import DAY, Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 from fedconformal.tables import Predictions, Table
@@ -29,12 +31,53 @@ IDS = ("id", "row")
 """The columns with ids, where none is named; `predict` writes row where there are none."""
 TIME, SITE, SETS, ENDS, DIGEST = "time", "site", "labels", ("lower", "upper"), "predictor"
 
+NewRows = Annotated[
+    Path | None,
+    typer.Option("--watch", metavar="WATCH", help="Refuse rows that this watch has counted (.db); needs --id."),
+]
+
+
+def check_new(watch: Path | None, found: Predictions) -> None:
+    """Refuse rows that a watch has counted: a predictor from them would promise nothing."""
+    if watch is None:
+        return
+    if found.ids is None:
+        raise InputError("--watch compares ids; name their column with --id")
+    with Watch.open(watch) as held:
+        known = set(held.counted(found.ids))
+        purged = held.status().counts["purged"]
+    if purged:
+        logger.warning("%s: %d rows were purged; whether these are among them is not known any more", watch, purged)
+    if known:
+        row = next(k for k, one in enumerate(found.ids) if one in known)
+        others = f", and {len(known) - 1} more" if len(known) > 1 else ""
+        raise found.table.error(
+            f"{found.table.place(row)}, {abbreviate(found.ids[row])}, was counted by {watch}{others}, "
+            "so it is not new; "
+            "leave such rows out, or summarise without --watch and calibrate with --rows watched"
+        )
+
+
+def check_watches(watches: Sequence[Path], digest: str) -> None:
+    """Refuse watches of another predictor."""
+    for path in watches:
+        with Watch.open(path) as held:
+            if held.settings.predictor != digest:
+                raise InputError(f"{path}: watches another predictor, whose SHA-256 is {held.settings.predictor}")
+
+
+def close_watches(watches: Sequence[Path]) -> None:
+    """End the watches of a predictor that was replaced; they still answer."""
+    for path in watches:
+        with Watch.open(path) as held:
+            held.close()
+
 
 def read_predicted(watch: Watch, path: Path, columns: Unlabelled, groups: str | None) -> Predicted:
     """Read rows that were answered: their sets or intervals, or the probabilities to make sets from."""
     table = _headed(columns.open(path, columns.content.value))
     rule, ids = watch.predictor, _id_column(table, columns)
-    by = columns_in(groups, rule)
+    by = group_columns(groups, rule)
     there = [name for name in (TIME, SITE, DIGEST) if name in (table.names or ())]
     about: dict[str, Any] = {}
     if watch.settings.kind == "intervals":
@@ -42,9 +85,10 @@ def read_predicted(watch: Watch, path: Path, columns: Unlabelled, groups: str | 
     elif watch.settings.kind == "sets" and SETS in (table.names or ()):
         about["sets"] = _sets(table, rule)
     elif watch.settings.kind == "sets":
-        rows = Unlabelled(**{**vars(columns), "ids": ids}).keeping(*by, *there).read_for(rule, path)
+        rows = replace(columns, ids=ids).keeping(*by, *there).read_for(rule, path)
         table = rows.table
-        about["sets"], about["scores"] = _made(rule, rows, _texts(table, by))
+        about["sets"] = make_answers(rule, rows, as_alpha(rule.certificate.alpha), groups=_texts(table, by)).values
+        about["scores"] = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
     _check_digest(table, watch)
     names = filled(table, table.texts(ids), ids) or []
     sites = _sites(table) if SITE in there else None
@@ -142,14 +186,6 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
             members[cell] = [number[one] for one in names]
         sets[row, members[cell]] = True
     return sets
-
-
-def _made(rule: Predictor, rows: Predictions, groups: dict[str, Any]) -> tuple[Booleans, Floats]:
-    """Make the sets as the predictor makes them, and the scores of the top labels."""
-    needed = needed_groups(rule.certificate, groups)
-    made = make_sets(rule, rows, as_alpha(rule.certificate.alpha), allow_empty=False, groups=needed)
-    lowest: Floats = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
-    return made.sets, lowest
 
 
 def times_of(table: Table) -> Floats:
