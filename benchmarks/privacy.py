@@ -22,8 +22,8 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
 from fedconformal.privacy.sums.drive import calibrate_by_sums
-from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search
-from fedconformal.privacy.sums.wanted import weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, weighted_sum
+from fedconformal.privacy.sums.site import new_site
 from fedconformal.summaries import Summary
 
 ROWS = 200
@@ -63,7 +63,8 @@ def sums(counts: tuple[int, ...]) -> list[dict[str, object]]:
         found.append({**row, "bytes up a site": sent, **bound})
         for widths in (EXACT, BYTES, None, NOISY) if count <= 1_000 else (EXACT, None, NOISY):
             start = time.process_time()
-            result = calibrate_by_sums(named, epsilon=1) if widths == NOISY else calibrate_by_sums(named, widths=widths)
+            sites = [new_site(name, scores) for name, scores in named.items()]
+            result = calibrate_by_sums(sites, epsilon=1) if widths == NOISY else calibrate_by_sums(sites, widths=widths)
             masks = "and noise" if widths == NOISY else "yes"
             row = {"sites": count, "rounds": result.rounds, "masks": masks, "seconds": time.process_time() - start}
             found.append({**row, "bytes up a site": result.bytes_up, **bound})

@@ -21,9 +21,9 @@ from common import HERE, RESULTS, save
 
 import fedconformal as fc
 from fedconformal._base.arrays import softmax
-from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES
 from tests.privacy.attack import Draw, alone, decided, decided_together, of_digits, view, watching
+from tests.privacy.sums_play import calibrate_by_sums
 
 NAME = "sums_leak"
 PAGE = HERE.parent / "docs" / "threat-model.md"

@@ -20,8 +20,8 @@ import msgspec
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy.keys import MaskingKey, SecretKey, SigningKey
 from fedconformal.privacy.sums import coordinator, masks, messages, site
-from fedconformal.privacy.sums.reading import read
-from fedconformal.privacy.sums.shares import SECRET
+from fedconformal.privacy.sums.coordinator import read
+from fedconformal.privacy.sums.masks import SECRET
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 
 PAGE = Path(__file__).parent.parent / "tests" / "vectors" / "sums" / "messages.json"

@@ -16,8 +16,7 @@ from fedconformal._base.names import as_name
 from fedconformal.federated.questions import FORMAT, Outputs, ScoreQuestion
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
-from fedconformal.privacy.sums.coordinator import invite, step
-from fedconformal.privacy.sums.reading import read
+from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.site import join, new_site
 from fedconformal.training.data.partitions import Sites
 from scripts.vector_cases.tools import File

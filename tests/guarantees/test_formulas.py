@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.guarantees.guarantee import feasible
-from fedconformal.privacy.sums.wanted import weighted_sum
+from fedconformal.privacy.sums.radix import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, promised_many, refused, vectors
 from tests.guarantees.plain_fractions import form, in_class, of_mixture, total
 

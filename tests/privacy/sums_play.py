@@ -9,12 +9,13 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.privacy.sums import drive
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.coordinator import invite, step
+from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.messages import Answer, Countersign, Message, Reveal, Shares
 from fedconformal.privacy.sums.radix import EXACT
-from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
+from fedconformal.summaries import Provenance
 
 SCORES = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefg")}
 
@@ -25,6 +26,11 @@ MORE = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcd
 
 Stage = Callable[[int, str], bool]
 Sites = dict[str, SiteState]
+
+
+def calibrate_by_sums(scores: Mapping[str, Any], *, provenance: Provenance | None = None, **how: Any) -> drive.Sums:
+    """Run a session of sites with these scores."""
+    return drive.calibrate_by_sums([at_site.new_site(name, one, provenance) for name, one in scores.items()], **how)
 
 
 def took(state: CoordinatorState, received: Iterable[bytes]) -> tuple[CoordinatorState, dict[str, bytes]]:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from fedconformal.privacy.sums import masks
+from fedconformal.privacy.sums.masks import SECRET, colluders, combine, quorum
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -29,9 +30,7 @@ from fedconformal.privacy.sums.messages import (
     signature_of,
     unpack,
 )
-from fedconformal.privacy.sums.quorum import colluders, quorum
 from fedconformal.privacy.sums.radix import Counted, Search
-from fedconformal.privacy.sums.shares import SECRET, combine
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import Sites, each, opened

@@ -17,7 +17,7 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.coordinator import invite, read
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -34,7 +34,6 @@ from fedconformal.privacy.sums.messages import (
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Search
-from fedconformal.privacy.sums.reading import read
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused

@@ -301,10 +301,3 @@ def test_keys_exchanged_on_the_way_are_refused() -> None:
     stolen = msgspec.structs.replace(join, identity=Identity(join.identity.key, bytes(64)))
     with refused("site 'd' joined with a key that is not its own"):
         took(state, [*joins[:3], pack(stolen, sites["d"].signing)])
-
-
-def test_messages_of_an_older_release_are_refused(second: tuple[CoordinatorState, Sites]) -> None:
-    state, sites = second
-    question = pack(question_of(state, sites)["a"], state.signing)
-    with refused("the message is of an older release: finish the session with that one, or start again"):
-        at_site.step(sites["a"], b"FCM1" + question[4:])

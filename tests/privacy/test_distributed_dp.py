@@ -19,12 +19,11 @@ from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.messages import Question, Reveal, pack
 from fedconformal.privacy.sums.radix import EXACT, Search
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import maybe_infeasible, refused
-from tests.privacy.sums_play import Sites, carried, each, opened, took
+from tests.privacy.sums_play import Sites, calibrate_by_sums, carried, each, opened, took
 
 TENTH = Fraction(1, 10)
 GRID = np.append(np.linspace(0.1, 1, 15), math.inf)

@@ -19,13 +19,11 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
-from fedconformal.privacy.sums.drive import calibrate_by_sums
-from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search
+from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search, SumTarget, weighted_sum
 from fedconformal.privacy.sums.scale import edges
-from fedconformal.privacy.sums.wanted import SumTarget, weighted_sum
 from tests.contracts.tools import checks, refused
 from tests.privacy.attack import Seen, alone, decided, of_digits, watching
-from tests.privacy.sums_play import SCORES, SHORT
+from tests.privacy.sums_play import SCORES, SHORT, calibrate_by_sums
 from tests.privacy.test_radix import pieces, plain
 
 pytestmark = pytest.mark.long

@@ -12,12 +12,10 @@ import fedconformal as fc
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums.certificate import certified
-from fedconformal.privacy.sums.drive import calibrate_by_sums
-from fedconformal.privacy.sums.lost import enough_left, share
 from fedconformal.privacy.sums.messages import Question, unpack
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS
 from fedconformal.summaries import Provenance
-from tests.privacy.sums_play import each, opened, took
+from tests.privacy.sums_play import calibrate_by_sums, each, opened, took
 
 STEPS: Any = dict(zip(("widths", "least"), IN_STEPS, strict=True))
 ALL = "every label will be in every set"
@@ -77,23 +75,27 @@ def test_a_site_lost_after_the_first_sum(caplog: pytest.LogCaptureFixture) -> No
     assert "after it the search stops at the cell that it has reached" in certificate.statement.caveat
 
 
+def enough_left(state: Any, left: frozenset[int]) -> bool:
+    return bool(state.session.rounds.can_reach(state.session.sizes, left))
+
+
 def test_what_is_left_is_enough_or_not() -> None:
     state, question, _ = opened(scores_of(10), **STEPS)
     assert unpack(question, Question, state.session.coordinator).number == 0
     everybody = frozenset(range(10))
-    assert enough_left(state.session, everybody)
-    assert not enough_left(state.session, everybody - {3})  # 540 rows, and the rank is 541
+    assert enough_left(state, everybody)
+    assert not enough_left(state, everybody - {3})  # 540 rows, and the rank is 541
     state, *_ = opened({**scores_of(10), "s00": np.full(59, 0.5)}, **STEPS)
     assert math.ceil(0.9 * 599) + 1 == 541
-    assert not enough_left(state.session, everybody - {0})
+    assert not enough_left(state, everybody - {0})
     state, *_ = opened({**scores_of(10), "s00": np.full(58, 0.5)}, **STEPS)
     assert math.ceil(0.9 * 598) + 1 == 540
-    assert enough_left(state.session, everybody - {0})
+    assert enough_left(state, everybody - {0})
 
 
 def test_shares() -> None:
     state, *_ = opened({"a": np.full(10, 0.5), "b": np.full(20, 0.5), "c": np.full(70, 0.5)}, **STEPS)
-    assert [share(state.session, k) for k in range(3)] == [0.1, 0.2, 0.7]
+    assert [state.session.share(k) for k in range(3)] == [0.1, 0.2, 0.7]
 
 
 def test_a_full_set_by_rounding_is_explained() -> None:

@@ -13,9 +13,9 @@ from fedconformal.privacy import Leaving, Ledger, Policy, read_ledger, write_led
 from fedconformal.privacy.ledger import OpenedSums, enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.memory import known_by, note, recalled, rows_digest
 from fedconformal.privacy.sums.messages import Question, pack
 from fedconformal.privacy.sums.radix import IN_STEPS, Rounds
+from fedconformal.privacy.sums.site import known_by, note, recalled, rows_digest
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import SCORES, Sites, each, opened, took

@@ -10,8 +10,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedconformal.privacy.sums.quorum import MARGIN, NEIGHBOURS, TRIES, colluders, needed, quorum, unbroken
-from fedconformal.privacy.sums.shares import PRIME, SECRET, combine, split
+from fedconformal.privacy.sums.masks import (
+    MARGIN,
+    NEIGHBOURS,
+    PRIME,
+    SECRET,
+    TRIES,
+    colluders,
+    combine,
+    needed,
+    quorum,
+    split,
+    unbroken,
+)
 
 
 @pytest.mark.parametrize("sites", [*range(3, 120), 999, 1000, 1001])

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of, score_of
-from fedconformal.privacy.sums.radix import EXACT, Rounds, Search
-from fedconformal.privacy.sums.wanted import MOST, SumTarget, weighted_sum
+from fedconformal.privacy.sums.radix import EXACT, MOST, Rounds, Search, SumTarget, weighted_sum
 from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
 from tests.privacy.sums_play import SHORT
 

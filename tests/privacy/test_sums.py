@@ -17,13 +17,11 @@ from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.drive import calibrate_by_sums
 from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
-from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search
+from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, weighted_sum
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state
-from fedconformal.privacy.sums.wanted import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
-from tests.privacy.sums_play import SCORES, SHORT, Sites, each, opened, played, took
+from tests.privacy.sums_play import SCORES, SHORT, Sites, calibrate_by_sums, each, opened, played, took
 
 
 @given(st.lists(vectors(6), min_size=3, max_size=4), alphas)

@@ -12,10 +12,10 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.drive import InMemory, Reader, play
+from fedconformal.privacy.sums.drive import InMemory, Reader, run_session
+from fedconformal.privacy.sums.masks import combine
 from fedconformal.privacy.sums.messages import Message, Question, Shares, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import BYTES
-from fedconformal.privacy.sums.shares import combine
 from tests.contracts.tools import refused
 from tests.privacy.attack import watching
 from tests.privacy.sums_play import MORE, SCORES, Round, Stage, always, each, one_of, opened, played, took
@@ -153,7 +153,7 @@ def test_a_session_starts_again_only_before_the_first_sum(
     letter: bytes, invitations: int, dropped: dict[int, str]
 ) -> None:
     channel = Lossy(letter)
-    found = play(lambda: invite(fc.Mixture(), 0.1, BYTES), channel)
+    found = run_session(lambda: invite(fc.Mixture(), 0.1, BYTES), channel)
     assert (channel.invitations, found.dropped) == (invitations, dropped)
     assert len(found.session.names) == len(SCORES) + 1 - invitations
     if invitations == 2:

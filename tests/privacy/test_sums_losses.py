@@ -180,7 +180,7 @@ def test_guarantees_that_one_sum_does_not_serve(guarantee: fc.Guarantee, why: st
 
 def test_rows_are_known_by_their_number_whatever_is_summed() -> None:
     """A site that was in sums of scores is not in sums of losses of the same rows with others."""
-    from fedconformal.privacy.sums.memory import known_by
+    from fedconformal.privacy.sums.site import known_by
 
     (one,) = curves(1, 20, 9)
     by_losses, by_scores = at_site.site_from(one), at_site.new_site("s0", np.zeros(20))

@@ -11,7 +11,7 @@ import fedconformal as fc
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.drive import InMemory, play
+from fedconformal.privacy.sums.drive import InMemory, run_session
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state
 from fedconformal.summaries import Provenance
@@ -26,7 +26,7 @@ def session(*provenances: Provenance, alpha: float = 0.3, **noise: Any) -> Coord
         for k, provenance in enumerate(provenances)
     ]
     kept = [decode_state(encode_state(one), SiteState) for one in sites]
-    return play(lambda: invite(fc.Mixture(), alpha, BYTES, **noise), InMemory(kept))
+    return run_session(lambda: invite(fc.Mixture(), alpha, BYTES, **noise), InMemory(kept))
 
 
 def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:

@@ -18,13 +18,12 @@ from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import calibrate_locally, noisy_histogram
 from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.coordinator import invite, step
-from fedconformal.privacy.sums.drive import calibrate_by_sums
+from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.messages import Join, pack, unpack
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS
-from fedconformal.privacy.sums.reading import read
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import checks, maybe_infeasible, refused
+from tests.privacy.sums_play import calibrate_by_sums
 
 
 def rows(sites: int, count: int, size: float) -> tuple[dict[str, Floats], dict[str, Floats]]:

@@ -24,15 +24,14 @@ from fedconformal.federated.questions import ScoreQuestion, check_origin
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.drive import Reader, play
+from fedconformal.privacy.sums.drive import Reader, run_session
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import IN_STEPS
+from fedconformal.privacy.sums.radix import IN_STEPS, summable
 from fedconformal.privacy.sums.session import stated_origin
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import DEFAULT, AnyScore
 
-FORMAT = "fcm2"
+FORMAT = "fcm1"
 SUMS = "sums"
 
 
@@ -92,7 +91,7 @@ def calibrate_by_sums(
     about = {"alpha": alpha, "temperature": temperature, "kind": SUMS}
     question = ScoreQuestion.about(sites.fingerprint(model), score=score, **about)
     channel = _Channel(sites, model, question, min_scores)
-    state = play(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
+    state = run_session(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
     return Calibrated(predictor=channel.certified(state))
 
 

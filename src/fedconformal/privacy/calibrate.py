@@ -11,7 +11,8 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
-from fedconformal.privacy.sums.drive import calibrate_summaries_by_sums
+from fedconformal.privacy.sums.drive import calibrate_by_sums
+from fedconformal.privacy.sums.site import site_from
 from fedconformal.summaries import Summary
 
 MODES = ("dp", "local", "sums")
@@ -73,4 +74,4 @@ def calibrate_privately(
         return calibrate_locally(found, alpha=alpha, guarantee=guarantee)
     if mode == "dp":
         return release_threshold(found, epsilon=epsilon, alpha=alpha, guarantee=guarantee, grid=grid)
-    return calibrate_summaries_by_sums(found, alpha=alpha, guarantee=guarantee, **given).predictor
+    return calibrate_by_sums(map(site_from, found), alpha=alpha, guarantee=guarantee, **given).predictor

@@ -11,11 +11,11 @@ summed modulo the size of a word, which is read with a sign at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,9 @@ class NoisyRound:
     sizes: tuple[int, ...]
     epsilon: Fraction
     grid: Floats
+
+    noisy: ClassVar[bool] = True
+    alike: ClassVar[bool] = True
 
     @cached_property
     def plan(self) -> NoisyPlan | None:
@@ -115,6 +118,10 @@ class NoisyRound:
                 f"only {len(counted)} of {len(self.sizes)} sites add noise, at least {self.least} are needed to keep "
                 f"epsilon against {self.colluding} that know their own; their sum stays hidden"
             )
+
+    def can_reach(self, sizes: tuple[int, ...], sites: Iterable[int]) -> bool:
+        """Tell whether the rows of these sites alone can give a finite threshold."""
+        return self.plan is not None and sum(sizes[k] for k in sites) >= self.plan.rank
 
     @property
     def start(self) -> Search:

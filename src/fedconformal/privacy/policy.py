@@ -28,7 +28,6 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import as_decimal
 from fedconformal.privacy.dp import as_epsilon
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.privacy.sums.radix import Rounds
 from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import LossSummary, Summary
@@ -106,7 +105,7 @@ class Leaving:
 def _hidden_among(site: SiteState) -> int:
     """Return over how many sites the sum can be read; one whose weights differ can be taken apart (`Rounds.alike`)."""
     rounds = site.session.rounds
-    return len(site.present) if not isinstance(rounds, Rounds) or rounds.alike else 1
+    return len(site.present) if rounds.alike else 1
 
 
 @dataclass(frozen=True, kw_only=True)

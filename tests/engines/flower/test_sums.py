@@ -280,10 +280,10 @@ HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
     "cut off": (lambda: From("A", 1, lambda reply: set_data(reply, data_of(reply)[:70])), "cannot be decoded"),
     "empty": (lambda: From("A", 1, lambda reply: set_data(reply, b"")), "not a message of a sums session"),
-    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM2V" + data_of(reply)[5:])), "expected"),
-    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM2")), "no message in the format fcm2, as bytes"),
+    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM1V" + data_of(reply)[5:])), "expected"),
+    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "no message in the format fcm1, as bytes"),
     "huge": (lambda: From("A", 1, lambda reply: set_data(reply, bytes(2**23))), "more than 4194304"),
-    "another format": (lambda: From("A", 1, another_format), "in the format fcm2"),
+    "another format": (lambda: From("A", 1, another_format), "in the format fcm1"),
     "one more record": (lambda: From("A", 1, more_records), "holds the records"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }

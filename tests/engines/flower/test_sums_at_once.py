@@ -19,10 +19,9 @@ from fedconformal.engines.flower import Federation, InProcessGrid, calibrate_by_
 from fedconformal.engines.flower.records import ANSWER
 from fedconformal.errors import InputError
 from fedconformal.privacy import read_ledger
-from fedconformal.privacy.sums.coordinator import invite, step
+from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.messages import Closed, Question, pack
 from fedconformal.privacy.sums.radix import IN_STEPS
-from fedconformal.privacy.sums.reading import read
 from tests.contracts.tools import refused
 from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, with_message
 

@@ -29,9 +29,9 @@ from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.federated.sums import SUMS
 from fedconformal.privacy import new_key, public_key
 from fedconformal.privacy.sums import coordinator
+from fedconformal.privacy.sums.coordinator import read
 from fedconformal.privacy.sums.messages import Roster, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import IN_STEPS
-from fedconformal.privacy.sums.reading import read
 from fedconformal.summaries import Provenance
 from tests.engines.flower.tools import CLASSES, MODEL, ask_for, site_logits, with_message
 from tests.privacy.attack import watching

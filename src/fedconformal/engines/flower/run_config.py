@@ -12,8 +12,8 @@ from fedconformal._base.spec import build, parse
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.release import check_one_end
+from fedconformal.privacy.sums.radix import summable
 from fedconformal.privacy.sums.scale import exponent_of
-from fedconformal.privacy.sums.wanted import summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
 from fedconformal.training.config import make

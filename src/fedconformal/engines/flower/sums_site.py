@@ -27,9 +27,8 @@ from fedconformal.federated.sums import FORMAT
 from fedconformal.privacy.ledger import locked, read_ledger, rows_of, spending
 from fedconformal.privacy.policy import Leaving, Policy, policy_of
 from fedconformal.privacy.signatures import read_trusted
-from fedconformal.privacy.sums.memory import known_by, note, recalled
 from fedconformal.privacy.sums.messages import Invite, letter_of
-from fedconformal.privacy.sums.site import renewed, site_from, step
+from fedconformal.privacy.sums.site import known_by, note, recalled, renewed, site_from, step
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import Summary
 

@@ -17,7 +17,6 @@ from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
 from fedconformal.privacy.sums.losses import LossRounds, limit_of, promised_risks
-from fedconformal.privacy.sums.lost import share
 from fedconformal.privacy.sums.radix import LAST, Rounds
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries.losses import UNIT
@@ -69,7 +68,7 @@ def certified(state: CoordinatorState) -> Predictor:
         "rounds": state.search.number,
         "session": session.fingerprint,
         "dropped": [
-            {"site": session.names[k], "when": when, "share": share(session, k)}
+            {"site": session.names[k], "when": when, "share": session.share(k)}
             for k, when in sorted(state.dropped.items())
         ],
     }

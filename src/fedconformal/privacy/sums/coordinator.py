@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import ALPHA_UNIT, as_alpha
+from fedconformal._base.names import check_name
 from fedconformal.calibration.risk import as_limit, as_safe
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
@@ -34,7 +35,6 @@ from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums.losses import steps_of
-from fedconformal.privacy.sums.lost import remarks
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -51,13 +51,16 @@ from fedconformal.privacy.sums.messages import (
     Shares,
     Signed,
     Unmask,
+    joining,
     pack,
+    signature_of,
+    unpack,
 )
 from fedconformal.privacy.sums.radix import EXACT, Rounds
 from fedconformal.privacy.sums.scale import exponent_of
-from fedconformal.privacy.sums.session import Session, guarantee_of, stated_origin
-from fedconformal.privacy.sums.shares import combine
+from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of, stated_origin
 from fedconformal.privacy.sums.state import CoordinatorState
+from fedconformal.scores import RegressionScore
 from fedconformal.summaries.provenance import as_bound, check_provenances
 from fedconformal.summaries.provenance import as_grid as as_thresholds
 
@@ -121,9 +124,34 @@ def _opened(message: Invite, key: SigningKey) -> tuple[CoordinatorState, bytes]:
 def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
     """Take what the sites sent, as `read` has read it; a site that sent nothing is out."""
     after, outgoing = STEPS[state.expects](state, list(messages))
-    for remark in remarks(state, after):
+    for remark in _remarks(state, after):
         logger.warning(remark)
     return changed(after, exchanges=state.exchanges + 1), outgoing
+
+
+def _remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
+    """Say what the loss of a site means, at the moment.
+
+    Before the first sum its rows count as above every threshold from then on; if its share of them is larger than
+    alpha, every set will hold every label.
+    """
+    lost = sorted(after.gone - before.gone) if before.roster else []
+    if not lost:
+        return []
+    session = after.session
+    counted = before.search.number > 0 or bool(before.answers)
+    what = (
+        "the search stops at the cell that it has reached; another session with the same sites may go further"
+        if counted
+        else "they count as above every threshold from now on"
+    )
+    found = [f"site {session.names[k]!r} is lost and held {session.share(k):.1%} of the rows; {what}" for k in lost]
+    left = frozenset(range(len(session.names))) - after.gone
+    if not counted and not session.rounds.can_reach(session.sizes, left):
+        numbers = isinstance(after.provenance.score, RegressionScore)
+        so = "every interval will be the whole line" if numbers else "every label will be in every set"
+        found.append(f"the sites that are left are too few for alpha={float(session.alpha):g}: {so}")
+    return found
 
 
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
@@ -203,7 +231,7 @@ def _take_shares(state: CoordinatorState, shares: list[Shares]) -> Step:
             opened[i][session.neighbours(i).index(j)] = share
     if too_few := _too_few(state, opened):
         return too_few
-    secrets = {i: combine(dict(list(there.items())[: session.needed])) for i, there in opened.items()}
+    secrets = {i: masks.combine(dict(list(there.items())[: session.needed])) for i, there in opened.items()}
     return _open_sum(state, {i: masks.round_key(secret, state.about) for i, secret in secrets.items()})
 
 
@@ -270,4 +298,72 @@ STEPS: dict[type[Message], Callable[[CoordinatorState, Any], Step]] = {
     Countersign: _take_signatures,
     Reveal: _take_reveals,
     Shares: _take_shares,
+}
+
+
+def read(state: CoordinatorState, data: bytes) -> Message:
+    """Read one message of a site; refuse it if it is not what the site has to send now."""
+    kind = state.expects
+    found: Any = unpack(data, kind, state.session.signing if state.roster else None)
+    CHECKS[kind](state, found)
+    return Signed(found.session, found.about, found.site, signature_of(data)) if kind is Countersign else found
+
+
+def _check_join(state: CoordinatorState, found: Join) -> None:
+    if found.session != state.invite.session:
+        raise InputError("a site joined another session")
+    check_name(found.site, "site")
+    masks.check_public(found.masking)
+    check_scores(stated_origin(found), state.invite, f"site {found.site!r}")
+    joined = joining(found.site, found.size, found.signing, found.masking, found.session)
+    check_identity(found.site, found.identity, joined)
+
+
+def _check_deposit(state: CoordinatorState, found: Deposit) -> None:
+    session = state.session
+    name = session.names[found.site]
+    if found.session != session.id:
+        raise InputError(f"site {name!r} entered another session")
+    length = masks.SECRET * len(session.rounds.widths) + 16
+    if [(j, len(sealed)) for j, sealed in found.shares] != [(j, length) for j in session.neighbours(found.site)]:
+        raise InputError(f"site {name!r} did not share its secrets with those it should")
+
+
+def _check_answer(state: CoordinatorState, found: Answer) -> None:
+    session, number = state.session, state.search.number
+    _check_about(state, found, "an answer is")
+    if len(found.counts) != session.rounds.cells(number) * session.rounds.dtype.itemsize:
+        raise InputError(f"site {session.names[found.site]!r} sent {len(found.counts)} bytes of counts")
+
+
+def _check_countersign(state: CoordinatorState, found: Countersign) -> None:
+    _check_about(state, found, "a signature is")
+
+
+def _check_reveal(state: CoordinatorState, found: Reveal) -> None:
+    _check_about(state, found, "a reveal is")
+
+
+def _check_shares(state: CoordinatorState, found: Shares) -> None:
+    _check_about(state, found, "shares are")
+    session = state.session
+    if found.site not in state.reveals or [i for i, _ in found.shares] != state.held_by(found.site):
+        raise InputError(f"site {session.names[found.site]!r} did not open the shares that it should")
+
+
+def _check_about(state: CoordinatorState, found: Answer | Countersign | Reveal | Shares, what: str) -> None:
+    session, number = state.session, state.search.number
+    if found.session != session.id or found.about != state.about:
+        raise InputError(f"{what} of another session, round or list of sites, expected round {number}")
+    if found.site not in state.present:
+        raise InputError(f"site {session.names[found.site]!r} dropped out in an earlier round, and stays out")
+
+
+CHECKS: dict[type[Message], Any] = {
+    Join: _check_join,
+    Deposit: _check_deposit,
+    Answer: _check_answer,
+    Countersign: _check_countersign,
+    Reveal: _check_reveal,
+    Shares: _check_shares,
 }

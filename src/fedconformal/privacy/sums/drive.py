@@ -1,7 +1,6 @@
 """A sums session from its invitation to the threshold, over any channel; and one with all sites in this process.
 
-The driver is the same everywhere: `coordinator.step` says what to send, a channel sends it and collects what the sites
-answer, `reading.read` reads it.
+`coordinator.step` says what to send, a channel sends it and collects the answers, `coordinator.read` reads them.
 """
 
 from __future__ import annotations
@@ -11,24 +10,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from numpy.typing import ArrayLike
-
 from fedconformal._base.spec import build
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums import coordinator, site
 from fedconformal.privacy.sums.certificate import certified
-from fedconformal.privacy.sums.lost import may_restart
 from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import IN_STEPS
-from fedconformal.privacy.sums.reading import read
-from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
-from fedconformal.summaries import LossSummary, Provenance, Summary
+from fedconformal.summaries import LossSummary
 
 Reader = Callable[[bytes], Message]
 """Reads one message of a site, or raises InputError with the reason why it is refused."""
+Start = Callable[[], tuple[CoordinatorState, bytes]]
+"""Opens a session, and returns its invitation."""
 
 
 class Channel(Protocol):
@@ -41,32 +37,30 @@ class Channel(Protocol):
         """Send each of these sites its message, and collect what they answer."""
 
 
-def play(start: Callable[[], tuple[CoordinatorState, bytes]], channel: Channel) -> CoordinatorState:
-    """Play until the threshold is found; `start` makes a session and its invitation."""
+def run_session(start: Start, channel: Channel) -> CoordinatorState:
+    """Run a session until the threshold is found."""
     state, invitation = start()
-    messages = channel.invite(invitation, partial(read, state))
+    messages = channel.invite(invitation, partial(coordinator.read, state))
     while True:
         state, outgoing = coordinator.step(state, messages)
         if not outgoing:
             return state
-        messages = channel.exchange(outgoing, partial(read, state))
-        if len(messages) < len(outgoing) and may_restart(state):
+        messages = channel.exchange(outgoing, partial(coordinator.read, state))
+        if len(messages) < len(outgoing) and state.may_restart:
             state, invitation = start()
-            messages = channel.invite(invitation, partial(read, state))
+            messages = channel.invite(invitation, partial(coordinator.read, state))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sums:
-    """What came out, and what it cost."""
+    """The predictor of a session in this process, and the cost of the session."""
 
     predictor: Predictor
-    session: Session
     rounds: int
     exchanges: int
     """How often all sites were sent something, and answered: joining, entering, and three times a round."""
     bytes_up: int
     """Sent by an average site, in all rounds."""
-    bytes_down: int
 
     @property
     def threshold(self) -> float:
@@ -75,27 +69,21 @@ class Sums:
 
 
 def calibrate_by_sums(
-    sites: Mapping[str, ArrayLike],
+    sites: Iterable[SiteState],
     *,
     alpha: Any = 0.1,
     guarantee: Guarantee | str = "mixture",
     widths: tuple[int, ...] | None = None,
-    provenance: Provenance | None = None,
-    epsilon: Any = None,
-    grid: ArrayLike | None = None,
-    reach: Any = None,
+    **how: Any,
 ) -> Sums:
-    """Find the threshold while the coordinator sees only sums.
+    """Find the threshold while the coordinator sees only sums; `how` is for `coordinator.invite`.
 
     It narrows in small steps and stops at a cell of few rows, so the threshold is the plain one rounded up. `widths`
     are for the exact one: how many bits of a score each round settles, 64 in all (`BYTES`; `EXACT` with the fewest
-    counts). Such sums show rows one by one. With `epsilon` there is one round instead, in which the sites add noise to
-    their counts over the grid, so that the sum itself is epsilon-differentially private.
+    counts). Such sums show rows one by one.
 
-    Scores of numbers have the unit of what is predicted: `reach` is a public number that the threshold is not expected
-    to exceed, such as an error that is too large to matter. One that is a hundred times too large costs about 1%.
-
-    >>> sites = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
+    >>> scores = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7], "c": [0.2, 0.9]}
+    >>> sites = [site.new_site(name, part) for name, part in scores.items()]
     >>> found = calibrate_by_sums(sites, alpha=0.6)  # ceil(0.4 (9 + 3)) = 5, and the fifth score is 0.4
     >>> found.threshold, found.rounds
     (0.5, 1)
@@ -103,33 +91,16 @@ def calibrate_by_sums(
     0.4
     """
     steps = IN_STEPS if widths is None else (widths, None)
-    start = partial(
-        coordinator.invite, build(guarantee, Guarantee), alpha, *steps, epsilon=epsilon, grid=grid, reach=reach
-    )
-    channel = InMemory(site.new_site(name, scores, provenance) for name, scores in sites.items())
-    return _played(start, channel, len(sites))
-
-
-def calibrate_summaries_by_sums(
-    sites: Sequence[Summary], *, alpha: Any = 0.1, guarantee: Guarantee | str = "mixture", **how: Any
-) -> Sums:
-    """Find the threshold from exact summaries, each of which its site alone sees; `how` is for `coordinator.invite`."""
-    start = partial(coordinator.invite, build(guarantee, Guarantee), alpha, *IN_STEPS, **how)
-    return _played(start, InMemory(map(site.site_from, sites)), len(sites))
+    return _run(partial(coordinator.invite, build(guarantee, Guarantee), alpha, *steps, **how), sites)
 
 
 def calibrate_losses_by_sums(
-    sites: Sequence[LossSummary],
-    *,
-    risk: Any,
-    guarantee: Guarantee | str = "mixture",
-    exact: bool = False,
-    safe: str | None = None,
+    sites: Sequence[LossSummary], *, risk: Any, guarantee: Guarantee | str = "mixture", **how: Any
 ) -> Sums:
     """Find the smallest threshold whose expected loss is at most `risk`, while the coordinator sees a few sums only.
 
     The curves stay at the sites. The search stops at a part of the grid in which few rows change, so the threshold is
-    the plain one or a larger one; with `exact` it is the plain one.
+    the plain one or a larger one; with `exact` it is the plain one. `how` is for `coordinator.invite_losses`.
 
     >>> from fedconformal import LossSummary
     >>> losses = [[1, 0.5, 0], [1, 0, 0], [0.5, 0.5, 0]]
@@ -139,21 +110,18 @@ def calibrate_losses_by_sums(
     """
     if not sites:
         raise InputError("there are no loss curves to calibrate from")
-    made = [site.site_from(one) for one in sites]
-    grid, bound = sites[0].grid, sites[0].bound
-    start = partial(coordinator.invite_losses, build(guarantee, Guarantee), risk, grid, bound, exact=exact, safe=safe)
-    return _played(start, InMemory(made), len(made))
+    about = build(guarantee, Guarantee), risk, sites[0].grid, sites[0].bound
+    return _run(partial(coordinator.invite_losses, *about, **how), map(site.site_from, sites))
 
 
-def _played(start: Callable[[], tuple[CoordinatorState, bytes]], channel: InMemory, sites: int) -> Sums:
-    state = play(start, channel)
+def _run(start: Start, sites: Iterable[SiteState]) -> Sums:
+    channel = InMemory(sites)
+    state = run_session(start, channel)
     return Sums(
         predictor=certified(state),
-        session=state.session,
         rounds=state.search.number,
         exchanges=state.exchanges,
-        bytes_up=round(channel.up / sites),
-        bytes_down=round(channel.down / sites),
+        bytes_up=round(channel.up / len(state.session.names)),
     )
 
 
@@ -163,7 +131,7 @@ class InMemory:
     def __init__(self, sites: Iterable[SiteState]) -> None:
         self._sites = list(sites)
         self._places = {one.name: place for place, one in enumerate(self._sites)}
-        self.up = self.down = 0
+        self.up = 0
 
     def invite(self, invitation: bytes, read: Reader) -> list[Message]:
         """Let all sites join; that two of them have one name is for the roster to refuse."""
@@ -175,5 +143,5 @@ class InMemory:
 
     def _exchange(self, place: int, message: bytes, read: Reader) -> Message:
         self._sites[place], sent = site.step(self._sites[place], message)
-        self.up, self.down = self.up + len(sent), self.down + len(message)
+        self.up += len(sent)
         return read(sent)

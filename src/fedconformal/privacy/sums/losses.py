@@ -24,8 +24,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts, check_unit, whole_type
 from fedconformal.guarantees.learn_then_test import LearnThenTest
 from fedconformal.privacy.sums.messages import Invite, Losses
-from fedconformal.privacy.sums.radix import LEAST, Counted, Rounds, Search
-from fedconformal.privacy.sums.wanted import SumTarget, summable
+from fedconformal.privacy.sums.radix import LEAST, Counted, Rounds, Search, SumTarget, summable
 from fedconformal.summaries import Provenance
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
 

@@ -1,4 +1,4 @@
-"""What coordinator and sites send each other: `FCM2`, a letter for the kind, an Ed25519 signature, a MessagePack array.
+"""What coordinator and sites send each other: `FCM1`, a letter for the kind, an Ed25519 signature, a MessagePack array.
 
 As everywhere, bytes are hostile: lengths are bounded by what is there, types are checked, only the one canonical
 encoding is accepted, and nothing is used before its signature has been verified. Every message names its session, and
@@ -9,7 +9,6 @@ elsewhere, from before or sent twice is refused. `tests/vectors/sums` has one of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
@@ -22,8 +21,7 @@ from fedconformal.privacy.sums.scale import MOST
 from fedconformal.summaries.format import MAX_SITES, MAX_SIZE, NOTHING, Name, ProvenanceHeader
 from fedconformal.summaries.provenance import MAX_GRID
 
-MAGIC = b"FCM2"
-OLD = b"FCM1"
+MAGIC = b"FCM1"
 SIGNATURE = 64
 PREFIX = len(MAGIC) + 1 + SIGNATURE
 MAX_BYTES = 2**28
@@ -239,10 +237,6 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     Of several keys it is the one of the site that the message names; without any, a Join or an Invite is verified with
     the key that it brings, which shows that it was not altered, not whose it is.
     """
-    if data[: len(OLD)] == OLD:
-        raise InputError(
-            "the message is of an older release: finish the session with that one, or start again, all with this one"
-        )
     if len(data) > MAX_BYTES or data[: len(MAGIC)] != MAGIC or len(data) <= PREFIX:
         raise InputError("this is not a message of a sums session, or it is cut off")
     if letter_of(data) != kind.letter.encode():
@@ -259,8 +253,8 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
         if site >= len(signer):
             raise InputError(f"there is no site number {site} on the roster")
         signer = signer[site]
-    verify = _verify_short if isinstance(message, Countersign) else _verify
-    verify(data, signer)
+    if not is_signed(data[: len(MAGIC) + 1] + data[PREFIX:], signature_of(data), signer):
+        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)")
     if msgspec.msgpack.encode(message) != data[PREFIX:]:
         raise InputError(f"the message {kind.__name__} is not in canonical form")
     return message
@@ -268,20 +262,4 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
 
 def has_signed(message: Countersign, signature: bytes, signer: bytes) -> bool:
     """Tell whether this is the signature of a site's message that somebody passes on."""
-    data = signed_part(message)
-    try:
-        _verify_short(data[: len(MAGIC) + 1] + signature + data[len(MAGIC) + 1 :], signer)
-    except InputError:
-        return False
-    return True
-
-
-def _verify_now(data: bytes, signer: bytes) -> None:
-    signed = data[: len(MAGIC) + 1] + data[PREFIX:]
-    if not is_signed(signed, signature_of(data), signer):
-        raise InputError("the message was altered, or is not from whom it says (its signature is wrong)")
-
-
-# With everybody in one process, all sites look at the same question, and at the same signatures.
-_verify = lru_cache(maxsize=4)(_verify_now)
-_verify_short = lru_cache(maxsize=2**14)(_verify_now)
+    return is_signed(signed_part(message), signature, signer)

@@ -14,17 +14,20 @@ cells get ever smaller around the threshold, and those of the first rounds hold 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
 from fedconformal.errors import InputError
+from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture, NewSite
+from fedconformal.guarantees.guarantee import Counts
 from fedconformal.privacy.sums import scale
-from fedconformal.privacy.sums.wanted import SumTarget
 
 EXACT = (4,) * 16
 BYTES = (8,) * 8
@@ -44,7 +47,22 @@ LOST = "a site was lost after the first sum"
 LAST = "it was the last round"
 """Why a search stopped."""
 
+MOST = 2**62
+"""Sums stay below this."""
+MOST_SIZES = 2_000
+"""Where sites weigh by their sizes, more different ones than this would keep everybody busy for long."""
+
 Counted = NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumTarget:
+    """The threshold is the smallest q at which sum w_k m_k(q) reaches the target; all of them whole numbers."""
+
+    weights: tuple[int, ...]
+    target: int
+    most: int
+    """What the sum can be at most."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +142,15 @@ class Rounds:
     def start(self) -> Search:
         """Where the coordinator starts."""
         return Search()
+
+    noisy: ClassVar[bool] = False
+
+    def check_noise(self, counted: Collection[int]) -> None:
+        """Accept any sum: there is no noise that it has to have."""
+
+    def can_reach(self, sizes: Sequence[int], sites: Iterable[int]) -> bool:
+        """Tell whether the rows of these sites alone can give a finite threshold."""
+        return sum(self.wanted.weights[k] * sizes[k] for k in sites) >= self.wanted.target
 
     @property
     def alike(self) -> bool:
@@ -221,3 +248,47 @@ class Rounds:
         # What was found at last may be all 64 bits of a float; then nothing is joined.
         first = search.prefix if self.least is None else search.digits >> search.joined << search.joined
         return self._edge(search.number, first - 1) if first else None
+
+
+def summable(guarantee: Guarantee) -> Guarantee:
+    """Refuse a guarantee that needs more than one sum."""
+    if isinstance(guarantee, Mixture | FCP | PAC | NewSite):
+        return guarantee
+    raise InputError(
+        f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
+        "mixture, fcp, pac and new-site"
+    )
+
+
+def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> SumTarget:
+    """Write a guarantee as a weighted sum, or refuse.
+
+    >>> weighted_sum(Mixture(), Fraction(1, 10), [10, 20])
+    SumTarget(weights=(1, 1), target=28, most=30)
+    >>> weighted_sum(NewSite(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
+    SumTarget(weights=(2, 1), target=3, most=4)
+    """
+    if not summable(guarantee).sites_apart:
+        rank = guarantee.band(alpha, sizes).rank or 0
+        return SumTarget(weights=(1,) * len(sizes), target=rank, most=sum(sizes))
+    different = len(set(sizes))
+    if different > MOST_SIZES:  # their common denominator has a word or so for each
+        raise InputError(
+            f"{guarantee.name} weighs sites by their sizes: {different} different ones, expected {MOST_SIZES} at most"
+        )
+    weights, whole, price = cast("Mixture | NewSite", guarantee).terms(sizes)  # all others have a rank
+    return _whole([Fraction(weight, whole) for weight in weights or ()], 1 - alpha + Fraction(price, whole), sizes)
+
+
+def _whole(worth: Sequence[Fraction], target: Fraction, sizes: Counts) -> SumTarget:
+    """Go over to whole numbers: exactly if these are not too large, else rounded to the safe side."""
+    scale = math.lcm(*(w.denominator for w in worth))
+    if scale * sum(w * n for w, n in zip(worth, sizes, strict=True)) >= MOST:
+        scale = MOST  # sum w_k n_k is one at most
+    weights = tuple(math.floor(w * scale) for w in worth)
+    common = math.gcd(*weights) or 1
+    return SumTarget(
+        weights=tuple(w // common for w in weights),
+        target=math.ceil(target * scale / common),
+        most=sum(w // common * n for w, n in zip(weights, sizes, strict=True)),
+    )

@@ -23,7 +23,7 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
 from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.sums.losses import check_losses, check_terms, limit_of, loss_rounds
-from fedconformal.privacy.sums.masks import Circle, circle_of
+from fedconformal.privacy.sums.masks import FEWEST, Circle, circle_of, needed, quorum, unbroken
 from fedconformal.privacy.sums.messages import (
     Bits,
     Countersign,
@@ -35,9 +35,7 @@ from fedconformal.privacy.sums.messages import (
     joining,
     unpack,
 )
-from fedconformal.privacy.sums.quorum import FEWEST, needed, quorum, unbroken
-from fedconformal.privacy.sums.radix import Rounds
-from fedconformal.privacy.sums.wanted import SumTarget, summable, weighted_sum
+from fedconformal.privacy.sums.radix import Rounds, SumTarget, summable, weighted_sum
 from fedconformal.summaries import Provenance
 
 
@@ -73,7 +71,7 @@ class Session:
     @property
     def near(self) -> int:
         """How many of its neighbours have to be there so that a site is hidden, with noise among all the others."""
-        return (unbroken if isinstance(self.rounds, NoisyRound) else needed)(len(self.names))
+        return (unbroken if self.rounds.noisy else needed)(len(self.names))
 
     @property
     def quorum(self) -> int:
@@ -110,7 +108,15 @@ class Session:
 
     def of_bits(self, bits: bytes) -> frozenset[int]:
         """Read a row of bits."""
-        return _of_bits(bits, len(self.names))
+        count = len(self.names)
+        found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
+        if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
+            raise InputError("a list of sites does not fit the roster")
+        return frozenset(found.tolist())
+
+    def share(self, site: int) -> float:
+        """Return a site's share of all rows, by its own claim."""
+        return self.sizes[site] / sum(self.sizes)
 
     def check_enough(self, answered: Collection[int]) -> None:
         """Refuse a sum over a few of the sites."""
@@ -119,8 +125,7 @@ class Session:
                 f"only {len(answered)} of {len(self.names)} sites are left; a sum of fewer than {self.quorum} stays "
                 "hidden, so the session is at its end"
             )
-        if isinstance(self.rounds, NoisyRound):
-            self.rounds.check_noise(answered)
+        self.rounds.check_noise(answered)
 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites check the same signatures
@@ -131,14 +136,6 @@ def _signers(
         if index >= len(keys) or not has_signed(Countersign(session, about, index), signature, keys[index]):
             raise InputError(f"site number {index} did not sign this list of those who answered")
     return frozenset(index for index, _ in found)
-
-
-@lru_cache(maxsize=4)  # with everybody in one process, all sites get the same list
-def _of_bits(bits: bytes, count: int) -> frozenset[int]:
-    found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
-    if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
-        raise InputError("a list of sites does not fit the roster")
-    return frozenset(found.tolist())
 
 
 def session_of(invite: Invite, roster: bytes) -> Session:

@@ -5,27 +5,36 @@ reveals. It signs and reveals once a round: a coordinator that could ask twice, 
 site's counts from the difference. Before it has signed, a site answers again if some others did not: the masks are then
 different ones, and the seed for the earlier answer stays with the site. A site that is out stays out; and after the
 first sum nobody may be missing any more: the difference of two sums would show one site.
+
+A site remembers with whom its rows were summed. Before it signs the list of the first sum of a session, which others
+may then open without it, it notes a digest of the names and sizes of all who are in it. A second session of the same
+rows has to be with the same sites, from its roster to its sums. Rows are known by their scores, and by the site's name
+and their number: who asks for another temperature asks for the same rows. Sessions are counted, as every one shows
+counts of other cells, and a site's policy may end that (`most_sessions`). Without a ledger a site remembers for as long
+as its state is there. Sums with noise spend epsilon from the ledger instead.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import as_scores
 from fedconformal._base.float_bits import keys_of
-from fedconformal._base.names import as_name
+from fedconformal._base.names import as_name, name_key
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import MaskingKey, SigningKey
+from fedconformal.privacy.ledger import enter_session, read_ledger
 from fedconformal.privacy.signatures import signing_key
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums.losses import kept_more
-from fedconformal.privacy.sums.memory import remembering
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -44,9 +53,8 @@ from fedconformal.privacy.sums.messages import (
     pack,
     unpack,
 )
-from fedconformal.privacy.sums.radix import Counted, Rounds, Search
-from fedconformal.privacy.sums.session import check_scores, check_trusted, guarantee_of
-from fedconformal.privacy.sums.shares import SECRET, split
+from fedconformal.privacy.sums.radix import Counted, Search
+from fedconformal.privacy.sums.session import Session, check_scores, check_trusted, guarantee_of
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Provenance, Summary
 from fedconformal.summaries.exact import ExactSummary
@@ -127,7 +135,7 @@ def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
         after, sent = STEPS[kind](site, message)
     else:
         raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
-    return changed(remembering(site, after, sent), asked=asked, reply=sent), sent
+    return changed(_remember(site, after, sent), asked=asked, reply=sent), sent
 
 
 def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
@@ -172,12 +180,12 @@ def enter(site: SiteState, roster: bytes) -> Step:
         raise InputError(f"the roster is for other scores than those of site {site.name!r}: {difference}")
     if site.trusted is not None:
         check_trusted(session, site.trusted)
-    if isinstance(session.rounds, Rounds) and not session.rounds.alike:
+    if not session.rounds.alike:
         logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = listed.index(mine)
     keys, mark = session.masking, session.fingerprint
     agreed = {j: masks.pair_keys(site.masking, keys[j], mark) for j in session.neighbours(index)}
-    secrets, held = split(len(agreed), session.needed, len(session.rounds.widths))
+    secrets, held = masks.split(len(agreed), session.needed, len(session.rounds.widths))
     shares = [
         (j, masks.seal(keys.seal, share, masks.about_share(session.id, index, j)))
         for (j, keys), share in zip(agreed.items(), held, strict=True)
@@ -237,13 +245,13 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
     lost = {sender for sender, _ in request.shares}
     if request.site != site.index or site.index in lost or not lost <= site.present:
         raise InputError("the list of sites that were lost after their answer cannot be right")
-    opened, start = [], SECRET * (site.number - 1)
+    opened, start = [], masks.SECRET * (site.number - 1)
     for sender, sealed in request.shares:
         about = masks.about_share(session.id, sender, site.index)
         found = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
-        if found is None or len(found) != SECRET * len(session.rounds.widths):
+        if found is None or len(found) != masks.SECRET * len(session.rounds.widths):
             raise InputError(f"a share of site number {sender} was altered")
-        opened.append((sender, found[start : start + SECRET]))
+        opened.append((sender, found[start : start + masks.SECRET]))
     message = Shares(session.id, request.about, site.index, opened)
     return changed(site, stage="over"), pack(message, site.signing)
 
@@ -252,7 +260,7 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
     """Read who is left; it has to be some of those who were, this site among them, and enough to hide it."""
     session = site.session
     left = session.of_bits(bits)
-    if site.index not in left or (left is not site.present and not left <= site.present):
+    if site.index not in left or not left <= site.present:
         raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
     if site.number and left != site.present:
         raise InputError(
@@ -293,3 +301,49 @@ STEPS: dict[bytes, Callable[[SiteState, bytes], Step]] = {
     b"U": reveal,
     b"L": open_shares,
 }
+
+
+def summed(session: Session, sites: Iterable[int]) -> str:
+    """Return a digest of the names and sizes of some sites."""
+    listed = sorted((name_key(session.names[k]), session.sizes[k]) for k in sites)
+    return hashlib.sha256(msgspec.msgpack.encode(listed)).hexdigest()
+
+
+def rows_digest(site: SiteState) -> str:
+    """Return a digest of a site's scores, in any order."""
+    return hashlib.sha256(b"fedconformal sums\n" + np.sort(site.keys).tobytes()).hexdigest()
+
+
+def known_by(site: SiteState) -> list[str]:
+    """Return by what a site's rows are known: their scores, and its name with their number."""
+    named = msgspec.msgpack.encode((name_key(site.name), site.size))
+    return [rows_digest(site), hashlib.sha256(b"fedconformal sums site\n" + named).hexdigest()]
+
+
+def _remember(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
+    """Refuse a sum with other sites than before; note with whom the first sum is, before its list is signed."""
+    if not after.roster or after.session.rounds.noisy:
+        return after
+    first = letter_of(sent) == Countersign.letter.encode() and before.number == 0
+    if not first and before.roster:
+        return after
+    session = after.session
+    found = summed(session, after.present if first else range(len(session.names)))
+    if after.summed not in ("", found):
+        raise InputError(
+            f"site {after.name!r} has shown a sum of these rows with other sites, and the difference of two sums "
+            "shows a single site; take part with the same sites, or in a session with epsilon"
+        )
+    return changed(after, summed=found) if first else after
+
+
+def recalled(site: SiteState, ledger: Path) -> SiteState:
+    """Return a new site with what its ledger says of these rows."""
+    known = read_ledger(ledger).opened(known_by(site))
+    return changed(site, ledger=str(ledger.resolve()), summed=known.sites, sessions=known.count)
+
+
+def note(before: SiteState, after: SiteState) -> None:
+    """Enter in the site's ledger, if it has one, with whom a sum is opened; to be called before anything is sent."""
+    if after.ledger and after.counts and not before.counts:
+        enter_session(Path(after.ledger), known_by(after), after.summed, after.sessions)

@@ -166,6 +166,22 @@ class CoordinatorState(
         """The sites that answered the open round and revealed nothing."""
         return frozenset(self.answers.keys() - self.reveals.keys())
 
+    @property
+    def may_restart(self) -> bool:
+        """Whether the session may start again without a lost site: only before the first sum is asked for.
+
+        Nothing has been seen until then, so the promise is that of the sites that are left. Later the roster is frozen:
+        the difference of two sums over other sites would show one site's counts.
+        """
+        return self.search.number == 0 and not self.answers
+
+    @property
+    def gone(self) -> frozenset[int]:
+        """The sites that were lost so far, also in the round that is open."""
+        missing = self.present - self.answers.keys() if self.answers else frozenset()
+        late = self.lost_after_answer if self.reveals else frozenset()
+        return missing | late | frozenset(self.dropped)
+
     def held_by(self, holder: int) -> list[int]:
         """Return the lost sites whose shares this site holds."""
         return sorted(self.lost_after_answer.intersection(self.session.neighbours(holder)))
