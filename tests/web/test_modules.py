@@ -100,22 +100,8 @@ def test_what_is_no_number_is_none(tmp_path: Path) -> None:
 
 def test_numbers_are_written_as_python_writes_them(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    values = [
-        0.0,
-        -0.0,
-        1.0,
-        1e15,
-        1e16,
-        1e-4,
-        1e-5,
-        0.1,
-        123456.0,
-        1234567.0,
-        5e-324,
-        1.7976931348623157e308,
-        1 / 3,
-        100.0,
-    ]
+    texts = "0 -0 1 1e15 1e16 1e-4 1e-5 0.1 123456 1234567 5e-324 1.7976931348623157e308 0.3333333333333333 100"
+    values = [float(text) for text in texts.split()]
     values += [
         struct.unpack("d", struct.pack("Q", int(bits)))[0] for bits in rng.integers(0, 2**63, 3000, dtype=np.uint64)
     ]
@@ -146,23 +132,7 @@ def tables(rng: np.random.Generator, count: int) -> list[bytes]:
     return found
 
 
-STRANGE = [
-    *",;\t\n\r\" '.%-+e0159aN|_",
-    "\xa0",
-    "\u2028",
-    "\ufeff",
-    "\0",
-    "é",
-    "\u0301",
-    "\u0661",
-    "😀",
-    "1,5",
-    "NA",
-    '""',
-    "sep=;\n",
-    "\x1f",
-    "\x85",
-]
+STRANGE = [*",;\t\n\r\" '.%-+e0159aN|_\xa0\u2028\ufeff\0é\u0301\u0661😀\x1f\x85", "1,5", "NA", '""', "sep=;\n"]
 """What a mistake or an attack may put into a table."""
 
 
@@ -271,12 +241,12 @@ def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
         "1e400",
         '"\\ud800"',
         '"a',
-        "[" * 5000,
         "nul",
         '"\n"',
         "1 2",
         "{1: 2}",
     ]
+    texts.append("[" * 5000)
     found = answers([{"ask": "json", "data": encoded(text.encode())} for text in texts], tmp_path)
     assert all("refused" in one for one in found)
 
@@ -354,7 +324,7 @@ def test_a_site_has_sets_of_its_own(tmp_path: Path) -> None:
     about = {"ask": "sets", "columns": {}, "alphas": ALPHAS, "predictor": encoded(predictor.to_bytes())}
     found = answers([{**about, "table": encoded(table(test, {})), "site": site} for site in known], tmp_path)
     assert found == [[[np.flatnonzero(row).tolist() for row in one] for one in made] for made in expected]
-    assert len({json.dumps(one) for one in found}) == 4
+    assert len({json.dumps(one) for one in found}) == 3  # without a site as at the site with too few rows
 
 
 def guaranteed(name: str) -> Any:
