@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from fedconformal.training.checkpoint import read_checkpoint, truncate_metrics
 from fedconformal.training.config import Config
 from fedconformal.training.data import load
 from fedconformal.training.outputs import Result
-from fedconformal.training.run import train
+from fedconformal.training.run import read_settings, train
 
 SAME = ("checkpoint.npz", "logits.npz")
 
@@ -89,7 +90,7 @@ KILLED = """
 import json, sys
 from pathlib import Path
 from fedconformal.training.config import Config
-from fedconformal.training.run import train
+from fedconformal.training.run import read_settings, train
 
 if __name__ == "__main__":
     train(Config.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]))
@@ -205,3 +206,15 @@ def test_a_checkpoint_that_is_none(arrays: dict[str, Any], tmp_path: Path) -> No
     np.savez(tmp_path / "checkpoint.npz", **arrays)
     with pytest.raises(InputError, match=r"checkpoint.npz: is no checkpoint"):
         read_checkpoint(tmp_path / "checkpoint.npz")
+
+
+@pytest.mark.parametrize("name", ["fedavg", "tct"])
+def test_a_run_of_an_earlier_version_goes_on_to_the_same_weights(name: str, tmp_path: Path) -> None:
+    """Both runs of `checkpoints/` were written by the version that trains the paper's models."""
+    stored = Path(__file__).parent / "checkpoints" / name
+    shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
+    train(Config.from_dict(read_settings(tmp_path) or {}), tmp_path, resume=True)
+    found, expected = read_npz(tmp_path / "checkpoint.npz"), read_npz(stored / "after.npz")
+    assert list(found) == list(expected)
+    for key, array in expected.items():
+        assert np.array_equal(found[key], array) if array.dtype.kind in "Ui" else np.allclose(found[key], array, 1e-5)
