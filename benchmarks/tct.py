@@ -21,8 +21,7 @@ from torch import Tensor, nn
 
 from fedconformal.training import models
 from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
-from fedconformal.training.linear_stage import LocalDescent, residual
-from fedconformal.training.matrices import Matrix
+from fedconformal.training.linear_stage import LocalDescent, Matrix, residual
 
 ROUNDS = 7
 STEPS = 500

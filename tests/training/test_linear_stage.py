@@ -11,9 +11,11 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from torch import Tensor  # noqa: E402
 
 from fedconformal.errors import InputError  # noqa: E402
+from fedconformal.training.linear_site import FeatureStorage, StoredVector  # noqa: E402
 from fedconformal.training.linear_stage import (  # noqa: E402
     LocalDescent,
     Loss,
+    Matrix,
     Moments,
     largest_eigenvalue,
     mean_loss,
@@ -21,7 +23,6 @@ from fedconformal.training.linear_stage import (  # noqa: E402
     residual,
     scale_of,
 )
-from fedconformal.training.matrices import FeatureStorage, Matrix, StoredVector  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -108,13 +109,13 @@ def test_the_largest_eigenvalue(with_gram: bool) -> None:
 
 
 def test_gram_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedconformal.training.matrices.GRAM_ROWS", 7)
+    monkeypatch.setattr("fedconformal.training.linear_stage.GRAM_ROWS", 7)
     features, _ = made()
     assert torch.allclose(gram_of(features), features @ features.T, atol=1e-6)
 
 
 def test_half_precision_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedconformal.training.matrices.BLOCK_BYTES", 4 * 50 * 8)
+    monkeypatch.setattr("fedconformal.training.linear_stage.BLOCK_BYTES", 4 * 50 * 8)
     features, _ = made()
     matrix = Matrix(torch.empty(30, 50, dtype=torch.float16))
     matrix.write(slice(0, 30), features)

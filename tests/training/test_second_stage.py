@@ -8,8 +8,7 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 
 from torch import Tensor, nn  # noqa: E402
 
-from fedconformal.training.linear_stage import LocalDescent  # noqa: E402
-from fedconformal.training.matrices import Matrix  # noqa: E402
+from fedconformal.training.linear_stage import LocalDescent, Matrix  # noqa: E402
 from fedconformal.training.pool import one_thread  # noqa: E402
 from fedconformal.training.tct import TCT, LinearisedModel  # noqa: E402
 from fedconformal.training.trainer import RoundState  # noqa: E402

@@ -75,7 +75,7 @@ def test_spaces_agree() -> None:
     settings = QUICK | THEIRS | {"rounds": 0, "steps": 60}
     by_sample = TCT(**settings | {"coordinates": 200}).fit(network(), many)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedconformal.training.matrices._products", lambda *_: 0)
+        patch.setattr("fedconformal.training.linear_site._products", lambda *_: 0)
         by_weight = TCT(**settings | {"coordinates": 200}).fit(network(), many)
     a, b = by_sample.state_dict()["theta"], by_weight.state_dict()["theta"]
     assert float((a - b).abs().max()) < 1e-4 * float(a.abs().max())

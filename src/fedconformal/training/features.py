@@ -1,12 +1,8 @@
-"""Gradient features: how the output of a network would move if one of its weights did.
+"""Gradient features: per-example gradients of a network with one random output, at some of its weights.
 
-The last layer is replaced by one random output, and a row's feature is the gradient of that output over the weights,
-at some of them (Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural
-tangent kernels", 2022). A model that is linear in these features is the network's first-order expansion.
-
-The gradients of a batch come from one pass forward and one backward: in evaluation mode rows do not mix, so a row's
-gradient over a layer's weights is a product of what went into the layer and what came back to it (Goodfellow,
-"Efficient per-example gradient computations", 2015). Networks with layers of other kinds go through torch.func.
+Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
+2022. The gradients of a batch come from one forward and one backward pass (Goodfellow, "Efficient per-example gradient
+computations", 2015); networks with layers of other kinds go through torch.func.
 """
 
 from __future__ import annotations
@@ -22,14 +18,12 @@ from torch.nn.grad import conv2d_weight
 from fedconformal.errors import InputError
 
 BATCH = 24
-"""Rows in a pass; more are no faster, and a wide network needs memory for that many copies of its gradient."""
+"""Rows in a pass; more are no faster and need more memory."""
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 def one_output(model: nn.Module, seed: int) -> nn.Module:
-    """Copy a network and replace its last linear layer by one random output.
-
-    The layer is where `model.head_name` says, else the last linear layer there is.
+    """Copy a network and replace its head, `model.head_name` or the last linear layer, by one random output.
 
     >>> network = one_output(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), seed=0)
     >>> network(torch.zeros(2, 4)).shape
@@ -51,7 +45,7 @@ def one_output(model: nn.Module, seed: int) -> nn.Module:
 
 
 def draw_coordinates(network: nn.Module, count: int, seed: int) -> Tensor:
-    """Choose some of the weights, numbered in the order of `parameters()`; all of them where there are no more.
+    """Draw weights, numbered in the order of `parameters()`; all of them if there are no more.
 
     >>> draw_coordinates(nn.Linear(3, 2), 4, seed=0).shape
     torch.Size([4])
@@ -62,7 +56,7 @@ def draw_coordinates(network: nn.Module, count: int, seed: int) -> Tensor:
 
 
 class GradientFeatures(nn.Module):
-    """The gradient of a network's one output over chosen weights, a row each.
+    """Gradient of a network's one output over chosen weights, for each row.
 
     Args:
         network: with one output, see `one_output`.
@@ -86,11 +80,11 @@ class GradientFeatures(nn.Module):
 
     @property
     def count(self) -> int:
-        """How many features a row has."""
+        """Number of features."""
         return len(self.coordinates)
 
     def train(self, mode: bool = True) -> GradientFeatures:  # noqa: FBT001, FBT002
-        """Stay in evaluation mode, whatever is asked for."""
+        """Stay in evaluation mode."""
         super().train(mode=False)
         return self
 
@@ -107,7 +101,7 @@ class GradientFeatures(nn.Module):
         return out
 
     def _shares(self) -> list[_Share]:
-        """Share the coordinates out among the parameters."""
+        """Divide the coordinates among the parameters."""
         owners = {id(weight): layer for layer in self.network.modules() for weight in layer.parameters(recurse=False)}
         shares: list[_Share] = []
         before = 0
@@ -121,7 +115,7 @@ class GradientFeatures(nn.Module):
         return shares
 
     def _from_layers(self, x: Tensor, shares: list[_Share]) -> list[Tensor] | None:
-        """Multiply what went into each layer with what came back; None if a layer is used in an unusual way."""
+        """Multiply inputs and output gradients of each layer; None if a layer is used in an unusual way."""
         calls: list[_Call] = []
 
         def remember(layer: nn.Module, given: tuple[Tensor, ...], gave: Tensor) -> None:
@@ -156,7 +150,7 @@ class GradientFeatures(nn.Module):
 
 
 class _Share(NamedTuple):
-    """The chosen weights of one parameter (None for all), whose they are, and where they go."""
+    """Chosen weights of one parameter (None for all), its layer, and their columns."""
 
     name: str
     layer: nn.Module
@@ -165,7 +159,7 @@ class _Share(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """What went into a layer and what came out, with the versions that both had then."""
+    """Input and output of a layer, with their versions at that time."""
 
     layer: nn.Module
     given: Tensor
@@ -174,7 +168,7 @@ class _Call(NamedTuple):
 
 
 def _known(layer: nn.Module) -> bool:
-    """Whether the layer's gradients are written out below, or it has no weights."""
+    """Whether `_gradient` supports the layer, or it has no weights."""
     if type(layer) in NORMS:
         return bool(layer.track_running_stats)
     if type(layer) is nn.Conv2d:
@@ -183,14 +177,14 @@ def _known(layer: nn.Module) -> bool:
 
 
 def _usual(call: _Call) -> bool:
-    """Whether rows are along the first axis only, and nothing was changed in place after the call."""
+    """Whether rows are along the first axis, and nothing was changed in place after the call."""
     axes = {nn.Linear: (2,), nn.Conv2d: (4,)}.get(type(call.layer), (2, 4))
     unchanged = (call.given._version, call.gave._version) == call.versions
     return unchanged and call.gave.ndim in axes and call.given.ndim in axes and call.gave.requires_grad
 
 
 def _gradient(share: _Share, given: Tensor, back: Tensor) -> Tensor:
-    """Return the gradient over one parameter, a row each."""
+    """Return the gradient over one parameter for each row."""
     layer: Any = share.layer
     if share.name.endswith("bias"):
         return back.flatten(2).sum(2) if back.ndim > 2 else back
@@ -206,7 +200,7 @@ def _gradient(share: _Share, given: Tensor, back: Tensor) -> Tensor:
 
 
 def _convolved(layer: nn.Conv2d, given: Tensor, back: Tensor) -> Tensor:
-    """Return the gradient over a convolution's weights: every row is a group of one wide convolution."""
+    """Return the gradient over a convolution's weights, with each row as a group of one convolution."""
     rows = len(given)
     found: Tensor = conv2d_weight(
         given.reshape(1, -1, *given.shape[2:]),

@@ -1,12 +1,9 @@
-"""L-BFGS over the sum of the sites' gradients: a convex problem across sites, with one gradient a round.
+"""L-BFGS for a convex problem across sites, with one gradient a round.
 
-Nocedal, "Updating quasi-Newton matrices with limited storage", 1980. In a round every site gets a point and gives back
-the gradient and the loss of its rows there. The mean over sites is the exact gradient of the whole problem, however
-different the sites are, so nothing drifts, a site keeps no state, and its work is two products with its features.
-
-A round tries one point. If the loss falls there as it should (Armijo's rule), the point is taken, and what it showed
-of the curvature is kept; else the next round tries a shorter step. Ridge makes the optimum one point: without it the
-loss of classes that can be separated falls for ever, and weights grow without end.
+Nocedal, "Updating quasi-Newton matrices with limited storage", 1980. A round tries one point: every site returns its
+loss and gradient there, and their mean is the exact gradient, however heterogeneous the sites are. If the loss falls
+enough (Armijo's rule), the point is accepted; else the next round tries a shorter step. The ridge makes the optimum
+unique.
 """
 
 from __future__ import annotations
@@ -23,27 +20,27 @@ from fedconformal.errors import InputError
 from fedconformal.training.step import Step
 
 MEMORY = 10
-"""Steps of which the curvature is kept."""
+"""Number of curvature pairs."""
 ENOUGH = 1e-4
-"""The share of the fall that the slope promises with which a step is taken."""
+"""Armijo constant: the share of the predicted decrease that accepts a step."""
 SHORTER = (0.1, 0.5)
-"""The least and the most that is left of a step that was too long."""
+"""Bounds of the factor that shortens a rejected step."""
 TOLERANCE = 1e-6
-"""At the optimum the next step promises less than this share of the loss, which is about what float32 can tell."""
+"""Relative decrease predicted for the next step at which the search ends: about the precision of float32."""
 
 
 @dataclass(eq=False, kw_only=True)
 class LBFGS:
-    """The server's side: where to ask next, and what to make of the answer.
+    """State of the server.
 
     Attributes:
         theta: the best point so far.
-        penalty: what the ridge multiplies each column of theta with; 0 for an intercept.
+        penalty: ridge of each column of theta; 0 for an intercept.
         gradient: at theta; None before the first answer.
         loss: at theta, with the ridge.
-        length: of the next step, as a share of the whole one.
-        rows: of the sites that answered there.
-        pairs: steps taken, each with the change of the gradient.
+        length: of the next step, as a share of the full step.
+        rows: number of rows of the sites that answered.
+        pairs: accepted steps with the change of the gradient.
 
     >>> solver = LBFGS(theta=torch.zeros(1, 2), penalty=torch.tensor([0.5, 0.5]))
     >>> while not solver.done:
@@ -54,7 +51,7 @@ class LBFGS:
     """
 
     answer: ClassVar[str] = "gradient"
-    """What it needs from a site."""
+    """Name of the tensor in a site's answer."""
 
     theta: Tensor
     penalty: Tensor
@@ -102,7 +99,7 @@ class LBFGS:
         return 0.0 if self.gradient is None else dot(self.gradient, self._step())
 
     def _step(self) -> Tensor:
-        """Return the whole step: minus the gradient times what is known of the inverse curvature."""
+        """Return the full step by the two-loop recursion."""
         if self._direction is None and self.gradient is not None:
             step, along = -self.gradient, []
             for moved, change in reversed(self.pairs):

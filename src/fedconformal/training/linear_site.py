@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,18 +20,105 @@ from fedconformal.training.features import GradientFeatures
 from fedconformal.training.linear_stage import (
     CONSTANT,
     LocalDescent,
+    Matrix,
     Moments,
     largest_eigenvalue,
     loss_and_gradient,
     merge,
 )
-from fedconformal.training.matrices import FeatureStorage
 from fedconformal.training.step import Step, Update
 
 if TYPE_CHECKING:
     from fedconformal.training.tct import TCT
 
 ROWS = 256
+
+
+@dataclass(eq=False, kw_only=True)
+class StoredVector:
+    """Vector in memory or in a file; a worker process opens the file itself."""
+
+    length: int
+    path: Path | None = None
+    half: bool = False
+    _tensor: Tensor | None = field(default=None, repr=False)
+
+    @classmethod
+    def on_disk(cls, length: int, path: Path, *, half: bool) -> StoredVector:
+        """Allocate the whole file, so that a full disk is noticed now."""
+        size = max(1, length) * (2 if half else 4)
+        try:
+            with path.open("wb") as file:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, size)
+                else:
+                    file.truncate(size)
+        except OSError as error:
+            need = f"{size / 2**30:.1f} GB of features"
+            raise InputError(f"{path.parent}: no room for {need} ({error.strerror}); use fewer coordinates") from None
+        return cls(length=length, path=path, half=half)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_tensor": self._tensor if self.path is None else None}
+
+    @property
+    def tensor(self) -> Tensor:
+        """The vector."""
+        if self._tensor is None:
+            dtype = torch.float16 if self.half else torch.float32
+            self._tensor = torch.from_file(str(self.path), shared=True, size=self.length, dtype=dtype)
+        return self._tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FeatureStorage:
+    """Features and inner products of all sites, in two vectors."""
+
+    sizes: tuple[int, ...]
+    columns: int
+    counts: tuple[int, ...]
+    """Number of inner products of each site; 0 where steps on features are cheaper."""
+    features: StoredVector
+    products: StoredVector
+
+    @classmethod
+    def make(
+        cls,
+        sizes: Sequence[int],
+        columns: int,
+        *,
+        memory: float,
+        folder: Path,
+        device: torch.device,
+        inner: bool = True,
+    ) -> FeatureStorage:
+        """Allocate in memory, or above `memory` GB in a folder in half precision; `inner` for inner products."""
+        counts = tuple(_products(n, columns) if inner else 0 for n in sizes)
+        features, products = sum(sizes) * columns, sum(counts)
+        if 4 * (features + products) <= memory * 2**30:
+            vectors = [StoredVector(length=n, _tensor=torch.empty(n, device=device)) for n in (features, products)]
+        else:
+            vectors = [
+                StoredVector.on_disk(features, folder / "features", half=True),
+                StoredVector.on_disk(products, folder / "products", half=False),
+            ]
+        return cls(sizes=tuple(sizes), columns=columns, counts=counts, features=vectors[0], products=vectors[1])
+
+    def matrix(self, site: int) -> Matrix:
+        """Return the features of one site."""
+        start, rows = sum(self.sizes[:site]) * self.columns, self.sizes[site]
+        return Matrix(self.features.tensor[start : start + rows * self.columns].view(rows, self.columns))
+
+    def gram(self, site: int) -> Tensor | None:
+        """Return the inner products of one site's rows, or None if there are none."""
+        *before, count = self.counts[: site + 1]
+        start, rows = sum(before), self.sizes[site]
+        return self.products.tensor[start : start + count].view(rows, rows) if count else None
+
+
+def _products(rows: int, columns: int) -> int:
+    """Steps on inner products cost rows^2, steps on features twice rows times columns."""
+    return rows * rows if rows < 2 * columns else 0
 
 
 @dataclass(eq=False, kw_only=True)

@@ -1,49 +1,97 @@
-"""A linear model on gradient features, trained across sites: what a site works out in the second stage of TCT.
+"""Linear model on gradient features: the computations of a site in the second stage of TCT.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. For L-BFGS (`lbfgs.py`) a site gives the gradient of its loss at theta, from one pass over its features.
+2022. For L-BFGS (`lbfgs.py`) a site returns the gradient of its loss at theta. For SCAFFOLD (`scaffold.py`) it takes
+M steps of full gradient descent from theta, each corrected by h_k = c_k - c, where c_k is the site's mean gradient over
+its last M steps and c the mean over sites. Theta then moves by -rate M c with the new c, as the corrections cancel.
 
-For the authors' own way, with the control variates of SCAFFOLD (`scaffold.py`), in a round every site takes M steps of
-full gradient descent from the global theta, each corrected by h_k = c_k - c, where c_k is the site's mean gradient over
-its last M steps and c the mean over sites. Then theta moves by the mean of what the sites did, which is -rate M c with
-the new c, as the corrections cancel: for the same shares of the sites in both means, whichever they are.
-
-The M steps can be taken exactly in sample space. With G = F F', z = F theta and residuals r = softmax(z) - Y,
+The M steps are exact in sample space. With G = F F', z = F theta and residuals r = softmax(z) - Y,
 
     z <- z - rate (G r / n - F h),    c_k = F' R,    R = (sum of r over the steps) / (M n),
 
-which costs n^2 J a step instead of 2 n p J, and a site's state is R, one number a row and class, instead of h_k.
-Matrices are stored with classes along the first axis: products with few rows are several times faster that way.
-
-Features are standardised with mean and variance that are merged from the sites' own, and divided by the square root
-of their number. So the trace of G / n is about 1, and one step size serves any number of features: a step of 10 is
-1e-4 on 100,000 features that are not divided.
+which costs n^2 J a step instead of 2 n p J. Classes are along the first axis: products with few rows are faster so.
+Features are standardised and divided by the square root of their number, so that the trace of G / n is about 1 and one
+step size serves any number of features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fedconformal.training.matrices import Matrix
-
 Loss = Literal["cross-entropy", "squared"]
 CURVATURE: dict[Loss, float] = {"cross-entropy": 0.5, "squared": 1.0}
-"""The most that the loss of a row bends in its logits."""
+"""Maximum curvature of the loss of a row in its logits."""
 POWER_STEPS = 100
 POWER_TOLERANCE = 1e-4
 CONSTANT = 0.3
-"""The feature of an intercept: as large as what the other features have along their main direction."""
+"""Feature of the intercept, of the size of the others along their main direction."""
 STILL = 1e-6
-"""A feature that spreads less than this share of its mean is constant, up to rounding."""
+"""A feature with a smaller relative deviation is constant, up to rounding."""
+BLOCK_BYTES = 2**26
+"""Size of the blocks in which half precision is converted to float32."""
+GRAM_ROWS = 1024
+LARGEST_HALF = 65504.0
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Rows in single or half precision, with the products that training needs.
+
+    >>> matrix = Matrix(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    >>> matrix.times(torch.tensor([[1.0, 0.0, 0.0]]))
+    tensor([[1., 4.]])
+    >>> matrix.combine(torch.tensor([[1.0, 1.0]]))
+    tensor([[5., 7., 9.]])
+    """
+
+    tensor: Tensor
+
+    @property
+    def half(self) -> bool:
+        """Whether rows are stored in half precision."""
+        return self.tensor.dtype == torch.float16
+
+    def write(self, rows: slice, values: Tensor) -> None:
+        """Store some rows, in the first columns."""
+        self.tensor[rows, : values.shape[1]] = values.clamp(-LARGEST_HALF, LARGEST_HALF) if self.half else values
+
+    def blocks(self, step: int | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Yield blocks of rows as float32; a single block if they are stored so."""
+        rows, columns = self.tensor.shape
+        step = step or (max(1, BLOCK_BYTES // (4 * columns)) if self.half else rows)
+        for start in range(0, rows, step):
+            some = slice(start, min(start + step, rows))
+            yield some, self.tensor[some].float()
+
+    def times(self, matrix: Tensor) -> Tensor:
+        """Return `matrix` times the transpose of the rows."""
+        return torch.cat([matrix @ block.T for _, block in self.blocks()], dim=1)
+
+    def combine(self, matrix: Tensor) -> Tensor:
+        """Return `matrix` times the rows."""
+        total = torch.zeros(len(matrix), self.tensor.shape[1], device=matrix.device)
+        for rows, block in self.blocks():
+            total.addmm_(matrix[:, rows], block)
+        return total
+
+    def gram(self, out: Tensor) -> None:
+        """Write the inner products of all rows, blockwise; mirrored blocks are computed once."""
+        for rows, block in self.blocks(GRAM_ROWS):
+            for others, other in self.blocks(GRAM_ROWS):
+                if others.start > rows.start:
+                    break
+                product = block @ other.T
+                out[rows, others] = product
+                out[others, rows] = product.T
 
 
 class Moments(NamedTuple):
-    """How many rows there are, and mean and variance of every feature."""
+    """Number of rows, and mean and variance of every feature."""
 
     rows: int
     mean: Tensor
@@ -51,7 +99,7 @@ class Moments(NamedTuple):
 
 
 def merge(parts: Iterable[Moments]) -> Moments:
-    """Merge moments without the cancellation that sums of squares suffer from, in double precision.
+    """Merge moments in double precision, without cancellation.
 
     Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 
@@ -70,7 +118,7 @@ def merge(parts: Iterable[Moments]) -> Moments:
 
 
 def scale_of(moments: Moments) -> Tensor:
-    """Return what centred features are multiplied with; 0 for those that are constant."""
+    """Return the scale of centred features; 0 for constant ones."""
     spread = moments.variance.sqrt()
     moving = spread > STILL * moments.mean.abs()
     return torch.where(moving, 1 / (spread * moving.sum().clamp_min(1).sqrt()), 0.0).float()
@@ -97,7 +145,7 @@ def mean_loss(z: Tensor, y: Tensor, loss: Loss) -> float:
 
 
 def loss_and_gradient(features: Matrix, y: Tensor, theta: Tensor, loss: Loss) -> tuple[float, Tensor]:
-    """Return the mean loss of a site's rows at theta, and its gradient, from one pass over the features."""
+    """Return the mean loss at theta and its gradient, in one pass over the features."""
     total, gradient = 0.0, torch.zeros_like(theta)
     for rows, block in features.blocks():
         z = theta @ block.T
@@ -108,10 +156,7 @@ def loss_and_gradient(features: Matrix, y: Tensor, theta: Tensor, loss: Loss) ->
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalDescent:
-    """The steps of one site in one round: on standardised features (n, p) with their inner products (n, n).
-
-    Without the inner products the steps are taken in weight space.
-    """
+    """Local steps in one round, in sample space, or in weight space without inner products."""
 
     features: Matrix
     gram: Tensor | None

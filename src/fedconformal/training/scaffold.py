@@ -1,7 +1,7 @@
-"""SCAFFOLD over sites that take many steps each: the rounds of the paper's TCT, as the server sees them.
+"""SCAFFOLD: the server in the second stage of TCT as the authors solve it.
 
 Karimireddy, Kale, Mohri, Reddi, Stich and Suresh, "SCAFFOLD: stochastic controlled averaging for federated learning",
-2020. What a site does in a round is in `linear_stage.py`.
+2020. The local steps are in `linear_stage.py`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from fedconformal.training.step import Step
 logger = logging.getLogger(__name__)
 
 SAFE = 0.9
-"""The largest step, as a share of the one at which gradient descent starts to oscillate for ever."""
+"""Largest step, as a share of the step at which gradient descent stops to converge."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Scaffold:
-    """The server's side: theta, and the mean gradient of the last round.
+    """State of the server.
 
     Attributes:
         theta: the weights.
-        step: of the sites' descent.
-        steps: how many of them a round has.
-        control: the mean over sites of their mean gradients; zero before the first round.
+        step: step size of the local descent.
+        steps: number of local steps in a round.
+        control: mean gradient over sites and steps of the last round; zero before the first.
     """
 
     answer: ClassVar[str] = "control"
-    """What it needs from a site."""
+    """Name of the tensor in a site's answer."""
     done: ClassVar[bool] = False
 
     theta: Tensor
@@ -70,7 +70,7 @@ class Scaffold:
 
 
 def stable_step(step: float, curvature: float, eigenvalue: float) -> float:
-    """Lower a step that is not stable where the loss bends by at most `curvature` times this eigenvalue.
+    """Lower a step that is unstable for this curvature of the loss and eigenvalue of the features.
 
     >>> stable_step(10.0, 0.5, 1.0)
     3.6

@@ -89,7 +89,7 @@ def test_the_seed_and_nothing_else_decides() -> None:
 
 
 def test_a_shortcut_without_weights() -> None:
-    block = models.resnet.Block(2, 4, 2).eval()
+    block = models.networks.Block(2, 4, 2).eval()
     torch.nn.init.zeros_(block.bn2.weight)
     x = torch.rand(1, 2, 4, 4)
     out = block(x)

@@ -1,7 +1,6 @@
-"""EfficientNet-B1, with the parameter names that torchvision uses, so that ImageNet weights load by name.
+"""EfficientNet-B1 with torchvision's parameter names, so that ImageNet weights load by name.
 
-Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019. B1 is B0 with every
-stage 1.1 times as deep, rounded up, and the same widths.
+Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from fedconformal.training.models.network import ImageNetwork
 
 DROPOUT = 0.2
 DROP_PATH = 0.2
-"""The chance that the last block is left out in training; it grows linearly from none at the first."""
+"""Probability of dropping the last block in training; grows linearly from zero at the first."""
 
 
 class Stage(NamedTuple):
@@ -54,7 +53,7 @@ def convolution(
 
 
 class SqueezeExcitation(nn.Module):
-    """Weigh the channels by what the whole image holds."""
+    """Channel weights from the whole image."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -69,14 +68,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class MBConv(nn.Module):
-    """Widen, convolve each channel by itself, weigh the channels, narrow.
-
-    Args:
-        inputs: channels that come in.
-        stage: what the block's stage asks for.
-        stride: of the convolution over space.
-        drop: the chance that an example skips the block in training.
-    """
+    """Inverted residual block with stochastic depth."""
 
     def __init__(self, inputs: int, stage: Stage, stride: int, drop: float) -> None:
         super().__init__()
@@ -91,7 +83,7 @@ class MBConv(nn.Module):
         self.drop = drop
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what the block finds to what came in, where the shapes allow it."""
+        """Add the block to its input, where the shapes allow it."""
         found: Tensor = self.block(x)
         if not self.residual:
             return found

@@ -1,4 +1,4 @@
-"""What every network says of itself: the inputs it takes, and which attribute is its last linear layer."""
+"""Base classes of the networks, and files of weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,17 +20,16 @@ MAX_CLASSES = 2**20
 
 
 class Network(nn.Module, ABC):
-    """A network from inputs of one shape to one logit a class.
+    """Network from inputs of one shape to one logit a class.
 
     Args:
         shape: of one input, (channels, height, width) or (columns,).
-        classes: how many logits there are.
+        classes: number of logits.
     """
 
     name: ClassVar[str]
-    """How it is called in a config."""
     head_name: ClassVar[str]
-    """Where its last linear layer is, so that transfer and linearisation can replace it."""
+    """Path of the last linear layer, which transfer and linearisation replace."""
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__()
@@ -48,11 +47,11 @@ class Network(nn.Module, ABC):
 
 
 class ImageNetwork(Network):
-    """A network that needs images of at least some size."""
+    """Network for images of a minimum size."""
 
     least_side: ClassVar[int] = 1
     channels_last: ClassVar[bool] = True
-    """Whether images come channels last, which one thread trains on faster; `view` cannot take them."""
+    """Memory format that trains faster on one thread, and that `view` cannot take."""
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__(shape, classes)
@@ -65,7 +64,7 @@ class ImageNetwork(Network):
 
 
 def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Network:
-    """Make a network with weights drawn from a seed; the global random state stays as it is.
+    """Build a network with weights drawn from a seed, without touching the global random state.
 
     >>> network = build("lenet", shape=(1, 28, 28), classes=10, seed=1)
     >>> sum(weight.numel() for weight in network.parameters())
@@ -78,23 +77,27 @@ def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Ne
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Fill a model from a file of tensors; every name and every shape has to match.
+    """Load a state_dict; every name and shape has to match, and a file that would run code is refused.
 
-    The last layer of a `Network` stays as it is where the file has another number of classes, as ImageNet's has.
-    Only tensors are read: a file that would run code is refused.
+    The last layer of a `Network` is left alone where the file has another number of classes, as ImageNet's has.
     """
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001 (torch's reader raises anything at what it does not know)
         reason = getattr(error, "strerror", None) or "not a file of tensors, as torch.save writes of a state_dict"
         raise InputError(f"{path}: cannot be read ({reason})") from None
-    given = _state(found, path)
+    if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
+        found = found["state_dict"]
+    if not isinstance(found, Mapping) or not found or not all(isinstance(weight, Tensor) for weight in found.values()):
+        raise InputError(f"{path}: holds no weights by name; save a model's state_dict()")
+    given = dict(found)
     expected = model.state_dict()
     absent = [name for name in expected if name not in given]
     unknown = [name for name in given if name not in expected]
     if absent or unknown:
         parts = [f"lacks {_some(absent)}"] * bool(absent) + [f"has {_some(unknown)} too many"] * bool(unknown)
-        raise InputError(f"{path}: {' and '.join(parts)}; is it of another model than {_called(model)}?")
+        name = getattr(model, "name", type(model).__name__)
+        raise InputError(f"{path}: {' and '.join(parts)}; is it of another model than {name}?")
     head = f"{model.head_name}." if isinstance(model, Network) else None
     for name, weight in expected.items():
         if head and name.startswith(head) and len(given[name]) != len(weight):
@@ -108,17 +111,5 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     model.load_state_dict(given)
 
 
-def _state(found: Any, path: str | Path) -> dict[str, Tensor]:
-    if isinstance(found, Mapping) and isinstance(found.get("state_dict"), Mapping):
-        found = found["state_dict"]
-    if not isinstance(found, Mapping) or not found or not all(isinstance(weight, Tensor) for weight in found.values()):
-        raise InputError(f"{path}: holds no weights by name; save a model's state_dict()")
-    return dict(found)
-
-
 def _some(names: list[str]) -> str:
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
-
-
-def _called(model: nn.Module) -> str:
-    return model.name if isinstance(model, Network) else type(model).__name__

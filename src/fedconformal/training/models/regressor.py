@@ -1,7 +1,5 @@
-"""A network that answers with numbers: one, or a lower and an upper quantile, perhaps with a middle one.
+"""Regressor with one output, or with lower, perhaps middle, and upper quantiles, in sorted order.
 
-Its outputs are in the units of what is predicted, and are trained in units of a scale that is fixed beforehand, so no
-site has to show its own. Quantiles come out in order: sorting those that cross is never further from the true ones.
 Chernozhukov, Fernandez-Val and Galichon, "Quantile and probability curves without crossing", 2010.
 """
 
@@ -13,12 +11,14 @@ from fedconformal.errors import InputError
 
 
 class Regressor(nn.Module):
-    """Any network with one output a number, brought to the units of what is predicted.
+    """Network whose outputs are shifted and scaled to the units of the target.
+
+    Centre and scale are fixed beforehand, so no site shares statistics.
 
     Args:
-        network: gives (n, Q) outputs.
-        centre: a usual value; the prediction of a network that answers zero.
-        scale: a usual deviation from it.
+        network: returns (n, Q) outputs.
+        centre: typical value of the target.
+        scale: typical deviation from it.
 
     >>> import torch
     >>> Regressor(nn.Identity(), centre=100, scale=10)(torch.tensor([[0.5, -1.0]]))
