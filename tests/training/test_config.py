@@ -44,13 +44,15 @@ def test_what_is_wrong_is_named(values: dict[str, Any], message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
+def test_a_file_that_is_not_toml_and_an_unknown_preset(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text("rounds = = 3")
     with pytest.raises(InputError, match=r"run\.toml: is not TOML \(Invalid value"):
         read_config(path)
     with pytest.raises(InputError, match=r"none\.toml: cannot be read"):
         read_config(tmp_path / "none.toml")
+    with pytest.raises(InputError, match="no preset is called 'best'; there is paper"):
+        preset("best", {})
 
 
 @pytest.mark.parametrize(
@@ -71,8 +73,3 @@ def test_the_papers_settings(dataset: str, method: str, expected: dict[str, Any]
     assert {key: found[key] for key in expected} == expected
     if method == "tct":  # the paper's step is for features that are not divided by the root of their number
         assert found["step"] / found["coordinates"] == pytest.approx(1e-4)
-
-
-def test_an_unknown_preset() -> None:
-    with pytest.raises(InputError, match="no preset is called 'best'; there is paper"):
-        preset("best", {})

@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from fedconformal.errors import InputError
 from fedconformal.training.data import Dataset, Rows, load
 from fedconformal.training.data.sets import cifar, fitzpatrick17k, images
 from tests.training.data import made
+
+TAR = "cifar-100-binary.tar.gz"
+GOOD = made.cifar_records([1, 2], label_bytes=2)
+NOISE = np.random.default_rng(0).bytes(10**5)
+GREY = np.zeros((2, 28, 28), np.uint8)
 
 
 def refused(name: str, *parts: str) -> None:
@@ -48,16 +54,10 @@ def test_a_pickle_in_an_npz_file_is_not_opened(place: Path) -> None:
         ({}, "holds nothing; expected train_images and test_images"),
         ({"train_images": np.zeros((1, 28, 28, 3))}, "train_images: float64 (1, 28, 28, 3), expected bytes"),
         ({"train_images": np.zeros((1, 28, 28, 4), np.uint8)}, "train_images: uint8 (1, 28, 28, 4), expected bytes"),
-        ({"train_images": np.zeros((0, 28, 28), np.uint8)}, "train_images: uint8 (0, 28, 28, 1)"),
-        ({"train_images": np.zeros((1, 28, 28), np.uint8)}, "has train_images but no train_labels"),
-        (
-            {"train_images": np.zeros((2, 28, 28), np.uint8), "train_labels": np.array([0, 7])},
-            "train_labels: row 1 is 7, expected a whole class index from 0 to 6",
-        ),
-        (
-            {"train_images": np.zeros((2, 28, 28), np.uint8), "train_labels": np.array([0])},
-            "train_labels: has shape (1,), expected (2,)",
-        ),
+        ({"train_images": GREY[:0]}, "train_images: uint8 (0, 28, 28, 1)"),
+        ({"train_images": GREY}, "has train_images but no train_labels"),
+        ({"train_images": GREY, "train_labels": np.array([0, 7])}, "train_labels: row 1 is 7, expected a whole class"),
+        ({"train_images": GREY, "train_labels": np.array([0])}, "train_labels: has shape (1,), expected (2,)"),
     ],
 )
 def test_images_that_are_none(place: Path, arrays: dict[str, Any], message: str) -> None:
@@ -65,19 +65,30 @@ def test_images_that_are_none(place: Path, arrays: dict[str, Any], message: str)
     refused("dermamnist", str(place / "dermamnist.npz"), message)
 
 
-def test_an_npz_file_that_is_cut_off_or_none(place: Path) -> None:
-    path = place / "cifar10.npz"
+def _npz(path: Path) -> None:
     made.write_npz(path, classes=10, shape=(32, 32, 3))
-    whole = path.read_bytes()
+
+
+def _tar(path: Path) -> None:
+    made.write_tar(path, {"train.bin": NOISE, "test.bin": NOISE})
+
+
+@pytest.mark.parametrize(("name", "file", "write"), [("cifar10", "cifar10.npz", _npz), ("cifar100", TAR, _tar)])
+def test_a_file_that_is_cut_off_or_none(place: Path, name: str, file: str, write: Callable[[Path], None]) -> None:
+    write(place / file)
+    whole = (place / file).read_bytes()
     for content in (b"", b"nonsense", whole[: len(whole) // 2]):
-        path.write_bytes(content)
-        refused("cifar10", str(path), "cannot be read")
+        (place / file).write_bytes(content)
+        refused(name, file, "cannot be read")
 
 
-def test_an_npz_file_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made.write_npz(place / "cifar10.npz", classes=10, shape=(32, 32, 3))
+def test_files_that_unpack_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _npz(place / "cifar10.npz")
     monkeypatch.setattr(images, "MOST_BYTES", 1000)
     refused("cifar10", "bytes when unpacked, more than 1000")
+    made.write_tar(place / TAR, {"other": bytes(5000)})
+    monkeypatch.setattr(cifar, "MOST_BYTES", 4999)
+    refused("cifar100", "has more than 4999 bytes when unpacked")
 
 
 def test_medical_images_without_their_validation_rows(place: Path) -> None:
@@ -113,65 +124,49 @@ def test_labels_that_are_fewer_than_images(place: Path) -> None:
 
 
 def test_an_archive_writes_nothing_to_disk_whatever_its_paths_say(place: Path) -> None:
-    outside = place.parent / "outside.bin"
     records = made.cifar_records(list(range(100)), label_bytes=2)
     names = {"../outside.bin": b"x", "/etc/../train.bin": records, "../../test.bin": records}
-    made.write_tar(place / "cifar-100-binary.tar.gz", names)
+    made.write_tar(place / TAR, names)
     before = sorted(place.parent.rglob("*"))
     assert len(load("cifar100").train) == 100
     assert sorted(place.parent.rglob("*")) == before
-    assert not outside.exists()
 
 
 def test_an_archive_whose_files_are_links(place: Path) -> None:
-    path = place / "cifar-100-binary.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
+    with tarfile.open(place / TAR, "w:gz") as archive:
         for name in ("train.bin", "test.bin"):
             link = tarfile.TarInfo(name)
             link.type, link.linkname = tarfile.SYMTYPE, "/etc/hostname"
             archive.addfile(link)
-    refused("cifar100", str(path), "has no test.bin, train.bin")
-
-
-def test_an_archive_that_is_cut_off_or_none(place: Path) -> None:
-    path = place / "cifar-100-binary.tar.gz"
-    rng = np.random.default_rng(0)
-    made.write_tar(path, {"train.bin": rng.bytes(10**5), "test.bin": rng.bytes(10**5)})
-    whole = path.read_bytes()
-    for content in (b"", b"nonsense", whole[: len(whole) // 2]):
-        path.write_bytes(content)
-        refused("cifar100", str(path), "cannot be read")
-
-
-def test_an_archive_with_half_an_image_or_a_wrong_label(place: Path) -> None:
-    path = place / "cifar-100-binary.tar.gz"
-    good = made.cifar_records([1, 2], label_bytes=2)
-    made.write_tar(path, {"train.bin": good[:-1], "test.bin": good})
-    refused("cifar100", str(path), "has 6147 bytes, not a whole number of images")
-    made.write_tar(path, {"train.bin": made.cifar_records([3, 100], label_bytes=2), "test.bin": good})
-    refused("cifar100", str(path), "labels: row 1 is 100, expected a whole class index from 0 to 99")
-
-
-def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made.write_tar(place / "cifar-100-binary.tar.gz", {"other": bytes(5000)})
-    monkeypatch.setattr(cifar, "MOST_BYTES", 4999)
-    refused("cifar100", "has more than 4999 bytes when unpacked")
+    refused("cifar100", str(place / TAR), "has no test.bin, train.bin")
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("train", "message"),
     [
-        ("", "starts with ''"),
-        ("age,sex\n1,2\n", "starts with 'age,sex', expected hospital,age,sex,cp"),
-        (f"{made.HEART_HEADER}\nva,{made.PATIENT}\n", "line 2 is no patient"),
-        (f"{made.HEART_HEADER}\nva,{made.PATIENT},1\nva,{made.PATIENT},5\n", "line 3 is no patient"),
-        (f"{made.HEART_HEADER}\nva,{made.PATIENT},\n", "line 2 is no patient"),
-        (f"{made.HEART_HEADER}\nva,{made.PATIENT.replace('63.0', 'inf')},1\n", "line 2 is no patient"),
-        (f"{made.HEART_HEADER}\nva,{made.PATIENT.replace('63.0', 'old')},1\n", "line 2 is no patient"),
+        (GOOD[:-1], "has 6147 bytes, not a whole number of images"),
+        (made.cifar_records([3, 100], label_bytes=2), "labels: row 1 is 100, expected a whole class index"),
     ],
 )
-def test_patients_that_are_none(place: Path, content: str, message: str) -> None:
-    (place / "heart_disease.csv").write_text(content, "utf-8")
+def test_an_archive_with_half_an_image_or_a_wrong_label(place: Path, train: bytes, message: str) -> None:
+    made.write_tar(place / TAR, {"train.bin": train, "test.bin": GOOD})
+    refused("cifar100", str(place / TAR), message)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([""], "starts with ''"),
+        (["age,sex", "1,2"], "starts with 'age,sex', expected hospital,age,sex,cp"),
+        ([made.HEART_HEADER, f"va,{made.PATIENT}"], "line 2 is no patient"),
+        ([made.HEART_HEADER, f"va,{made.PATIENT},1", f"va,{made.PATIENT},5"], "line 3 is no patient"),
+        ([made.HEART_HEADER, f"va,{made.PATIENT},"], "line 2 is no patient"),
+        ([made.HEART_HEADER, f"va,{made.PATIENT.replace('63.0', 'inf')},1"], "line 2 is no patient"),
+        ([made.HEART_HEADER, f"va,{made.PATIENT.replace('63.0', 'old')},1"], "line 2 is no patient"),
+    ],
+)
+def test_patients_that_are_none(place: Path, lines: list[str], message: str) -> None:
+    (place / "heart_disease.csv").write_text("\n".join(lines), "utf-8")
     refused("heart_disease", str(place / "heart_disease.csv"), message)
 
 
@@ -197,17 +192,12 @@ def test_photographs_that_are_none_or_too_large(place: Path, monkeypatch: pytest
     record = made.fitzpatrick_records(1)[0]
     (place / "fitzpatrick17k.csv").write_text(f"{made.FITZPATRICK_HEADER}\n{record}\n", "utf-8")
     path = place / "fitzpatrick17k" / f"{record.partition(',')[0]}.jpg"
-    path.write_bytes(b"nonsense")
-    refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
-
-    buffer = io.BytesIO()
-    image.effect_noise((64, 64), 50).save(buffer, "JPEG")
-    path.write_bytes(buffer.getvalue()[:-200])
-    refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
-
-    image.new("RGB", (4, 4)).save(path, "GIF")
-    refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
-
+    noise, small = io.BytesIO(), io.BytesIO()
+    image.effect_noise((64, 64), 50).save(noise, "JPEG")
+    image.new("RGB", (4, 4)).save(small, "GIF")
+    for content in (b"nonsense", noise.getvalue()[:-200], small.getvalue()):
+        path.write_bytes(content)
+        refused("fitzpatrick17k", str(path), "cannot be read as a photograph")
     image.new("RGB", (100, 100)).save(path)
     with monkeypatch.context() as patch:
         patch.setattr(fitzpatrick17k, "MOST_PIXELS", 9999)
@@ -221,15 +211,14 @@ def test_photographs_that_are_none_or_too_large(place: Path, monkeypatch: pytest
 
 def test_a_data_set_checks_itself() -> None:
     rows = Rows(x=np.zeros((2, 3), np.float32), y=np.array([0, 1]))
+    wide = Rows(x=np.zeros((2, 4), np.float32), y=np.array([0, 1]))
     with pytest.raises(InputError, match="tiny: train labels: row 1 is 1"):
         Dataset(name="tiny", classes=("only",), train=rows, val=rows, test=rows)
-    wide = Rows(x=np.zeros((2, 4), np.float32), y=np.array([0, 1]))
     with pytest.raises(InputError, match=r"tiny: test rows are \(4,\), train rows \(3,\)"):
         Dataset(name="tiny", classes=("a", "b"), train=rows, val=rows, test=wide)
     with pytest.raises(InputError, match=r"differ in length \(\[1, 2\]\)"):
         Rows(x=np.zeros((2, 3), np.float32), y=np.array([0]))
     with pytest.raises(InputError, match="expected uint8 images or a float32 table"):
         Rows(x=np.zeros((2, 3)), y=np.array([0, 1]))
-    dataset = Dataset(name="tiny", classes=("a", "b"), train=rows, val=rows, test=rows)
     with pytest.raises(InputError, match="no split is called 'valid'; there are train, val, test"):
-        dataset.rows("valid")  # type: ignore[arg-type]
+        Dataset(name="tiny", classes=("a", "b"), train=rows, val=rows, test=rows).rows("valid")  # type: ignore[arg-type]
