@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fedconformal.tables import beside, pair, probabilities_of, read_table, table_of
+from fedconformal.tables import aligned_column, pair, probabilities_of, read_table, table_of
 from tests.contracts.tools import FakeTensor, refusal, refused
 
 COLUMNS: dict[str, list[Any]] = {"id": ["a", "b"], "no": [0.9, 0.4], "yes": [0.1, 0.6], "truth": ["no", "yes"]}
@@ -139,17 +139,17 @@ def test_texts_of_numbers() -> None:
 def test_a_column_beside() -> None:
     probs = probabilities_of(table_of({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.9]}, name="probs"), ids="id")
     sites = table_of({"id": ["q", "p"], "site": ["clinic-b", "clinic-a"], "sex": ["f", "m"]}, name="sites")
-    found, said = beside(probs, sites, column="site")
+    found, said = aligned_column(probs, sites, column="site")
     assert found == ["clinic-a", "clinic-b"]
     assert said == "sites: columns id, site, sex; 2 rows; joined by id, as the rows are in another order"
     with refused("sites: has 2 columns site, sex; name the one with the values"):
-        beside(probs, sites)
+        aligned_column(probs, sites)
     with refused("x: row 1, column 1 is empty"):
-        beside(probs, table_of(["a", ""], name="x"))
+        aligned_column(probs, table_of(["a", ""], name="x"))
     with refused("sites: has no column patient"):
-        beside(probs, sites, ids="patient", column="site")
+        aligned_column(probs, sites, ids="patient", column="site")
     with refused("m: has no ids, and sites has"):
-        beside(probabilities_of(table_of([[0.5, 0.5]] * 2, name="m")), sites, ids="id", column="site")
+        aligned_column(probabilities_of(table_of([[0.5, 0.5]] * 2, name="m")), sites, ids="id", column="site")
 
 
 def test_a_site_is_no_header(tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ def test_a_site_is_no_header(tmp_path: Path) -> None:
     path = tmp_path / "sites.csv"
     for text, expected in (("site\na\nb\n", ["a", "b"]), ("a\nb\n", ["a", "b"]), ("a\na\n", ["a", "a"])):
         path.write_text(text, encoding="utf-8")
-        assert beside(probs, read_table(path))[0] == expected
+        assert aligned_column(probs, read_table(path))[0] == expected
     for text in ("a\na\nb\n", "a\n", "a\nb\nc\nd\n"):
         path.write_text(text, encoding="utf-8")
         with refused("sites.csv: has ", ", and m has 2"):
-            beside(probs, read_table(path))
+            aligned_column(probs, read_table(path))
 
 
 # --- arrays in files ---

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import as_probabilities
-from fedconformal.tables import Predictions, delimited, probabilities_of, read_table, text_file
-from fedconformal.tables.delimited import Block, TextCells, blocks_of, rows_of
+from fedconformal.tables import Predictions, probabilities_of, read_table, records, text_file
 from fedconformal.tables.layout import Layout
+from fedconformal.tables.records import TextCells, rows_of, split_records
 from fedconformal.tables.table import CellError
 from tests.contracts.tools import checks, refusal, refused
 
@@ -49,9 +49,9 @@ HARD = [
 
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_hard_decimals_are_correctly_rounded(decimal: str) -> None:
-    text = "\n".join(HARD).replace(".", decimal)
+    cells = [cell.replace(".", decimal) for cell in HARD]
     for plain in (True, False):  # at once, and one by one
-        found = TextCells((Block(text, len(HARD), plain),), ";", decimal).numbers([0])[:, 0]
+        found = TextCells(cells, ";", decimal, plain).numbers([0])[:, 0]
         assert found.tolist() == [float(Fraction(cell)) for cell in HARD]
 
 
@@ -59,14 +59,14 @@ def test_hard_decimals_are_correctly_rounded(decimal: str) -> None:
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20), st.sampled_from([15, 17, 25]))
 def test_floats_come_back(values: list[float], digits: int) -> None:
     cells = [f"{value:.{digits}g}" for value in values]
-    found = TextCells((Block("\n".join(cells), len(cells), plain=True),), ";").numbers([0])[:, 0]
+    found = TextCells(cells, ";").numbers([0])[:, 0]
     assert struct.pack(f"{len(cells)}d", *found) == struct.pack(f"{len(cells)}d", *map(float, cells))
 
 
 @checks(500)
 @given(st.text(alphabet="0123456789.,eE+-_ naif\x1c\x0bxd'", max_size=8), st.sampled_from([".", ","]))
 def test_one_way_to_read_a_number(cell: str, decimal: str) -> None:
-    quick, slow = (TextCells((Block(f"1;{cell}", 1, plain),), ";", decimal) for plain in (True, False))
+    quick, slow = (TextCells([f"1;{cell}"], ";", decimal, plain) for plain in (True, False))
     assert numbers_or_message(quick, 1) == numbers_or_message(slow, 1)
 
 
@@ -75,12 +75,11 @@ def test_one_way_to_read_a_number(cell: str, decimal: str) -> None:
 def test_a_block_is_cut_as_its_rows_are(lines: list[str]) -> None:
     """At once or one by one: a quote never moves a cell into another column."""
     try:
-        blocks = tuple(blocks_of(["\n".join(lines)], Layout(",", "commas")))
+        cells = split_records("\n".join(lines), Layout(",", "commas"))
     except fc.InputError:
         return
-    for j in range(len(next(rows_of(blocks[0].text, ","), [])) if blocks else 0):
-        slow = TextCells(tuple(replace(block, plain=False) for block in blocks), ",")
-        assert numbers_or_message(TextCells(blocks, ","), j) == numbers_or_message(slow, j)
+    for j in range(len(next(rows_of(cells.records[:1], ","), []))):
+        assert numbers_or_message(cells, j) == numbers_or_message(replace(cells, plain=False), j)
 
 
 def numbers_or_message(cells: TextCells, column: int) -> list[float] | str:
@@ -93,9 +92,7 @@ def numbers_or_message(cells: TextCells, column: int) -> list[float] | str:
 # --- lines, blocks and limits ---
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 7, 64])
-def test_lines_are_counted_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    monkeypatch.setattr(delimited, "CHUNK", chunk)
+def test_records_are_counted_as_lines(tmp_path: Path) -> None:
     good = ["id,a,b", *(f'"p\n{k}",0.{k},0.{9 - k}' for k in range(1, 9))]
     found = probabilities_of(read_table(written(tmp_path / "a.csv", *good)), ids="id")
     assert found.ids == [f"p\n{k}" for k in range(1, 9)]
@@ -143,25 +140,23 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with refused(f"{path}: line 52, column id has 300 characters, more than 256"):
         probabilities_of(read_table(path), ids="id")
     assert len(probabilities_of(read_table(path), drop=["id"]).values) == 51
-    monkeypatch.setattr(delimited, "MOST_COLUMNS", 2)
+    monkeypatch.setattr(records, "MOST_COLUMNS", 2)
     with refused("line 1 has 3 cells, more than 2"):
         read_table(path)
     monkeypatch.undo()
-    monkeypatch.setattr(delimited, "LONGEST_LINE", 200)
-    monkeypatch.setattr(delimited, "CHUNK", 50)
+    monkeypatch.setattr(records, "LONGEST_LINE", 200)
     with refused("line 52 has more than 200 characters"):
         read_table(path)
     monkeypatch.setattr(text_file, "MOST_BYTES", 100)
     assert "more than 100; save it as .npy" in refusal(lambda: read_table(path))
 
 
-def test_a_quote_that_is_never_closed_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "LONGEST_LINE", 2**14)
-    monkeypatch.setattr(delimited, "CHUNK", 2**12)
+def test_a_quote_that_is_never_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     for line, start in ((1, ['"a,b']), (2, ["a,b", '"0.5,0.5'])):
         written(path, *start, *["0.5,0.5"] * 10**5)
-        assert f"line {line} has a quote that is not closed" in refusal(lambda: read_table(path))
+        with refused(f"line {line} has a quote that is not closed"):
+            read_table(path)
 
 
 def test_a_very_long_cell_is_refused(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""Classes by name: what a model calls its classes, columns that have such names, and labels that are such names.
+"""Classes, columns and labels by name.
 
-Where classes have names, a label is a name: numbers that a site chose by itself could mean anything. Columns that have
-names are matched by name, never by position: two columns in another order would be two classes that changed places, and
-no number would show it. Tables are recognised without importing pandas, polars or Arrow.
+Where classes have names, labels are names, and columns with names are matched by name, never by position. Tables are
+recognised without importing pandas, polars or Arrow.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers, Probabilities, as_labels, as_matrix, column_of, one_a_row
-from fedconformal._base.names import join_names, name_key
-from fedconformal.errors import InputError
+from fedconformal._base.names import abbreviate, as_name, first_duplicate, join_names, name_key
+from fedconformal.errors import InputError, prefix_errors
 
 
 def class_names(classes: ArrayLike) -> int | tuple[str, ...]:
@@ -81,22 +80,65 @@ def table_of(frame: Any) -> tuple[tuple[str, ...] | None, Any]:
     return None if numbered else tuple(name_key(str(name)) for name in names), np.asarray(frame)
 
 
-def match_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Return where each wanted column is; others, missing ones and doubles are refused by name.
+def match_columns(names: Sequence[str] | int, wanted: Sequence[str] | int) -> tuple[list[int], str]:
+    """Return the position of each class among named columns, and a note if the order differs.
+
+    Columns without names, or classes that are only counted, must be as many.
 
     >>> match_columns(["malignant", "benign"], ["benign", "malignant"])
-    [1, 0]
+    ([1, 0], 'columns reordered by name: benign, malignant')
+    >>> match_columns(["benign", "other"], ["benign", "malignant"])
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: has no column for the class malignant; the columns are benign, other
     """
-    found = {name_key(name): place for place, name in enumerate(names)}
-    if len(found) < len(names):
-        double = next(key for place, name in enumerate(names) if found[key := name_key(name)] != place)
-        raise InputError(f"two columns are called {double!r}", where="probabilities")
-    if found.keys() != set(wanted):
-        others, missing = sorted(found.keys() - set(wanted)), [name for name in wanted if name not in found]
-        problems = [f"{_columns(others)} {'are no classes' if len(others) > 1 else 'is no class'}"] if others else []
-        problems += [f"there {'are' if len(missing) > 1 else 'is'} no {_columns(missing, ' for')}"] if missing else []
-        raise InputError(f"{' and '.join(problems)}; the classes are {join_names(wanted)}", where="probabilities")
-    return [found[name] for name in wanted]
+    if isinstance(names, int) or isinstance(wanted, int):
+        there, expected = (one if isinstance(one, int) else len(one) for one in (names, wanted))
+        if there != expected:
+            raise InputError(f"has {there} columns of probabilities, and there are {expected} classes")
+        given = wanted if isinstance(names, int) and not isinstance(wanted, int) else ()
+        return list(range(there)), f"columns without names are taken as {join_names(given)}" if given else ""
+    there_names, classes = tuple(map(name_key, names)), as_class_names(wanted)
+    if (same := first_duplicate(there_names)) is not None:
+        raise InputError(f"two columns are called {abbreviate(same)}; give each a name of its own")
+    order, said = find_columns(there_names, classes)
+    used = set(order)
+    unknown = [name for k, name in enumerate(there_names) if k not in used]
+    if unknown:
+        what = f"has the column {abbreviate(unknown[0])}, which is none of the classes {join_names(classes)}"
+        raise InputError(f"{what}; leave it out if it is no class", param="drop")
+    moved = f"columns reordered by name: {join_names(classes)}" if order != sorted(order) else ""
+    return order, "; ".join(filter(None, [said, moved]))
+
+
+def as_class_names(classes: Sequence[str]) -> tuple[str, ...]:
+    """Check for different class names.
+
+    >>> as_class_names(["benign", " malignant"])
+    ('benign', 'malignant')
+    """
+    if isinstance(classes, str) or not len(classes):
+        raise InputError(f"classes is {classes!r:.60}, expected a list of names")
+    names = tuple(as_name(name, "class") for name in classes)
+    same = first_duplicate(names)
+    if same is not None:
+        raise InputError(f"classes: {abbreviate(same)} is there twice")
+    return names
+
+
+def find_columns(names: Sequence[str], classes: tuple[str, ...]) -> tuple[list[int], str]:
+    """Find each class by its exact name, or all of them by one pattern such as prob_*; return the pattern as a note."""
+    at = {name: k for k, name in enumerate(names)}
+    missing = [name for name in classes if name not in at]
+    if not missing:
+        return [at[name] for name in classes], ""
+    patterns = {(start, end) for name in names for start, found, end in [name.partition(classes[0])] if found}
+    fitting = [(a, b) for a, b in patterns if all(f"{a}{name}{b}" in at for name in classes)]
+    if len(missing) == len(classes) and len(fitting) == 1:
+        start, end = fitting[0]
+        return [at[f"{start}{name}{end}"] for name in classes], (
+            f"columns {abbreviate(f'{start}*{end}')} are the classes {join_names(classes)}"
+        )
+    raise InputError(f"has no column for the class {abbreviate(missing[0])}; the columns are {join_names(names)}")
 
 
 def in_order(probs: Any, classes: int | Sequence[str] | None) -> Probabilities:
@@ -108,7 +150,8 @@ def in_order(probs: Any, classes: int | Sequence[str] | None) -> Probabilities:
     names, values = (None, probs) if isinstance(probs, np.ndarray) else table_of(probs)
     matrix = as_matrix(values, "probabilities")
     if names is not None and classes is not None and not isinstance(classes, int):
-        matrix = matrix[:, match_columns(names, classes)]
+        with prefix_errors("probabilities"):
+            matrix = matrix[:, match_columns(names, classes)[0]]
     wanted = matrix.shape[1] if classes is None else classes if isinstance(classes, int) else len(classes)
     if matrix.shape[1] != wanted:
         raise InputError(
@@ -132,10 +175,6 @@ def rows_at(table: Any, index: NDArray[np.int64]) -> Any:
     if hasattr(table, "tocsr"):  # not every kind of scipy's sparse matrices has rows
         return table.tocsr()[index]
     return (table if hasattr(table, "shape") else np.asarray(table))[index]
-
-
-def _columns(names: Sequence[str], what: str = "") -> str:
-    return f"column{'s' if len(names) > 1 else ''}{what} {join_names([repr(name) for name in names])}"
 
 
 def _text(values: NDArray[Any]) -> NDArray[np.str_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fedconformal.errors import InputError
@@ -47,6 +47,16 @@ def join_names(names: Sequence[str], most: int = 5) -> str:
     'a, b and 1 more'
     """
     return ", ".join(map(abbreviate, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def first_duplicate(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs twice, if any.
+
+    >>> first_duplicate(["a", "b", "a"])
+    'a'
+    """
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def as_name(text: Any, what: str) -> str:

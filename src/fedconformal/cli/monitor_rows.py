@@ -23,7 +23,7 @@ from fedconformal.errors import InputError
 from fedconformal.monitoring.events import DAY, Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 from fedconformal.tables import Predictions, Table
-from fedconformal.tables.classes import positions_of
+from fedconformal.tables.labels import positions_of
 from fedconformal.tables.predictions import filled
 from fedconformal.tables.table import absent
 

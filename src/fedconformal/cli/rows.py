@@ -21,7 +21,7 @@ from fedconformal.cli.console import logger, note
 from fedconformal.cli.options import refuse, split, warn_of_expiry
 from fedconformal.errors import InputError, requires_extra
 from fedconformal.scores import RegressionScore
-from fedconformal.tables import Predictions, Table, beside, numbers_of, pair, pair_numbers, probabilities_of, read_table
+from fedconformal.tables import Predictions, Table, aligned_column, numbers_of, pair, probabilities_of, read_table
 from fedconformal.tables import table_of as array_table
 from fedconformal.tables.files import ENDINGS
 from fedconformal.tables.table import Cells
@@ -176,7 +176,7 @@ class Columns:
             keep=self.keep,
         )
         if labels is not None:
-            found = pair_numbers(found, self.open(labels, "labels"), y=self.label_column)
+            found = pair(found, self.open(labels, "labels"), labels=self.label_column)
         if not quiet:
             note_recognised(found)
         return found
@@ -319,7 +319,7 @@ def values_of(found: Predictions, given: str, array: str, columns: Columns = NON
         if wanted is not None:
             raise InputError(f"{file}: has no columns with names; leave out :{wanted}")
         return as_sites(read_array(file, array), rows=found.table.rows, name=str(file))
-    values, said = beside(found, columns.open(file, array), column=wanted)
+    values, said = aligned_column(found, columns.open(file, array), column=wanted)
     if "joined" in said:
         note(said)
     return as_sites(np.array(values, dtype=np.str_), rows=found.table.rows, name=given)

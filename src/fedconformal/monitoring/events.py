@@ -13,13 +13,12 @@ from typing import Literal
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal._base.names import abbreviate
+from fedconformal._base.names import abbreviate, first_duplicate
 from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
 from fedconformal.monitoring.streams import CLASS, Events, StreamIndex, advance, rows_by_stream
-from fedconformal.tables.table import twice
 
 Kind = Literal["sets", "intervals", "losses"]
 
@@ -79,7 +78,7 @@ NO_OUTCOMES = Outcomes(ids=(), times=np.empty(0), values=np.empty(0))
 def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
     """Refuse repeated and unprintable ids, and times before 1970."""
     if len(set(ids)) < len(ids):
-        raise InputError(f"the id {abbreviate(twice(ids))} is there twice; give each once", where=what)
+        raise InputError(f"the id {abbreviate(first_duplicate(ids))} is there twice; give each once", where=what)
     odd = next((one for one in ids if not 0 < len(one) <= LONGEST_ID or not one.isprintable()), None)
     if odd is not None:
         raise InputError(f"the id {abbreviate(odd)!r} is empty, too long, or cannot be printed", where=what)

@@ -143,7 +143,7 @@ class Service:
             raise InputError(f"columns: {what}; leave them out")
         if len(columns) != width:
             raise InputError(f"columns: there are {len(columns)} names, and rows of {width} numbers")
-        return match_columns(columns, classes)
+        return match_columns(columns, classes)[0]
 
     def predicted(self, rows: Rows, answer: Answer) -> Predicted:
         """Return the part of an answer that a watch keeps."""

@@ -1,20 +1,19 @@
-"""Two files of the same rows: by their ids if both have some, by their order if not, and never by chance."""
+"""Joins two tables of the same rows: by ids if both have them, else by the order of rows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from fedconformal._base.names import abbreviate, join_names, name_key, plural
-from fedconformal.tables.classes import positions_of
 from fedconformal.tables.predictions import Predictions
 from fedconformal.tables.table import Table
 
 
 def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None) -> Predictions:
-    """Give every row its label from another table; the rows are in the same order, or joined by their ids.
+    """Take the truth of every row from another table; the rows are in the same order, or joined by their ids.
 
-    `ids` is the column with ids there, by default that of the predictions; `labels` is the column with labels, which
-    may be left out if there is only one other column.
+    `ids` is the column with ids there, by default that of the predictions; `labels` is the column with the truth, by
+    default the only other column.
 
     >>> from fedconformal.tables import probabilities_of, table_of
     >>> probs = probabilities_of(table_of({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.9]}, name="probs"), ids="id")
@@ -22,30 +21,30 @@ def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: st
     >>> found.labels.tolist(), found.recognised.split("; ")[-1]
     ([0, 1], 'joined by id, as the rows are in another order')
     """
-    table, column, order, how = aligned(found, table, ids, labels, "labels")
-    positions, note = positions_of(table, column, found.classes, found.values.shape[1])
+    table, column, order, how = _align(found, table, ids, labels, "true numbers" if found.numeric else "labels")
+    truth, note = found.read_truth(table, column)
     said = filter(None, [found.recognised, table.recognised, how, note])
-    return replace(found, labels=positions if order is None else positions[order], recognised="; ".join(said))
+    return replace(found, labels=truth if order is None else truth[order], recognised="; ".join(said))
 
 
-def beside(
+def aligned_column(
     found: Predictions, table: Table, *, ids: str | None = None, column: str | None = None
 ) -> tuple[list[str], str]:
-    """Return a column of text from another table, such as sites, in the order of the predictions; and what is said.
+    """Return a column of text from another table, such as sites, in the order of the predictions, and a note.
 
     >>> from fedconformal.tables import probabilities_of, table_of
     >>> probs = probabilities_of(table_of([[0.5, 0.5], [0.1, 0.9]], name="probs"))
-    >>> beside(probs, table_of(["clinic-a", "clinic-b"], name="sites"))[0]
+    >>> aligned_column(probs, table_of(["clinic-a", "clinic-b"], name="sites"))[0]
     ['clinic-a', 'clinic-b']
     """
-    table, position, order, how = aligned(found, table, ids, column, "values")
+    table, position, order, how = _align(found, table, ids, column, "values")
     texts = table.texts(position)
     if "" in texts:
         raise table.error(f"{table.place(texts.index(''), position)} is empty; give every row a value")
     return texts if order is None else [texts[row] for row in order], f"{table.recognised}; {how}"
 
 
-def aligned(
+def _align(
     found: Predictions, table: Table, ids: str | None, wanted: str | None, what: str
 ) -> tuple[Table, int, list[int] | None, str]:
     """Return a table with its header settled, its wanted column, the order of its rows, and how they were paired."""

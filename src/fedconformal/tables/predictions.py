@@ -1,8 +1,9 @@
-"""From a table to rows for a model's classes: which columns are probabilities, of which class, in which order.
+"""Outputs of a model from a table: probabilities of classes, or predictions of numbers.
 
-Names decide, and exact ones: without `classes`, every column that has no other use is a class by its own name. With
+Columns are found by their exact names. Without `classes`, every column that has no other use is a class. With
 `classes`, columns are chosen and ordered by them; prob_benign is found for benign if every class has its column by the
-same pattern. Whatever was found is in the one line `recognised`.
+same pattern. A regression score names its columns, such as lower and upper; `columns` gives other names for them. What
+was recognised is in the one line `recognised`.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Probabilities
-from fedconformal._base.names import abbreviate, join_names, name_key
-from fedconformal.errors import InputError
-from fedconformal.tables.classes import as_class_names, found_columns, match_columns, positions_of, spellings
-from fedconformal.tables.table import Table, absent, twice
+from fedconformal._base.arrays import Floats, Probabilities
+from fedconformal._base.classes import as_class_names, find_columns, match_columns
+from fedconformal._base.names import abbreviate, first_duplicate, join_names, name_key
+from fedconformal.errors import InputError, prefix_errors
+from fedconformal.tables.labels import positions_of
+from fedconformal.tables.table import Table, absent
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """What a model says of each row: (n, J) probabilities or logits, ids, labels as positions, other columns as text.
+    """Outputs of a model for the rows of a table, with ids, truth and other columns as text.
 
-    Of a regressor, `values` are its predictions, `labels` the true numbers, and there are no classes.
-
-    `classes` are the names of the columns, or None if they have none; `table` knows the line of each row.
+    `values` are (n, J) probabilities or logits, and `labels` positions of classes; `numeric` if they are predictions
+    and true numbers. `classes` are the names of the columns, if they have any.
     """
 
     table: Table
@@ -38,19 +39,24 @@ class Predictions:
     ids: list[str] | None = None
     labels: NDArray[Any] | None = None
     others: dict[str, list[str]] = field(default_factory=dict)
+    numeric: bool = False
 
     @property
     def truth(self) -> NDArray[Any]:
-        """The label of each row as the library takes it: a name where classes have names."""
+        """The truth as the library takes it: a name where classes have names."""
         labels = np.asarray(self.labels)
         return labels if self.classes is None else np.array(self.classes)[labels]
 
+    def read_truth(self, table: Table, column: int) -> tuple[NDArray[Any], str]:
+        """Return the numbers or the positions of labels in a column, and a note."""
+        if self.numeric:
+            return _floats(table, [column])[:, 0], ""
+        return positions_of(table, column, self.classes, self.values.shape[1])
+
     def matched(self, wanted: Sequence[str] | int) -> Predictions:
         """Put the columns into the order of these classes; see `match_columns`."""
-        try:
+        with prefix_errors(self.table.source):
             order, said = match_columns(self.classes if self.classes is not None else self.values.shape[1], wanted)
-        except InputError as error:
-            raise error.at(self.table.source) from None
         classes = self.classes if isinstance(wanted, int) else tuple(map(name_key, wanted))
         back = np.argsort(order)
         return replace(
@@ -72,12 +78,19 @@ def probabilities_of(
     keep: Collection[str] = (),
     positive: str | None = None,
 ) -> Predictions:
-    """Find the columns with a probability for each class, in a table that may hold ids, labels and more.
+    """Find the probabilities of classes in a table that may hold ids, labels and other columns.
 
-    `classes` chooses columns by name, in this order, and names those of a table without a header. `keep` are columns
-    to return beside, `drop` are columns to leave out. With `positive`, the one column of probabilities is that of this
-    class, and that of the other class is 1 - p, rounded once.
+    Parameters
+    ----------
+    ids, labels, drop, keep
+        Columns with ids and labels, columns to leave out, and columns to return as text.
+    classes
+        Columns by name, in this order; names of the columns of a table without a header.
+    positive
+        The class of the one column of probabilities; the other class has 1 - p, rounded once.
 
+    Examples
+    --------
     >>> from fedconformal.tables import table_of
     >>> scans = table_of({"id": ["a", "b"], "malignant": [0.1, 0.6], "truth": ["benign", "malignant"]}, name="scans")
     >>> found = probabilities_of(scans, ids="id", labels="truth", positive="malignant")
@@ -87,14 +100,7 @@ def probabilities_of(
     if table.head == ("0",):
         raise table.error("line 1 is 0, which could be a header or a row; write a name there, or 0.0 if it is a row")
     table = table.with_header()  # a first line of text only is no row of probabilities
-    if not table.rows:
-        raise table.error("has no rows" if table.first_line is None else "is empty but for its header")
-    asked = [name for name in (ids, labels, *drop, *keep) if name is not None]
-    aside = [table.column(name) for name in asked]
-    same = twice(map(name_key, asked))
-    if same is not None:
-        raise table.error(f"the column {abbreviate(same)} has two uses; give each use a column of its own")
-    rest = [j for j in table.columns if j not in aside]
+    rest = _columns_left(table, [ids, labels, *drop, *keep])
     wanted = None if classes is None else as_class_names(classes)
     said: list[str] = []
     if positive is None:
@@ -111,24 +117,100 @@ def probabilities_of(
             raise table.error("has one column of probabilities; say which class is the positive one", param="positive")
     else:
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
-    names = table.texts(ids) if ids is not None else None
+    found = _predictions(table, values, named, ids, keep, said)
+    if labels is None:
+        return found
+    truth, note = found.read_truth(table, table.column(labels))
+    said = [found.recognised, f"labels from {abbreviate(labels)}", note]
+    return replace(found, labels=truth, recognised="; ".join(filter(None, said)))
+
+
+def numbers_of(
+    table: Table,
+    wanted: Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    ids: str | None = None,
+    y: str | None = None,
+    drop: Collection[str] = (),
+    keep: Collection[str] = (),
+) -> Predictions:
+    """Find the predictions of a regressor in a table that may hold ids, the true number and other columns.
+
+    `columns` are other names for the `wanted` ones, in the same order.
+
+    >>> from fedconformal.tables import table_of
+    >>> visits = table_of({"id": ["a", "b"], "lower": [1.0, 2.0], "upper": [3.0, 5.0], "y": [2.5, 1.0]}, name="visits")
+    >>> found = numbers_of(visits, ("lower", "upper"), ids="id", y="y")
+    >>> found.values.tolist(), found.truth.tolist(), found.ids
+    ([[1.0, 3.0], [2.0, 5.0]], [2.5, 1.0], ['a', 'b'])
+    """
+    named, needs = wanted if columns is None else columns, " and ".join(wanted)
+    if len(named) != len(wanted):
+        raise table.error(f"{len(named)} columns are named, {join_names(named)}; the score needs {needs}")
+    if table.head is not None and (columns is not None or {*map(name_key, named)} & {*table.head}):
+        table = table.with_header()
+    rest = _columns_left(table, [ids, y, *drop, *keep], named if table.names is not None else ())
+    said = [f"{needs} in this order"]
+    if table.names is None:
+        if columns is not None or len(rest) != len(wanted):
+            problem = f"has {len(rest)} columns without names, and the score needs {needs}"
+            raise table.error(f"{problem}; write their names above")
+        chosen = rest
+    else:
+        if missing := [name for name in named if name_key(name) not in table.names]:
+            there = join_names([table.names[j] for j in rest])
+            raise table.error(
+                f"has no column {abbreviate(missing[0])}; there are {there}; name the columns of {needs}",
+                param="predictions",
+            )
+        chosen = [table.column(name) for name in named]
+        said = [f"{needs} from {join_names(named)}"]
+    found = _predictions(table, _floats(table, chosen), None, ids, keep, said)
+    said = [found.recognised]
+    if y is not None:
+        said.append(f"true numbers from {abbreviate(y)}")
+    if table.names is not None and (unused := [table.names[j] for j in rest if j not in chosen]):
+        said.append(f"not used: {join_names(unused)}")
+    truth = None if y is None else _floats(table, [table.column(y)])[:, 0]
+    return replace(found, labels=truth, numeric=True, recognised="; ".join(said))
+
+
+def _columns_left(table: Table, used: Sequence[str | None], chosen: Sequence[str] = ()) -> list[int]:
+    """Return the columns without another use; each column has at most one."""
+    if not table.rows:
+        raise table.error("has no rows" if table.first_line is None else "is empty but for its header")
+    asked = [name for name in used if name is not None]
+    aside = [table.column(name) for name in asked]
+    same = first_duplicate(map(name_key, [*asked, *chosen]))
+    if same is not None:
+        raise table.error(f"the column {abbreviate(same)} has two uses; give each use a column of its own")
+    return [j for j in table.columns if j not in aside]
+
+
+def _predictions(
+    table: Table,
+    values: Any,
+    classes: tuple[str, ...] | None,
+    ids: str | None,
+    keep: Collection[str],
+    said: list[str],
+) -> Predictions:
+    """Put outputs together with their ids and other columns."""
+    names = None
     if ids is not None:
+        names = table.texts(ids)
         said.append(f"ids from {abbreviate(ids)}")
     elif table.row_names is not None and not table.counted:
         names = table.texts(table.row_names)
         said.append("row names are ids")
-    found = None
-    if labels is not None:
-        found, note = positions_of(table, table.column(labels), named, values.shape[1])
-        said += [f"labels from {abbreviate(labels)}", note]
     return Predictions(
         table=table,
         values=values,
-        classes=named,
-        recognised="; ".join(filter(None, [table.recognised, *said])),
+        classes=classes,
+        recognised="; ".join([table.recognised, *said]),
         id_column=None if ids is None else name_key(ids),
         ids=filled(table, names, ids),
-        labels=found,
         others={name_key(name): table.texts(name) for name in keep},
     )
 
@@ -147,11 +229,9 @@ def _class_columns(
             f"{len(rest)} classes without names" if wanted is None else f"classes {join_names(wanted)}, in this order"
         )
         return rest, wanted
-    try:
+    with prefix_errors(table.source):
         named = as_class_names(names) if wanted is None else wanted
-        order, pattern = found_columns(names, named)
-    except InputError as error:
-        raise error.at(table.source) from None
+        order, pattern = find_columns(names, named)
     said.append(pattern or f"classes {join_names(named)}")
     unused = set(range(len(names))) - set(order)
     if unused:
@@ -174,7 +254,7 @@ def _two_columns(
     column = rest[0] if len(rest) == 1 else named[0]
     both = wanted
     if both is None:
-        there = spellings(table, labels) if labels is not None else set()
+        there = {name_key(cell) for cell in table.texts(labels) if not absent(cell)} if labels is not None else set()
         if len(there - {positive}) != 1:
             raise table.error(
                 f"the class beside {abbreviate(positive)} has no name; give the names of both classes", param="classes"
@@ -217,3 +297,15 @@ def filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] |
         column = table.column(name) if name is not None else table.row_names
         raise table.error(f"{table.place(row, column)} {absent(ids[row])}; give every row an id")
     return ids
+
+
+def _floats(table: Table, columns: list[int]) -> Floats:
+    """Read finite numbers; one that is not is named by its line."""
+    values = table.numbers(columns).astype(np.float64)
+    finite = np.isfinite(values)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise table.error(
+            f"{table.place(int(row), columns[column])} is {values[row, column]}, expected a finite number"
+        )
+    return values

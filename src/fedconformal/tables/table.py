@@ -6,14 +6,14 @@ not 7, and only a column of probabilities is searched for cells that are no numb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from fedconformal._base.names import abbreviate, join_names, name_key, plural
+from fedconformal._base.names import abbreviate, first_duplicate, join_names, name_key, plural
 from fedconformal.errors import InputError
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
@@ -77,7 +77,7 @@ class Table:
         """Count the rows; refuse two columns of one name."""
         object.__setattr__(self, "rows", self.cells.rows)
         names = [self.names[j] for j in self.columns] if self.names is not None else []
-        same = twice(names)
+        same = first_duplicate(names)
         if same is not None:
             raise self.error(f"two columns are called {abbreviate(same)}; give each a name of its own")
 
@@ -148,20 +148,6 @@ class Table:
             yield
         except CellError as error:
             raise self.error(f"{self.place(error.row, error.column)} {error.problem}", code=error.code) from None
-
-
-def twice(names: Iterable[str]) -> str | None:
-    """Return the first name that is there twice, if one is.
-
-    >>> twice(["a", "b", "a"])
-    'a'
-    """
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
 
 
 def absent(cell: str) -> str | None:

@@ -1,36 +1,41 @@
-"""A table from a text file: its encoding, its layout, its header, its row names.
+"""Tables from text files: encoding, header and row names.
 
-From bytes to text, a mark at the beginning decides, else it is UTF-8, and nothing is replaced in silence.
-Line 1 is a header if it has no number and one of the next lines has one. Column numbers such as 0,1, which pandas
-writes by default, are a header unless they could be a row like the others: then they are refused. Where all cells are
-text, the table that it is paired with decides.
+Line 1 is a header if it has no
+number and one of the next lines has one. Column numbers such as 0,1, which pandas writes by default, are a header
+unless they could be a row like the others: then they are refused. Where all cells are text, the other table decides.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
 from fedconformal._base.arrays import SUM_TOLERANCE
 from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.errors import InputError
-from fedconformal.tables.delimited import TextCells, blocks_of, chunks, first_row, rows_of
-from fedconformal.tables.layout import COMMA, DECIMAL_COMMA, SEP_LINE, SEPARATORS, Layout, is_number, layout_of
+from fedconformal.tables.layout import (
+    COMMA,
+    DECIMAL_COMMA,
+    SEP_LINE,
+    SEPARATORS,
+    Layout,
+    is_number,
+    layout_of,
+)
+from fedconformal.tables.records import TextCells, rows_of, split_records
 from fedconformal.tables.table import CellError, Table, absent
 
 MOST_BYTES = 2**30
+LAYOUT_TEXT = 2**20
+"""Characters from which the layout is found."""
 PANDAS_NAMELESS = "Unnamed: 0"
 """The name that pandas gives to an index that it reads as a column."""
 SOME_ROWS = 100
-"""Where a number below line 1 is looked for."""
+"""Rows in which a number below line 1 is looked for."""
 WHOLE = re.compile(r"[-+]?[0-9]+")
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 SPELLED = {"utf-8": "", "utf-8-sig": "UTF-8 with a mark", "utf-16": "UTF-16"}
@@ -43,22 +48,23 @@ def read_text_file(path: Path, encoding: str | None) -> Table:
     size = path.stat().st_size
     if size > MOST_BYTES:
         raise InputError(f"has {size} bytes, more than {MOST_BYTES}; save it as .npy, or as several files")
-    with _opened(path, encoding) as (file, coding):
-        texts = chunks(file)
-        text = next(texts, "")
-        stated = SEP_LINE.match(text)
-        text = text[stated.end() :] if stated else text
-        layout = Layout(stated[1], SEPARATORS[stated[1]]) if stated else layout_of(text)
-        cells = TextCells(tuple(blocks_of(chain(first_row(text), texts), layout)), layout.separator)
+    data = path.read_bytes()
+    coding = encoding_of(data[:BEGINNING], encoding)
+    text = _decode(data, coding)
+    stated = SEP_LINE.match(text)
+    text = text[stated.end() :] if stated else text
+    first = text if len(text) <= LAYOUT_TEXT else text[: text.find("\n", LAYOUT_TEXT) + 1 or None]
+    layout = Layout(stated[1], SEPARATORS[stated[1]]) if stated else layout_of(first)
+    cells = split_records(text, layout)
     if not cells.rows:
         raise InputError("is empty")
-    if layout.separator != COMMA and any(_has_decimal_comma(block.text, layout.separator) for block in cells.blocks):
+    if layout.separator != COMMA and _has_decimal_comma(text, layout.separator):
         cells = replace(cells, decimal=",")
     said = [
         layout.said,
         "after a line sep= that is not counted" if stated else "",
         "decimal commas" if cells.decimal == "," else "",
-        coding,
+        SPELLED.get(coding, coding),
     ]
     return _table(path, cells, said, short=layout.short)
 
@@ -92,30 +98,26 @@ def encoding_of(start: bytes, asked: str | None) -> str:
     return marked or name
 
 
-@contextmanager
-def _opened(path: Path, asked: str | None) -> Iterator[tuple[TextIO, str]]:
-    """Open a text file, with every kind of line end as one; say which encoding it has, if it is not plain UTF-8."""
-    with path.open("rb") as file:
-        name = encoding_of(file.read(BEGINNING), asked)
+def _decode(data: bytes, coding: str) -> str:
+    """Decode a file, with every kind of line end as one; name the line of a byte that is no text."""
     try:
-        with path.open(encoding=name) as text:
-            yield text, SPELLED.get(name, name)
-    except UnicodeDecodeError:
-        raise InputError(_undecodable(path, name), param="encoding") from None
-
-
-def _undecodable(path: Path, name: str) -> str:
-    """Name the line of the first byte that is not in this encoding."""
-    data, start = path.read_bytes(), 0
-    try:
-        data.decode(name)
+        text = data.decode(coding)
     except UnicodeDecodeError as error:
-        start = error.start
-    before = data[:start].decode(name, "ignore")
-    line = before.count("\n") + before.replace("\r\n", "").count("\r") + 1
-    found, expected = f"{data[start]:02x}", name.removesuffix("-sig").upper()
-    other = "cp1252 (Excel on Windows)" if name.startswith("utf-8") else "another one"
-    return f"line {line} holds the byte {found}, which is not {expected}; give its encoding, such as {other}"
+        before = error.object[: error.start].decode(coding, "ignore")
+        line = before.count("\n") + before.replace("\r\n", "").count("\r") + 1
+        found, expected = f"{error.object[error.start]:02x}", coding.removesuffix("-sig").upper()
+        other = "cp1252 (Excel on Windows)" if coding.startswith("utf-8") else "another one"
+        raise InputError(
+            f"line {line} holds the byte {found}, which is not {expected}; give its encoding, such as {other}",
+            param="encoding",
+        ) from None
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise InputError(
+            f"line {line} holds a NUL byte, so this is not text; give the encoding if it is UTF-16", param="encoding"
+        )
+    return text
 
 
 def _has_decimal_comma(text: str, separator: str) -> bool:
@@ -124,9 +126,9 @@ def _has_decimal_comma(text: str, separator: str) -> bool:
 
 
 def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Table:
-    head = [*([""] if short else []), *map(name_key, next(rows_of(cells.blocks[0].text, cells.separator)))]
+    head = [*([""] if short else []), *map(name_key, next(rows_of(cells.records[:1], cells.separator)))]
     head[0] = "" if head[0] == PANDAS_NAMELESS else head[0]
-    body = cells.without_first()
+    body = replace(cells, records=cells.records[1:])
     empty = _empty_columns(head, body)
     columns = [j for j in range(len(head)) if j not in empty]
     names = [head[j] for j in columns]
@@ -161,10 +163,8 @@ def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Tab
 
 def _empty_columns(head: list[str], cells: TextCells) -> set[int]:
     found = {j for j, name in enumerate(head) if not name}
-    for row in chain.from_iterable(rows_of(block.text, cells.separator) for block in cells.blocks if found):
+    for row in rows_of(cells.records, cells.separator) if found else ():
         found -= {j for j in found if row[j].strip()}
-        if not found:
-            break
     return found
 
 
@@ -189,7 +189,7 @@ def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | 
         missing = [j for j, name in zip(columns, names, strict=True) if absent(name)]
         if len(missing) > 1:  # one class may be called none
             raise InputError(f"line 1, column {missing[0] + 1} {absent(names[columns.index(missing[0])])}, not a name")
-        below = islice(rows_of(body.blocks[0].text, body.separator), SOME_ROWS) if body.rows else ()
+        below = rows_of(body.records[:SOME_ROWS], body.separator)
         return True if any(is_number(row[j]) for row in below for j in columns) else None
     if names == ["0"]:
         return None
@@ -204,8 +204,8 @@ def _counts_columns(names: list[str], body: TextCells, columns: list[int]) -> bo
     It is a header where every other row has a decimal mark, as a writer of decimals gives all numbers one; and where
     all others are distributions, and it cannot be one.
     """
-    found = (row for block in body.blocks for row in rows_of(block.text, body.separator))
-    whole = any(all(WHOLE.fullmatch(row[j].strip()) for j in columns) for row in found)
+    rows = rows_of(body.records, body.separator)
+    whole = any(all(WHOLE.fullmatch(row[j].strip()) for j in columns) for row in rows)
     if body.rows and not whole:
         return True
     if body.rows and len(names) > 2:

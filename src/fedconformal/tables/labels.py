@@ -1,0 +1,66 @@
+"""Labels of a table: names where classes have names, else positions from 0."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedconformal._base.arrays import Integers, as_labels
+from fedconformal._base.names import abbreviate, join_names, name_key
+from fedconformal.errors import InputError
+from fedconformal.tables.layout import is_number
+from fedconformal.tables.table import Table, absent
+
+
+def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, count: int) -> tuple[Integers, str]:
+    """Return the position of each label among the classes, and a note; raise at the first row without one.
+
+    >>> from fedconformal.tables import table_of
+    >>> positions_of(table_of(["b", "a "]), 0, ("a", "b"), 2)
+    (array([1, 0]), '')
+    >>> positions_of(table_of([True, False]), 0, None, 2)
+    (array([1, 0]), 'False is class 0 and True is class 1')
+    >>> positions_of(table_of([1, 0], name="y"), 0, ("a", "b"), 2)
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: y: row 0, column 1 holds 1, and the classes have the names a, b; write these names
+    """
+    if classes is None:
+        return _numbered(table, column, count)
+    cells = table.texts(column)
+    known = {name: at for at, name in enumerate(classes)}
+    found = {cell: known.get(name_key(cell)) for cell in dict.fromkeys(cells)}
+    wrong = next((cell for cell, at in found.items() if at is None), None)
+    if wrong is not None:
+        raise table.error(f"{table.place(cells.index(wrong), column)} {_unknown(wrong, classes)}")
+    return np.array([found[cell] for cell in cells], dtype=np.int64), ""
+
+
+def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
+    """Read positions; of two classes without names, False is the first and True the second."""
+    problem, values = None, np.empty(0, dtype=np.bool_)
+    try:
+        values = table.numbers([column])[:, 0]
+    except InputError as error:
+        problem = error
+    if problem is None and values.dtype.kind != "b":
+        with table.in_lines():
+            return as_labels(values, rows=table.rows, classes=count, name=table.source), ""
+    cells = table.texts(column)
+    spelled = [name_key(cell).lower() for cell in cells]
+    if count == 2 and set(spelled) <= {"false", "true"}:
+        return np.array([cell == "true" for cell in spelled], dtype=np.int64), "False is class 0 and True is class 1"
+    if problem is not None and all(map(is_number, cells)):
+        raise problem
+    row = next(row for row, cell in enumerate(cells) if not is_number(cell))
+    there = f"holds {abbreviate(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
+    raise table.error(f"{table.place(row, column)} {_lacking(cells[row]) or there}", param="classes")
+
+
+def _unknown(cell: str, classes: tuple[str, ...]) -> str:
+    if is_number(cell) and not any(map(is_number, classes)):
+        return f"holds {abbreviate(cell)}, and the classes have the names {join_names(classes)}; write these names"
+    return _lacking(cell) or f"holds {abbreviate(repr(cell))}, which is none of the classes {join_names(classes)}"
+
+
+def _lacking(cell: str) -> str | None:
+    missing = absent(cell)
+    return None if missing is None else f"{missing}; give every row a label"
