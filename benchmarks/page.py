@@ -69,9 +69,8 @@ def sites(found: Any) -> Lines:
 def stream(found: Any) -> Lines:
     """Scores that come in chunks."""
     count = found["chunks"] * found["rows"]
-    for way, most in (("stream", 2.5), ("extend", 1.5)):
-        what = f"{count:,} scores in chunks, `{way}`: against np.sort; memory"
-        yield what, f"{times(found['ratio'][way])}; {found['alone'][way]['mb']:.0f} MB", at_most(most)
+    what = f"{count:,} scores in chunks, `stream`: against np.sort; memory"
+    yield what, f"{times(found['ratio']['stream'])}; {found['alone']['stream']['mb']:.0f} MB", at_most(2.5)
 
 
 def sql(found: Any) -> Lines:

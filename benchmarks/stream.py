@@ -25,7 +25,7 @@ import fedconformal as fc
 from fedconformal.summaries.stream import MEMORY, summarize_stream
 
 ALPHA = 0.1
-BARS = {"sort": 1.0, "stream": 2.5, "extend": 1.5}
+BARS = {"sort": 1.0, "stream": 2.5}
 
 Scores = NDArray[np.float64]
 
@@ -54,16 +54,7 @@ def stream(folder: Path) -> fc.Summary:
     return summarize_stream(partial(read, folder), alpha=ALPHA)
 
 
-def extend(folder: Path) -> fc.Summary:
-    """Read once."""
-    chunks = read(folder)
-    summary = fc.Summary.of_scores(next(chunks), alpha=ALPHA)
-    for chunk in chunks:
-        summary = summary.extend(chunk)
-    return summary
-
-
-WAYS: dict[str, Callable[[Path], Any]] = {"sort": sort, "stream": stream, "extend": extend}
+WAYS: dict[str, Callable[[Path], Any]] = {"sort": sort, "stream": stream}
 
 
 def alone(who: str, folder: Path) -> dict[str, Any]:
@@ -99,7 +90,7 @@ def main() -> None:
     print(
         f"{options.chunks} files of {options.rows} scores; the setting is {MEMORY} scores, {MEMORY * 8 / 2**20:.0f} MB"
     )
-    print("wanted: stream at most 2.5x, extend at most 1.5x\n")
+    print("wanted: stream at most 2.5x\n")
     table(
         ["", "seconds", "ratio", "wanted", "peak MB", "bytes", "gap / n"],
         [

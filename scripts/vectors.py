@@ -69,8 +69,6 @@ def summary_of(given: Case) -> fc.Summary:
     about = dict(given)
     if "pool" in about:
         return fc.pool([fc.Summary.from_bytes(bytes.fromhex(one)) for one in about["pool"]])
-    if "extend" in about:
-        return fc.Summary.from_bytes(bytes.fromhex(about["extend"])).extend(numbers(about["scores"]))
     if "losses" in about:
         loss = about.pop("loss", None)
         described = None if loss is None else (loss[0], tuple(loss[1]))

@@ -51,9 +51,9 @@ def test_the_right_summaries_confirm(guarantee: fc.Guarantee, alpha: float) -> N
     assert fc.verify(fc.Predictor.from_bytes(predictor.to_bytes()), sent) == []
 
 
-def test_pooled_and_extended_summaries_confirm() -> None:
+def test_pooled_summaries_confirm() -> None:
     a, b, c = summaries()
-    sites = [fc.pool([a, b]), c.extend([0.5, 0.25])]
+    sites = [fc.pool([a, b]), c]
     assert fc.verify(predictor_of(sites), sites) == []
     assert fc.verify(predictor_of(sites), [a, b, c])
 

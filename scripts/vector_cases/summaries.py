@@ -1,4 +1,4 @@
-"""From scores to bytes, for every kind; pools, extended summaries, losses, signatures."""
+"""From scores to bytes, for every kind; pools, losses, signatures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def named(name: str, **given: Any) -> Case:
 
 
 def packed(**given: Any) -> str:
-    """Return the bytes of a small summary, to be pooled or extended."""
+    """Return the bytes of a small summary, to be pooled."""
     score = given.pop("score", None)
     return fc.Summary.of_scores(given.pop("scores"), score=score, **given).to_bytes().hex()
 
@@ -93,7 +93,6 @@ def _together() -> list[Case]:
     for kind in ("exact", "ranks", "ddsketch", "tdigest"):
         parts = [packed(scores=scores, kind=kind, site=site, score=fc.LAC()) for site, scores in sites.items()]
         found.append(named(f"{kind}: three sites pooled", pool=parts))
-        found.append(named(f"{kind}: extended", extend=parts[0], scores=[0.125, 0.25, 2.0]))
     many = [packed(scores=np.arange(n) / 64, alpha=0.1, site=f"s{n}") for n in (150, 130)]
     return [*found, named("ranks: two large sites pooled", pool=many)]
 
@@ -126,15 +125,7 @@ def _read_only() -> list[Case]:
         sizes=(150,),
         sites=("a",),
     )
-    extended = fc.Summary.from_bytes(bytes.fromhex(packed(scores=np.arange(3000) / 64, alpha=0.1, site="a")))
-    return [
-        {"name": "tdigest: 150 scores, to be read", "bytes": digest.to_bytes().hex()},
-        {"name": "ranks: extended beyond what is kept, to be read", "bytes": _thin(extended).to_bytes().hex()},
-    ]
-
-
-def _thin(summary: fc.Summary) -> fc.Summary:
-    return summary.extend(np.arange(40) / 2)
+    return [{"name": "tdigest: 150 scores, to be read", "bytes": digest.to_bytes().hex()}]
 
 
 def _signed() -> list[Case]:

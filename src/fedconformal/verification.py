@@ -57,7 +57,7 @@ def verify(
     >>> predictor = calibrate(sites, alpha=0.2)
     >>> verify(predictor, sites)
     []
-    >>> for problem in verify(predictor, [sites[0].extend([0.5])]):
+    >>> for problem in verify(predictor, [Summary.of_scores([0.5], site="a")]):
     ...     print(problem)
     the summary of site 'a' is not the one that was certified
     the certified summary of site 'a' was not given

@@ -123,7 +123,7 @@ def test_very_many_equal_points_are_searched(value: float) -> None:
 def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(5)
     sites: list[Any] = [fc.Summary.of_scores(rng.normal(size=300), alpha=0.1) for _ in range(4)]
-    check([fc.pool(sites[:2]), sites[2].extend(rng.normal(size=50)), sites[3]], guarantee)
+    check([fc.pool(sites[:2]), *sites[2:]], guarantee)
 
 
 @given(st.lists(vectors(40), min_size=1, max_size=6), vectors(8))

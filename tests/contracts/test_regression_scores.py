@@ -265,11 +265,11 @@ def test_predictors_keep_what_they_were_made_from(
 def test_a_certificate_that_was_touched_does_not_verify(score: fc.RegressionScore) -> None:
     sites = [fc.summarize(*site_rows(score, 50, k), score=score, site=site) for k, site in enumerate(SITES)]
     predictor = fc.calibrate(sites, alpha=0.2)
-    grown = [sites[0].extend([9.5]), *sites[1:]]
-    assert len(fc.verify(predictor, grown)) == 2
-    other = fc.calibrate(sites[:1], alpha=0.2)
+    other = fc.summarize(*site_rows(score, 50, 9), score=score, site=SITES[0])
+    assert len(fc.verify(predictor, [other, *sites[1:]])) == 2
+    alone = fc.calibrate(sites[:1], alpha=0.2)
     with refused("different thresholds"):
-        fc.Predictor.from_bytes(replace(other, certificate=predictor.certificate).to_bytes())
+        fc.Predictor.from_bytes(replace(alone, certificate=predictor.certificate).to_bytes())
 
 
 def sealed(content: dict[str, Any]) -> bytes:

@@ -51,7 +51,6 @@ def summaries() -> dict[str, fc.Summary]:
     about: dict[str, Any] = {"score": raps, "model": "sha256:0123456789abcdef", "temperature": 1.5}
     a = fc.Summary.of_scores(spread(40), kind="ranks", alpha=0.1, site="clinic-a", **about)
     b = fc.Summary.of_scores(spread(25, 0.5), kind="ranks", alpha=0.1, site="Köln 2", **about)
-    c = fc.Summary.of_scores(spread(600), kind="ranks", site="c", score=fc.APS(randomized=True, random_state=3))
     signed = fc.Signed(scaled=True, lower=0.25)
     few = [fc.Summary.of_scores(spread(n), kind="exact", site=f"s{n}", score=fc.APS()) for n in (3, 1, 9)]
     digests = [fc.Summary.of_scores(spread(n), kind="tdigest", site=f"s{n}", score=fc.LAC()) for n in (60, 1, 25)]
@@ -83,7 +82,6 @@ def summaries() -> dict[str, fc.Summary]:
         "ranks-plain": fc.Summary.of_scores(spread(250), kind="ranks", site="病院", score=fc.APS()),
         "ranks-pooled": fc.pool([a, b]),
         "ranks-signed": fc.Summary.of_scores(spread(300), alpha=0.2, site="clinic-a", score=signed),
-        "ranks-extended": c.extend([0.125, 99.0, -9.0, 0.125]),
     }
 
 

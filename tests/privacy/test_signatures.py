@@ -70,7 +70,7 @@ def test_what_does_not_pass(change: Change, problem: str) -> None:
 
 
 def test_another_summary_does_not_pass() -> None:
-    certificate = fc.calibrate([SITES[0], SITES[1].extend([0.5])]).certificate
+    certificate = fc.calibrate([SITES[0], fc.Summary.of_scores([0.5], site="b", **ABOUT)]).certificate
     with refused("the signature of site 'b' is not one of its summary"):
         signed(certificate, made()[1], TRUSTED)
 

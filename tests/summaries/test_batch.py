@@ -183,7 +183,6 @@ def test_the_refused_one_is_named() -> None:
 OTHERS = {
     "another penalty": replace(PLAIN, provenance=fc.Summary.of_scores([1.0], score=fc.RAPS(penalty=0.002)).provenance),
     "another alpha": fc.Summary.of_scores(np.arange(1, 201) / 200, alpha=0.2, score=SCORE, site="a"),
-    "an extended one": PLAIN.extend([0.5]),
     "a pooled one": fc.pool([PLAIN, replace(PLAIN, sites=("b",))]),
     "another kind": EXACT,
     "no name": replace(PLAIN, sites=()),
@@ -233,5 +232,5 @@ def test_no_ranks_are_worked_out_for_a_short_message() -> None:
 def test_scores_of_a_message_are_not_written_to_by_another() -> None:
     other = replace(PLAIN, sites=("b",))
     first, second = SummaryBatch.from_bytes([PLAIN.to_bytes(), other.to_bytes()])
-    assert first.extend([2.0]).n == 201
+    assert fc.pool([first, second]).n == 400
     assert (digest_of(first), digest_of(second)) == (digest_of(PLAIN), digest_of(other))

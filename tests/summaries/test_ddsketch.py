@@ -93,8 +93,7 @@ def test_bounds_are_the_best_that_follow_from_the_histogram(scores: Floats, more
 
 @given(vectors(60), vectors(60), vectors(30))
 @checks(60)
-def test_nothing_is_lost_by_extending_or_pooling(a: Floats, b: Floats, c: Floats) -> None:
-    assert sketch(a).extend(b).extend(c).to_bytes() == sketch(np.concatenate([a, b, c])).to_bytes()
+def test_nothing_is_lost_by_pooling(a: Floats, b: Floats, c: Floats) -> None:
     parts = [sketch(part, site=name) for part, name in zip((a, b, c), "abc", strict=True)]
     pooled, whole = fc.pool(parts), sketch(np.concatenate([a, b, c]))
     assert isinstance(pooled, DDSketchSummary)

@@ -41,22 +41,9 @@ def check_mirrored(summary: fc.Summary, scores: Floats) -> None:
 def test_counts_are_bracketed(kind: str, scores: Floats, more: Floats, alpha: float | None) -> None:
     site = fc.Summary.of_scores(scores, kind=kind, alpha=alpha, score=SIGNED, site="a")
     check_mirrored(site, scores)
-    check_mirrored(site.extend(more), np.append(scores, more))
     other = fc.Summary.of_scores(more, kind=kind, alpha=alpha, score=SIGNED, site="b")
     pooled = fc.Summary.from_bytes(fc.pool([site, other]).to_bytes())
     check_mirrored(pooled, np.append(scores, more))
-
-
-@certified_kind
-def test_large_sites_grow_and_are_pooled(kind: str) -> None:
-    rng = np.random.default_rng(5)
-    scores, more = rng.normal(size=500), rng.normal(size=2500) - 2  # more than are taken one by one
-    site = fc.Summary.of_scores(scores, kind=kind, alpha=0.1, score=SIGNED)
-    check_mirrored(site, scores)
-    grown = site.extend(more)
-    check_mirrored(fc.Summary.from_bytes(grown.to_bytes()), np.append(scores, more))
-    again = np.linspace(-9, 9, 2200)
-    check_mirrored(grown.extend(again), np.concatenate([scores, more, again]))
 
 
 def test_the_tdigest_is_the_digest_of_the_scores_times_minus_one() -> None:

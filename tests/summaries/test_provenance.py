@@ -33,7 +33,6 @@ def test_every_kind_carries_every_field(kind: str, name: str | None) -> None:
     assert again.provenance == summary.provenance
     assert again.to_bytes() == data
     assert SummaryBatch.from_bytes([data] * 3)[2].provenance == summary.provenance
-    assert again.extend([0.5]).provenance == summary.provenance
     assert fc.pool([again]).provenance == summary.provenance
 
 

@@ -123,7 +123,7 @@ def test_few_scores_are_all_there(scores: Floats) -> None:
 def test_equal_scores_stay_equal() -> None:
     rng = np.random.default_rng(0)
     for scores in (np.full(1000, 0.1), rng.integers(0, 3, 1000) / 10 + 0.1):
-        summary = digest(scores).extend(scores).extend(scores)
+        summary = TDigestSummary.merge([digest(scores)] * 3, sizes=(3000,))
         assert set(np.unique(scores)) <= set(summary.means)
         assert summary.means[0] == scores.min()
         assert summary.means[-1] == scores.max()
@@ -134,7 +134,7 @@ def test_equal_scores_stay_equal() -> None:
 def test_numbers_of_any_size(scale: float) -> None:
     rng = np.random.default_rng(1)
     scores = np.clip(rng.normal(size=3000), -1, 1) * scale
-    summary = digest(scores[:2000], site="a").extend(scores[2000:])
+    summary = TDigestSummary.merge([digest(scores[:2000]), digest(scores[2000:])], sizes=(3000,))
     assert np.isfinite(summary.means).all()
     counts_at, _ = summary.bounds(np.sort(scores))
     exact, _ = fc.Summary.of_scores(scores, kind="exact").bounds(np.sort(scores))
@@ -152,8 +152,6 @@ def test_a_site_sends_a_hundred_means_and_a_pool_five_thousand() -> None:
     parts = [digest(rng.random(1000), site=f"s{k}") for k in range(60)]
     assert all(90 <= len(part.means) <= CENTROIDS for part in parts)
     assert len(digest(rng.random(1000), score=fc.RAPS(), site="clinic-a", temperature=1.5).to_bytes()) < 1750
-    grown = parts[0].extend(rng.random(5000)).extend(rng.random(1))
-    assert 90 <= len(grown.means) <= CENTROIDS
     pooled = fc.pool(parts)
     assert isinstance(pooled, TDigestSummary)
     assert 4900 <= len(pooled.means) <= POOLED

@@ -8,12 +8,12 @@ below the threshold may exceed the target by no more than the gap that the summa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 from scipy import stats
 
 import fedconformal as fc
+from fedconformal.summaries.ranks import RankSummary
 from tests.validity.promises import Promise, every_site, fcp, mixture, one_site, weighted_mixture
 from tests.validity.simulation import Floats, Site, coverage_by_site, draws, mean
 
@@ -60,24 +60,14 @@ def sent(scores: list[Floats]) -> list[fc.Summary]:
     return [fc.Summary.from_bytes(summary.to_bytes()) for summary in tilted(scores)]
 
 
-def extended(scores: list[Floats]) -> list[fc.Summary]:
-    """Let the rows come in three batches."""
-    return [fc.Summary.of_scores(s[:150], alpha=ALPHA).extend(s[150:160]).extend(s[160:]) for s in scores]
-
-
-def thinned(scores: list[Floats]) -> list[fc.Summary]:
-    """Extend so often that points have to be dropped."""
-    return [extend_in_batches(s) for s in scores]
-
-
-def extend_in_batches(scores: Floats) -> fc.Summary:
-    """Start with an eighth of the scores and add the others, an eighth at a time."""
-    cuts = np.linspace(0, len(scores), 9).astype(int)
-    first, *others = (scores[start:stop] for start, stop in pairwise(cuts))
-    summary = fc.Summary.of_scores(first, alpha=ALPHA)
-    for batch in others:
-        summary = summary.extend(batch)
-    return summary
+def merged(scores: list[Floats]) -> list[fc.Summary]:
+    """Add up the bounds of three parts of each site, which keeps most scores."""
+    return [
+        RankSummary.merge(
+            [fc.Summary.of_scores(part, alpha=ALPHA) for part in np.split(s, [150, 160])], sizes=(len(s),)
+        )
+        for s in scores
+    ]
 
 
 def pooled(scores: list[Floats]) -> list[fc.Summary]:
@@ -85,9 +75,9 @@ def pooled(scores: list[Floats]) -> list[fc.Summary]:
     return [fc.pool(tilted(scores))]
 
 
-def pooled_and_extended(scores: list[Floats]) -> list[fc.Summary]:
-    """Put the extended summaries of all but the last site into one message, and send it."""
-    *most, last = extended(scores)
+def pooled_twice(scores: list[Floats]) -> list[fc.Summary]:
+    """Put the merged summaries of all but the last site into one message, and send it."""
+    *most, last = merged(scores)
     message = fc.Summary.from_bytes(fc.pool(most).to_bytes()) if most else last
     return [message, last] if most else [last]
 

@@ -86,7 +86,7 @@ def test_a_rank_too_low_is_seen_in_p_values(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("name", "summarise"),
     [
-        *[(name, certified.extended) for name, promise in certified.PROMISES.items() if promise.distinct],
+        *[(name, certified.merged) for name, promise in certified.PROMISES.items() if promise.distinct],
         *[(name, certified.tilted) for name in ("mixture of one", "uniform", "one site", "every site")],
         *[(name, certified.plain) for name in ("mixture of one", "uniform", "one site", "every site")],
         ("mixture of one", certified.pooled),

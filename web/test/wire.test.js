@@ -67,9 +67,9 @@ function written(input) {
   return summarize(values, about, input.labels ? Int32Array.from(input.labels) : null, groups).bytes;
 }
 
-/** Whether the page writes such a summary: it has these kinds and scores, and neither pools nor extends. */
+/** Whether the page writes such a summary: it has these kinds and scores, and does not pool. */
 function isWritten(input) {
-  return input && !("pool" in input || "extend" in input || "losses" in input || "key" in input || "estimated" in input) &&
+  return input && !("pool" in input || "losses" in input || "key" in input || "estimated" in input) &&
     ["ranks", "exact", undefined].includes(input.kind) && WRITTEN.includes(input.score?.name);
 }
 

@@ -30,7 +30,7 @@ from fedconformal._base.names import abbreviate, as_name
 from fedconformal.errors import InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
-from fedconformal.summaries.summary import Summary, grown, provenance_of
+from fedconformal.summaries.summary import Summary, provenance_of
 
 UNIT = 2**20
 """Units of one row with the largest loss."""
@@ -141,11 +141,6 @@ class LossSummary(_Named, Summary):
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         raise InputError(NO_SCORES, param="risk")
-
-    def extend(self, more: ArrayLike) -> Self:
-        """Add the losses of more rows of the same site, on the same grid."""
-        rows, units = added_up(more, self.provenance)
-        return self.merge([self, type(self)(units=units, sizes=(rows,))], **grown(self, rows))
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:

@@ -5,8 +5,8 @@ an upper bound on its count, for any scores: the threshold may be slightly high,
 spread evenly, half are dense around 1 - alpha; rank n is always sent. For a score with a lower end of its own they are
 dense around both ends, and rank 1 is sent too.
 
-The ranks follow from (n, points, alpha) and the score in integer arithmetic and are not sent. An extended or pooled
-summary carries its bounds along with the scores.
+The ranks follow from (n, points, alpha) and the score in integer arithmetic and are not sent. A pooled summary carries
+its bounds along with the scores.
 """
 
 from __future__ import annotations
@@ -19,25 +19,18 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores, rising
+from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
 from fedconformal.errors import InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.exact import ascending
 from fedconformal.summaries.provenance import Provenance
-from fedconformal.summaries.summary import Summary, grown
+from fedconformal.summaries.summary import Summary
 
 LEVEL = 2**30
 """Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""
 
 POINTS = 100
-KEEP = 1024
-"""An extended summary is thinned to about this many points, as soon as it has twice as many."""
-
-FINEST = 256
-"""An extended summary need not be finer than n / FINEST."""
-
 MAX_POINTS = 2**12
 
 
@@ -101,42 +94,6 @@ class RankSummary(Summary):
         values, lower, below = 0.0 - self.values[::-1], self.n - self.below[::-1], self.n - self.lower[::-1]
         return replace(self, values=values, lower=lower, below=below, schedule=None)
 
-    def extend(self, more: ArrayLike) -> Self:
-        """Add the bounds of the new rows, and drop points if there are too many; `gap` states the slack.
-
-        The gap becomes n / 256, plus its initial excess over that, for any number of extensions: m new rows, of which
-        one in m / 2048 is taken, widen it by less than m / 2048, and it may widen by m / 256. The rest is room to drop
-        points. The gap follows from the sizes alone; only the number of points depends on the scores: about a
-        thousand, and 256 log2(n / 256) in the worst order known, a logarithm that every sketch of this kind needs.
-
-        Greenwald and Khanna, "Space-efficient online computation of quantile summaries", 2001; Cormode and Vesely,
-        "A tight lower bound for comparison-based quantile summaries", 2020.
-
-        >>> summary = Summary.of_scores(np.linspace(0, 1, 5000), kind="ranks", alpha=0.1)
-        >>> for day in range(99):
-        ...     summary = summary.extend(np.linspace(0, day, 5000))
-        >>> summary.n, summary.gap, len(summary.values) <= 2 * KEEP
-        (500000, 2033, True)
-        """
-        new = as_scores(more)
-        new.sort()
-        about = grown(self, len(new))
-        taken = min(2 * KEEP, len(new))
-        ranks = -(-np.arange(1, taken + 1) * len(new) // taken)
-        if lower_of(self.provenance) is not None:
-            ranks = np.union1d(1, ranks)
-        addition = type(self)(
-            values=new[ranks - 1],
-            lower=ranks,
-            below=ranks - 1,
-            gap=-(-len(new) // taken) - 1,
-            sizes=(len(new),),
-        )
-        merged = self.merge([self, addition], **about)
-        if merged.n <= 2 * KEEP:
-            return merged
-        return merged.thin(max(self.gap, self.n // FINEST) + merged.n // FINEST - self.n // FINEST)
-
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         """Add up the bounds at every point of every part; the ranks no longer follow from a schedule."""
@@ -147,36 +104,6 @@ class RankSummary(Summary):
             lower += part._lower_from_zero[np.searchsorted(part.values, values, side="right")]
             below += part._below_to_end[np.searchsorted(part.values, values, side="left")]
         return cls(values=values, lower=lower, below=below, gap=sum(part.gap for part in parts), **about)
-
-    def thin(self, gap: int) -> Self:
-        """State this gap, not narrower than the present one; drop points within it above `2 * KEEP`."""
-        index = np.arange(len(self.values))
-        if len(index) > 2 * KEEP:
-            index = self._spaced(gap)
-            # Drop no more than needed: with the narrowest gap, to a 32nd of this one, that leaves few enough.
-            narrow, wide = 0, 32
-            while wide - narrow > 1:
-                middle = (narrow + wide) // 2
-                more = self._spaced(gap * middle // 32, limit=KEEP)
-                if len(more) > KEEP:
-                    narrow = middle
-                else:
-                    index, wide = more, middle
-        values, lower, below = self.values[index], self.lower[index], self.below[index]
-        return replace(self, values=values, lower=lower, below=below, gap=gap)
-
-    def _spaced(self, gap: int, limit: float = math.inf) -> Integers:
-        """Choose points, from the last down, each as far before the one chosen last as this gap allows.
-
-        Stop above the limit.
-        """
-        # Of the points p before i, the first with below[i] - lower[p] <= gap; if there is none, the one right before i.
-        first = np.searchsorted(self.lower, self.below - gap, side="left")
-        before = np.minimum(first, np.arange(len(first)) - 1).tolist()
-        chosen = [len(before) - 1]
-        while chosen[-1] > 0 and len(chosen) <= limit:
-            chosen.append(before[chosen[-1]])
-        return np.array(chosen[::-1])
 
     def content(self) -> wire.Content:
         """Send the bounds only if they do not follow from the schedule."""

@@ -22,7 +22,7 @@ from fedconformal._base.groups import ALL, NONE, Groups, column_of, columns_of, 
 from fedconformal._base.names import as_name, join_names
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.summaries import format as wire
-from fedconformal.summaries.summary import Summary, grown
+from fedconformal.summaries.summary import Summary
 
 
 class Stratum(NamedTuple):
@@ -157,24 +157,6 @@ class StratifiedSummary(Summary):
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         lower, upper = np.sum([part.bounds(q) for part in self._whole], axis=0)
         return lower, upper
-
-    def extend(self, more: ArrayLike, labels: ArrayLike | None = None, *, groups: Groups | None = None) -> Self:
-        """Add more rows of the same site, with their labels if it is by class and their groups if it is by group."""
-        if self.by_class != (labels is not None):
-            raise InputError("expected for a summary by class, and only there", where="labels")
-        if (() if groups is None else tuple(columns_of(groups))) != self.columns:
-            raise InputError(
-                f"expected the columns {join_names(self.columns) or 'of no group'} for every new row", where="groups"
-            )
-        size = len(as_scores(more))
-        kind = type(next(iter(self.parts.values())))
-        parts: dict[Stratum, Summary] = {key: kind.merge([part], sizes=part.sizes) for key, part in self.parts.items()}
-        for key, values in _rows_by_stratum(more, labels, groups).items():
-            new = kind.build(values)
-            known = self.parts.get(key)
-            parts[key] = kind.merge([new], sizes=new.sizes) if known is None else known.extend(values)
-        ordered = dict(sorted(parts.items(), key=_order))
-        return type(self)(parts=ordered, columns=self.columns, by_class=self.by_class, **grown(self, size))
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:

@@ -143,11 +143,6 @@ class Summary(ABC):
         lower, upper = self.bounds(np.array([q], dtype=np.float64))
         return int(lower[0]), int(upper[0])
 
-    def extend(self, more: ArrayLike) -> Self:
-        """Add more rows of the same site."""
-        new = as_scores(more)
-        return self.merge([self, self.build(new)], **grown(self, len(new)))
-
     @classmethod
     @abstractmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
@@ -206,13 +201,6 @@ def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields
     (None, '0.1')
     """
     return Provenance(calibration=calibration, alpha=None if calibration is None else alpha, **fields)
-
-
-def grown(summary: Summary, rows: int) -> dict[str, Any]:
-    """Return sizes, sites and provenance of a site with more rows; refuse a pool."""
-    if len(summary.sizes) > 1:
-        raise InputError("a pooled summary cannot be extended; extend each site's own, then pool")
-    return {"sizes": (summary.n + rows,), "sites": summary.sites, "provenance": summary.provenance}
 
 
 class Encodable(Protocol):

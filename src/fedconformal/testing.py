@@ -1,0 +1,300 @@
+"""Contract checks for authors of scores, summary kinds and guarantees.
+
+Each check raises `AssertionError` where a plug-in breaks a property that calibration relies on. Without data of your
+own they use a fixed set of hard inputs: ties, near ties, zeros, tiny and huge numbers, sites of one row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal.guarantees.guarantee import Counts, Guarantee, Shortfall, feasible, summed
+from fedconformal.scores import Score
+from fedconformal.summaries import Summary, pool
+
+APART = 2.0**-38
+"""Probabilities closer than this may be taken for equal."""
+
+SIZES = ((1, 1, 1), (2, 60, 7), (40, 40, 40), (10**6, 30, 5 * 10**6))
+ALPHAS = (0.001, 0.1, 1 / 3, 0.9)
+
+__all__ = ["check_guarantee", "check_score", "check_summary"]
+
+
+def check_score(score: Score, probs: ArrayLike | None = None) -> None:
+    """Check a score of probabilities: calibration and prediction must score alike, to the last bit.
+
+    Parameters
+    ----------
+    score
+        The score, with its parameters.
+    probs
+        Probabilities, a row for each case, to check with instead of the usual ones.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> check_score(fc.RAPS(penalty=0.1))
+    """
+    _check_value(score, Score)
+    for given in _hard_probabilities() if probs is None else [np.asarray(probs)]:
+        matrix = given.copy()
+        matrix.setflags(write=False)
+        scores = score.evaluate_all(matrix)
+        assert scores.dtype == np.float64, "scores are float64"
+        assert scores.shape == matrix.shape, "every label of every row has a score"
+        assert np.isfinite(scores).all(), "scores are finite"
+        _check_rows(score, matrix, scores)
+        _check_order(matrix.astype(np.float64), scores)
+        _check_sets(score, matrix, scores)
+    assert score.evaluate_all(np.empty((0, 4))).shape == (0, 4)
+    assert score.evaluate(np.empty((0, 4)), []).shape == (0,)
+
+
+def check_summary(
+    kind: str, scores: ArrayLike | None = None, more: ArrayLike | None = None, *, alpha: float | None = 0.1
+) -> None:
+    """Check a kind of summary: its counts, its bytes and its pools.
+
+    Parameters
+    ----------
+    kind
+        The name of the kind.
+    scores, more
+        Scores of two sites to check with instead of the usual ones.
+    alpha
+        Where precision matters most.
+
+    Examples
+    --------
+    >>> check_summary("ranks")
+    """
+    usual = _hard_scores()
+    pairs = [(np.asarray(scores, dtype=np.float64), np.asarray(more, dtype=np.float64))]
+    for mine, theirs in zip(usual, usual[1:] + usual[:1], strict=True) if scores is None or more is None else pairs:
+        site, other = (
+            Summary.of_scores(part, kind=kind, alpha=alpha, site=name) for part, name in ((mine, "a"), (theirs, "b"))
+        )
+        together = pool([site, other])
+        assert (together.sizes, together.sites) == ((len(mine), len(theirs)), ("a", "b"))
+        for summary, values in ((site, mine), (together, np.concatenate([mine, theirs]))):
+            check_counts(summary, values)
+            check_bytes(summary)
+        backwards = Summary.of_scores(mine[::-1].copy(), kind=kind, alpha=alpha, site="a")
+        assert backwards.to_bytes() == site.to_bytes(), "the order of rows does not matter"
+        zeros = Summary.of_scores(np.zeros(len(mine)), kind=kind, alpha=alpha)
+        assert zeros.gap == site.gap, "the gap follows from the size"
+        assert Summary.of_scores(-np.zeros(len(mine)), kind=kind, alpha=alpha).to_bytes() == zeros.to_bytes()
+
+
+def check_guarantee(guarantee: Guarantee, sizes: Counts | None = None, *, seed: int = 0) -> None:
+    """Check a guarantee: its promise rises with the counts, and its bounds and advice agree with it.
+
+    Parameters
+    ----------
+    guarantee
+        The guarantee, for sites called a, b, c and so on.
+    sizes
+        Sizes of the sites to check with instead of the usual ones, which are for three sites.
+    seed
+        Seed of the counts.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> check_guarantee(fc.Mixture(weights=(0.5, 0.3, 0.2)))
+    """
+    _check_value(guarantee, Guarantee)
+    rng = np.random.default_rng(seed)
+    for some in SIZES if sizes is None else [tuple(sizes)]:
+        held = list(some)
+        bound = guarantee.bind([chr(ord("a") + k) for k in range(len(held))], held)
+        counts = np.sort(rng.integers(0, np.array(held)[:, None] + 1, size=(len(held), 9)), axis=1)
+        columns = np.concatenate([np.zeros((len(held), 1), dtype=np.int64), counts, np.array(held)[:, None]], axis=1)
+        promised = [bound.promised(column, held) for column in columns.T.tolist()]
+        assert all(isinstance(coverage, Fraction) for coverage in promised), "coverage is an exact fraction"
+        assert promised == sorted(promised), "the promise rises with the counts"
+        assert promised[0] >= 0, "no promise is negative"
+        assert promised[-1] < 1, "a finite threshold never promises certainty"
+        group, promise = bound.grouped(held)
+        shuffled = columns[:, rng.permutation(columns.shape[1])]
+        alone = [bound.promised(column, held) for column in shuffled.T.tolist()]
+        assert promise(summed(shuffled, group, sum(held))) == alone, "many counts at once promise the same"
+        for alpha in map(as_alpha, ALPHAS):
+            _check_band(bound, alpha, held, rng.integers(0, held).tolist())
+            _check_shortfall(bound, alpha, held)
+
+
+def _check_value(thing: Any, base: Any) -> None:
+    """Check that a score or guarantee is a frozen value that its description rebuilds."""
+    again = registry.build(thing.to_dict(), base)
+    assert again == thing, "a description rebuilds the value"
+    assert hash(again) == hash(thing), "equal values have equal hashes"
+    assert type(again) is type(thing)
+    for field in dataclasses.fields(thing):
+        try:
+            setattr(thing, field.name, getattr(thing, field.name))
+        except dataclasses.FrozenInstanceError:
+            continue
+        raise AssertionError(f"{field.name} can be changed; make it a frozen dataclass")
+
+
+def _check_rows(score: Score, matrix: NDArray[Any], scores: Floats) -> None:
+    """Check that a row has the same score in calibration and prediction, and in any company and precision."""
+    labels = np.arange(len(matrix)) % matrix.shape[1]
+    for truth in (labels, matrix.shape[1] - 1 - labels):
+        own = scores[np.arange(len(matrix)), truth]
+        assert _same_bits(score.evaluate(matrix, truth), own), "evaluate and evaluate_all agree"
+        alone = [score.evaluate(row[None], [label]) for row, label in zip(matrix, truth, strict=True)]
+        assert _same_bits(np.concatenate(alone), own), "a row scores the same by itself"
+    assert _same_bits(score.evaluate_all(matrix[::-1]), scores[::-1]), "the order of rows does not matter"
+    narrow = matrix.astype(np.float32)
+    wide = narrow.astype(np.float64)
+    assert _same_bits(score.evaluate_all(narrow), score.evaluate_all(wide)), "float32 and its float64 copy agree"
+
+
+def _check_order(matrix: Floats, scores: Floats) -> None:
+    """Check that a less probable label never scores lower; equal ones are in the order of the columns."""
+    place = np.arange(matrix.shape[1])
+    for row, own in zip(matrix, scores, strict=True):
+        ahead = row[:, None] > row[None, :] + APART
+        ahead |= (row[:, None] == row[None, :]) & (place[:, None] < place[None, :])
+        assert (own[:, None] <= own[None, :])[ahead].all(), "less probable labels never score lower"
+
+
+def _check_sets(score: Score, matrix: NDArray[Any], scores: Floats) -> None:
+    """Check that sets are the labels that score at most the threshold, and the top label unless they may be empty."""
+    values = np.unique(scores)
+    picked = values[np.linspace(0, len(values) - 1, 7).astype(int)]
+    rows, top = np.arange(len(matrix)), matrix.argmax(axis=1)
+    for q in (-math.inf, *picked.tolist(), *np.nextafter(picked, -np.inf).tolist(), math.inf):
+        sets = score.predict_set(matrix, q, allow_empty=True)
+        assert _same_bits(sets, scores <= q), "a set holds the labels that score at most the threshold"
+        sets[rows, top] = True
+        assert _same_bits(score.predict_set(matrix, q), sets), "the most probable label is never left out"
+    limits = np.resize(np.append(picked, [-math.inf, math.inf]), matrix.shape[1])
+    assert _same_bits(score.predict_set(matrix, limits, allow_empty=True), scores <= limits), "one threshold a class"
+
+
+def check_counts(summary: Summary, scores: Floats) -> None:
+    """Check the bounds wherever the count may change; a kind that is not certified need only be consistent."""
+    with np.errstate(over="ignore"):
+        beside = [np.nextafter(scores, -np.inf), np.nextafter(scores, np.inf)]
+    q = np.unique(np.concatenate([scores, *beside, summary.points, [-np.inf, 0.0, np.inf]]))
+    lower, upper = summary.bounds(q)
+    truth = np.searchsorted(np.sort(scores), q, side="right")
+    assert summary.n == len(scores)
+    assert lower.dtype == upper.dtype == np.int64, "counts are int64"
+    assert (np.diff([lower, upper]) >= 0).all(), "counts rise"
+    assert ((lower <= upper) & (upper - lower <= summary.gap)).all(), "the gap bounds the difference"
+    assert (lower[0], lower[-1], upper[-1]) == (0, len(scores), len(scores)), "counts rise from nothing to all"
+    assert not summary.certified or ((lower <= truth) & (truth <= upper)).all(), "certified counts hold the truth"
+    assert summary.count_at_most(float(q[len(q) // 2])) == (lower[len(q) // 2], upper[len(q) // 2])
+    points = summary.points
+    assert (points[1:] >= points[:-1]).all(), "points rise"
+    assert points[-1] == scores.max(), "the largest score is a point"
+    last = np.append(points[1:] != points[:-1], True)  # of equal points
+    assert np.array_equal(summary.lower_counts[last], summary.bounds(points)[0][last])
+    assert summary.lower_counts[-1] == summary.n
+
+
+def check_bytes(summary: Summary) -> None:
+    """Check that the decoded message is the same summary, and encodes to the same bytes."""
+    data = summary.to_bytes()
+    again = Summary.from_bytes(data)
+    assert type(again) is type(summary)
+    assert again.to_bytes() == data, "a message encodes to the same bytes"
+    for field in ("sizes", "sites", "provenance", "n", "gap"):
+        assert getattr(again, field) == getattr(summary, field), f"{field} travels along"
+    assert repr(again) == repr(summary)
+    assert again.points.tobytes() == summary.points.tobytes()
+    assert np.array_equal(np.stack(again.bounds(again.points)), np.stack(summary.bounds(summary.points)))
+
+
+def _check_band(bound: Guarantee, alpha: Fraction, sizes: Counts, gaps: Counts) -> None:
+    """Check that the ends of the band are in order, and that no smaller rank is enough."""
+    exact, rough = bound.band(alpha, sizes), bound.band(alpha, sizes, gaps)
+    assert exact == bound.band(alpha, sizes, [0] * len(sizes))
+    assert rough == exact._replace(most=rough.most, slack=rough.slack), "gaps change the upper end and the slack only"
+    assert 1 - alpha <= exact.least <= exact.most <= rough.most <= 1, "the ends of the band are in order"
+    assert exact.slack == 0 <= rough.slack <= 1, "exact counts have no slack"
+    if exact.rank is None or exact.out_of is None:
+        return
+    assert Fraction(exact.rank, exact.out_of) >= exact.least
+    assert bound.promised(_filled(bound, exact.rank - 1, sizes), sizes) < 1 - alpha, "no smaller rank is enough"
+    if feasible(bound, alpha, sizes):
+        assert bound.promised(_filled(bound, exact.rank, sizes), sizes) >= exact.least, "the rank is enough"
+
+
+def _filled(bound: Guarantee, rank: int, sizes: Counts) -> list[int]:
+    """Return counts of this many scores in all, or at each site if it has a rank of its own."""
+    if bound.sites_apart:
+        return [min(rank, n) for n in sizes]
+    before = np.cumsum([0, *sizes[:-1]]).tolist()
+    return [min(n, max(0, rank - start)) for n, start in zip(sizes, before, strict=True)]
+
+
+def _check_shortfall(bound: Guarantee, alpha: Fraction, sizes: Counts) -> None:
+    """Check that what is missing is just enough."""
+    found = bound.missing(alpha, sizes)
+    if feasible(bound, alpha, sizes):
+        assert found == Shortfall(), "nothing is missing from a promise that can be kept"
+    elif found.sites:
+        if found.sites < 10**4:
+            assert feasible(bound, alpha, [*sizes, *[1] * found.sites])
+            assert not feasible(bound, alpha, [*sizes, *[10**6] * (found.sites - 1)])
+    elif found.parameter:
+        name, stated, needed = found.parameter
+        assert getattr(bound, name) == stated < needed
+        enough, short = (dataclasses.replace(bound, **{name: number}) for number in (needed, needed - 1))
+        assert feasible(enough, alpha, [max(n, needed) for n in sizes])
+        assert not feasible(short, alpha, [max(n, needed - 1) for n in sizes])
+    else:
+        more = {0: found.anywhere} if found.anywhere else found.scores
+        assert more, "it says how many scores are missing"
+        assert all(extra > 0 for extra in more.values())
+        assert feasible(bound, alpha, [n + more.get(k, 0) for k, n in enumerate(sizes)])
+        assert not feasible(bound, alpha, [n + max(0, more.get(k, 0) - 1) for k, n in enumerate(sizes)])
+
+
+def _same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+
+
+def _hard_probabilities() -> Iterable[NDArray[Any]]:
+    """Yield probabilities in both precisions: spread, tied, nearly tied, flat, certain and tiny."""
+    rng = np.random.default_rng(0)
+    for classes in (1, 2, 5, 40, 130):
+        spread = rng.dirichlet(np.full(classes, 0.2), size=5)
+        tied = rng.multinomial(3 * classes, np.full(classes, 1 / classes), size=5) / (3 * classes)
+        palette = np.array([0.0, 1e-320, 1e-40, 1e-12, 0.1, 1.0, 1.0 + 1e-13])
+        odd = rng.choice(palette, size=(5, classes))
+        odd[:, 0] = 1.0
+        flat = np.full((1, classes), 1 / classes)
+        matrix = np.concatenate([spread, tied, odd / odd.sum(axis=1, keepdims=True), flat, np.eye(classes)[:2]])
+        yield matrix
+        yield matrix.astype(np.float32)
+
+
+def _hard_scores() -> list[Floats]:
+    """Return the scores of some sites: one score, ties, huge and tiny numbers, and more than are sent one by one."""
+    rng = np.random.default_rng(0)
+    odd = np.array([0.0, -3.5, 5e-324, -5e-324, 2.2e-308, 1e300, -1e300, 1.7e308, 1.001])
+    return [
+        np.array([0.5]),
+        odd,
+        rng.random(60).round(1),
+        np.full(101, 0.5),
+        rng.normal(size=999),
+        rng.integers(0, 9, 3000) / 4,
+        1 - rng.random(5000) ** 9,
+    ]
