@@ -1,20 +1,17 @@
-"""What every score there is must do."""
+"""The contract of every score of probabilities: the checks for plug-ins on any rows, and the forms of input."""
 
 from __future__ import annotations
 
-import dataclasses
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal._base import registry
-from fedconformal._base.arrays import Floats
+from fedconformal.testing import check_score
 from tests.contracts.tools import (
     PUBLIC,
     SCORES,
@@ -28,20 +25,10 @@ from tests.contracts.tools import (
 Probs = NDArray[np.floating[Any]]
 
 every_score = pytest.mark.parametrize("score", score_examples(), ids=repr)
-probs_and_seed = given(rows_of_probabilities(), st.integers(0, 2**32 - 1))
-
-APART = 2.0**-38
-"""Probabilities closer than this may be taken for equal."""
 
 
 def same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
     return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
-
-
-def some_thresholds(scores: Floats) -> Floats:
-    values = np.unique(scores)
-    picked = values[np.linspace(0, len(values) - 1, 7).astype(int)]
-    return np.unique(np.concatenate([[-np.inf], picked, np.nextafter(picked, -np.inf), [np.inf]]))
 
 
 def test_there_is_an_example_of_every_score() -> None:
@@ -50,28 +37,15 @@ def test_there_is_an_example_of_every_score() -> None:
 
 
 @every_score
-@probs_and_seed
-@checks(80)
-def test_calibration_and_prediction_score_alike_to_the_last_bit(score: fc.Score, probs: Probs, seed: int) -> None:
-    everything = score.evaluate_all(probs)
-    assert everything.dtype == np.float64
-    assert everything.shape == probs.shape
-    assert np.isfinite(everything).all()
-    labels = np.random.default_rng(seed).integers(0, probs.shape[1], len(probs))
-    assert same_bits(score.evaluate(probs, labels), everything[np.arange(len(probs)), labels])
+def test_the_usual_checks(score: fc.Score) -> None:
+    check_score(score)
 
 
 @every_score
-@probs_and_seed
-@checks(40)
-def test_a_row_scores_the_same_in_any_company(score: fc.Score, probs: Probs, seed: int) -> None:
-    everything = score.evaluate_all(probs)
-    order = np.random.default_rng(seed).permutation(len(probs))
-    assert same_bits(score.evaluate_all(probs[order]), everything[order])
-    assert same_bits(np.concatenate([score.evaluate_all(row[None]) for row in probs]), everything)
-    labels = np.arange(len(probs)) % probs.shape[1]
-    alone = [score.evaluate(row[None], [label]) for row, label in zip(probs, labels, strict=True)]
-    assert same_bits(np.concatenate(alone), score.evaluate(probs, labels))
+@given(rows_of_probabilities())
+@checks(80)
+def test_any_probabilities(score: fc.Score, probs: Probs) -> None:
+    check_score(score, probs)
 
 
 @pytest.mark.long
@@ -86,47 +60,6 @@ def test_chunks_change_nothing(score: fc.Score, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(type(score), "chunk", chunk)
         again = [score.evaluate_all(probs), score.evaluate(probs, labels), score.predict_set(probs, q)]
         assert all(same_bits(one, two) for one, two in zip(found, again, strict=True))
-
-
-@every_score
-@given(rows_of_probabilities())
-@checks(40)
-def test_float32_and_its_float64_copy_agree(score: fc.Score, probs: Probs) -> None:
-    narrow = probs.astype(np.float32)
-    wide = narrow.astype(np.float64)
-    assert same_bits(score.evaluate_all(narrow), score.evaluate_all(wide))
-    assert same_bits(score.evaluate(narrow, [0] * len(probs)), score.evaluate(wide, [0] * len(probs)))
-    assert same_bits(score.predict_set(narrow, 0.5), score.predict_set(wide, 0.5))
-
-
-@every_score
-@given(rows_of_probabilities())
-@checks(60)
-def test_less_probable_labels_never_score_lower(score: fc.Score, probs: Probs) -> None:
-    for row, scores in zip(probs.astype(np.float64), score.evaluate_all(probs), strict=True):
-        ahead = row[:, None] > row[None, :] + APART
-        index = np.arange(len(row))
-        ahead |= (row[:, None] == row[None, :]) & (index[:, None] < index[None, :])
-        assert (scores[:, None] <= scores[None, :])[ahead].all()
-
-
-@every_score
-@given(rows_of_probabilities())
-@checks(40)
-def test_sets_are_the_labels_that_score_at_most_the_threshold(score: fc.Score, probs: Probs) -> None:
-    scores = score.evaluate_all(probs)
-    before = np.zeros(probs.shape, dtype=bool)
-    for q in some_thresholds(scores):
-        sets = score.predict_set(probs, q, allow_empty=True)
-        assert sets.dtype == np.bool_
-        assert same_bits(sets, scores <= q)
-        assert (before <= sets).all()  # nested
-        before = sets
-        forced = score.predict_set(probs, q)
-        top = probs.argmax(axis=1)
-        assert forced[np.arange(len(probs)), top].all()
-        forced[np.arange(len(probs)), top] = sets[np.arange(len(probs)), top]
-        assert same_bits(forced, sets)
 
 
 @pytest.mark.long
@@ -149,27 +82,6 @@ def test_sets_of_many_classes(score: fc.Score, dtype: type[np.floating[Any]], cl
 
 
 @every_score
-@given(rows_of_probabilities())
-@checks(30)
-def test_infinite_thresholds(score: fc.Score, probs: Probs) -> None:
-    assert score.predict_set(probs, np.inf).all()
-    assert score.predict_set(probs, np.inf, allow_empty=True).all()
-    assert not score.predict_set(probs, -np.inf, allow_empty=True).any()
-    top_only = score.predict_set(probs, -np.inf)
-    assert (np.argmax(top_only, axis=1) == probs.argmax(axis=1)).all()
-    assert (top_only.sum(axis=1) == 1).all()
-
-
-@every_score
-@given(rows_of_probabilities(most_classes=8), st.integers(0, 2**32 - 1))
-@checks(30)
-def test_one_threshold_a_class(score: fc.Score, probs: Probs, seed: int) -> None:
-    scores = score.evaluate_all(probs)
-    limits = np.random.default_rng(seed).choice([*scores.ravel(), -np.inf, np.inf], size=probs.shape[1])
-    assert same_bits(score.predict_set(probs, limits, allow_empty=True), scores <= limits)
-
-
-@every_score
 def test_arrays_lists_and_tensors_are_read_alike(score: fc.Score) -> None:
     probs = np.array([[0.5, 0.25, 0.25], [0.125, 0.75, 0.125], [0.0, 0.0, 1.0]])
     labels = np.array([1, 0, 2])
@@ -189,43 +101,13 @@ def test_arrays_lists_and_tensors_are_read_alike(score: fc.Score) -> None:
 
 
 @every_score
-def test_no_rows_give_no_scores(score: fc.Score) -> None:
-    empty = np.empty((0, 4))
-    assert score.evaluate_all(empty).shape == (0, 4)
-    assert score.evaluate(empty, []).shape == (0,)
-    assert score.predict_set(empty, 0.5).shape == (0, 4)
-
-
-@every_score
-def test_inputs_are_left_alone(score: fc.Score) -> None:
-    probs = np.array([[0.5, 0.25, 0.25]])
-    labels = np.array([1])
-    probs.setflags(write=False)
-    labels.setflags(write=False)
-    score.evaluate(probs, labels)
-    score.evaluate_all(probs)
-    score.predict_set(probs, 0.5)
-
-
-@every_score
 def test_a_score_is_a_frozen_value(score: fc.Score) -> None:
     assert eval(repr(score), dict(PUBLIC)) == score  # noqa: S307
-    assert hash(dataclasses.replace(score)) == hash(score)
-    names = [field.name for field in dataclasses.fields(score)]
-    for name in [*names, "anything"]:
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(score, name, 1)
+    summary = fc.Summary.of_scores([0.5], score=score)
+    assert fc.Summary.from_bytes(summary.to_bytes()).provenance.score == score
     make: Any = type(score)
     with pytest.raises(TypeError):
         make(None)  # parameters have names
-
-
-@every_score
-def test_a_score_survives_being_described(score: fc.Score) -> None:
-    described = {"name": score.name, **dataclasses.asdict(score)}
-    assert registry.build(described, fc.Score) == score
-    summary = fc.Summary.of_scores([0.5], score=score)
-    assert fc.Summary.from_bytes(summary.to_bytes()).provenance.score == score
 
 
 @every_score

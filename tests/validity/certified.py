@@ -62,12 +62,8 @@ def sent(scores: list[Floats]) -> list[fc.Summary]:
 
 def merged(scores: list[Floats]) -> list[fc.Summary]:
     """Add up the bounds of three parts of each site, which keeps most scores."""
-    return [
-        RankSummary.merge(
-            [fc.Summary.of_scores(part, alpha=ALPHA) for part in np.split(s, [150, 160])], sizes=(len(s),)
-        )
-        for s in scores
-    ]
+    parts = [[RankSummary.build(part.copy()) for part in np.split(s, [150, 160])] for s in scores]
+    return [RankSummary.merge(some, sizes=(len(s),)) for some, s in zip(parts, scores, strict=True)]
 
 
 def pooled(scores: list[Floats]) -> list[fc.Summary]:
