@@ -1,4 +1,4 @@
-"""Cases of peers_agree.py: intervals, predictive distributions, sets of labels by class and by group.
+"""Cases of peers_agree.py: intervals, sets of labels by class and by group.
 
 Each makes rows from a seed, asks both for the same, and returns two numbers, of which the larger one is the more
 careful: the mean width of 20 intervals, or the labels in 20 sets. Intervals are compared to nine places, since ours are
@@ -116,21 +116,6 @@ def crepes_two_ends(x: Array, y: Array, rows: int) -> Any:
     return made.predict_int(x[rows:, 0], confidence=1 - ALPHA)
 
 
-def distribution(level: float) -> Both:
-    """Compare one quantile of the predictive distribution, as crepes gives it from above."""
-
-    def both(seed: int) -> tuple[float, float]:
-        from crepes import ConformalPredictiveSystem
-
-        x, y, rows = regression(seed)
-        made = ours(fc.Signed(), [0], seed).predict_distribution(x[rows:, 0], levels=(level,))
-        system = ConformalPredictiveSystem().fit(y[:rows] - x[:rows, 0])
-        theirs = system.predict_percentiles(x[rows:, 0], higher_percentiles=[100 * level])
-        return round(float(made.mean()), 9), round(float(np.mean(theirs)), 9)
-
-    return both
-
-
 def labels(seed: int) -> tuple[Any, Any, Any, int]:
     """Return probabilities, labels and a group of some rows, and how many calibrate."""
     rng = np.random.default_rng(seed)
@@ -210,8 +195,6 @@ def listed() -> Iterator[tuple[str, str, Both, str]]:
     why = "MAPIE takes one rank more at some n where alpha (n + 1) / 2 is whole, as floats round it"
     yield "intervals with two ends, `Signed`", "MAPIE, `sym=False`", two, why
     yield "intervals with two ends, `Signed`", "crepes", intervals(fc.Signed(), [0], crepes_two_ends), FLOATS
-    for level in (0.1, 0.5, 0.9):
-        yield f"predictive distribution at {level}", "crepes", distribution(level), SAME
     yield "sets, `LAC`", "MAPIE", label_sets("", "MAPIE"), SAME
     yield "sets, `LAC`", "crepes", label_sets("", "crepes"), "a p-value above alpha is the same rule"
     yield "sets by class, `ByClass`", "crepes, class-conditional", label_sets("class", "crepes"), "the same rule"

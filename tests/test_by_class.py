@@ -162,7 +162,7 @@ def test_classes_with_too_few_scores_are_named() -> None:
     with pytest.warns(fc.InfeasibleWarning, match=r"to the classes 0, 1, which are in every set; class 0: .* 17 more"):
         result = fc.calibrate([few], alpha=0.04, guarantee=fc.ByClass())
     predictor = result
-    with pytest.warns(fc.InfeasibleWarning, match="too few scores of them"):
+    with pytest.warns(fc.InfeasibleWarning, match="17 more in all"):
         assert predictor.predict_set([[0.9, 0.1]]).all()
 
 

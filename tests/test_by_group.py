@@ -209,7 +209,7 @@ def test_too_few_scores_are_said_with_the_group_and_how_many_more() -> None:
         "calibration scores needed: 2 more in all, at any site (3 of each group)"
     )
     predictor = result
-    with pytest.warns(fc.InfeasibleWarning, match="to none of the others, where labels are in every set"):
+    with pytest.warns(fc.InfeasibleWarning, match="to none of the others, where every label is in every set"):
         sets = predictor.predict_set([[0.6, 0.4]] * 2, groups={"A": ["yes", ""], "B": [None, None]})
     assert sets.tolist() == [[True, True], [True, True]]
     with pytest.warns(fc.InfeasibleWarning, match=r"class \w+ in sex=F: calibration scores needed: \d+ more"):

@@ -17,7 +17,6 @@ from fedconformal.calibration.recalibrate import used_again
 from fedconformal.certificates.certificate import Certificate, SummaryRecord, versions
 from fedconformal.certificates.replacement import Rows
 from fedconformal.errors import InfeasibleWarning, InputError
-from fedconformal.guarantees import Guarantee
 from fedconformal.losses.loss import described_loss
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
@@ -112,10 +111,9 @@ def _recomputed(
     if problems:
         return problems
     try:
-        guarantee, _, _ = certificate.terms()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
-            expected = _again([given[digest] for digest in wanted], certificate, guarantee)
+            expected = _again([given[digest] for digest in wanted], certificate)
         if certificate.replaces is not None:
             expected = replace(expected, certificate=expected.certificate.replacing(certificate.replaces))
     except InputError as error:
@@ -144,15 +142,10 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _again(given: list[Summary | NoisyHistogram], stated: Certificate, guarantee: Guarantee) -> Predictor:
-    alpha, noisy = stated.alpha, [one for one in given if isinstance(one, NoisyHistogram)]
-    if noisy:
-        return calibrate_locally(noisy, alpha=alpha, guarantee=guarantee)
-    plain = [one for one in given if isinstance(one, Summary)]
-    exact = stated.exact
-    if stated.risk is not None:
-        return calibrate_again(plain, risk=stated.risk.limit, safe=stated.risk.safe, guarantee=guarantee, exact=exact)
-    return calibrate_again(plain, alpha=alpha, guarantee=guarantee, exact=exact)
+def _again(given: list[Summary | NoisyHistogram], stated: Certificate) -> Predictor:
+    if noisy := [one for one in given if isinstance(one, NoisyHistogram)]:
+        return calibrate_locally(noisy, alpha=stated.alpha, guarantee=stated.terms()[0])
+    return calibrate_again([one for one in given if isinstance(one, Summary)], stated)
 
 
 def _who(record: SummaryRecord) -> str:

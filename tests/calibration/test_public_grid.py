@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, as_alpha
-from fedconformal.calibration.public_grid import ALPHAS, ROWS_AN_ALPHA, round_up
+from fedconformal.calibration.curve import ALPHAS, ROWS_AN_ALPHA, round_up
 from tests.contracts.tools import checks, maybe_infeasible, score_examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -163,14 +163,6 @@ def test_the_most_that_is_covered_is_said_to_be_of_exact_thresholds() -> None:
     rounded, exact = (fc.calibrate(sites, **asked, exact=exact).certificate for exact in (False, True))
     assert rounded.coverage_at_most == exact.coverage_at_most < 1
     assert (rounded.before_rounding, exact.before_rounding) == (", before thresholds are rounded up", "")
-
-
-def test_a_distribution_has_no_upper_bound_unless_it_is_exact() -> None:
-    sites, asked = CASES["two ends"](1000)
-    rounded, exact = (fc.calibrate(sites, **asked, exact=exact) for exact in (False, True))
-    assert rounded.distribution_band([0.5])[0, 1] == 1.0
-    assert exact.distribution_band([0.5])[0, 1] < 0.51
-    assert (rounded.predict_distribution([0.0]) >= exact.predict_distribution([0.0])).all()
 
 
 def test_a_limit_on_losses_is_at_one_of_few_thresholds() -> None:

@@ -95,12 +95,13 @@ def test_a_heavy_site_is_said(folder: Path, command: Command) -> None:
     ]
     for k, site in enumerate(sites):
         Path(f"{k}.fcs").write_bytes(site.to_bytes())
-    calibrate_again(sites).save("heavy.json")
+    fc.calibrate(sites).save("heavy.json")
     assert "site 'c' has 95% of all scores" in command.ok("verify", "heavy.json", "0.fcs", "1.fcs", "2.fcs").err
 
 
 def test_an_expired_certificate_is_confirmed_and_said(folder: Path, command: Command) -> None:
     site = fc.Summary.of_scores(np.zeros(30), site="a", score=fc.LAC(), expires="2020-01-01")
     Path("a.fcs").write_bytes(site.to_bytes())
-    calibrate_again([site]).save("old.json")
+    terms = fc.calibrate([fc.Summary.of_scores(np.zeros(30), site="a", score=fc.LAC())]).certificate
+    calibrate_again([site], terms).save("old.json")
     assert "expired on 2020-01-01" in command.ok("verify", "old.json", "a.fcs").err

@@ -105,11 +105,6 @@ def test_it_is_the_sum_of_its_parts(name: str, tmp_path: Path) -> None:
     assert made.certificate_.sites == 3
     made.save(tmp_path / "p.json")
     assert fc.load(tmp_path / "p.json").to_bytes() == expected.to_bytes()
-    if name == "signed":
-        assert np.array_equal(made.predict_distribution(x, [0.5]), expected.predict_distribution(predicted(x), [0.5]))
-    else:
-        with refused("it gives no distribution"):
-            made.predict_distribution(x)
 
 
 def test_lists_ids_and_predictions_alone() -> None:

@@ -16,8 +16,7 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats
-from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.calibration.public_grid import round_up
+from fedconformal.calibration.curve import PromiseCurve, round_up
 
 ALPHA = 0.1
 

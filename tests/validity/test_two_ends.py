@@ -18,7 +18,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.summaries import ranks
 from fedconformal.summaries.exact import ExactSummary
-from tests.guarantees.plain_fractions import form, of_mixture
+from tests.guarantees.plain_fractions import of_mixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 
@@ -251,32 +251,3 @@ def test_the_certificate_adds_up_both_ends() -> None:
         "4/5",
     )
     assert fc.calibrate(given, alpha=0.01, exact=True).certificate.coverage_at_least == 1.0  # the whole line
-
-
-def test_each_level_of_the_distribution_is_in_its_band() -> None:
-    """P(s <= q_c) is at least c, and P(s < q_c) at most what the band says, for any bags; ties included."""
-    for seed in range(2):
-        bags = bags_of((2, 3, 5), seed)
-        for weights, shares in (("rows", by_rows(bags)), ("uniform", [Fraction(1, 3)] * 3)):
-            levels = [0.2, 0.35, 0.5, 0.65]
-            covered = np.zeros((2, len(levels), 3), dtype=np.int64)
-            for rest, rows in left_out(bags):
-                given = [
-                    fc.Summary.of_scores(site, kind="exact", score=fc.Signed(), site=str(k))
-                    for k, site in enumerate(rest)
-                ]
-                predictor = fc.calibrate(given, alpha=0.8, guarantee=fc.Mixture(weights=weights), exact=True)
-                q = predictor.predict_distribution([0.0], levels)[0]
-                band = predictor.distribution_band(levels)
-                covered += [[[s <= one for s in rows] for one in q], [[s < one for s in rows] for one in q]]
-            total = prod(map(len, bags))
-            for j, level in enumerate(levels):
-                at_most, less = (
-                    sum(w * Fraction(int(c), total) for w, c in zip(shares, side[j], strict=True)) for side in covered
-                )
-                assert at_most >= Fraction(str(level))
-                price = form([shares], [len(bag) - 1 for bag in bags]).price
-                assert price
-                assert less <= Fraction(str(level)) + 2 * price
-                assert band[j][0] >= level
-                assert float(less) <= band[j][1] + 1e-12

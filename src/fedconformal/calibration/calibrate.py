@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from fedconformal._base.arrays import as_alpha
+import msgspec
+
+from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal._base.spec import build
+from fedconformal.calibration.curve import ALPHAS, AnyCurve, PromiseCurve, RiskCurve, as_limit, round_up
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.public_grid import published
 from fedconformal.calibration.risk import calibrate_risk
 from fedconformal.calibration.strata import Found, find, strata_of
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import Certificate, SummaryRecord, made_certificate
-from fedconformal.certificates.remarks import warn_of_sites
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates.certificate import Certificate, Promise, made_certificate, records_of, threshold_json
+from fedconformal.certificates.uninformative import explain_uninformative, warn_of_sites
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import RegressionScore
+from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries.batch import SummaryBatch, check_together
 from fedconformal.summaries.provenance import Provenance, combine_provenances
 from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
-"""The shortfall is stated for this many strata at most."""
+
+Curves = Callable[[], Sequence[AnyCurve | None]]
 
 
 def calibrate(
@@ -56,7 +57,7 @@ def calibrate(
         The action at +inf, which never loses more than `risk`, nor than the last threshold.
     exact
         Keep thresholds as they are found. By default they are rounded up to a public grid and the promise curve has
-        few alphas (`public_grid`), so that a published predictor holds no calibration score.
+        few alphas (`curve.py`), so that a published predictor holds no calibration score.
 
     Returns
     -------
@@ -78,37 +79,24 @@ def calibrate(
         raise InputError("alpha is for coverage and risk for losses; give one of them", param="risk")
     if risk is None and safe is not None:
         raise InputError("safe is what to do where losses are too large; give risk as well", param="safe")
-    found = _calibrated(summaries, alpha, guarantee, risk=risk, safe=safe)
-    predictor = published(found, exact=exact)
+    level = as_alpha(alpha)
+    batch = usable(summaries, None if risk is not None else level)
+    predictor = _calibrate(batch, level, build(guarantee, Guarantee), risk, safe, exact=exact)
     warn_of_sites(predictor.certificate)
     return predictor
 
 
-def calibrate_again(
-    summaries: Sequence[Summary],
-    *,
-    alpha: Any = ALPHA,
-    guarantee: Guarantee | str = "mixture",
-    risk: Any = None,
-    safe: str | None = None,
-    exact: bool = False,
-) -> Predictor:
-    """Calibrate as before for verification, also from summaries that have expired since."""
-    return published(_calibrated(summaries, alpha, guarantee, risk=risk, safe=safe, expired=True), exact=exact)
+def calibrate_again(summaries: Sequence[Summary], certificate: Certificate) -> Predictor:
+    """Calibrate under the terms of a certificate, also from summaries that have expired since."""
+    alpha, risk = as_alpha(certificate.alpha), certificate.risk
+    batch = usable(summaries, None if risk else alpha, expired=True)
+    limit, safe = (risk.limit, risk.safe) if risk else (None, None)
+    return _calibrate(batch, alpha, certificate.terms()[0], limit, safe, exact=certificate.exact)
 
 
-def _calibrated(
-    summaries: Sequence[Summary],
-    alpha: Any,
-    guarantee: Guarantee | str,
-    *,
-    risk: Any,
-    safe: str | None,
-    expired: bool = False,
+def _calibrate(
+    batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, risk: Any, safe: str | None, *, exact: bool
 ) -> Predictor:
-    level = as_alpha(alpha)
-    batch = usable(summaries, None if risk is not None else level, expired=expired)
-    guarantee = build(guarantee, Guarantee)
     score = batch.provenances[0].score
     if isinstance(score, RegressionScore) and (guarantee.by_class or guarantee.by_group):
         of = "sets of labels" if guarantee.by_group else "classes"
@@ -117,20 +105,24 @@ def _calibrated(
         )
     sure = batch.certified and not any(provenance.estimated for provenance in batch.provenances)
     if risk is None:
-        predictor = _by_stratum(batch, level, guarantee, sure=sure)
+        certificate, curves = _by_stratum(batch, alpha, guarantee, sure=sure)
     else:
-        curve, found = calibrate_risk(batch, risk, guarantee, safe, sure=sure)
-        certificate = _certificate(batch, guarantee, sure=sure, **found)
-        predictor = Predictor(certificate=certificate, make_curves=lambda: [curve])
-    if not predictor.certificate.provenance.trained:
-        return predictor
-    return replace(predictor, certificate=predictor.certificate.without_promise())
+        certificate, curves = calibrate_risk(batch, risk, guarantee, safe, sure=sure)
+    if certificate.provenance.trained:
+        certificate = certificate.without_promise()
+    if exact:
+        certificate = msgspec.structs.replace(certificate, exact=True)
+    else:
+        certificate, curves = _published(certificate, curves, score)
+    return Predictor(certificate=certificate, make_curves=curves)
 
 
-def _by_stratum(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, sure: bool) -> Predictor:
+def _by_stratum(
+    batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, sure: bool
+) -> tuple[Certificate, Curves]:
     """Search for the threshold of every stratum, and state what all of them promise together."""
     found = find(strata_of(batch, alpha, guarantee), sure=sure)
-    whole = [one for one in found if (one.promise.site, one.promise.group, one.promise.class_index) == (None,) * 3]
+    whole = [one for one in found if one.promise.stratum[:3] == (None, None, None)]
     over_classes = guarantee.by_class and guarantee.inner is guarantee
     if whole:  # a row that is missed is missed at an end
         least, most, target = (
@@ -139,26 +131,26 @@ def _by_stratum(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, s
         )
     else:
         least, most, target = min(one.least for one in found), max(one.most for one in found), 1 - alpha
-    certificate = _certificate(
-        batch,
-        guarantee,
-        sure=sure,
+    certificate = made_certificate(
+        guarantee=guarantee,
+        provenance=combine_provenances(batch.provenances),
+        summaries=records_of(batch),
+        status="certified" if sure else "estimated",
         alpha=float(alpha),
         class_scores=found[0].stratum.sizes_of() if over_classes else None,
         promises=[one.promise for one in found],
-        target=str(1 - alpha if over_classes else target),
-        coverage_at_least=float(least),
-        coverage_at_most=float(most),
+        target=1 - alpha if over_classes else target,
+        band=(float(least), float(most)),
     )
     infinite = [one for one in found if math.isinf(one.promise.limit) and one.promise.site is None]
     if infinite:
         words = explain_uninformative(certificate) if whole else _lacking(infinite, alpha, batch)
         warnings.warn(words or text.SETS.uninformative, InfeasibleWarning, stacklevel=4)
-    return Predictor(certificate=certificate, make_curves=lambda: [one.curve() for one in found])
+    return certificate, lambda: [one.curve() for one in found]
 
 
 def _lacking(infinite: Sequence[Found], alpha: Fraction, batch: SummaryBatch) -> str:
-    """Name the classes or groups without a finite threshold, and what they are missing."""
+    """Return which classes or groups lack a finite threshold, and what they are missing."""
     names = combine_provenances(batch.provenances).classes
     strata = {(one.promise.group, one.promise.class_index): one.stratum for one in infinite}
     called = {text.stratum_called(*key, names): one.sizes_of for key, one in strata.items()}
@@ -167,17 +159,54 @@ def _lacking(infinite: Sequence[Found], alpha: Fraction, batch: SummaryBatch) ->
     return f"{text.not_promised_to(alpha, list(strata), names)}; {needed}"
 
 
-def _certificate(batch: SummaryBatch, guarantee: Guarantee, *, sure: bool, **found: Any) -> Certificate:
-    columns = zip(batch.sites, batch.sizes, batch.kinds, batch.digests, strict=True)
-    return made_certificate(
-        guarantee=guarantee,
-        provenance=combine_provenances(batch.provenances),
-        status="certified" if sure else "estimated",
-        summaries=[
-            SummaryRecord(sites=sites, sizes=sizes, kind=kind, sha256=digest) for sites, sizes, kind, digest in columns
-        ],
-        **found,
-    )
+def _published(about: Certificate, curves: Curves, score: AnyScore | None) -> tuple[Certificate, Curves]:
+    """Round the thresholds, and keep few alphas of the promise curves."""
+    if about.risk is not None:
+        limit, bound = as_limit(about.risk.limit, about.risk.bound), Fraction(about.risk.bound)
+        few = [curve.few(limit, bound, about.scores) for curve in curves() if isinstance(curve, RiskCurve)]
+        promises = [
+            msgspec.structs.replace(one, threshold=threshold_json(curve.threshold(limit)))
+            for one, curve in zip(about.promises, few, strict=True)
+        ]
+        return msgspec.structs.replace(about, promises=promises), lambda: few
+    rows = _rows(about)
+    promises = [
+        msgspec.structs.replace(one, threshold=_rounded(one, n, score))
+        for one, n in zip(about.promises, rows, strict=True)
+    ]
+    at_few = partial(_few_alphas, alpha=as_alpha(about.alpha), score=score)
+    return msgspec.structs.replace(about, promises=promises), lambda: list(map(at_few, curves(), promises, rows))
+
+
+def _rows(about: Certificate) -> list[int]:
+    """Return the number of rows by which the threshold of each promise is rounded: of its group in equal parts.
+
+    The threshold of a row without a site is rounded as coarsely as that of the smallest site: it is never below one.
+    """
+    groups = {key: part for key, part in about.parts.items() if part[0].group and len(part) > 1}
+    share = {key: sum(one.scores for one in part) // len(part) for key, part in groups.items()}
+    least = min((one.scores for one in about.promises if one.site is not None), default=about.scores)
+    return [
+        share.get(one.group or "", min(one.scores, least) if one.site is None else one.scores) for one in about.promises
+    ]
+
+
+def _rounded(promise: Promise, rows: int, score: AnyScore | None) -> Any:
+    """Round a threshold up, and that of a lower end down."""
+    if promise.end == "lower":
+        return threshold_json(0.0 - round_up(-promise.limit, rows, score))
+    return threshold_json(round_up(promise.limit, rows, score))
+
+
+def _few_alphas(
+    curve: AnyCurve | None, promise: Promise, rows: int, *, alpha: Fraction, score: AnyScore | None
+) -> PromiseCurve | None:
+    if not isinstance(curve, PromiseCurve):
+        return None
+    if promise.end is None or score is None or score.lower_share is None:
+        return curve.few([alpha, *ALPHAS], rows, score)
+    ends = [shares_of(one, score.lower_share)[promise.end == "upper"] for one in (alpha, *ALPHAS)]
+    return curve.few(ends, rows, score, ends=2)
 
 
 def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> SummaryBatch:

@@ -20,31 +20,28 @@ from numpy.typing import ArrayLike
 from fedconformal import evaluation
 from fedconformal._base import registry
 from fedconformal._base.arrays import (
+    ALPHA_UNIT,
     Booleans,
     Floats,
     Probabilities,
     as_alpha,
     as_array,
-    one_a_row,
     shares_of,
 )
 from fedconformal._base.classes import in_order
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.groups import ALL, Groups
-from fedconformal._base.names import abbreviate, join_names
-from fedconformal.calibration import intervals
-from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, RiskCurve
+from fedconformal._base.names import abbreviate
+from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, RiskCurve, as_limit
 from fedconformal.calibration.membership import needed_groups, rows_by_group, rows_by_site
-from fedconformal.calibration.risk import as_limit, check_limit
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord
-from fedconformal.certificates.uninformative import missing_ends
+from fedconformal.certificates.uninformative import explain_uninformative, missing_ends
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError, prefix_errors
 from fedconformal.evaluation.losses import evaluate_losses
 from fedconformal.evaluation.mixture import shares_by_site
 from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.scores import AnyScore, RegressionScore, Score
-from fedconformal.scores.regression_score import as_numbers
 
 KIND = "fedconformal predictor"
 FORMAT = 1
@@ -67,8 +64,8 @@ class Predictor:
     """Turns the outputs of a model into sets, intervals or decisions that keep the certificate's promise.
 
     `calibrate` returns it and `load` reads it. The score of the summaries decides the answers: sets of labels from
-    probabilities (`predict_set`, `predict_p`), intervals from predictions (`predict_interval`,
-    `predict_distribution`), or, for losses, a threshold on scores (`predict`).
+    probabilities (`predict_set`, `predict_p`), intervals from predictions (`predict_interval`), or, for losses, a
+    threshold on scores (`predict`).
 
     Parameters
     ----------
@@ -133,10 +130,10 @@ class Predictor:
         part = None if site is None else next(iter(rows_by_site(self.certificate, site, 1)))
         if part is None and self.certificate.by == "group":
             limits = self._limits(level)
-            self._warn(level, limits, list(limits))
+            self._warn(level, limits)
             return np.array(list(limits.values()))
         limit = self._limits(level, [part])[part]
-        self._warn(level, {part: limit}, [part])
+        self._warn(level, {part: limit})
         if limit.ndim and self.certificate.lower_share is not None:
             return tuple(limit.tolist())
         return limit if limit.ndim else float(limit)
@@ -181,41 +178,22 @@ class Predictor:
         lower, upper = shares_of(level, share)
         return 0.0 - curve.threshold(lower) if end == "lower" else curve.threshold(upper)
 
-    def _warn(self, level: Fraction, limits: Mapping[Part, Floats], parts: Sequence[Part]) -> None:
+    def _warn(self, level: Fraction, limits: Mapping[Part, Floats]) -> None:
         """Warn of parts, classes or ends without a finite threshold."""
-        lacking = [part for part in parts if np.isinf(limits[part]).any()]
+        lacking = {part: limit for part, limit in limits.items() if np.isinf(limit).any()}
         if not lacking:
             return
-        if self.certificate.risk is not None:
-            least = min(curve.least for curve in self.curves if isinstance(curve, RiskCurve))
-            best = f"the best one promises {float(least):.6g}"
-            warnings.warn(text.no_threshold(level, best, self.certificate.risk.safe), InfeasibleWarning, stacklevel=3)
-            return
-        first, start = lacking[0], f"alpha={float(level):g} cannot be promised"
-        if self.certificate.intervals:
-            to = "" if first is None else f" to {abbreviate(first)}"
-            so, most = missing_ends(np.atleast_1d(limits[first]).tolist()), self._most(first, limits[first])
-            words = f"{start}{to}, so {so}; the thresholds of this predictor promise {most:.6g} at most"
-        elif first is not None:
-            named = join_names([str(part) for part in lacking])
-            words = f"{start} to {named}, where labels are in every set; too few scores were seen there"
-        elif limits[None].ndim:
-            classes = np.flatnonzero(np.isinf(limits[None])).tolist()
-            without = text.not_promised_to(level, [(None, label) for label in classes], self.certificate.class_names)
-            words = f"{without}; too few scores of them were seen"
+        about, named = self.certificate, [str(part) for part in lacking if part is not None]
+        if about.risk is not None:
+            least = min(min(curve.risks) for curve in self.curves if isinstance(curve, RiskCurve)) / ALPHA_UNIT
+            words = text.no_threshold(level, f"the best one promises {least:.6g}", about.risk.safe)
+        elif named:
+            ends = missing_ends(np.atleast_1d(next(iter(lacking.values()))).tolist()) if about.intervals else None
+            words = text.not_promised_to(level, [(name, None) for name in named], so=ends)
         else:
-            most = self._most(None, limits[None])
-            words = (
-                f"{start}, so {text.SETS.uninformative}; the thresholds of this predictor promise {most:.6g} at most"
-            )
+            limit = lacking[None]
+            words = explain_uninformative(about, limit, alpha=level) or text.SETS.uninformative
         warnings.warn(words, InfeasibleWarning, stacklevel=3)
-
-    def _most(self, part: Part, limit: Floats) -> float:
-        """Return the largest coverage that the infinite ends of a part promise together."""
-        infinite = zip(self._parts[part], np.isinf(np.atleast_1d(limit)), strict=True)
-        curves = [self.curves[place] for place, lacks in infinite if lacks]
-        most = [curve.most for curve in curves if isinstance(curve, PromiseCurve)]
-        return max(0.0, float(sum(most, Fraction(1 - len(most)))))
 
     def predict_set(
         self,
@@ -238,7 +216,7 @@ class Predictor:
         matrix = self._as_scored(probs)
         members, level = self._members(groups, sites, len(matrix)), self._level(alpha)
         limits = self._limits(level, list(members))
-        self._warn(level, limits, list(members))
+        self._warn(level, limits)
         if sites is not None:
             found = np.zeros(matrix.shape, dtype=np.bool_)
             for site, mine in members.items():
@@ -320,7 +298,7 @@ class Predictor:
         given, level = as_array(predictions, "predictions"), self._level(alpha)
         members = self._members(None, sites, len(given) if given.ndim else 1)
         limits = self._limits(level, list(members))
-        self._warn(level, limits, list(members))
+        self._warn(level, limits)
         found = {part: self._ends(given[mine] if part else given, limits[part]) for part, mine in members.items()}
         if None in found:
             return found[None]
@@ -330,58 +308,22 @@ class Predictor:
         return ends
 
     def _ends(self, predictions: Any, limit: Floats) -> Floats:
+        """Return the ends for predictions as they were scored at calibration.
+
+        Predictions with fewer digits may be rounded from others, at most one step away. The ends go that much further
+        out, so that no coverage is lost to the rounding.
+        """
         if not isinstance(self.score, RegressionScore):
             raise InputError(f"{self.score.name} scores labels; use predict_set")
-        upper, lower = (limit[1], limit[0]) if limit.ndim else (limit, None)
-        precision = self.certificate.provenance.precision
-        return intervals.ends(self.score, predictions, float(upper), None if lower is None else float(lower), precision)
-
-    def contains(
-        self, predictions: ArrayLike, y: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None
-    ) -> Booleans:
-        """Return for each row whether its interval contains this number."""
-        ends = self.predict_interval(predictions, sites=sites, alpha=alpha)
-        truth = as_numbers(one_a_row(as_array(y, "y"), len(ends), "y"), "y")
-        inside: Booleans = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
-        return inside
-
-    def predict_distribution(
-        self, predictions: ArrayLike, levels: Sequence[float] | Floats = intervals.LEVELS
-    ) -> Floats:
-        """Return (n, L) numbers: for each level c, fixed beforehand, one that y is at most with probability c or more.
-
-        Pointwise: each level holds by itself, not all of them at once. `distribution_band` bounds the coverage of each.
-        It takes a score with a sign, such as Signed.
-        """
-        upper = self._upper_curve()
-        found = [upper.threshold(1 - level) for level in intervals.as_levels(levels)]
-        if any(map(math.isinf, found)):
-            message = f"this predictor promises no level above {float(upper.most):.6g}, so those above are at infinity"
-            warnings.warn(message, InfeasibleWarning, stacklevel=2)
-        columns = [self._ends(predictions, np.array([-math.inf, threshold]))[:, 1] for threshold in found]
-        return np.stack(columns, axis=1)
-
-    def distribution_band(self, levels: Sequence[float] | Floats = intervals.LEVELS) -> Floats:
-        """Return (L, 2) bounds: y is at most the level's number with probability of at least the first.
-
-        It is below the number with probability of at most the second; for a level that is no hundredth, that of the
-        next hundredth. The second is 1 unless the calibration was exact.
-
-        >>> from fedconformal import Signed, Summary, calibrate
-        >>> sites = [Summary.of_scores([i / 8 for i in range(at, 10, 2)], score=Signed()) for at in (-8, -7)]
-        >>> predictor = calibrate(sites, alpha=0.3, exact=True)
-        >>> predictor.predict_distribution([1.0], levels=[0.25, 0.5])
-        array([[0.625, 1.125]])
-        >>> predictor.distribution_band([0.25, 0.5])
-        array([[0.27777778, 0.33333333],
-               [0.5       , 0.55555556]])
-        """
-        return intervals.distribution_band(self.certificate, self._upper_curve(), levels)
-
-    def _upper_curve(self) -> PromiseCurve:
-        if self.certificate.lower_share is None:
-            raise InputError(f"{self.score.name} has no sign, so it gives no distribution; calibrate with Signed")
-        return _coverage(self.curves[1])
+        upper, lower = (float(limit[1]), float(limit[0])) if limit.ndim else (float(limit), None)
+        given, scored = as_array(predictions, "predictions"), np.dtype(self.certificate.provenance.precision or "f8")
+        with np.errstate(over="ignore"):  # a number too large for float32 is refused as not finite
+            found = self.score.interval(given.astype(np.float32) if scored == np.float32 else given, upper, lower)
+        if given.dtype.kind == "f" and given.dtype.itemsize < scored.itemsize:
+            steps = np.spacing(np.abs(given)).astype(np.float64).reshape(len(found), -1).sum(axis=1)
+            for end, (threshold, sign) in enumerate([(upper if lower is None else lower, -1.0), (upper, 1.0)]):
+                found[:, end] += sign * steps * max(1.0, abs(threshold))
+        return found
 
     @property
     def risk(self) -> RiskRecord:
@@ -397,11 +339,7 @@ class Predictor:
 
     def risk_limit(self, risk: Any = None) -> Fraction:
         """Return a limit on the expected loss as a fraction, by default the certified one."""
-        about, loss = self.risk, self.loss
-        limit = as_limit(about.limit if risk is None else risk, about.bound)
-        if loss is not None:
-            check_limit(loss, limit)
-        return limit
+        return as_limit(self.risk.limit if risk is None else risk, self.risk.bound, self.loss)
 
     def predict(self, scores: Any, *, risk: Any = None) -> Any:
         """Return the decisions of a loss at the threshold: booleans in the shape of the scores.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -23,18 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
-from fedconformal._base.names import abbreviate, as_line
-from fedconformal.calibration.curve import RiskCurve
+from fedconformal._base.names import as_line
+from fedconformal.calibration.curve import RiskCurve, as_limit
 from fedconformal.calibration.strata import bound_for
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import RiskRecord, one_promise
+from fedconformal.certificates.certificate import Certificate, RiskRecord, made_certificate, records_of, whole_promise
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
-from fedconformal.losses.loss import Loss, described_loss
+from fedconformal.losses.loss import described_loss
 from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
-from fedconformal.summaries.provenance import Provenance, as_bound
+from fedconformal.summaries.provenance import Provenance, as_bound, combine_provenances
 
 MOST_SAFE = 200
 CHUNK = 2**12
@@ -63,33 +63,40 @@ def may_rise(provenance: Provenance) -> bool:
 
 def calibrate_risk(
     batch: SummaryBatch, risk: Any, guarantee: Guarantee, safe: str | None, *, sure: bool
-) -> tuple[RiskCurve, dict[str, Any]]:
-    """Return the curve of expected losses, and the fields of the certificate at the limit `risk`."""
-    curves = _loss_curves(batch, guarantee)
+) -> tuple[Certificate, Callable[[], Sequence[RiskCurve]]]:
+    """Return the certificate at the limit `risk`, and the curve of expected losses."""
+    summaries = _loss_curves(batch, guarantee)
     bound, sizes = bound_for(batch, guarantee), [n for some in batch.sizes for n in some]
-    provenance, most = curves[0].provenance, Fraction(curves[0].bound)
-    limit = as_limit(risk, curves[0].bound)
-    safe = safe_action(provenance, limit, safe)
+    provenance, most = combine_provenances(batch.provenances), Fraction(summaries[0].bound)
+    limit = as_limit(risk, summaries[0].bound)
+    alpha, safe = limit / most, safe_action(provenance, limit, safe)
     group, promise = bound.grouped(sizes, UNIT)
-    promised = promise(_kept(curves, group, sizes))
+    promised = promise(_kept(summaries, group, sizes))
     risks = fixed_sequence([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised], bound.walks)
-    curve, alpha = RiskCurve(curves[0].grid, tuple(risks)), limit / most
+    curve = RiskCurve(summaries[0].grid, tuple(risks))
     threshold = curve.threshold(limit)
     if threshold == math.inf:
         best = f"the best one promises {min(risks) / ALPHA_UNIT:.6g}"
         warn_of_no_threshold(bound, alpha, sizes, batch.names, limit, safe, best, stacklevel=5)
-    return curve, {
-        **one_promise(
-            threshold,
-            sum(sizes),
-            least=float(1 - alpha) if sure and threshold < math.inf else 0.0,
-            slack=float(bound.band(alpha, sizes, [curve.gap for curve in curves]).slack / UNIT),
-        ),
-        "alpha": float(alpha),
-        "target": str(limit),
-        "answers": text.LOSSES,
-        "risk": risk_record(provenance, limit, safe),
-    }
+    certificate = made_certificate(
+        guarantee=guarantee,
+        provenance=provenance,
+        summaries=records_of(batch),
+        status="certified" if sure else "estimated",
+        alpha=float(alpha),
+        target=limit,
+        promises=[
+            whole_promise(
+                threshold,
+                sum(sizes),
+                least=float(1 - alpha) if sure and threshold < math.inf else 0.0,
+                slack=float(bound.band(alpha, sizes, [one.gap for one in summaries]).slack / UNIT),
+            )
+        ],
+        answers=text.LOSSES,
+        risk=risk_record(provenance, limit, safe),
+    )
+    return certificate, lambda: [curve]
 
 
 def fixed_sequence(risks: Sequence[int], walks: int = 1) -> list[int]:
@@ -108,36 +115,12 @@ def fixed_sequence(risks: Sequence[int], walks: int = 1) -> list[int]:
     return found
 
 
-def as_limit(risk: Any, bound: float) -> Fraction:
-    """Read a limit on the expected loss as the decimal that was typed, rounded down to 15 places.
-
-    >>> as_limit("0.1", bound=1)
-    Fraction(1, 10)
-    """
-    try:
-        exact = risk if isinstance(risk, Fraction) else Fraction(repr(float(str(risk))))
-        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
-    except (ValueError, OverflowError):
-        exact = Fraction(0)
-    if not 0 < exact < Fraction(bound):
-        raise InputError(f"risk is {abbreviate(risk)}, expected a number above 0 and below the bound {bound:g}")
-    return exact
-
-
 def safe_action(provenance: Provenance, limit: Fraction, safe: str | None) -> str | None:
     """Check the limit against the loss, and return what to do where no threshold is good enough."""
     if loss := described_loss(provenance.loss):
-        check_limit(loss, limit)
+        as_limit(limit, as_bound(provenance.bound), loss)
         safe = safe or loss.safe
     return as_safe(safe)
-
-
-def check_limit(loss: Loss, limit: Fraction) -> None:
-    """Refuse a limit that the loss was not made for."""
-    if loss.only_limit is not None and as_limit(loss.only_limit, 1) != limit:
-        raise InputError(
-            f"risk is {float(limit):g}, and the losses were made for {loss.only_limit:g} by {loss}; calibrate at that"
-        )
 
 
 def as_safe(safe: Any) -> str | None:

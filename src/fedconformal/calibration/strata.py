@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
+import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import shares_of
@@ -84,7 +85,7 @@ def find(strata: Iterator[Stratum], *, sure: bool) -> list[Found]:
     empty: Found | None = None
     for stratum in strata:
         if stratum.empty and empty is not None:  # there may be very many classes without scores, all alike
-            promise = _renamed(empty.promise, stratum)
+            promise = msgspec.structs.replace(empty.promise, group=stratum.group, class_index=stratum.class_index)
             found.append(replace(empty, stratum=stratum, promise=promise))
             continue
         found.append(_find(stratum, sure=sure))
@@ -121,11 +122,6 @@ def _find(stratum: Stratum, *, sure: bool) -> Found:
         coverage_at_most=float(most),
     )
     return Found(stratum=stratum, promise=promise, least=least, most=most, target=band.least, search=search)
-
-
-def _renamed(promise: Promise, stratum: Stratum) -> Promise:
-    about: dict[str, Any] = {name: getattr(promise, name) for name in promise.__struct_fields__}
-    return Promise(**about | {"group": stratum.group, "class_index": stratum.class_index})
 
 
 def strata_of(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Iterator[Stratum]:
@@ -167,10 +163,9 @@ def _ends(stratum: Stratum, batch: SummaryBatch) -> Iterator[Stratum]:
     bound, share = stratum.bound.bind((), stratum.sizes_of(), "end"), score.lower_share
     lower, upper = shares_of(stratum.alpha, share)
     usual = sorted({part for one in USUAL_ALPHAS for part in (one, *shares_of(one, share))})
-    levels = sorted({*usual, *(1 - one for one in USUAL_ALPHAS)})  # of the predictive distribution
     mirrored = [-summary for summary in stratum.summaries]
     yield replace(stratum, end="lower", bound=bound, alpha=lower, summaries=mirrored, usual=usual)
-    yield replace(stratum, end="upper", bound=bound, alpha=upper, usual=levels)
+    yield replace(stratum, end="upper", bound=bound, alpha=upper, usual=usual)
 
 
 def _by_group_and_class(

@@ -6,7 +6,7 @@ import math
 import platform
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -23,7 +23,7 @@ from fedconformal.guarantees.guarantee import MissRateBound
 from fedconformal.losses.loss import described_loss
 from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import Provenance, Summary
-from fedconformal.summaries.batch import names_of
+from fedconformal.summaries.batch import SummaryBatch, names_of
 
 FAR = 10
 """A site with more scores than this many times the median is heavy; so is one with more than half of all scores."""
@@ -394,33 +394,52 @@ class Certificate(_Record, frozen=True, kw_only=True):
         return built
 
 
+class Extras(TypedDict, total=False):
+    """Further fields of a certificate; `promise` and `caveat` replace the words of the guarantee."""
+
+    band: tuple[float, float]
+    class_scores: list[int] | None
+    promise: str
+    caveat: str
+    risk: RiskRecord
+    privacy: dict[str, Any]
+
+
 def made_certificate(
     *,
     guarantee: Guarantee,
     provenance: Provenance,
     summaries: Sequence[SummaryRecord],
+    status: Literal["certified", "estimated"],
+    alpha: float,
+    target: Fraction,
+    promises: list[Promise],
     answers: text.Answers | None = None,
-    class_scores: list[int] | None = None,
-    promise: str | None = None,
-    caveat: str | None = None,
-    **found: Any,
+    **more: Unpack[Extras],
 ) -> Certificate:
-    """Compose a certificate: the words of the guarantee, the provenance of the scores, and what was found."""
+    """Compose a certificate: the words of the guarantee, the provenance of the scores, and the promises."""
     score, sites = provenance.score, site_names(summaries)
     answers = text.answers_to(score) if answers is None else answers
-    two_ends = isinstance(score, RegressionScore) and score.lower_share is not None
+    least, most = more.get("band", (promises[0].coverage_at_least, promises[0].coverage_at_most))
     return Certificate(
+        status=status,
         statement=Statement(
-            promise=text.promise(guarantee, sites) if promise is None else promise,
+            promise=more.get("promise") or text.promise(guarantee, sites),
             assumption=text.assumption(guarantee, sites),
-            caveat=text.caveat(guarantee, answers) if caveat is None else caveat,
-            conditions=answers.conditions + (text.EVERY_LEVEL if two_ends else ""),
+            caveat=more.get("caveat") or text.caveat(guarantee, answers),
+            conditions=answers.conditions,
         ),
+        alpha=alpha,
+        target=str(target),
         guarantee=guarantee.to_dict(),
+        promises=promises,
+        coverage_at_least=least,
+        coverage_at_most=most,
+        summaries=list(summaries),
         provenance=ProvenanceRecord(
             score=None if score is None else score.to_dict(),
             class_names=list(provenance.classes) if isinstance(provenance.classes, tuple) else provenance.classes,
-            class_scores=class_scores,
+            class_scores=more.get("class_scores"),
             model=provenance.model,
             temperature=provenance.temperature,
             precision=provenance.precision,
@@ -428,10 +447,16 @@ def made_certificate(
             expires=provenance.expires,
             trained=provenance.trained and guarantee.inner.untrained,
         ),
-        summaries=list(summaries),
         versions=versions(),
-        **found,
+        risk=more.get("risk"),
+        privacy=more.get("privacy"),
     )
+
+
+def records_of(batch: SummaryBatch) -> list[SummaryRecord]:
+    """Return the records of the summaries that are used."""
+    columns = zip(batch.sites, batch.sizes, batch.kinds, batch.digests, strict=True)
+    return [SummaryRecord(sites=sites, sizes=sizes, kind=kind, sha256=digest) for sites, sizes, kind, digest in columns]
 
 
 def combined(promises: Sequence[Promise]) -> Promise:
@@ -446,7 +471,7 @@ def combined(promises: Sequence[Promise]) -> Promise:
     )
 
 
-def one_promise(
+def whole_promise(
     threshold: float,
     scores: int,
     *,
@@ -455,9 +480,9 @@ def one_promise(
     slack: float = 1.0,
     rank: int | None = None,
     rank_out_of: int | None = None,
-) -> dict[str, Any]:
-    """Return the fields of a certificate with one threshold for all rows."""
-    promise = Promise(
+) -> Promise:
+    """Return the promise of one threshold for all rows."""
+    return Promise(
         scores=scores,
         threshold=threshold_json(threshold),
         rank=rank,
@@ -466,7 +491,6 @@ def one_promise(
         coverage_at_least=least,
         coverage_at_most=most,
     )
-    return {"promises": [promise], "coverage_at_least": least, "coverage_at_most": most}
 
 
 def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:

@@ -82,7 +82,6 @@ LOSSES = Answers(
     counted="rows",
     conditions=FIXED.format("a limit, a bound and a grid of thresholds that were"),
 )
-EVERY_LEVEL = " The predictive distribution holds for each level fixed beforehand, not for all at once."
 
 
 def answers_to(score: AnyScore | None) -> Answers:
@@ -265,8 +264,8 @@ def stratum_called(group: str | None, label: int | None, names: ClassNames = Non
     return " in ".join(filter(None, (called, group)))
 
 
-def without_promise(strata: Sequence[Stratum], names: ClassNames = None) -> str:
-    """Return which strata nothing is promised to, and what that means.
+def without_promise(strata: Sequence[Stratum], names: ClassNames = None, so: str | None = None) -> str:
+    """Return which strata nothing is promised to, and what that means, unless `so` says it.
 
     >>> without_promise([(None, 3), (None, 5)]), without_promise([("sex=F", None)])
     ('to the classes 3, 5, which are in every set', 'to sex=F, where every label is in every set')
@@ -274,13 +273,13 @@ def without_promise(strata: Sequence[Stratum], names: ClassNames = None) -> str:
     labels = [label for group, label in strata if group is None and label is not None]
     if labels:
         return f"to {the_classes(labels, names)}, which {'is' if len(labels) == 1 else 'are'} in every set"
-    so = "where every label is in every set" if strata[0][1] is None else "which are in every set there"
-    return f"to {join_names([stratum_called(*one, names) for one in strata])}, {so}"
+    there = "which are in every set there" if strata[0][1] is not None else f"where {so or SETS.uninformative}"
+    return f"to {join_names([stratum_called(*one, names) for one in strata])}, {there}"
 
 
-def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassNames = None) -> str:
+def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassNames = None, so: str | None = None) -> str:
     """Return the warning that some strata have no finite threshold."""
-    return f"alpha={float(alpha):g} cannot be promised {without_promise(strata, names)}"
+    return f"alpha={float(alpha):g} cannot be promised {without_promise(strata, names, so)}"
 
 
 def classes_above_scores(labels: Sequence[int], names: ClassNames, score: str, classes: int) -> str:

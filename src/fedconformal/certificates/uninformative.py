@@ -1,8 +1,9 @@
-"""Uninformative answers: why every label is in every set, or why intervals lack an end, and what would help."""
+"""Warnings of a certificate: uninformative answers, their reason and remedy, and sites that outweigh the others."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -13,6 +14,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, as_alpha, shares_of
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning
 from fedconformal.guarantees.guarantee import feasible
 from fedconformal.scores import APS, LAC, Score
 from fedconformal.summaries.provenance import number_of
@@ -196,3 +198,21 @@ def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: text.
         return f"{called} has {seen} calibration scores, and more are needed"
     noun = "class" if stratum[0] is None else "group"
     return f"{called}: {text.shortfall(bound, alpha, held, names, stratum=noun)}"
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Warn of sites that outweigh the others, and of sums without a finite threshold."""
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Return the warnings."""
+    found: list[UserWarning] = [
+        HeavySiteWarning(text.heavy_site(heavy.site, heavy.share)) for heavy in certificate.heavy_sites
+    ]
+    claim = certificate.privacy or {}
+    plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
+    if plain and (why := explain_uninformative(certificate)):
+        found.append(InfeasibleWarning(why))
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,6 @@ from fedconformal._base.classes import rows_at
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
 from fedconformal._base.spec import build
-from fedconformal.calibration.intervals import LEVELS
 from fedconformal.errors import InputError
 from fedconformal.estimators.conformal_estimator import ConformalEstimator, parts_of
 from fedconformal.guarantees import Guarantee
@@ -156,10 +154,6 @@ class FederatedConformalRegressor(ConformalEstimator[PredictionModel], Regressor
     def predict_interval(self, X: Any, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
         """Return (n, 2) ends, or (n, 2, A) for a list of alphas; `sites` are for `EverySite()`."""
         return self.predictor.predict_interval(self._outputs(X), sites=sites, alpha=alpha)
-
-    def predict_distribution(self, X: Any, levels: Sequence[float] = LEVELS) -> Floats:
-        """Return (n, L) quantiles of the predictive distribution at these levels; for `Signed`."""
-        return self.predictor.predict_distribution(self._outputs(X), levels)
 
     def evaluate(
         self,

@@ -23,12 +23,11 @@ from fedconformal.certificates import text
 from fedconformal.certificates.certificate import (
     SummaryRecord,
     made_certificate,
-    one_promise,
     site_names,
     threshold_json,
+    whole_promise,
 )
-from fedconformal.certificates.remarks import warn_of_sites
-from fedconformal.certificates.uninformative import missing_ends
+from fedconformal.certificates.uninformative import missing_ends, warn_of_sites
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
@@ -146,8 +145,8 @@ def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) 
 def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
     """Return the curve that promises this much from the threshold on; at +inf, nothing at any finite threshold.
 
-    >>> one_step(0.5, Fraction(9, 10)).threshold(Fraction(1, 10)), one_step(math.inf, Fraction(1)).most
-    (0.5, Fraction(0, 1))
+    >>> one_step(0.5, Fraction(9, 10)).threshold(Fraction(1, 10)), one_step(math.inf, Fraction(1)).promised.tolist()
+    (0.5, [0])
     """
     if threshold == math.inf:
         return PromiseCurve(np.array([np.finfo(np.float64).max]), np.array([0]))
@@ -178,7 +177,7 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
         status="estimated" if estimated else "certified",
         promise=text.promise(guarantee, site_names(inputs.records)) + ", and over the noise of the release",
         caveat=text.caveat(guarantee, text.answers_to(inputs.provenance.score)) + caveat,
-        target=str(1 - alpha),
-        **one_promise(threshold, scores, least=0.0 if estimated else float(claim.promised)),
+        target=1 - alpha,
+        promises=[whole_promise(threshold, scores, least=0.0 if estimated else float(claim.promised))],
         privacy=claim.to_dict(),
     )

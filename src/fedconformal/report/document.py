@@ -7,7 +7,7 @@ from typing import Any
 
 from fedconformal._base.names import plural
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.remarks import remarks
+from fedconformal.certificates.uninformative import remarks
 from fedconformal.report.cards import fine_print
 from fedconformal.report.content import CheckedRows
 from fedconformal.report.html import board, notes, page

@@ -1,8 +1,7 @@
-"""The error with its sign: an interval with two ends of its own, and a predictive distribution.
+"""The error with its sign: an interval with two ends of its own.
 
 A model that errs to one side gets an interval that is not symmetric around its prediction. The two ends share alpha
-between them. Linusson, Johansson and Lofstrom, "Signed-error conformal regression", 2014; for the distribution, Vovk,
-Shen, Manokhin and Xie, "Nonparametric predictive distributions based on conformal prediction", 2019.
+between them. Linusson, Johansson and Lofstrom, "Signed-error conformal regression", 2014.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from fedconformal.calibration.curve import RiskCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import risk_record, safe_action, warn_of_no_threshold
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import SummaryRecord, made_certificate, one_promise
-from fedconformal.certificates.remarks import warn_of_sites
+from fedconformal.certificates.certificate import SummaryRecord, made_certificate, whole_promise
+from fedconformal.certificates.uninformative import warn_of_sites
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.release import Inputs, certify, certify_release
@@ -93,16 +93,18 @@ def certified(state: CoordinatorState) -> Predictor:
         + (HIDDEN if rounds.alike else APART)
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
         + caveat,
-        target=str(band.least),
-        **one_promise(
-            threshold,
-            sum(sizes),
-            least=float(lowest) if sure else 0.0,
-            most=float(highest),
-            slack=0.0 if whole else 1.0,
-            rank=band.rank,
-            rank_out_of=band.out_of,
-        ),
+        target=band.least,
+        promises=[
+            whole_promise(
+                threshold,
+                sum(sizes),
+                least=float(lowest) if sure else 0.0,
+                most=float(highest),
+                slack=0.0 if whole else 1.0,
+                rank=band.rank,
+                rank_out_of=band.out_of,
+            )
+        ],
         privacy={
             **played,
             "claim": f"the coordinator saw the name and number of scores of every site, and of the scores only {seen}",
@@ -154,13 +156,15 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
         status="estimated" if estimated else "certified",
         answers=text.LOSSES,
         caveat=text.LOSS_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
-        target=str(limit),
-        **one_promise(
-            threshold,
-            sum(sizes),
-            least=float(1 - session.alpha) if sure else 0.0,
-            slack=float(bound.band(session.alpha, sizes, [1] * len(sizes)).slack / UNIT) if whole else 1.0,
-        ),
+        target=limit,
+        promises=[
+            whole_promise(
+                threshold,
+                sum(sizes),
+                least=float(1 - session.alpha) if sure else 0.0,
+                slack=float(bound.band(session.alpha, sizes, [1] * len(sizes)).slack / UNIT) if whole else 1.0,
+            )
+        ],
         risk=risk_record(provenance, limit, safe),
         privacy={
             **played,

@@ -27,7 +27,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import ALPHA_UNIT, as_alpha
 from fedconformal._base.names import check_name
-from fedconformal.calibration.risk import as_limit, as_safe
+from fedconformal.calibration.curve import as_limit
+from fedconformal.calibration.risk import as_safe
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid

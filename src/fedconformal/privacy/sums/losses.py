@@ -18,7 +18,8 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal._base.float_bits import Keys
-from fedconformal.calibration.risk import as_limit, may_rise
+from fedconformal.calibration.curve import as_limit
+from fedconformal.calibration.risk import may_rise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts, check_unit, whole_type
