@@ -311,3 +311,41 @@ def test_a_bar_shows_that_it_works(clinic: Path, command: Command, monkeypatch: 
     done = command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
     assert seen == ["reading", "adding"]
     assert done.out.startswith("added 300 rows and 290 outcomes\n")
+
+
+def test_one_table_of_probabilities_and_outcomes(clinic: Path, command: Command) -> None:
+    """Ids, times, sites, groups, probabilities and outcomes in one file; a row without an outcome waits."""
+    probs, y = rows_of(300, 10)
+    table = {"patient_id": [f"p{k}" for k in range(300)], "hospital": ["north", "south"] * 150}
+    table |= {"scan_date": [f"2026-10-{1 + k // 10:02d}" for k in range(300)], "sex": ["F", "M", "M"] * 100}
+    table |= dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
+    table["diagnosis"] = [CLASSES[label] if k < 290 else "" for k, label in enumerate(y)]
+    write("all.csv", table)
+    command.ok("monitor", "start", "w.db", "predictor.json", "--groups", "sex")
+    named = ("--id", "patient_id", "--labels", "diagnosis", "--time", "scan_date", "--sites", "hospital")
+    added = command.ok("monitor", "add", "w.db", "all.csv", *named, "--json").json["added"]
+    assert (added["rows"], added["counted"]) == (300, 290)
+    streams = {one["name"]: one for one in command.ok("monitor", "status", "w.db", "--json").json["streams"]}
+    assert set(streams) == {"", "north", "south", "sex=F", "sex=M"}
+    command.ok("monitor", "start", "two.db", "predictor.json")
+    command.ok("monitor", "add", "two.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    (same,) = command.ok("monitor", "status", "two.db", "--json").json["streams"]
+    assert [streams[""][key] for key in ("known", "misses", "waiting")] == [
+        same[key] for key in ("known", "misses", "waiting")
+    ]
+    wrong = command("monitor", "add", "w.db", "all.csv", *named[:2], "--labels", "diagnosis", "--time", "scan")
+    assert (wrong.code, "scan" in wrong.err) == (2, True)
+
+
+def test_a_watch_says_what_it_can_notice_and_makes_its_page(clinic: Path, command: Command) -> None:
+    command.ok("monitor", "start", "w.db", "predictor.json")
+    command.ok("monitor", "add", "w.db", "quiet-rows.csv")
+    said = command.ok("monitor", "status", "w.db").out
+    assert "is noticed after about" in said
+    assert "300 rows wait for an outcome and count as covered" in said
+    command.ok("monitor", "add", "w.db", "quiet-outcomes.csv")
+    done = command.ok("monitor", "combine", "w.db", "-o", "page.html")
+    assert done.out.startswith("too early: ")
+    page = Path("page.html").read_text("utf-8")
+    assert fc.load("predictor.json").certificate.sentence() in page
+    assert "<td>2026-10-30</td>" in page

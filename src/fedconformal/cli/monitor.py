@@ -17,11 +17,11 @@ from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
-from fedconformal.cli.monitor_rows import read_outcomes, read_predicted
+from fedconformal.cli.monitor_rows import WatchColumns, holds, read_outcomes, read_predicted
 from fedconformal.cli.options import Json, expand_options, load_predictor
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.policy import PolicyFile, allowed
-from fedconformal.cli.rows import Columns, Groups, Unlabelled
+from fedconformal.cli.rows import Columns, Groups, Unlabelled, group_columns
 from fedconformal.cli.sign import Trusted, one_site, signature_of
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.watch import leaving
@@ -69,11 +69,12 @@ def start(
     ] = None,
     failure: Annotated[float, typer.Option(help="How often the calibration may have been too lucky.")] = 0.025,
     false_alarm: Annotated[float, typer.Option(help="How often an alarm may be raised by chance.")] = 0.025,
+    groups: Groups = None,
     *,
     columns: Columns,
     json: Json = False,
 ) -> None:
-    """Begin to watch a predictor; the file is bound to it."""
+    """Begin to watch a predictor; the file is bound to it, and remembers the group columns."""
     rule = load_predictor(predictor)
     summaries = []
     for path in summary or ():
@@ -81,7 +82,8 @@ def start(
             summaries.append(Summary.from_bytes(read_bytes(path)))
     found = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
     scores = None if calibration is None else _scores(rule, columns, calibration)
-    with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores) as made:
+    by = group_columns(groups, rule)
+    with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores, groups=by) as made:
         facts = {
             "watch": str(watch),
             "predictor": made.settings.predictor,
@@ -138,6 +140,12 @@ def add(
     *,
     columns: Unlabelled,
     groups: Groups = None,
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="COLUMN", help="The column with times.", show_default="time")
+    ] = None,
+    sites: Annotated[
+        str | None, typer.Option("--sites", metavar="COLUMN", help="The column with sites.", show_default="site")
+    ] = None,
     forget: Annotated[
         int | None,
         typer.Option(min=0, metavar="DAYS", help="Then forget rows older than this; those that wait count as covered."),
@@ -148,11 +156,15 @@ def add(
     if answered is None and forget is None:
         raise InputError("give a file with rows that were answered, one with outcomes, or both")
     with Watch.open(watch) as held:
-        if answered is not None and outcomes is None and _are_outcomes(held, answered, columns, labels):
-            answered, outcomes = None, answered
+        named = WatchColumns(labels=labels, groups=groups, time=time, sites=sites)
+        one_file = answered is not None and outcomes is None
+        if answered is not None and one_file:
+            has_rows, has_outcomes = holds(held, answered, columns, named)
+            answered, outcomes = answered if has_rows else None, answered if has_outcomes else None
         with tracking("reading"):
-            rows = None if answered is None else read_predicted(held, answered, columns, groups)
-            came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, labels)
+            rows = None if answered is None else read_predicted(held, answered, columns, named)
+            some = one_file and rows is not None
+            came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, named, some=some)
         with _prefix_errors(rows=answered, outcomes=outcomes), tracking("adding"):
             counts = held.add(rows, came)
         forgotten = None if forget is None else held.purge(int(clock.time() // DAY) - forget)
@@ -178,13 +190,6 @@ def _prefix_errors(**files: Path | None) -> Iterator[None]:
         raise type(error)(error.problem, param=error.param, code=error.code, where=files[error.where or ""]) from None
 
 
-def _are_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | None) -> bool:
-    """Whether a file that is given alone holds outcomes: it has their column, and nothing that was answered."""
-    column = labels or ("label" if watch.predictor.certificate.risk is None else "loss")
-    names = columns.open(path, columns.content.value).with_header().names or ()
-    return column in names and not {"labels", "lower", "upper"} & {*names}
-
-
 def status(watch: File, json: Json = False) -> None:
     """Say whether the promise holds; exit with 1 on an alarm."""
     with Watch.open(watch) as held:
@@ -199,7 +204,7 @@ def status(watch: File, json: Json = False) -> None:
         ]
         say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].limit:.4g}: {about.basis}.")
         _print_streams(found)
-        say("", *filter(None, [found.scores]))
+        say("", *filter(None, [*found.outlook, found.scores]))
         forgotten = found.counts["purged_waiting"]
         say(*[f"{forgotten} rows were forgotten while they waited; they count as covered."] * bool(forgotten))
         say(*["The watch is closed."] * found.closed)
@@ -261,7 +266,7 @@ def _as_day(text: str) -> int:
 
 
 def combine(
-    files: Annotated[list[Path], typer.Argument(metavar="PERIODS...", help="What sites sent (.fcw).")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What sites sent (.fcw), or one watch (.db).")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the page (.html).")] = None,
     signed: Trusted = None,
     force: Force = False,
@@ -270,13 +275,18 @@ def combine(
     """Say whether the promise holds over all sites, and where it does not; exit with 1 on an alarm."""
     if output is not None:
         check_output(output, *files, ending=".html", force=force)
-    periods = list(_read_periods(files, None if signed is None else read_trusted(signed)))
+    promise = ""
+    if len(files) == 1 and files[0].suffix == ".db":
+        with Watch.open(files[0]) as held:
+            periods, promise = held.history(), held.predictor.certificate.sentence()
+    else:
+        periods = list(_read_periods(files, None if signed is None else read_trusted(signed)))
     with tracking("combining sites"):
         found = combination.combine(periods, one_watch=len(files) == 1)
     lines = [sentence(found), *(f"- {step}" for step in to_do(found))]
     facts: dict[str, Any] = {"sentence": lines[0], "to_do": to_do(found), **combination.to_dict(found)}
     if output is not None:
-        data = combined_page(found).encode()
+        data = combined_page(found, promise=promise).encode()
         write_bytes(output, data)
         lines.append(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
         facts |= {"output": str(output), "bytes": len(data)}

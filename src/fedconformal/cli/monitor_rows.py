@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time as clock
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
 from fedconformal._base.names import abbreviate, name_key
@@ -20,12 +21,12 @@ from fedconformal.cli.answers import make_answers
 from fedconformal.cli.console import logger
 from fedconformal.cli.rows import Unlabelled, group_columns
 from fedconformal.errors import InputError
-from fedconformal.monitoring.events import DAY, Outcomes, Predicted
+from fedconformal.monitoring.events import DAY, NO_OUTCOMES, Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 from fedconformal.tables import Predictions, Table
 from fedconformal.tables.labels import positions_of
 from fedconformal.tables.predictions import filled
-from fedconformal.tables.table import absent
+from fedconformal.tables.table import CellError, Cells, absent
 
 IDS = ("id", "row")
 """The columns with ids, where none is named; `predict` writes row where there are none."""
@@ -73,12 +74,45 @@ def close_watches(watches: Sequence[Path]) -> None:
             held.close()
 
 
-def read_predicted(watch: Watch, path: Path, columns: Unlabelled, groups: str | None) -> Predicted:
+@dataclass(frozen=True, kw_only=True)
+class WatchColumns:
+    """Columns of the files of a watch besides ids and predictions."""
+
+    labels: str | None = None
+    groups: str | None = None
+    time: str | None = None
+    sites: str | None = None
+
+    def label(self, watch: Watch) -> str:
+        """Return the column with outcomes."""
+        return self.labels or ("label" if watch.predictor.certificate.risk is None else "loss")
+
+    def of(self, table: Table, named: str | None, usual: str) -> str | None:
+        """Return the column that an option names, or the usual one if the table has it."""
+        if named is not None:
+            table.column(named)
+            return named
+        return usual if usual in (table.names or ()) else None
+
+
+def holds(watch: Watch, path: Path, columns: Unlabelled, about: WatchColumns) -> tuple[bool, bool]:
+    """Return whether a file holds answered rows, and whether it holds outcomes."""
+    names = set(columns.open(path, columns.content.value).with_header().names or ())
+    outcomes, classes = name_key(about.label(watch)) in names, watch.predictor.certificate.class_names
+    if watch.settings.kind == "losses":
+        return not outcomes, outcomes
+    answers = {SETS, *ENDS} & names or (isinstance(classes, list) and set(map(name_key, classes)) <= names)
+    return bool(answers) or not outcomes, outcomes
+
+
+def read_predicted(watch: Watch, path: Path, columns: Unlabelled, named: WatchColumns) -> Predicted:
     """Read rows that were answered: their sets or intervals, or the probabilities to make sets from."""
     table = _headed(columns.open(path, columns.content.value))
     rule, ids = watch.predictor, _id_column(table, columns)
-    by = group_columns(groups, rule)
-    there = [name for name in (TIME, SITE, DIGEST) if name in (table.names or ())]
+    by = list(dict.fromkeys([*watch.settings.groups, *group_columns(named.groups, rule)]))
+    time, site = named.of(table, named.time, TIME), named.of(table, named.sites, SITE)
+    label = named.of(table, None, named.label(watch))
+    there = [name for name in (time, site, label, DIGEST if DIGEST in (table.names or ()) else None) if name]
     about: dict[str, Any] = {}
     if watch.settings.kind == "intervals":
         about["ends"] = _ends(table)
@@ -91,19 +125,55 @@ def read_predicted(watch: Watch, path: Path, columns: Unlabelled, groups: str | 
         about["scores"] = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
     _check_digest(table, watch)
     names = filled(table, table.texts(ids), ids) or []
-    sites = _sites(table) if SITE in there else None
-    return Predicted(ids=names, times=times_of(table), sites=sites, groups=_texts(table, by), **about)
+    sites = None if site is None else [None if absent(cell) else cell for cell in table.texts(site)]
+    return Predicted(ids=names, times=times_of(table, time), sites=sites, groups=_texts(table, by), **about)
 
 
-def read_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | None) -> Outcomes:
-    """Read what came true: a class, a number or a loss a row."""
+@dataclass(frozen=True)
+class KnownCells:
+    """Cells of a table in which missing ones of a column have the value of another row."""
+
+    given: Cells
+    known: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.given.rows
+
+    def texts(self, column: int) -> list[str]:
+        """Return a column as text."""
+        cells = self.given.texts(column)
+        usual = cells[int(self.known.argmax())]
+        return [cell if known else usual for cell, known in zip(cells, self.known.tolist(), strict=True)]
+
+    def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
+        """Return columns as numbers."""
+        found = []
+        for row, cells in enumerate(zip(*map(self.texts, columns), strict=True)):
+            try:
+                found.append([float(cell.replace(",", ".")) for cell in cells])
+            except ValueError:
+                raise CellError(row, columns[0], f"holds {abbreviate(cells[0])!r}, which is no number") from None
+        return np.array(found)
+
+
+def read_outcomes(
+    watch: Watch, path: Path, columns: Unlabelled, named: WatchColumns, *, some: bool = False
+) -> Outcomes:
+    """Read outcomes: a class, a number or a loss a row; with `some`, rows may have none yet."""
     table, rule = _headed(columns.open(path, "labels")), watch.predictor
     ids, risk = _id_column(table, columns), rule.certificate.risk
-    column = table.column(labels or ("label" if risk is None else "loss"))
+    column = table.column(named.label(watch))
+    known = np.array([not some or absent(cell) is None for cell in table.texts(column)])
+    if not known.any():
+        return NO_OUTCOMES
+    if not known.all():
+        table = replace(table, cells=KnownCells(table.cells, known))
     if watch.settings.kind == "sets":
-        named = rule.certificate.class_names
-        classes = tuple(named) if isinstance(named, list) else None
-        count = named if isinstance(named, int) else watch.width or 2
+        stated = rule.certificate.class_names
+        classes = tuple(stated) if isinstance(stated, list) else None
+        count = stated if isinstance(stated, int) else watch.width or 2
         values = positions_of(table, column, classes, count)[0].astype(np.float64)
     else:
         values = table.numbers([column])[:, 0].astype(np.float64)
@@ -115,8 +185,11 @@ def read_outcomes(watch: Watch, path: Path, columns: Unlabelled, labels: str | N
                 f"{table.place(int(wrong.argmax()), column)} is {values[wrong][0]:g}, expected {expected}"
             )
         values = values if most is None else values / most
+    table = replace(table, cells=table.cells.given) if isinstance(table.cells, KnownCells) else table
     names = filled(table, table.texts(ids), ids) or []
-    return Outcomes(ids=names, times=times_of(table), values=values)
+    times = times_of(table, named.of(table, named.time, TIME))
+    there = np.flatnonzero(known).tolist()
+    return Outcomes(ids=[names[row] for row in there], times=times[there], values=values[there])
 
 
 def _headed(table: Table) -> Table:
@@ -139,10 +212,6 @@ def _id_column(table: Table, columns: Unlabelled) -> str:
 
 def _texts(table: Table, names: list[str]) -> dict[str, Any]:
     return {name: np.array(table.texts(name), dtype=np.str_) for name in names}
-
-
-def _sites(table: Table) -> list[str | None]:
-    return [None if absent(cell) else cell for cell in table.texts(SITE)]
 
 
 def _check_digest(table: Table, watch: Watch) -> None:
@@ -188,12 +257,12 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
     return sets
 
 
-def times_of(table: Table) -> Floats:
-    """Read the column time: seconds since 1970, or dates, in UTC unless they say otherwise; without it, it is now."""
+def times_of(table: Table, name: str | None) -> Floats:
+    """Read times: seconds since 1970, or dates, in UTC unless they say otherwise; without a column, it is now."""
     now = clock.time()
-    if TIME not in (table.names or ()):
+    if name is None:
         return np.full(table.rows, now)
-    cells, column = table.texts(TIME), table.column(TIME)
+    cells, column = table.texts(name), table.column(name)
     known = {cell: seconds(cell) for cell in dict.fromkeys(cells)}
     found = np.array([known[cell] for cell in cells])
     for wrong, why in (

@@ -105,6 +105,20 @@ def lower_rate(misses: ArrayLike, hits: ArrayLike, level: float) -> Floats:
     return np.where(s > 0, np.minimum(np.exp(log_p), rate), 0.0)
 
 
+def noticed_after(rate: float, limit: float, false_alarm: float) -> int:
+    """Return the number of outcomes after which a miss rate above the limit raises the alarm, without luck.
+
+    >>> noticed_after(0.2, 0.1, 0.025), noticed_after(0.2, 0.13, 0.025)
+    (139, 345)
+    """
+    most = 1
+    while float(log_e(rate * most, (1 - rate) * most, limit)) < -math.log(false_alarm) and most < MOST_ROWS:
+        most *= 2
+    rows = np.unique(np.linspace(most / 2, most, 1000).astype(np.int64))
+    enough = log_e(rate * rows, (1 - rate) * rows, limit) >= -math.log(false_alarm)
+    return int(rows[enough.argmax()])
+
+
 def verdict_of(limit: float | None, *, alarm: bool, known: float, upper: Callable[[], float]) -> str:
     """Judge a stream by its limit, whether it raised the alarm, its outcomes, and the upper end of the miss rate.
 

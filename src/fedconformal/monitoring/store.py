@@ -63,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     families: int
     """Of streams and detectors, each of which has an equal part of `false_alarm`."""
     site: str | None = None
+    groups: tuple[str, ...] = ()
+    """Columns of groups in files of rows."""
 
     @property
     def each(self) -> float:
@@ -110,6 +112,7 @@ class Watch:
         false_alarm: float = 0.025,
         site: str | None = None,
         scores: Floats | None = None,
+        groups: Sequence[str] = (),
     ) -> Self:
         """Make the file of a new watch; `scores` are the top labels' scores of calibration rows, to notice changes.
 
@@ -134,6 +137,7 @@ class Watch:
             failure=limits.failure,
             families=1 + len(limited) + (scores is not None),
             site=None if site is None else as_name(site, "site"),
+            groups=tuple(groups),
         )
         streams = [(WHOLE, "", limits.rate, settings.each, limits.failure)]
         for kind, rates in limited:

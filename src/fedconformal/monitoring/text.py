@@ -12,7 +12,7 @@ from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.combine import Combined, CombinedEvidence
 from fedconformal.monitoring.history import SiteHistory
 from fedconformal.monitoring.messages import day_of
-from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS
+from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS, noticed_after
 from fedconformal.monitoring.streams import StreamState
 
 MUCH = 0.5
@@ -49,6 +49,20 @@ class Status:
         low, high = whole.interval
         known = f"{whole.known} outcomes are known, {whole.waiting} rows wait"
         return f"It is too early to tell: {known}, and between {low:.4g} and {high:.4g} of the rows are missed."
+
+    @property
+    def outlook(self) -> list[str]:
+        """The miss rate that is noticed and when, and whether waiting rows hide misses."""
+        whole, said = self.streams[0], list[str]()
+        if whole.limit is None or whole.verdict == ALARM:
+            return said
+        rate = min(2 * whole.limit, (1 + whole.limit) / 2)
+        after = noticed_after(rate, whole.limit, whole.false_alarm)
+        said.append(f"A miss rate of {rate:.2g} is noticed after about {after} outcomes, counted from the start.")
+        if whole.waiting > whole.known:
+            waiting = f"{count(whole.waiting, 'row')} wait for an outcome and count as covered"
+            said.append(f"{waiting}: misses among them are not seen before their outcomes are added.")
+        return said
 
     @property
     def scores(self) -> str:
