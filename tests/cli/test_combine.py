@@ -68,15 +68,6 @@ def test_what_is_bad_is_named(command: Command) -> None:
     assert "missing.fcw: cannot be read" in command("monitor", "combine", "missing.fcw").err
 
 
-def test_inputs_and_other_files_are_kept(command: Command) -> None:
-    assert "ends in .html" in command("monitor", "combine", *GOOD, "-o", "clinic-0.fcw").err
-    Path("notes.html").write_text("my own notes", "utf-8")
-    done = command("monitor", "combine", *GOOD, "-o", "notes.html")
-    assert done.code == 2
-    assert "exists, and is not a report" in done.err
-    assert Path("notes.html").read_text("utf-8") == "my own notes"
-
-
 def test_a_name_is_no_command_for_the_terminal(command: Command) -> None:
     data = write_periods([replace(period, site="clinic?[31m") for period in messages("a", [0.5] * 9)])
     Path("odd.fcw").write_bytes(data.replace(b"clinic?", b"clinic\x1b"))

@@ -4,14 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import fedconformal as fc
-from fedconformal.cli.rows import values_of
 from fedconformal.evaluation import Evaluation
-from fedconformal.tables import probabilities_of, table_of
 from tests.cli.command import Command
-from tests.contracts.tools import refused
 
 TEST = ("predictor.json", "test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv")
 
@@ -52,63 +48,6 @@ def test_clusters_from_a_file(calibrated: Path, command: Command) -> None:
     assert "clusters" in said.splitlines()[0]
 
 
-def read_clusters(given: str, rows: int) -> Any:
-    """Read clusters beside so many rows."""
-    return values_of(probabilities_of(table_of(np.full((rows, 2), 0.5), name="probs")), given, "clusters")
-
-
-def test_files_and_columns(tmp_path: Path) -> None:
-    ids = ["p 1", "p 1", "q"]
-    for name in ("clusters.csv", "odd:name.csv"):
-        (tmp_path / name).write_text("".join(f"{one}\n" for one in ids))
-        assert read_clusters(str(tmp_path / name), 3).tolist() == ids
-    np.savez(tmp_path / "all.npz", probs=np.eye(3), clusters=[1, 1, 2])
-    assert read_clusters(str(tmp_path / "all.npz"), 3).tolist() == [1, 1, 2]
-    table = [f'"{row}, a",{one}\n' for row, one in enumerate(ids)]
-    (tmp_path / "patients.csv").write_text("\ufeffrow, patient id\n" + "".join(table), "utf-8")
-    assert read_clusters(f"{tmp_path / 'patients.csv'}:patient id", 3).tolist() == ids
-    with (tmp_path / "patients.csv").open("a") as file:
-        file.write("\n,\n")  # blank lines at the very end
-    assert read_clusters(f"{tmp_path / 'patients.csv'}:patient id", 3).tolist() == ids
-
-
-def test_one_cluster_has_no_interval(calibrated: Path, command: Command) -> None:
-    np.save("one.npy", np.zeros(180))
-    said = command.ok("evaluate", *TEST, "--cluster", "one.npy")
-    assert "none (one cluster)" in said.out
-    stated = command.ok("evaluate", *TEST, "--cluster", "one.npy", "--json").json
-    assert (stated["overall"]["low"], stated["overall"]["clusters"], stated["reweighted"]["high"]) == (None, 1, None)
-
-
-@pytest.mark.parametrize(
-    ("given", "content", "expected"),
-    [
-        ("bad.csv", "a\nb\n", ["bad.csv: has 2 rows, and probs has 3"]),
-        ("bad.csv", "a,b\n" * 3, ["bad.csv: has 2 columns without names"]),
-        ("bad.csv:patient", "a\n" * 3, ["bad.csv: has no column patient; there are a"]),
-        ("bad.csv:a", "a,a\n" + "1,2\n" * 3, ["two columns are called a"]),
-        ("bad.csv:a", "a,b\n1,2\n\n1,2\n1,2\n", ["bad.csv: line 3 is blank; delete it"]),
-        ("bad.csv:a", "a,b\n1,2\n3\n1,2\n", ["bad.csv: line 3 has 1 cell, and line 1 has 2"]),
-        ("bad.csv:a", "a,b\n1,2\n1,2\n", ["bad.csv: has 2 rows, and probs has 3"]),
-        ("bad.csv:a", "a,b\n ,2\n1,2\n1,2\n", ["bad.csv: line 2, column a is empty"]),
-        ("bad.csv:a", "", ["bad.csv: is empty"]),
-        ("bad.csv:a", b"a,b\n\xff\xfe,1\n", ["bad.csv: line 2 holds the byte ff, which is not UTF-8"]),
-        ("bad.csv:", "a\n" * 3, ["bad.csv: has no column"]),
-        ("absent.csv:a", "", ["absent.csv", "No such file"]),
-        ("absent.csv", "", ["absent.csv", "No such file"]),
-        ("bad.npy:a", "", ["bad.npy: has no columns with names; leave out :a"]),
-        ("bad.txt", "", ["bad.txt: cannot be read"]),
-    ],
-)
-def test_bad_clusters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, content: str | bytes, expected: list[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("bad.csv").write_bytes(content.encode() if isinstance(content, str) else content)
-    with refused(*expected):
-        read_clusters(given, 3)
-
-
 def test_clients_without_an_id_are_refused(calibrated: Path, command: Command) -> None:
     ids = np.arange(180) % 3.0
     ids[4] = np.nan
@@ -139,20 +78,6 @@ def calibrate(command: Command, score: str, *more: str) -> None:
     command.ok("calibrate", "only.fcs", "-o", "two.json", *more)
 
 
-@pytest.mark.parametrize("eighths", [True, False])
-def test_calibrate_says_which_score_would_help(folder: Path, command: Command, eighths: bool) -> None:
-    write_two_classes(0.15)
-    if not eighths:  # probabilities that float32 rounds
-        np.save("cal-probs.npy", np.load("cal-probs.npy") * 0.99 + 0.005)
-    for score, said in (("aps", True), ("raps", True), ("lac", False)):
-        command.ok("summarize", "cal-probs.npy", "cal-labels.npy", "--score", score, "-o", "only.fcs")
-        done = command.ok("calibrate", "only.fcs", "-o", "two.json")
-        assert ("every label" in done.err) == said
-        assert ("lac gives smaller sets" in done.err) == said
-        made = command.ok("calibrate", "only.fcs", "-o", "two.json", "--json").json
-        assert made["certificate"]["provenance"]["score"]["name"] == score  # it never changes by itself
-
-
 def test_sets_that_hold_every_label_are_said_with_the_reason(folder: Path, command: Command) -> None:
     write_two_classes(0.15)
     calibrate(command, "raps")
@@ -177,46 +102,10 @@ def test_sets_that_hold_every_label_are_said_with_the_reason(folder: Path, comma
         assert f"{stated['full_sets']} of 300 sets hold every label" in done.out
 
 
-def test_nothing_is_said_of_sets_that_hold_every_label_if_there_are_none(calibrated: Path, command: Command) -> None:
-    command.ok("calibrate", *(f"site-{k}.fcs" for k in range(3)), "-o", "exact.json", "--exact")
-    done = command.ok("predict", "exact.json", "test-probs.npy", "-o", "sets.csv", "--alpha", "0.9")
-    assert "every label" not in done.out + done.err
-
-
 def test_an_alpha_that_the_predictor_was_not_made_for(calibrated: Path, command: Command) -> None:
     done = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.csv", "--alpha", "0.04")
     assert "alpha=0.04 cannot be promised from these scores" in done.err
     assert "its curve has few alphas; calibrate for this one" in done.err
-
-
-def test_too_few_scores_are_said_once_with_what_would_help(folder: Path, command: Command) -> None:
-    write_two_classes(0.2, rows=8)
-    calibrate(command, "lac", "--alpha", "0.2")
-    for arguments in (
-        ("predict", "two.json", "new-probs.npy", "-o", "sets.npz", "--alpha", "0.05"),
-        ("evaluate", "two.json", "new-probs.npy", "new-labels.npy", "--alpha", "0.05"),
-    ):
-        (line,) = command.ok(*arguments).err.splitlines()
-        assert "8 of 8 sets hold every label: alpha=0.05 cannot be promised from these scores" in line
-        assert "calibration scores needed: 11 more in all, at any site" in line
-
-
-def test_a_run_without_names_has_those_of_its_summaries(folder: Path, command: Command) -> None:
-    rng = np.random.default_rng(0)
-    parts: dict[str, Any] = {}
-    for part in ("val", "test"):
-        parts[f"{part}_logits"] = rng.normal(size=(90, 5)) * 3
-        parts[f"{part}_labels"] = rng.integers(0, 5, 90)
-        parts[f"{part}_clients"] = np.arange(90) % 3
-    np.savez("logits.npz", **parts)
-    command.ok("summarize", "logits.npz", "-o", "run", "--score", "lac")
-    command.ok("calibrate", *sorted(Path("run").iterdir()), "-o", "predictor.json")
-    stated = command.ok("evaluate", "predictor.json", "logits.npz", "--json").json
-    assert [group["name"] for group in stated["by_site"]] == ["client-0", "client-1", "client-2"]
-    assert stated["reweighted"]["coverage"] == pytest.approx(stated["overall"]["coverage"])
-    np.save("patients.npy", np.arange(90) // 9)
-    clustered = command.ok("evaluate", "predictor.json", "logits.npz", "--cluster", "patients.npy", "--json").json
-    assert clustered["overall"]["clusters"] == 10
 
 
 def test_check_says_by_its_exit_code_whether_the_promise_holds(calibrated: Path, command: Command) -> None:

@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -136,17 +135,6 @@ def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
     assert "site 's0' was not summarised by group; summarise with groups= (summarize --groups)" in " ".join(
         mixed.err.split()
     )
-
-
-def test_a_run_has_no_groups(folder: Path, command: Command) -> None:
-    command.ok("calibrate", *SENT, "--alpha", "0.2", "--guarantee", "by-group", "-o", "p.json")
-    rng = np.random.default_rng(0)
-    parts: dict[str, Any] = {f"{name}_logits": rng.normal(size=(20, 2)) for name in ("val", "test")}
-    parts |= {f"{name}_labels": rng.integers(0, 2, 20) for name in ("val", "test")}
-    np.savez("logits.npz", **parts, val_clients=np.arange(20) % 2, test_clients=np.arange(20) % 2)
-    done = command("evaluate", "p.json", "logits.npz")
-    assert done.code == 2
-    assert "logits.npz: the predictor needs the columns age, sex of every row, got none" in " ".join(done.err.split())
 
 
 def test_the_page(folder: Path, command: Command) -> None:

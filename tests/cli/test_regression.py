@@ -108,18 +108,6 @@ def test_what_is_printed(tables: Path, command: Command) -> None:
         assert found["intervals"].shape == (160, 2)
 
 
-def test_ids_and_classes_that_look_like_formulas(tables: Path, command: Command) -> None:
-    calibrated(command, "residual")
-    Path("odd.csv").write_text("id,prediction\n=1+1,1.5\n-7,2.5\n")
-    command.ok("predict", "p.json", "odd.csv", "--id", "id", "-o", "out.csv")
-    assert [line.split(",")[0] for line in Path("out.csv").read_text().splitlines()] == ["id", "'=1+1", "-7"]
-    Path("c.csv").write_text("=a,-b,y\n" + "0.9,0.1,=a\n0.2,0.8,-b\n" * 10)
-    command.ok("summarize", "c.csv", "--labels", "y", "-o", "c.fcs")
-    command.ok("calibrate", "c.fcs", "-o", "c.json", "--alpha", "0.2")
-    command.ok("predict", "c.json", "c.csv", "--drop", "y", "-o", "sets.csv")
-    assert {line.split(",")[2] for line in Path("sets.csv").read_text().splitlines()[1:]} <= {"'=a", "'-b", "'=a;-b"}
-
-
 def test_other_names_of_columns_and_decimal_commas(tables: Path, command: Command) -> None:
     rows = rows_of(0)
     write(Path("excel.csv"), {"q05": rows["lower"], "q95": rows["upper"], "wert": rows["y"]}, separator=";", comma=True)
@@ -136,16 +124,6 @@ def test_two_files_and_arrays(tables: Path, command: Command) -> None:
     command.ok("summarize", "f.npy", "y.npy", "--score", "residual", "--site", "north", "-o", "arrays.fcs")
     command.ok("summarize", "north.csv", "--score", "residual", "--labels", "y", "-o", "north.fcs")
     assert Path("arrays.fcs").read_bytes() == Path("north.fcs").read_bytes()
-
-
-def test_chunks(tables: Path, command: Command) -> None:
-    rows = rows_of(0)
-    for part in range(2):
-        write(Path(f"part-{part}.csv"), {name: values[part::2] for name, values in rows.items()})
-    given = ("--score", "residual", "--labels", "y", "--site", "north")
-    command.ok("summarize", "part-0.csv", "part-1.csv", "--chunks", *given, "-o", "chunks.fcs")
-    command.ok("summarize", "north.csv", *given, "-o", "whole.fcs")
-    assert Path("chunks.fcs").read_bytes() == Path("whole.fcs").read_bytes()
 
 
 def test_too_few_scores_are_said_with_what_would_help(tables: Path, command: Command) -> None:
@@ -165,40 +143,10 @@ BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
         ["--score", "cqr"],
         "bad.csv: line 3 has lower and upper 3 and 2; these quantiles cross",
     ),
-    "no number": (
-        {"prediction": [1.5, "nan"], "y": [1, 1]},
-        ["--score", "residual"],
-        "bad.csv: line 3, column prediction",
-    ),
-    "an infinite prediction": (
-        {"prediction": [1.5, "inf"], "y": [1, 1]},
-        ["--score", "residual"],
-        "bad.csv: line 3, column prediction",
-    ),
-    "a scale of zero": (
-        {"prediction": [1, 2], "scale": [1, 0], "y": [1, 1]},
-        ["--score", "normalized"],
-        "bad.csv: line 3 has prediction and scale 2 and 0",
-    ),
     "a column too few": (
         {"lower": [1, 2], "y": [1, 1]},
         ["--score", "cqr"],
         "bad.csv: has no column upper; there are lower; name the columns of lower and upper (--predictions)",
-    ),
-    "a column too many": (
-        {"lower": [1, 2], "upper": [2, 3], "y": [1, 1]},
-        ["--score", "cqr", "--predictions", "lower"],
-        "bad.csv: 1 columns are named, lower; the score needs lower and upper",
-    ),
-    "text in y": (
-        {"prediction": [1.5, 2.5], "y": [1, "high"]},
-        ["--score", "residual"],
-        "bad.csv: line 3, column y holds 'high', which is not a number",
-    ),
-    "one column for two uses": (
-        {"prediction": [1.5, 2.5], "y": [1, 2]},
-        ["--score", "residual", "--predictions", "y"],
-        "bad.csv: the column y has two uses",
     ),
     "classes": (
         {"prediction": [1.5, 2.5], "y": [1, 2]},
@@ -290,10 +238,3 @@ def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) ->
     done = command("report", "run", "--score", "cqr", "-o", "none.html")
     assert "has no lower and upper, which cqr needs; there is prediction" in done.err
     assert not Path("none.html").exists()
-
-
-def test_plan_for_numbers(tables: Path, command: Command) -> None:
-    calibrated(command, "signed")
-    found = command.ok("plan", "north.fcs", "south.fcs", "--json")
-    assert "each end of signed has its share of alpha; this is the plan at 0.05" in found.err
-    assert found.json["alpha"] == 0.05

@@ -52,15 +52,6 @@ def test_summaries_are_of_the_sessions_own_probabilities(site: Path) -> None:
     assert fc.load("predictor.json").certificate.provenance.model == model.fingerprint
 
 
-def test_features_come_as_arrays_too(site: Path, command: Command) -> None:
-    rows = features(200, seed=2)
-    np.save("rows.npy", rows.reshape(200, 2, 2))
-    np.save("labels.npy", labels(rows))
-    command.ok("summarize", "rows.npy", "labels.npy", *ONNX, "--score", "lac", "-o", "b.fcs")
-    mine, other = (fc.Summary.from_bytes(Path(name).read_bytes()) for name in ("site.fcs", "b.fcs"))
-    assert [mine.count_at_most(q / 50) for q in range(50)] == [other.count_at_most(q / 50) for q in range(50)]
-
-
 def test_predict_and_evaluate_take_features(site: Path, command: Command) -> None:
     rows = features(60, seed=8)
     np.save("new.npy", rows)
@@ -97,15 +88,6 @@ def test_a_model_is_not_taken_for_one_that_gives_logits(site: Path, command: Com
     assert done.code == 2
     assert "model.onnx: gives probabilities already, not logits; pass gives=" in done.err
     assert OnnxModel("model.onnx", gives="logits").fingerprint != OnnxModel("model.onnx").fingerprint
-
-
-def test_a_bad_cell_is_named_by_its_line(site: Path, command: Command) -> None:
-    text = Path("rows.csv").read_text().splitlines()
-    text[7] = text[7].replace(text[7].split(",")[2], "1e300")
-    Path("bad.csv").write_text("\n".join(text))
-    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES))
-    done = command("summarize", "bad.csv", *ONNX, *about, "-o", "c.fcs")
-    assert "bad.csv: line 8 holds a value that is not finite" in done.err
 
 
 @pytest.mark.parametrize(
@@ -197,15 +179,6 @@ def test_what_is_under_way_is_answered_before_the_end(site: Path) -> None:
         process.wait(timeout=20)
     assert answer.startswith(b"HTTP/1.1 200")
     assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["sets"]) == 3
-
-
-@pytest.mark.engine
-def test_a_port_in_use_is_said(site: Path, command: Command) -> None:
-    with running("--onnx", "model.onnx") as (_, said):
-        port = said["url"].rpartition(":")[2]
-        done = command("serve", "predictor.json", "--onnx", "model.onnx", "--port", port)
-    assert done.code == 2
-    assert f"cannot listen on 127.0.0.1 port {port}" in done.err
 
 
 def test_a_missing_extra_is_one_line(site: Path) -> None:

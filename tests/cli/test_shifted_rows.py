@@ -33,14 +33,6 @@ def write(name: str, lines: list[str]) -> None:
     Path(name).write_text("".join(f"{line}\n" for line in lines))
 
 
-def refused(command: Command, arguments: list[str], *problems: str) -> None:
-    done = command(*arguments)
-    assert (done.code, done.out) == (2, "")
-    *_, error = done.err.splitlines()
-    for problem in problems:
-        assert error.startswith(f"error: {problem}")
-
-
 def test_a_header_of_numbers_is_no_patient(patients: list[str], command: Command) -> None:
     done = command.ok("predict", "predictor.json", "t.csv", "-o", "sets.npz")
     assert f"{ROWS} sets of 2 labels" in done.out
@@ -61,27 +53,3 @@ def test_labels_and_clients_with_the_header_that_pandas_writes(patients: list[st
     write("labels.csv", Path("labels.csv").read_text().split()[1:])
     command.ok("summarize", "t.csv", "labels.csv", "--score", "lac", "--site", "site", "-o", "again.fcs")
     assert Path("again.fcs").read_bytes() == Path("csv.fcs").read_bytes()
-
-
-def test_a_file_of_whole_numbers_is_refused(patients: list[str], command: Command) -> None:
-    write("t.csv", ["0,1", "1,0", "0,1"])
-    refused(command, ["predict", "predictor.json", "t.csv", "-o", "s.npz"], "t.csv: could be two columns of whole")
-
-
-def test_a_blank_line_is_refused(patients: list[str], command: Command) -> None:
-    write("t.csv", [*patients[:40], "", *patients[40:]])
-    refused(command, ["predict", "predictor.json", "t.csv", "-o", "s.npz"], "t.csv: line 41 is blank")
-    write("labels.csv", ["0", "1", "", "1"])
-    refused(command, ["evaluate", "predictor.json", "probs.npy", "labels.csv"], "labels.csv: line 3 is blank")
-
-
-def test_a_wrong_row_is_named_by_its_line(patients: list[str], command: Command) -> None:
-    predict = ["predict", "predictor.json", "t.csv", "-o", "s.npz"]
-    write("t.csv", [*patients[:40], "0.5,0.7", *patients[40:]])
-    refused(command, predict, "t.csv: line 41 sums to 1.2, not 1")
-    write("t.csv", [*patients[1:40], "0.5,nan"])
-    refused(command, predict, "t.csv: line 40, column 2 holds nan, a missing value")
-    write("t.csv", [*patients[:40], "0.5"])
-    refused(command, predict, "t.csv: line 41 has 1 cell, and line 1 has 2")
-    write("labels.csv", ["label", *["0"] * 100, "7", *["0"] * 98])
-    refused(command, ["evaluate", "predictor.json", "probs.npy", "labels.csv"], "labels.csv: line 102 is 7, expected")

@@ -7,7 +7,6 @@ import io
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -157,14 +156,3 @@ def test_a_bad_row_of_the_table_stops_it(scans: Path, command: Command) -> None:
     done = command("summarize", result, "-o", "a.fcs")
     assert done.err.startswith("error: result.csv: 1 of 301 rows cannot be scored")
     assert "give LABELS as well" in command("summarize", "scans.csv", "-o", "a.fcs").err
-
-
-def test_chunks_of_a_score_with_two_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows: Any = np.random.default_rng(0).normal(size=(300, 2))
-    for name, part in (("a", rows[:150]), ("b", rows[150:]), ("whole", rows)):
-        np.savetxt(f"{name}.csv", part, delimiter=",", header="prediction,y", comments="")
-    about = ("--labels", "y", "--score", "signed", "--site", "s")
-    command.ok("summarize", "a.csv", "b.csv", "--chunks", *about, "-o", "chunks.fcs")
-    command.ok("summarize", "whole.csv", *about, "-o", "whole.fcs")
-    assert Path("chunks.fcs").read_bytes() == Path("whole.fcs").read_bytes()

@@ -73,16 +73,11 @@ def test_options_go_before_the_file(here: Path, command: Command) -> None:
     [
         ((), "no dataset is named; add it to the settings (--dataset)"),
         (("--dataset", "digit"), "no data set is called 'digit'; there are"),
-        (("--dataset", "digits", "--method", "sgd"), "no trainer is called 'sgd'"),
         (("--dataset", "digits", "--set", "rouns=3"), "rouns is no setting; did you mean rounds?"),
         (("--dataset", "digits", "--set", "rounds"), "--set rounds: expected KEY=VALUE"),
         (("--dataset", "digits", "--set", "mu=1"), "mu is for fedprox, not for fedavg and classes"),
         (("--dataset", "digits", "--model", "lenet"), "lenet: needs images of at least 12 by 12 pixels"),
-        (("--dataset", "digits", "--set", "device=cuda"), "device 'cuda'"),
-        (("--dataset", "digits", "--weights", "none.pt"), "none.pt"),
         (("--dataset", "digits", "--partition", "column"), "column is needed here; add it to the settings (--set)"),
-        (("--dataset", "digits", "--partition", "column", "--set", "column=ward"), "ward"),
-        (("--dataset", "digits", "--set", "temperature=x"), "invalid enum value 'x'; there are pooled, mean, none"),
     ],
 )
 def test_bad_options(here: Path, command: Command, options: tuple[str, ...], message: str) -> None:
@@ -98,10 +93,7 @@ def test_bad_options(here: Path, command: Command, options: tuple[str, ...], mes
     ("array", "message"),
     [
         ({"names": np.array(["a"])}, "run.npz: names: expected a name for each site"),
-        ({"names": np.array([["a", "b"]])}, "run.npz: names: expected a name for each site"),
         ({"temperature": np.array([1.0, 2.0])}, "run.npz: temperature is array([1., 2.]), expected a positive number"),
-        ({"temperature": np.array(-1.0)}, "run.npz: temperature is -1.0, expected a positive number"),
-        ({"temperature": np.array("warm")}, "run.npz: temperature is warm, expected a positive number"),
         ({"names": np.array(["a", "../b"])}, "run.npz: the site '../b' cannot be a file name"),
     ],
 )
@@ -137,18 +129,7 @@ def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Com
 
 
 def test_a_regressor_from_training_to_intervals(here: Path, command: Command) -> None:
-    given = (
-        "--dataset",
-        "diabetes",
-        "--partition",
-        "iid",
-        "--set",
-        "clients=2",
-        "--set",
-        "rounds=2",
-        "--set",
-        "workers=1",
-    )
+    given = ("--dataset", "diabetes", "--partition", "iid", "--set", "clients=2", "--set", "rounds=2")
     said = command.ok("train", *given, "--set", "loss=pinball", "--set", "quantiles=[0.1, 0.9]", "-o", here / "run").out
     assert "progression: mean absolute error" in said
     assert "predictions.npz" in said

@@ -94,17 +94,6 @@ def test_every_format_gives_the_same_bytes(calibrated: Path, command: Command, s
         assert Path("again.fcs").read_bytes() == Path(SUMMARIES[k]).read_bytes()
 
 
-def test_sets_as_csv(calibrated: Path, command: Command) -> None:
-    command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.csv")
-    command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npz")
-    lines = Path("sets.csv").read_text().splitlines()
-    sets = np.load("sets.npz")["sets"]
-    assert lines[0] == "row,size,labels"
-    for row, line in enumerate(lines[1:]):
-        members = np.flatnonzero(sets[row])
-        assert line == f"{row},{len(members)},{' '.join(map(str, members))}"
-
-
 def test_a_training_run(folder: Path, command: Command) -> None:
     rng = np.random.default_rng(0)
     parts: dict[str, Any] = {}
@@ -135,22 +124,6 @@ def test_a_training_run(folder: Path, command: Command) -> None:
     np.save("test-probs.npy", fc.softmax(parts["test_logits"]))
     reminded = command.ok("predict", "predictor.json", "test-probs.npy", "-o", "sets.npz")
     assert "temperature 2" in reminded.err
-
-
-@pytest.mark.parametrize(
-    ("options", "guarantee"),
-    [
-        (["--guarantee", "mixture:weights=uniform"], fc.Mixture(weights="uniform")),
-        (["--guarantee", "mixture:0.2,0.3,0.5"], fc.Mixture(weights=(0.2, 0.3, 0.5))),
-        (["--guarantee", "every-site"], fc.EverySite()),
-        (["--guarantee", "one-site:site-2"], fc.OneSite(site="site-2")),
-    ],
-)
-def test_guarantees(calibrated: Path, command: Command, options: list[str], guarantee: fc.Guarantee) -> None:
-    command.ok("calibrate", *SUMMARIES, "-o", "other.json", *options)
-    summaries = [fc.Summary.from_bytes(Path(file).read_bytes()) for file in SUMMARIES]
-    assert fc.load("other.json").threshold == fc.calibrate(summaries, guarantee=guarantee).threshold
-    command.ok("verify", "other.json", *reversed(SUMMARIES))
 
 
 def test_a_threshold_for_each_site(calibrated: Path, command: Command) -> None:
@@ -236,18 +209,3 @@ def test_chunks_give_the_same_bytes(folder: Path, command: Command) -> None:
     command.ok("summarize", "all-probs.npy", "all-labels.npy", "--site", "a", "-o", "one.fcs")
     command.ok("summarize", "--chunks", *(f"chunk-{k}.npz" for k in range(4)), "--site", "a", "-o", "many.fcs")
     assert Path("one.fcs").read_bytes() == Path("many.fcs").read_bytes()
-
-
-def test_parquet(calibrated: Path, command: Command) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra parquet)")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    probs, labels = site_rows(0)
-    parquet.write_table(pyarrow.table({str(j): probs[:, j] for j in range(4)}), "probs.parquet")
-    parquet.write_table(pyarrow.table({"label": labels}), "labels.parquet")
-    command.ok("summarize", "probs.parquet", "labels.parquet", "--site", "site-0", "-o", "again.fcs")
-    assert Path("again.fcs").read_bytes() == Path("site-0.fcs").read_bytes()
-    parquet.write_table(pyarrow.table({"label": [0, None]}), "labels.parquet")
-    assert (
-        "labels.parquet: row 1, column label is missing"
-        in command("summarize", "probs.parquet", "labels.parquet", "-o", "x.fcs").err
-    )
