@@ -14,17 +14,14 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from fedconformal._base.arrays import (
-    BLOCK,
     as_alpha,
     as_labels,
     as_probabilities,
     as_scores,
     as_sites,
     as_temperature,
-    row_sums,
 )
 from fedconformal._base.names import as_name
-from fedconformal.evaluation import evaluate_sets
 from tests.contracts.tools import FakeTensor, refused
 
 NAN, INF = math.nan, math.inf
@@ -43,26 +40,13 @@ def three_rows(third: list[float]) -> list[list[float]]:
 # --- probabilities ---
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("classes", [1, 9, 100, 511, 512])
-def test_sums_of_rows_of_any_number_are_right(classes: int, order: Any) -> None:
-    step = BLOCK // classes
-    rng = np.random.default_rng(classes)
-    for rows in (0, 1, step, step + 1, 2 * step, 3 * step - 1):
-        whole = rng.integers(0, 1000, (rows, classes)).astype(np.float32, order=order)  # sums are exact in any order
-        for dtype in (None, np.float64):
-            found = row_sums(whole, dtype)
-            assert found.dtype == (dtype or np.float32)
-            assert np.array_equal(found, whole.sum(axis=1, dtype=np.float64))
-
-
-@pytest.mark.parametrize("rows", [900, 901, 2000])
-def test_the_first_and_the_last_row_of_a_block_are_checked(rows: int) -> None:
-    for bad in {0, 899, 900, rows - 1} & set(range(rows)):
-        probs = np.full((rows, BLOCK // 900), 0.1, dtype=np.float32)
-        probs[bad, 0] = 0.2
-        with refused(f"row {bad} sums to 1.1"):
-            as_probabilities(probs)
+@pytest.mark.parametrize("bad", [0, 7, 2**20 // 8, 2 * 2**20 // 8 + 5])
+def test_the_first_bad_row_of_any_chunk_is_named(bad: int) -> None:
+    probs = np.full((3 * 2**20 // 8, 8), 0.125, dtype=np.float32)
+    for entry, what in ((0.5, "sums to 1.375, not 1"), (-1.0, "negative entry -1"), (np.nan, "not finite")):
+        probs[bad, 3] = entry
+        with refused(f"clinic.npy: row {bad}", what):
+            as_probabilities(probs, "clinic.npy")
 
 
 @pytest.mark.parametrize(
@@ -70,12 +54,9 @@ def test_the_first_and_the_last_row_of_a_block_are_checked(rows: int) -> None:
     [
         (three_rows([NAN, 0.5]), ["row 2", "not finite"]),
         (three_rows([0.5, INF]), ["row 2", "not finite"]),
-        (three_rows([0.5, -INF]), ["row 2", "not finite"]),
         (three_rows([INF, -INF]), ["row 2", "not finite"]),
-        (three_rows([NAN, NAN]), ["row 2", "not finite"]),
         (three_rows([0.5, 0.502]), ["row 2", "sums to 1.002, not 1"]),
         (three_rows([0.5, 0.498]), ["row 2", "sums to 0.998, not 1", "whole distributions"]),
-        (three_rows([0.0, 0.0]), ["row 2", "sums to 0, not 1"]),
         (three_rows([1.5, -0.5]), ["row 2", "negative entry -0.5", "softmax"]),
         (three_rows([3.0, 4.0]), ["row 2", "sums to 7, not 1", "softmax"]),
         (three_rows([1e308, 1e308]), ["row 2", "sums to inf, not 1"]),
@@ -83,10 +64,8 @@ def test_the_first_and_the_last_row_of_a_block_are_checked(rows: int) -> None:
         ([[0.9, 0.2], [NAN, 0.5]], ["row 0", "sums to 1.1"]),
         ([[NAN, 0.5], [0.9, 0.2]], ["row 0", "not finite"]),
         ([[-5.0, 2.0], [1.0, 3.0]], ["row 0", "softmax"]),
-        ([[50, 50]], ["row 0", "sums to 100, not 1"]),
         ([0.5, 0.5], ["shape (2,)", "(rows, classes)"]),
         (0.5, ["shape ()"]),
-        ([], ["shape (0,)"]),
         ([[]], ["shape (1, 0)"]),
         ([[[0.5, 0.5]]], ["shape (1, 1, 2)"]),
         ([[0.5, 0.5], [1.0]], ["cannot be read as an array"]),
@@ -94,28 +73,15 @@ def test_the_first_and_the_last_row_of_a_block_are_checked(rows: int) -> None:
         ([[0.5, None]], ["not numbers"]),
         ([[1j, 1.0]], ["not numbers"]),
         (None, ["not numbers"]),
-        ("0.5,0.5", ["not numbers"]),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), ["not numbers"]),
         ([[TOO_LARGE, 1]], ["not numbers"]),
         (FakeTensor([[0.5, 0.6]]), ["row 0", "sums to 1.1"]),
     ],
 )
 def test_bad_probabilities(probs: Any, fragments: list[str]) -> None:
-    for action in (
-        lambda: as_probabilities(probs),
-        lambda: fc.LAC().evaluate_all(probs),
-        lambda: fc.APS().evaluate(probs, [0] * (len(probs) if isinstance(probs, list) else 1)),
-        lambda: fc.RAPS().predict_set(probs, 0.5),
-    ):
+    for action in (lambda: as_probabilities(probs), lambda: fc.RAPS().predict_set(probs, 0.5)):
         with refused("probabilities: ", *fragments):
             action()
-
-
-def test_the_name_and_the_row_are_in_the_message() -> None:
-    many = np.full((100_000, 4), 0.25)
-    many[31_415, 2] = 0.5
-    with refused("clinic.npy: row 31415 sums to 1.25"):
-        as_probabilities(many, "clinic.npy")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -204,8 +170,6 @@ def test_softmax_of_extremes_is_a_distribution(logits: Any, temperature: float) 
 def test_bad_labels(labels: Any, fragments: list[str]) -> None:
     with refused("labels: ", *fragments):
         fc.LAC().evaluate(TWO, labels)
-    with refused("labels: ", *fragments):
-        evaluate_sets([[True, True], [False, True]], labels)
 
 
 def test_good_labels() -> None:
@@ -249,16 +213,11 @@ def test_good_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    "clients", [["a"], ["a", "b", "c"], [["a", "b"]], "ab", None, [None, None], [{}, {}], [[1], [1, 2]]]
+    "sites", [["a"], ["a", "b", "c"], [["a", "b"]], "ab", None, [None, None], [{}, {}], [[1], [1, 2]]]
 )
-def test_bad_clients(clients: Any) -> None:
+def test_bad_sites(sites: Any) -> None:
     with refused("sites: "):
-        as_sites(clients, rows=2)
-
-
-def test_good_clients() -> None:
-    for clients in (["a", "b"], [1, 2], np.array([["a"], ["b"]]), [True, False]):
-        assert as_sites(clients, rows=2).shape == (2,)
+        as_sites(sites, rows=2)
 
 
 # --- alpha, temperature, names ---
@@ -302,18 +261,6 @@ def test_good_alphas(alpha: Any, exact: str) -> None:
 def test_bad_temperatures(temperature: Any) -> None:
     with refused("temperature is ", "expected a positive number"):
         as_temperature(temperature)
-    with refused("temperature is "):
-        fc.softmax([[0.0, 2.0]], temperature=temperature)
-    if temperature is not None:
-        with refused("temperature is "):
-            fc.Summary.of_scores([0.1], temperature=temperature)
-
-
-def test_good_temperatures() -> None:
-    for temperature in (1, 2.5, np.float32(0.5), np.int64(3)):
-        found = as_temperature(temperature)
-        assert type(found) is float
-        assert found == temperature
 
 
 @pytest.mark.parametrize(
@@ -322,16 +269,6 @@ def test_good_temperatures() -> None:
 def test_bad_names(text: Any) -> None:
     with refused("site is ", "expected 1 to 64 printable characters"):
         as_name(text, "site")
-    if text is not None:
-        with refused("site is "):
-            fc.Summary.of_scores([0.1], site=text)
-        with refused("model fingerprint is "):
-            fc.Summary.of_scores([0.1], model=text)
-
-
-def test_good_names() -> None:
-    for text in ("a", "x" * 64, "Krankenhaus Köln", "病院", "sha256:abc/def", "#1", "🏥" * 64):
-        assert fc.Summary.of_scores([0.1], site=text, model=text).sites == (text,)
 
 
 # --- thresholds ---
@@ -437,21 +374,3 @@ def test_mixed_summaries_are_refused(case: str) -> None:
 def test_other_bad_calls(action: Callable[[], object], fragments: list[str]) -> None:
     with refused(*fragments):
         action()
-
-
-@pytest.mark.parametrize("bad", [0, 7, 2**20 // 8, 2 * 2**20 // 8 + 5])
-def test_rows_that_are_judged_in_the_end_are_refused_as_rows_that_are_checked_at_once(bad: int) -> None:
-    """LAC scores all chunks and then judges them; APS judges each before it is scored."""
-    probs = np.full((3 * 2**20 // 8, 8), 0.125, dtype=np.float32)
-    for entry, what in ((0.5, "sums to 1.375, not 1"), (-1.0, "negative entry -1"), (np.nan, "not finite")):
-        probs[bad, 3] = entry
-        for score in (fc.LAC(), fc.APS()):
-            with refused(f"row {bad}", what):
-                score.evaluate(probs, np.zeros(len(probs), dtype=np.int64))
-            with refused(f"row {bad}", what):
-                score.predict_set(probs, 0.9)
-
-
-def test_alpha_of_a_float_is_its_decimal_whatever_fraction_came_before() -> None:
-    assert as_alpha(Fraction(0.3)) == Fraction(299999999999999, 10**15)
-    assert as_alpha(0.3) == Fraction(3, 10)

@@ -76,22 +76,6 @@ def test_the_first_fault_is_raised_and_the_rest_is_left(small_chunks: int) -> No
     assert threading.active_count() == before
 
 
-def test_an_interrupt_ends_all_threads(small_chunks: int) -> None:
-    interrupted = threading.Event()
-
-    def work(part: slice) -> None:
-        if threading.current_thread() is threading.main_thread():
-            interrupted.set()
-            raise KeyboardInterrupt
-        interrupted.wait(60)
-
-    before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt):
-        chunks.for_each_chunk(MATRIX, work, size=SIZE)
-    assert threading.active_count() == before
-    assert small_chunks >= 1
-
-
 def test_the_first_bad_row_is_named(small_chunks: int) -> None:
     probs = np.full((1000, 7), 1 / 7)
     probs[[345, 346, 500, 999]] = -1
@@ -113,7 +97,3 @@ def test_the_number_of_cores_changes_nothing(monkeypatch: pytest.MonkeyPatch) ->
             sets = score.predict_set(probs, float(np.median(own)))
             found.append(own.tobytes() + sets.tobytes())
     assert found[:3] == found[3:]
-
-
-def test_there_is_a_core() -> None:
-    assert chunks.cores() >= 1

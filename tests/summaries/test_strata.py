@@ -193,7 +193,6 @@ def test_values_are_one_spelling() -> None:
 
 
 def test_long_texts_are_kept_apart() -> None:
-    """Texts that do not fit into one number are compared as texts wherever their numbers are the same."""
     rng = np.random.default_rng(1)
     values = ["a" * 40, "a" * 39 + "b", "äöü€", "x", "x" * 9]
     column = rng.choice(values, 200)
@@ -201,9 +200,3 @@ def test_long_texts_are_kept_apart() -> None:
     assert {group: part.n for (group, _), part in site.parts.items() if group != ALL} == {
         f"c={value}": np.count_nonzero(column == value) for value in values
     }
-
-
-def test_two_texts_with_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedconformal._base.groups._hashed", lambda texts: (np.zeros(len(texts), np.uint64), False))
-    site = grouped([0.1, 0.2, 0.3], groups={"c": ["one", "two", "one"]})
-    assert {group: part.n for (group, _), part in site.parts.items()} == {ALL: 3, "c=one": 2, "c=two": 1}

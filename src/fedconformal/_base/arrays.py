@@ -1,7 +1,7 @@
-"""Every check of what users hand in, in one place.
+"""Checks of arrays.
 
-Each function takes anything with `__array__` (numpy, torch, lists), returns a clean numpy array and
-raises `InputError` with a message that names the argument and the first bad row.
+Each function takes anything with `__array__` (numpy, torch, lists), returns a numpy array and raises `InputError` with
+the argument and the first bad row.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.chunks import CHUNK, chunks, for_each_chunk
+from fedconformal._base.chunks import for_each_chunk
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal.errors import InputError
 
 SUM_TOLERANCE = 1e-3
 QUICK_CLASSES = 4096
 """Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
-SHORT_ROW = 512
-"""Rows of fewer classes are summed by BLAS; of longer ones a chunk has too few for numpy to let other threads run."""
-BLOCK = 9000
-"""OpenBLAS shares out a product of a matrix of 9,216 entries and a vector between its threads, one below it not."""
 ALPHA_UNIT = 10**15
 """alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
 
@@ -65,76 +61,20 @@ def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabil
     fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, take their softmax
     """
     array = as_matrix(values, name)
-    check = RowCheck(array, name, late=True)
-
-    def work(rows: slice) -> None:
-        check.look(rows)
-
-    for_each_chunk(array, work)
-    check.judge()
+    for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
     return array
 
 
-class RowCheck:
-    """Checks that the rows of a matrix are distributions, a chunk at a time, while it is in the cache.
-
-    `late`: all chunks are judged together in the end, for work that unchecked rows do no harm. The fewer and the longer
-    the calls are, the less threads wait for each other.
-    """
-
-    def __init__(self, matrix: Probabilities, name: str, *, late: bool) -> None:
-        self._matrix = matrix
-        self._name = name
-        self._late = late
-        self._sums = np.empty(len(matrix) if late else 0, dtype=_precision(matrix))
-        self._signs: list[bool] = []
-
-    def look(self, rows: slice) -> Probabilities:
-        """Look at a chunk, and return it."""
-        chunk = self._matrix[rows]
-        if self._late:
-            with np.errstate(over="ignore", invalid="ignore"):
-                row_sums(chunk, out=self._sums[rows])
-            self._signs.append(_has_signs(chunk))
-        else:
-            check_distributions(chunk, self._name, rows.start)
-        return chunk
-
-    def judge(self) -> None:
-        """Refuse the first row that is no distribution, of those that were only looked at."""
-        if any(self._signs) or not _near_one(self._sums):
-            for rows in chunks(self._matrix, CHUNK):
-                refuse_others(self._matrix[rows], self._name, rows.start)
-
-
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
-    """Refuse rows that are no distributions; `start` is the number of the first one."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = row_sums(array, _precision(array))
-    if not _near_one(sums) or _has_signs(array):
-        refuse_others(array, name, start)
+    """Refuse rows that are no distributions; `start` is the number of the first row.
 
-
-def _precision(array: Probabilities) -> Any:
-    """Choose the precision of quick sums, which tell for sure if they are far enough from the limit.
-
-    They are not finite if an entry is not.
+    Sums in the precision of the input are far enough from the limit, or they are computed again in float64.
     """
-    return array.dtype if array.shape[1] < QUICK_CLASSES else np.float64
-
-
-def _near_one(sums: NDArray[Any]) -> bool:
-    return not len(sums) or bool(sums.max() <= 1 + SUM_TOLERANCE / 2 and sums.min() >= 1 - SUM_TOLERANCE / 2)
-
-
-def _has_signs(array: Probabilities) -> bool:
-    """Whether an entry has a sign, be it of -0.0: read as integers, such numbers are negative."""
-    return bool(array.view(f"i{array.itemsize}").min() < 0)
-
-
-def refuse_others(array: Probabilities, name: str, start: int) -> None:
-    """Look closely, and refuse the first row that is no distribution, if there is one."""
+    dtype = array.dtype if array.shape[1] < QUICK_CLASSES else np.float64
     with np.errstate(over="ignore", invalid="ignore"):
+        sums = row_sums(array, dtype)
+        if np.abs(sums - 1).max(initial=0) <= SUM_TOLERANCE / 2 and array.min(initial=0) >= 0:
+            return
         sums = array.sum(axis=1, dtype=np.float64)
     off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (array.min(axis=1) < 0)
     if not off.any():
@@ -144,32 +84,16 @@ def refuse_others(array: Probabilities, name: str, start: int) -> None:
     if not np.isfinite(array[row]).all():
         raise InputError("holds a value that is not finite (NaN or inf)", where=name, row=start + row)
     problem = f"has the negative entry {least:.4g}" if least < 0 else f"sums to {sums[row]:.6g}, not 1"
-    likely_logits = array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE
-    if likely_logits:
+    if array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE:
         advice, code = "if these are logits, take their softmax", "logits"
     else:
         advice, code = "give whole distributions, one a row", "not-a-distribution"
     raise InputError(f"{problem}; {advice}", code=code, where=name, row=start + row)
 
 
-def row_sums(matrix: NDArray[Any], dtype: Any = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """Sum along each row, in any order, a few times faster than `sum`; by BLAS twice as fast as by `einsum`.
-
-    In blocks that BLAS does alone: its threads would spin for a while after each call, and slow down those that share
-    the work.
-    """
-    rows, classes = matrix.shape
-    sums: NDArray[Any] = np.empty(rows, dtype=dtype or matrix.dtype) if out is None else out
-    if classes >= SHORT_ROW:
-        return np.asarray(np.einsum("ij->i", matrix, dtype=sums.dtype, out=sums))
-    ones = np.ones(classes, dtype=sums.dtype)
-    with np.errstate(invalid="ignore"):  # BLAS now and then leaves the flag set, though all numbers are finite
-        step = BLOCK // classes
-        rest = rows - rows % step
-        if rest:
-            np.matmul(matrix[:rest].reshape(-1, step, classes), ones, out=sums[:rest].reshape(-1, step))
-        np.matmul(matrix[rest:], ones, out=sums[rest:])
-    return sums
+def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+    """Sum along each row, in any order; several times faster than `sum`."""
+    return np.asarray(np.einsum("ij->i", matrix, dtype=dtype))
 
 
 def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits", sure: bool = False) -> Floats:

@@ -38,7 +38,6 @@ RATIO = 100
 HEADERS = {(1, 0): numpys.read_array_header_1_0, (2, 0): numpys.read_array_header_2_0}
 LONGEST_HEADER = 4096
 MOST_AXES = 32
-STEP = 2**20
 LAST_CHARACTER = 0x10FFFF
 SURROGATES = (0xD800, 0xDFFF)
 MAX_FILE = 2**30
@@ -100,8 +99,7 @@ def _read_npy(stream: IO[bytes], size: int) -> NDArray[Any]:
             warnings.simplefilter("ignore")  # of odd headers, which are refused
             head = io.BytesIO(stream.read(LONGEST_HEADER))
             read_header = HEADERS[numpys.read_magic(head)]
-            shape, columns_first, dtype = read_header(head, max_header_size=LONGEST_HEADER)
-            stream.seek(head.tell())
+            shape, _, dtype = read_header(head, max_header_size=LONGEST_HEADER)
     except (*UNREADABLE, SyntaxError, TypeError, KeyError, tokenize.TokenError):
         raise InputError("cannot be read: it is no array as numpy.save writes it") from None
     if dtype.kind not in "biufSU" or not dtype.itemsize or len(shape) > MOST_AXES:
@@ -110,16 +108,12 @@ def _read_npy(stream: IO[bytes], size: int) -> NDArray[Any]:
     if math.prod(shape) * dtype.itemsize != there:
         raise InputError(f"its header claims {dtype} {shape}, and it holds {there} bytes; it was cut off or altered")
     check_size(math.prod(max(1, length) for length in shape) * dtype.itemsize, there)
-    array = np.empty(shape, dtype, order="F" if columns_first else "C")
-    content, done = array.reshape(-1, order="A").view(np.uint8), 0
-    while done < there:
-        read = np.frombuffer(stream.read(min(STEP, there - done)), np.uint8)
-        if not len(read):
-            raise InputError(f"ends after {size - there + done} bytes of {size}; it was cut off")
-        content[done : done + len(read)] = read
-        done += len(read)
+    stream.seek(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        array = numpys.read_array(stream, allow_pickle=False, max_header_size=LONGEST_HEADER)
     if dtype.kind == "U" and array.size:
-        codes = content.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        codes = array.reshape(-1, order="A").view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
         if codes.max() > LAST_CHARACTER or ((codes >= SURROGATES[0]) & (codes <= SURROGATES[1])).any():
             raise InputError("holds text that is not Unicode")
     return array

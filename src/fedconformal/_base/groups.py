@@ -1,12 +1,11 @@
-"""Columns of any kind that put rows into groups: sex, age, scanner.
+"""Groups of rows by the values of columns, such as sex=F.
 
-A group is a column and a value, such as sex=F. A row is in one group of a column, or in none where it has no value, so
-it is in several groups if there are several columns. All rows are a group too, and so are those in no other group.
+A row is in one group of each column, or in none where it has no value. All rows are a group too, and so are those in
+no other group.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -25,11 +24,11 @@ ALL, NONE = "all rows", "none of the others"
 """The two groups that are always there; their names are not those of a column and a value."""
 ABSENT = "not given"
 MISSING = ("nan", "NaN", "NaT", "<NA>")
-"""How values that are not there read in numpy and pandas."""
+"""Missing values as numpy and pandas print them."""
 WHOLE = re.compile(r"-?[0-9]{1,20}\.0+")
 """How a whole number reads if it was a float when it became a text."""
 MOST_VALUES = 200
-"""More groups than this say nothing."""
+"""Maximum number of distinct values in a group column."""
 
 
 def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
@@ -121,44 +120,21 @@ def _one_a_row(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
 
 
 def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
-    """Return each value that is there, and its rows; one comparison of numbers a value, faster than to sort texts."""
-    found: list[tuple[Any, Integers]] = []
-    keys, exact = _hashed(array) if array.dtype.kind == "U" else (array, True)
-    left = np.ones(len(array), dtype=np.bool_)
-    while len(array) and left[first := int(left.argmax())]:
-        # What was typed: 0.1 in float32 is none but the nearest to it.
-        value = float(str(array[first])) if array.dtype.kind == "f" else array[first].item()
-        if len(found) == MOST_VALUES:
-            count = len(found) + len(set(array[left].tolist()))
-            raise InputError(
-                f"has {count} different values, more than {MOST_VALUES}; give ranges, such as 60-69",
-                where=abbreviate(name),
-            )
-        same = np.isnan(keys) if isinstance(value, float) and math.isnan(value) else keys == keys[first]
-        mine = np.flatnonzero(same)
-        if not exact and (array[mine] != value).any():  # two texts with one hash
-            mine = np.flatnonzero(array == value)
-            same = np.isin(np.arange(len(array)), mine)
-        found.append((value, mine))
-        left &= ~same
-    return found
-
-
-def _hashed(texts: NDArray[np.str_]) -> tuple[NDArray[Any], bool]:
-    """Return a number for each text, the same for the same text, and whether it is another one for every other text.
-
-    A polynomial of its characters, modulo 2^64; up to eight that fit in a byte are its digits.
-    """
-    letters = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
-    width = letters.shape[1]
-    if width == 1:
-        return letters[:, 0], True
-    exact = width <= 8 and letters.max(initial=0) < 256
-    found = letters[:, 0].astype(np.uint64)
-    for k in range(1, width):
-        found *= np.uint64(256 if exact else 0x9E3779B97F4A7C15)
-        found += letters[:, k]
-    return found, bool(exact)
+    """Return the distinct values and the rows of each."""
+    if array.dtype.kind == "U":
+        index: dict[str, int] = {}
+        codes = np.array([index.setdefault(text, len(index)) for text in array.tolist()], dtype=np.int64)
+        values: list[Any] = list(index)
+    else:
+        unique, codes = np.unique(array, return_inverse=True)
+        # The decimal that was typed: 0.1 in float32 is the number nearest to it.
+        values = [float(str(one)) if unique.dtype.kind == "f" else one.item() for one in unique]
+    if len(values) > MOST_VALUES:
+        raise InputError(
+            f"has {len(values)} different values, more than {MOST_VALUES}; give ranges, such as 60-69",
+            where=abbreviate(name),
+        )
+    return [(value, np.flatnonzero(codes == k)) for k, value in enumerate(values)]
 
 
 def _name(value: Any) -> str:

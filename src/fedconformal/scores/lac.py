@@ -28,7 +28,6 @@ class LAC(Score):
 
     name = "lac"
     top_first = True
-    late = True
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         return np.subtract(1.0, of_own_label(probs, labels), dtype=np.float64)

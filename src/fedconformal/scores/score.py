@@ -16,9 +16,9 @@ from fedconformal._base.arrays import (
     Floats,
     Integers,
     Probabilities,
-    RowCheck,
     as_labels,
     as_matrix,
+    check_distributions,
 )
 from fedconformal._base.chunks import CHUNK, for_each_chunk
 from fedconformal.errors import InputError
@@ -49,9 +49,6 @@ class Score(AnyScore):
 
     chunk: ClassVar[int] = CHUNK
     """How many probabilities to work on at a time."""
-
-    late: ClassVar[bool] = False
-    """Whether rows may be scored before they are checked: rows of any numbers do no harm."""
 
     @property
     def rank_price(self) -> float:
@@ -86,25 +83,23 @@ class Score(AnyScore):
         """Score these labels: (n, J) probabilities and (n,) labels give (n,) scores."""
         matrix = as_matrix(probs, NAME)
         wanted = as_labels(labels, rows=len(matrix), classes=matrix.shape[1])
-        out, check = np.empty(len(matrix)), RowCheck(matrix, NAME, late=self.late)
+        out = np.empty(len(matrix))
 
         def work(rows: slice) -> None:
-            out[rows] = self.of_labels(check.look(rows), wanted[rows])
+            out[rows] = self.of_labels(_checked(matrix, rows), wanted[rows])
 
         for_each_chunk(matrix, work, size=self.chunk)
-        check.judge()
         return out
 
     def evaluate_all(self, probs: ArrayLike) -> Floats:
         """Score every label: (n, J) probabilities give (n, J) scores."""
         matrix = as_matrix(probs, NAME)
-        out, check = np.empty(matrix.shape), RowCheck(matrix, NAME, late=self.late)
+        out = np.empty(matrix.shape)
 
         def work(rows: slice) -> None:
-            out[rows] = self.of_all(check.look(rows))
+            out[rows] = self.of_all(_checked(matrix, rows))
 
         for_each_chunk(matrix, work, size=self.chunk)
-        check.judge()
         return out
 
     def predict_set(self, probs: ArrayLike, threshold: ArrayLike, *, allow_empty: bool = False) -> Booleans:
@@ -124,13 +119,13 @@ class Score(AnyScore):
 
     def sets_of(self, matrix: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
         """Do the same for a matrix and a limit whose shapes are checked; rows are checked here."""
-        sets, check = np.empty(matrix.shape, dtype=np.bool_), RowCheck(matrix, NAME, late=self.late)
+        sets = np.empty(matrix.shape, dtype=np.bool_)
         fill = self.rule(limit)
         sure = self.top_first and not limit.ndim
         empty = np.zeros(len(matrix), dtype=np.bool_)
 
         def work(rows: slice) -> None:
-            chunk, found = check.look(rows), sets[rows]
+            chunk, found = _checked(matrix, rows), sets[rows]
             known = fill(chunk, found)
             if allow_empty:
                 return
@@ -142,12 +137,17 @@ class Score(AnyScore):
                 empty[rows] = known
 
         for_each_chunk(matrix, work, size=self.chunk)
-        check.judge()
         lacking, step = np.flatnonzero(empty), max(1, CHUNK // matrix.shape[1])
         for start in range(0, len(lacking), step):
             some = lacking[start : start + step]
             sets[some, matrix[some].argmax(axis=1)] = True
         return sets
+
+
+def _checked(matrix: Probabilities, rows: slice) -> Probabilities:
+    """Check a chunk while it is in the cache, and return it."""
+    check_distributions(matrix[rows], NAME, rows.start)
+    return matrix[rows]
 
 
 def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
