@@ -18,8 +18,7 @@ from scipy import stats
 from fedconformal._base.float_bits import keys_of
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy.distributed_dp import NoisyRound
-from fedconformal.privacy.noise import shares
-from fedconformal.privacy.noisy_counts import in_cells, noisy_grid, plan_noisy
+from fedconformal.privacy.noise import in_cells, noisy_grid, plan_noisy, shares
 
 ROWS = 10_000
 ALPHA, EPSILON = Fraction(1, 10), Fraction(1)

@@ -14,8 +14,7 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.distributed_dp import NoisyRound
-from fedconformal.privacy.noise import shares
-from fedconformal.privacy.noisy_counts import in_cells, margins, noisy_grid
+from fedconformal.privacy.noise import in_cells, margins, noisy_grid, shares
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite

@@ -24,12 +24,13 @@ from fedconformal.privacy.dp import (
     release_threshold,
     utilities,
 )
-from fedconformal.privacy.ledger import spending
-from fedconformal.privacy.noisy_counts import noisy_grid, plan_noisy
+from fedconformal.privacy.ledger import ChargedRows, spending
+from fedconformal.privacy.noise import noisy_grid, plan_noisy
 from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
 TENTH = Fraction(1, 10)
+A, B, C = (ChargedRows(name, name) for name in "abc")
 SMALL_GRID = np.append(np.linspace(0, 1, 101), math.inf)
 
 
@@ -240,14 +241,14 @@ def test_the_ledger_adds_up_and_refuses(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     ledger = Ledger(budget=0.3)
     for _ in range(3):
-        ledger = ledger.spend(["a", "b"], 0.1, "threshold")  # three times 0.1 is 0.3, not more
+        ledger = ledger.spend([A, B], 0.1, "threshold")  # three times 0.1 is 0.3, not more
     write_ledger(path, ledger)
     again = read_ledger(path)
     assert again == ledger
-    assert again.spent("a") == again.spent("b") == Fraction(3, 10)
+    assert again.spent(A) == again.spent(B) == Fraction(3, 10)
     with refused("'b' has spent 0.3 of 0.3; 0.001 more is over its budget"):
-        again.spend(["c", "b"], 0.001, "threshold")
-    assert again.spend(["c"], 0.3, "threshold").spent("c") == Fraction(3, 10)
+        again.spend([C, B], 0.001, "threshold")
+    assert again.spend([C], 0.3, "threshold").spent(C) == Fraction(3, 10)
     for bad in (b"", b"{}", b'{"budget": -1, "entries": []}', b'{"budget": 1, "entries": [{"data": "a"}]}', b"\xff"):
         path.write_bytes(bad)
         with refused("not a privacy ledger", "ledger.json"):
@@ -256,15 +257,15 @@ def test_the_ledger_adds_up_and_refuses(tmp_path: Path) -> None:
 
 def test_one_release_at_a_time_is_entered(tmp_path: Path) -> None:
     with refused("'a' has spent 0 of 1; 1.5 more is over its budget"):
-        Ledger(budget=1.0).spend(["a", "b", "a"], 0.75, "threshold")
+        Ledger(budget=1.0).spend([A, B, A], 0.75, "threshold")
     path = tmp_path / "ledger.json"
     write_ledger(path, Ledger(budget=1.0))
-    with spending(path, ["a"], 0.5, "first"):
-        with refused("is in use by another release"), spending(path, ["a"], 0.5, "second"):
+    with spending(path, [A], 0.5, "first"):
+        with refused("is in use by another release"), spending(path, [A], 0.5, "second"):
             pass
         assert not read_ledger(path).entries
-    with pytest.raises(ArithmeticError), spending(path, ["a"], 0.5, "a release that was never made"):
+    with pytest.raises(ArithmeticError), spending(path, [A], 0.5, "a release that was never made"):
         raise ArithmeticError
     assert [entry.purpose for entry in read_ledger(path).entries] == ["first"]
-    with refused("cannot be read"), spending(tmp_path / "absent" / "ledger.json", ["a"], 0.5, "none"):
+    with refused("cannot be read"), spending(tmp_path / "absent" / "ledger.json", [A], 0.5, "none"):
         pass

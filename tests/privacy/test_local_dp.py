@@ -12,8 +12,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
-from fedconformal.privacy.noise import MOVED, laplace
-from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, margins
+from fedconformal.privacy.noise import MOVED, NoisyPlan, in_cells, laplace, margins
 from fedconformal.summaries.format import ProvenanceHeader
 from tests.contracts.tools import maybe_infeasible, refusal, refused
 

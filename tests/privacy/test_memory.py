@@ -10,7 +10,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.privacy import Leaving, Ledger, Policy, read_ledger, write_ledger
-from fedconformal.privacy.ledger import OpenedSums, enter_session
+from fedconformal.privacy.ledger import ChargedRows, OpenedSums, enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import Question, pack
@@ -20,6 +20,7 @@ from fedconformal.privacy.sums.state import SiteState, decode_state, encode_stat
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import SCORES, Sites, each, opened, took
 
+A = ChargedRows("a", "0")
 REFUSED = "has shown a sum of these rows with other sites"
 
 
@@ -99,15 +100,15 @@ def test_noise_spends_epsilon_instead() -> None:
 
 def test_a_ledger_remembers(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
-    write_ledger(path, Ledger(budget=1.0).spend(["a"], 0.25, "threshold"))
+    write_ledger(path, Ledger(budget=1.0).spend([A], 0.25, "threshold"))
     new = recalled(at_site.new_site("a", SCORES["a"]), path)
     assert new.summed == ""
     done = session(fresh() | {"a": new})["a"]
     assert read_ledger(path).sessions == {}  # nobody noted it
     note(new, done)
     assert read_ledger(path).sessions == dict.fromkeys(known_by(done), OpenedSums(done.summed, 1))
-    assert read_ledger(path).spent("a") == 0.25
-    later = Ledger.spend(read_ledger(path), ["a"], 0.5, "threshold")
+    assert read_ledger(path).spent(A) == 0.25
+    later = Ledger.spend(read_ledger(path), [A], 0.5, "threshold")
     assert later.sessions == read_ledger(path).sessions
     shuffled = recalled(at_site.new_site("another name", SCORES["a"][::-1].copy()), path)
     assert shuffled.summed == done.summed

@@ -16,7 +16,7 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import noisy_histogram
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import choose, plan_release, utilities
-from fedconformal.privacy.noisy_counts import in_cells, plan_noisy
+from fedconformal.privacy.noise import in_cells, plan_noisy
 from fedconformal.privacy.release import Plan
 from fedconformal.privacy.sums.radix import Search
 

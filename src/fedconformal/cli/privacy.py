@@ -102,7 +102,7 @@ class Noise:
     def read_grid(self) -> Floats | None:
         """Read candidates for noisy counts."""
         from fedconformal.privacy.dp import as_grid
-        from fedconformal.privacy.noisy_counts import MOST_CANDIDATES
+        from fedconformal.privacy.noise import MOST_CANDIDATES
 
         if self.grid is None:
             return None

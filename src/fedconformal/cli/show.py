@@ -22,7 +22,7 @@ from fedconformal.errors import InputError, prefix_errors
 from fedconformal.monitoring.messages import LENGTH, day_of, read_periods
 from fedconformal.monitoring.messages import MAGIC as PERIODS
 from fedconformal.monitoring.store import Watch
-from fedconformal.privacy.ledger import Ledger
+from fedconformal.privacy.ledger import ChargedRows, Ledger
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy import WORDS, parse_policy
 from fedconformal.privacy.signatures import Seal
@@ -288,7 +288,8 @@ def _privacy(claim: dict[str, Any], *, finite: bool) -> dict[str, Any]:
 
 
 def _ledger(ledger: Ledger) -> Shown:
-    spent: dict[str, float] = {entry.data: float(ledger.spent(entry.data)) for entry in ledger.entries}
+    charged = {entry.site: ChargedRows(entry.site, entry.digest) for entry in ledger.entries}
+    spent: dict[str, float] = {site: float(ledger.spent(rows)) for site, rows in charged.items()}
     holds = {"budget": ledger.budget, "releases": len(ledger.entries), "spent": spent or None}
     holds["data sets in sums without noise"] = len(ledger.sessions) or None
     holds["most sums sessions of the same rows"] = ledger.opened(list(ledger.sessions)).count or None

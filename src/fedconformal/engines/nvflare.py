@@ -1,8 +1,6 @@
-"""NVFlare as a carrier of questions: one call to every site each, through its Collab API.
+"""NVFlare as a transport: a site publishes `calibrate`, `evaluate` or `watch`; the server calls the same name here.
 
-Roth et al., "NVIDIA FLARE: federated learning from simulation to real-world", 2022. A site publishes `calibrate`,
-`evaluate` or `watch`; the server's main function calls the function of the same name here with `NVFlareSites`. The same
-data give the threshold that they give on Flower, to the last bit.
+Roth et al., "NVIDIA FLARE: federated learning from simulation to real-world", 2022, and its Collab API.
 """
 
 from __future__ import annotations
@@ -63,13 +61,14 @@ def calibrate_reply(
 ) -> dict[str, Any]:
     """Answer the server's `calibrate(question, weights)`: score rows that nothing was fitted to, and summarise.
 
-    Args:
-        question: the server's.
-        weights: the model that came with it.
-        outputs: (n, J) logits of that model; a regressor's predictions; scores in [0, 1] for a loss.
-        truth: (n,) class indices or names; true numbers; the truth in the shape of the scores.
-        policy: the path of the site's policy, by default that of FEDCONFORMAL_POLICY.
-        **rows: `probabilities`, `classes`, `groups` and `ids`, as in `Outputs`.
+    Parameters
+    ----------
+    question, weights
+        From the server.
+    outputs, truth, **rows
+        The fields of `Outputs`.
+    policy
+        The path of the site's policy, by default that of FEDCONFORMAL_POLICY.
     """
     found = Outputs(outputs=outputs, truth=truth, **rows)
     about = {"site": collab.site_name, "model": fingerprint(weights)}
@@ -77,26 +76,13 @@ def calibrate_reply(
 
 
 def evaluate_reply(question: Mapping[str, Any], outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> dict[str, Any]:
-    """Answer the server's `evaluate(question, weights)`: count how the sets do on the site's own test rows.
-
-    Args:
-        question: the server's.
-        outputs: of the model that came with it.
-        truth: class indices, or true numbers.
-        **rows: `probabilities` and `groups`, as in `Outputs`.
-    """
+    """Answer the server's `evaluate(question, weights)` by counts on the site's own test rows (`Outputs`)."""
     found = Outputs(outputs=outputs, truth=truth, **rows)
     return EvaluationQuestion.from_dict(question).answer(found, site=collab.site_name)
 
 
 def watch_reply(question: Mapping[str, Any], source: Source, *, policy: str | Path | None = None) -> dict[str, Any]:
-    """Answer the server's `watch(question)`: send the counts of the site's monitor, nothing about a row.
-
-    Args:
-        question: the server's.
-        source: a .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`.
-        policy: the path of the site's policy, by default that of FEDCONFORMAL_POLICY.
-    """
+    """Answer the server's `watch(question)` by the counts of the site's monitor: a .fcw file, or `Watch.sent`."""
     return WatchQuestion.from_dict(question).answer(source, site=collab.site_name, policy=policy_of(policy))
 
 
@@ -106,23 +92,16 @@ def fingerprint(weights: Weights) -> str:
     >>> fingerprint({"w": np.zeros(2)})[:8] != fingerprint({"w": np.ones(2)})[:8]
     True
     """
-    arrays = ((name, np.asarray(values)) for name, values in weights.items())
-    return ask.fingerprint((name, str(array.dtype), array.shape, _npy(array)) for name, array in arrays)
 
+    def described(name: str, array: np.typing.NDArray[Any]) -> tuple[str, str, tuple[int, ...], bytes]:
+        np.save(file := io.BytesIO(), array, allow_pickle=False)
+        return name, str(array.dtype), array.shape, file.getvalue()
 
-def _npy(array: np.typing.NDArray[Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return file.getvalue()
+    return ask.fingerprint(described(name, np.asarray(values)) for name, values in weights.items())
 
 
 class NVFlareSites:
-    """The sites of a job.
-
-    Args:
-        min_sites: fewer that answer properly are an error.
-        timeout: seconds that sites have for an answer.
-    """
+    """The sites of a job; fewer good answers than `min_sites` within `timeout` seconds are an error."""
 
     def __init__(self, *, min_sites: int = 2, timeout: float = 600.0) -> None:
         self.min_sites = min_sites

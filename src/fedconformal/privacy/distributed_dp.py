@@ -1,11 +1,8 @@
-"""Differential privacy with no one to trust: the coordinator sees only the sum of all sites' noisy histograms.
+"""Differential privacy in a sums session: every site adds its share of the noise before masks go on.
 
-Every site counts its scores in the cells of a public grid and adds its share of discrete Laplace noise (`noise`) before
-masks go on, so that the sum, and nothing smaller, can be read; its noise is about that of one draw, not of one for each
-site as in `local_dp`. A half, a third, a sixth: the shares of half of the sites are enough for epsilon, a third of the
-sites may work with the coordinator and subtract their own, and up to a sixth may drop out; with fewer answers no sum is
-revealed. All shares together are the noise of two draws at most, and the margins allow for it. Counts and noise are
-summed modulo the size of a word, which is read with a sign at the end.
+The shares of half of the sites are enough for epsilon, a third of the sites may work with the coordinator and subtract
+their own, and up to a sixth may drop out; with fewer answers no sum is revealed. All shares together are the noise of
+two draws at most, and the margins allow for it. Sums are modulo the size of a word, read with a sign at the end.
 """
 
 from __future__ import annotations
@@ -23,8 +20,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import Keys
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.noise import MOVED, shares
-from fedconformal.privacy.noisy_counts import NoisyPlan, in_cells, plan_noisy
+from fedconformal.privacy.noise import MOVED, NoisyPlan, in_cells, plan_noisy, shares
 from fedconformal.privacy.release import OUTSIDE, Claim
 from fedconformal.privacy.sums.radix import Counted, Search
 

@@ -1,14 +1,8 @@
-"""A threshold with differential privacy, and a coverage that is still certified.
+"""A threshold with differential privacy from a trusted coordinator, whose coverage is still certified.
 
-OpenDP's noisy max (permute-and-flip, never worse than the exponential mechanism) picks one of B fixed candidates, the
-last of them +inf. With r' = r + d, a candidate g scores u(g) = -max(0, r' - count(g), count(the one before) + 1 - r'):
-zero for the first with r' counts, which exists whenever r' <= N, and one less for each count that it is away.
-Replacing one row changes every u by one at most. A candidate with fewer than r counts comes out with probability
-gamma = (B - 1) exp(-epsilon (d + 1) / 2) at most, so coverage is at least (1 - gamma)(r - 1) / N, for any number of
-sites. r and d are chosen so that this is 1 - alpha, from public numbers alone.
-
-The score -|count - r| would certify nothing: its best candidate may be below r. And the paper's own mechanism, a
-random rank and then that data point, is not private at all: what can come out depends on the data.
+OpenDP's noisy max (permute-and-flip) picks one of B public candidates by a utility that replacing one row changes by
+one at most; docs/proofs.md derives the rank r to reach, the rank r + d to aim at and the coverage. The paper's own
+mechanism, a random rank and then that data point, is not private: its possible outcomes depend on the data.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Private keys of 32 bytes: Ed25519 signs, X25519 agrees with a neighbour on a secret. `repr` hides them.
-
-A state holds the bytes; the object that uses them is made once, as that takes as long as a signature.
-"""
+"""Private keys of 32 bytes: Ed25519 signs, X25519 agrees with a neighbour on a secret. `repr` hides them."""
 
 from __future__ import annotations
 
 from functools import cache, cached_property
-from typing import Annotated, Any, Self
+from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 
@@ -15,23 +13,29 @@ from fedconformal.errors import InputError, requires_extra
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 
 
+@cache
+def _library() -> SimpleNamespace:
+    with requires_extra("secure"):
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+    return SimpleNamespace(**{**vars(ed25519), **vars(x25519), "InvalidSignature": InvalidSignature})
+
+
 class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, dict=True):
-    """What both kinds have."""
+    """A private key; the object that uses it is made once, as that takes as long as a signature."""
+
+    kind: ClassVar[str]
 
     raw: Key
-
-    @staticmethod
-    def _library() -> Any:
-        raise NotImplementedError
 
     @classmethod
     def new(cls) -> Self:
         """Make a key."""
-        return cls(cls._library().generate().private_bytes_raw())
+        return cls(getattr(_library(), cls.kind).generate().private_bytes_raw())
 
     @cached_property
     def _key(self) -> Any:
-        return self._library().from_private_bytes(self.raw)
+        return getattr(_library(), self.kind).from_private_bytes(self.raw)
 
     @property
     def public(self) -> bytes:
@@ -51,11 +55,7 @@ class SigningKey(SecretKey, frozen=True):
     (SigningKey(...), True, False)
     """
 
-    @staticmethod
-    def _library() -> Any:
-        with requires_extra("secure"):
-            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        return Ed25519PrivateKey
+    kind = "Ed25519PrivateKey"
 
     def sign(self, data: bytes) -> bytes:
         """Return the signature."""
@@ -70,35 +70,20 @@ class MaskingKey(SecretKey, frozen=True):
     True
     """
 
-    @staticmethod
-    def _library() -> Any:
-        with requires_extra("secure"):
-            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-        return X25519PrivateKey
+    kind = "X25519PrivateKey"
 
     def agreed_with(self, public: bytes) -> bytes:
-        """Return what only this site and the owner of the public key know; refused if anybody could know it."""
-        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-
+        """Return the shared secret; refused if anybody could know it."""
         try:
-            return bytes(self._key.exchange(X25519PublicKey.from_public_bytes(public)))
+            return bytes(self._key.exchange(_library().X25519PublicKey.from_public_bytes(public)))
         except ValueError:
             raise InputError("a public key for masks is of small order, and hides nothing: make a new one") from None
 
 
 def is_signed(data: bytes, signature: bytes, public: bytes) -> bool:
     """Tell whether the owner of an Ed25519 key signed this."""
-    public_keys, wrong = _signatures()
     try:
-        public_keys.from_public_bytes(public).verify(signature, data)
-    except (wrong, ValueError):
+        _library().Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
+    except (_library().InvalidSignature, ValueError):
         return False
     return True
-
-
-@cache
-def _signatures() -> tuple[Any, type[Exception]]:
-    with requires_extra("secure"):
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    return Ed25519PublicKey, InvalidSignature

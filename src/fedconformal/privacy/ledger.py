@@ -1,4 +1,4 @@
-"""How much privacy has been spent on whose rows: every release adds up, and the budget is never exceeded.
+"""A ledger of spent privacy: releases on the same rows add up, and the budget is never exceeded.
 
 Rows are known by the SHA-256 of their scores, so that another name is no new budget; and by their site's name, so that
 a changed row is none either. A ledger stays with its keeper: a digest of rows would be a release of its own.
@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -28,30 +28,20 @@ from fedconformal.summaries.summary import Summary
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 
 
-class Rows(NamedTuple):
-    """The calibration rows of a site: its name, and the SHA-256 of their scores if these are at hand."""
+class ChargedRows(NamedTuple):
+    """The calibration rows of a site: its name, and the SHA-256 of their scores."""
 
     site: str
-    digest: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The site's name, as it is compared."""
-        return name_key(self.site)
+    digest: str
 
 
-class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One release: on which rows, how much of epsilon, and what for; without a site, `data` is its name."""
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One release on the rows of one site."""
 
-    data: str
+    site: str
+    digest: str
     epsilon: Positive
     purpose: str
-    site: str | None = None
-
-    @property
-    def rows(self) -> Rows:
-        """The rows that were charged."""
-        return Rows(self.data) if self.site is None else Rows(self.site, self.data)
 
 
 class OpenedSums(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,71 +64,73 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         found = [self.sessions[name] for name in data if name in self.sessions]
         return max(found, key=lambda one: one.count, default=OpenedSums())
 
-    def spent(self, data: str | Rows) -> Fraction:
+    def spent(self, rows: ChargedRows) -> Fraction:
         """Add up: losses of privacy on the same rows add up, those on different rows do not."""
-        return _Total((entry.rows, as_decimal(entry.epsilon)) for entry in self.entries).on(_as_rows(data))
+        return self._total().on(rows)
 
-    def spend(self, data: Sequence[str | Rows], epsilon: float, purpose: str) -> Ledger:
-        """Enter a release on these rows, or refuse it; a text is the name of a site.
+    def spend(self, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Ledger:
+        """Enter a release on these rows, or refuse it.
 
-        >>> ledger = Ledger(budget=1.0).spend(["clinic-a"], 0.75, "threshold")
-        >>> ledger.spend(["clinic-a"], 0.5, "threshold")
+        >>> rows = [ChargedRows("clinic-a", "0f3a")]
+        >>> Ledger(budget=1.0).spend(rows, 0.75, "threshold").spend(rows, 0.5, "threshold")
         Traceback (most recent call last):
         fedconformal.errors.InputError: 'clinic-a' has spent 0.75 of 1; 0.5 more is over its budget
         """
-        charged, budget = list(map(_as_rows, data)), as_decimal(self.budget)
-        before = _Total((entry.rows, as_decimal(entry.epsilon)) for entry in self.entries)
-        now = _Total((rows, as_decimal(epsilon)) for rows in charged)
-        for rows in charged:
+        budget, before, now = as_decimal(self.budget), self._total(), _Total()
+        for rows in data:
+            now.add(rows, as_decimal(epsilon))
+        for rows in data:
             if before.on(rows) + now.on(rows) > budget:
                 raise InputError(
                     f"{self._called(rows)} has spent {float(before.on(rows)):g} of {self.budget:g}; "
                     f"{float(now.on(rows)):g} more is over its budget"
                 )
-        entries = [
-            Entry(site, epsilon, purpose) if digest is None else Entry(digest, epsilon, purpose, site)
-            for site, digest in charged
-        ]
+        entries = [Entry(site, digest, epsilon, purpose) for site, digest in data]
         return msgspec.structs.replace(self, entries=self.entries + entries)
 
-    def _called(self, rows: Rows) -> str:
-        names = {entry.rows.name for entry in self.entries if entry.rows.digest == rows.digest is not None}
-        others = ", ".join(map(repr, sorted(names - {rows.name})))
+    def _total(self) -> _Total:
+        total = _Total()
+        for entry in self.entries:
+            total.add(ChargedRows(entry.site, entry.digest), as_decimal(entry.epsilon))
+        return total
+
+    def _called(self, rows: ChargedRows) -> str:
+        names = {name_key(entry.site) for entry in self.entries if entry.digest == rows.digest}
+        others = ", ".join(map(repr, sorted(names - {name_key(rows.site)})))
         return f"{rows.site!r}, which has the rows of {others}," if others else f"{rows.site!r}"
 
 
 class _Total:
-    """What was spent on rows: under the name of their site, or under another with the same digest."""
+    """Epsilon spent on rows: under the name of their site, or under another with the same digest."""
 
-    def __init__(self, charges: Iterable[tuple[Rows, Fraction]]) -> None:
-        self._by_name: dict[str, Fraction] = defaultdict(Fraction)
-        self._by_digest: dict[tuple[str | None, str | None], Fraction] = defaultdict(Fraction)
-        for rows, epsilon in charges:
-            self._by_name[rows.name] += epsilon
-            self._by_digest[rows.digest, None] += epsilon
-            self._by_digest[rows.digest, rows.name] += epsilon
+    def __init__(self) -> None:
+        self._spent: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
 
-    def on(self, rows: Rows) -> Fraction:
+    def add(self, rows: ChargedRows, epsilon: Fraction) -> None:
+        """Add a release, under the name, the digest and both."""
+        name = name_key(rows.site)
+        for key in ((name, ""), ("", rows.digest), (name, rows.digest)):
+            self._spent[key] += epsilon
+
+    def on(self, rows: ChargedRows) -> Fraction:
         """Add up what has the name or the digest, and count what has both once."""
-        named = self._by_name[rows.name]
-        if rows.digest is None:
-            return named
-        return named + self._by_digest[rows.digest, None] - self._by_digest[rows.digest, rows.name]
+        name = name_key(rows.site)
+        return self._spent[name, ""] + self._spent["", rows.digest] - self._spent[name, rows.digest]
 
 
-def rows_of(summaries: Sequence[Summary]) -> list[Rows]:
+def rows_of(summaries: Sequence[Summary]) -> list[ChargedRows]:
     """Return the rows of every site that has a name, from summaries that hold all scores."""
     found = []
     for summary in summaries:
         scores = np.repeat(summary.points, np.diff(summary.lower_counts, prepend=0)).astype("<f8").tobytes()
         for place, site in enumerate(summary.sites):  # a pool mixes its sites' scores, so each has a place in it
             about = b"fedconformal scores %d of %d\n" % (place + 1, len(summary.sites))
-            found.append(Rows(site, hashlib.sha256(about + scores).hexdigest()))
+            found.append(ChargedRows(site, hashlib.sha256(about + scores).hexdigest()))
     return found
 
 
 @contextmanager
-def spending(path: Path | None, data: Sequence[str | Rows], epsilon: float, purpose: str) -> Iterator[None]:
+def spending(path: Path | None, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Iterator[None]:
     """Make a release inside: refused if it is over a budget, entered when it is made; without a ledger just made.
 
     Nobody else spends from the same ledger meanwhile, or both could pass and one entry be lost.
@@ -214,7 +206,3 @@ def read_ledger(path: Path) -> Ledger:
 def write_ledger(path: Path, ledger: Ledger) -> None:
     """Write a ledger, for its keeper only."""
     write_bytes(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n", private=True)
-
-
-def _as_rows(data: str | Rows) -> Rows:
-    return data if isinstance(data, Rows) else Rows(data)

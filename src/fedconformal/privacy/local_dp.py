@@ -1,9 +1,7 @@
 """Differential privacy without a trusted coordinator: noise is added before anything leaves the site.
 
-Each site sends a histogram of its scores over a public grid, with discrete Laplace noise in every cell (`noise`). The
-coordinator adds the histograms up and reads the threshold from the sum (`noisy_counts`): it is certified, and costs
-more than a trusted coordinator, about sqrt(K B) / epsilon ranks instead of log(B) / epsilon, but takes one file a
-site. Where the sites can take a few steps together, `distributed_dp` needs the noise of one site only.
+Each site sends a histogram of its scores over a public grid with noise in every cell. The price is about sqrt(K B) /
+epsilon ranks instead of log(B) / epsilon; `distributed_dp` needs the noise of one site only, in a sums session.
 """
 
 from __future__ import annotations
@@ -26,8 +24,7 @@ from fedconformal.certificates.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
-from fedconformal.privacy.noise import laplace
-from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, in_cells, noisy_grid, plan_noisy
+from fedconformal.privacy.noise import MOST_CANDIDATES, in_cells, laplace, noisy_grid, plan_noisy
 from fedconformal.privacy.release import Claim, Inputs, certify_release, check_one_end
 from fedconformal.summaries import Provenance
 from fedconformal.summaries.format import MAX_SIZE, NOISY, NOTHING, Name, ProvenanceHeader

@@ -1,8 +1,7 @@
-"""The certificate of a threshold from sums only or with noise, and what noise, wherever it comes from, promises.
+"""Certificates of thresholds from sums only or with noise.
 
-The noise fails with probability gamma at most: then fewer than r scores are at or below the threshold. Its draws do not
-depend on the test row, so coverage is at least 1 - gamma times what the guarantee promises at rank r, which is
-(r - 1) / N for `Mixture`. r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
+The noise fails with probability gamma at most, whatever the test row, so coverage is at least 1 - gamma times what the
+guarantee promises at rank r. r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Who sent what, and what for: each site signs its summary with a key of its own (Ed25519).
+"""Signatures (Ed25519) of summaries, predictors and messages of a watch.
 
-What is signed is the SHA-256 of the summary's bytes together with the site, the id of the calibration, the model, alpha
-and the day of expiry. All of these are in the certificate, so with it and the sites' public keys anybody can check who
-sent what, without the summaries; and a summary that was signed for one calibration does not pass in another. The
-coordinator may sign the predictor. A signature says whose a file is, not that it is true.
+A site signs the SHA-256 of its summary with the site, the calibration's id, the model, alpha and the day of expiry, all
+of which the certificate states. A signature says whose a file is, not that it is true.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def test_a_site_pays_from_its_own_ledger_and_is_out_when_its_budget_is_spent(tmp
     logits, labels = site_logits(1, ROWS)
     scores = fc.LAC().evaluate(fc.softmax(logits).astype("float32"), labels)
     (rows,) = rows_of([fc.Summary.of_scores(scores, kind="exact", site="site-1")])
-    assert [(entry.rows, entry.epsilon) for entry in read_ledger(ledger).entries] == [(rows, 1.0)]
+    assert [(entry.site, entry.digest, entry.epsilon) for entry in read_ledger(ledger).entries] == [(*rows, 1.0)]
     again = calibrate_by_sums(Federation(InProcessGrid(large_app(), nodes)), MODEL, epsilon=1.0).certificate
     (left_out,) = again.left_out or []
     assert isinstance(left_out, LeftOut)

@@ -112,13 +112,13 @@ def test_an_answer_once_more_spends_epsilon_once(tmp_path: Path) -> None:
     before = copy.deepcopy(server.contexts[2])
     join = server.ask(2, server.invitation)
     assert server.ask(2, server.invitation, before) == join
-    assert read_ledger(ledger).spent("site-0") == 0
+    assert read_ledger(ledger).entries == []
     server.entered()
     question = server.question(range(SITES))
     before = copy.deepcopy(server.contexts[2])
     answer = server.ask(2, question)
     assert server.ask(2, question, before) == answer
-    assert read_ledger(ledger).spent("site-0") == 1
+    assert [entry.epsilon for entry in read_ledger(ledger).entries] == [1.0]
 
 
 def test_of_two_sessions_at_once_the_later_one_goes_on() -> None:

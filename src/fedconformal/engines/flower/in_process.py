@@ -21,11 +21,16 @@ from fedconformal.training.data import Progress
 class InProcessGrid(Grid):
     """A grid of nodes that live in this process, each with a context of its own.
 
-    Args:
-        client_app: what every node runs.
-        nodes: how many there are, or the node config of each.
-        run_config: what every node gets to see of the run.
-        progress: called with how many nodes have answered, of how many, and the kind of message.
+    Parameters
+    ----------
+    client_app
+        The app of every node.
+    nodes
+        The number of nodes, or the node config of each.
+    run_config
+        The run config that every node sees.
+    progress
+        Called with the number of nodes that have answered, the number of nodes, and the kind of message.
     """
 
     def __init__(

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from fedconformal._base.names import abbreviate, as_name
 from fedconformal.errors import InputError
 from fedconformal.federated import ask
-from fedconformal.summaries.format import MAX_SIZE
 
 ANSWER, ARRAYS, ASK, METRICS, SITE = "answer", "arrays", "ask", "metrics", "site"
 LINEAR = "linear"
@@ -28,6 +27,8 @@ NETWORK, FEATURES, RESIDUALS = TCT_STATE = ("network", "features", "residuals")
 EXAMPLES = "num-examples"
 METRIC_OF = {"loss": "train-loss", "eigenvalue": "eigenvalue"}
 """Names of an update's numbers in a message."""
+MAX_EXAMPLES = 10**8
+"""No site trains on more rows than this."""
 NUMBER_BYTES = 8
 NUMBERS = (int, float)
 
@@ -159,31 +160,26 @@ def read_metrics(record: Any, names: Collection[str]) -> dict[str, float]:
     return values
 
 
-def read_examples(values: Mapping[str, float], most: int = MAX_SIZE, key: str = EXAMPLES) -> int:
+def read_examples(values: Mapping[str, float], key: str = EXAMPLES) -> int:
     """Read how many rows an answer counts for.
 
     >>> read_examples({"num-examples": -1e9})
     Traceback (most recent call last):
-    fedconformal.errors.InputError: num-examples is -1000000000.0, expected a whole number from 1 to 4294967296
+    fedconformal.errors.InputError: num-examples is -1000000000.0, expected a whole number from 1 to 100000000
     """
     count = values[key]
-    if count != int(count) or not 1 <= count <= most:
-        raise InputError(f"{key} is {count!r:.40}, expected a whole number from 1 to {most}")
+    if count != int(count) or not 1 <= count <= MAX_EXAMPLES:
+        raise InputError(f"{key} is {count!r:.40}, expected a whole number from 1 to {MAX_EXAMPLES}")
     return int(count)
 
 
 def read_update(
-    content: RecordDict,
-    like: Mapping[str, Array],
-    metrics: Collection[str],
-    *,
-    what: str = "weights",
-    most: int = MAX_SIZE,
+    content: RecordDict, like: Mapping[str, Array], metrics: Collection[str], *, what: str = "weights"
 ) -> tuple[dict[str, NDArray[Any]], int, dict[str, float]]:
     """Read arrays like these, how many rows they count for, and these metrics."""
     check_keys(content, ARRAYS, METRICS)
     values = read_metrics(content[METRICS], {EXAMPLES, *metrics})
-    return read_arrays(content[ARRAYS], like, what), read_examples(values, most), values
+    return read_arrays(content[ARRAYS], like, what), read_examples(values), values
 
 
 def fingerprint(arrays: ArrayRecord) -> str:

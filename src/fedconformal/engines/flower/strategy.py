@@ -1,8 +1,4 @@
-"""Flower's own FedAvg strategy, made to check what it averages: for an app that runs Flower's strategies itself.
-
-A site whose reply cannot be used is left out, and the round goes on. The mean is that of `fedconformal.federated`.
-FedProx differs only at the clients, so it is this with `proximal-mu` in the train config.
-"""
+"""Flower's FedAvg strategy with checks of every reply; FedProx is the same with `proximal-mu` in the train config."""
 
 from __future__ import annotations
 
@@ -23,35 +19,25 @@ Update = tuple[dict[str, NDArray[Any]], int, RecordDict]
 
 
 class CheckedFedAvg(FedAvg):
-    """Average what has the right keys, shapes and types, is finite, and counts for a possible number of rows.
+    """Average arrays of the right keys, shapes and types that are finite and count for a possible number of rows.
 
-    The mean is taken in double precision, in the order of the sites. Arrays of whole numbers stay as they are.
+    A site whose reply cannot be used is left out, and the round goes on. The mean is taken in double precision, in the
+    order of the sites. Arrays of whole numbers stay as they are.
 
-    Args:
-        federation: whom to ask; it keeps who took part and who was refused.
-        metrics: what every reply to `train` has to have beside its weight, and nothing else; by default any finite
-            numbers.
-        max_examples: no site has more rows than this.
-        **settings: of Flower's FedAvg, such as `fraction_train` or `weighted_by_key`. Two have other defaults: as many
-            nodes are needed as the federation needs, and nothing is evaluated, as sites are asked for coverage later.
+    Parameters
+    ----------
+    federation
+        The sites; it records who took part and who was refused.
+    **settings
+        Of Flower's FedAvg. Two have other defaults: as many nodes are needed as the federation needs, and nothing is
+        evaluated, as sites are asked for coverage later.
     """
 
-    def __init__(
-        self,
-        federation: Federation,
-        *,
-        metrics: tuple[str, ...] | None = None,
-        max_examples: int = 10**8,
-        **settings: Any,
-    ) -> None:
-        if isinstance(metrics, str):
-            raise InputError(f'metrics is "{metrics}", expected several names, such as ("{metrics}",)')
+    def __init__(self, federation: Federation, **settings: Any) -> None:
         least = dict.fromkeys(("min_train_nodes", "min_evaluate_nodes", "min_available_nodes"), federation.min_sites)
         means = dict.fromkeys(("train_metrics_aggr_fn", "evaluate_metrics_aggr_fn"), mean_metrics)
         super().__init__(**{**least, **means, "fraction_evaluate": 0.0, **settings})
         self.federation = federation
-        self.metrics = metrics
-        self.max_examples = max_examples
         self._like = ArrayRecord()
         self._sent: list[Message] = []
 
@@ -105,15 +91,14 @@ class CheckedFedAvg(FedAvg):
 
     def _read(self, content: RecordDict, _site: str) -> Update:
         arrays = read_arrays(_only(content.array_records, "arrays"), self._like)
-        return arrays, self._weight(content, self.metrics), content
+        return arrays, self._weight(content), content
 
     def _read_evaluation(self, content: RecordDict, _site: str) -> Update:
-        return {}, self._weight(content, None), content
+        return {}, self._weight(content), content
 
-    def _weight(self, content: RecordDict, names: Iterable[str] | None) -> int:
+    def _weight(self, content: RecordDict) -> int:
         record = _only(content.metric_records, "metrics")
-        values = read_metrics(record, {self.weighted_by_key, *(record if names is None else names)})
-        return read_examples(values, self.max_examples, self.weighted_by_key)
+        return read_examples(read_metrics(record, {self.weighted_by_key, *record}), key=self.weighted_by_key)
 
 
 def mean_metrics(contents: list[RecordDict], weighted_by_key: str) -> MetricRecord:

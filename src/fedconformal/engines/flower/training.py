@@ -18,8 +18,6 @@ from fedconformal.training.fedprox import FedProx
 from fedconformal.training.step import Step, Update
 from fedconformal.training.tct import TCT, LinearisedModel
 
-MAX_EXAMPLES = 10**8
-"""No site trains on more rows than this."""
 SENT = ("epochs", "rate", "momentum", "batch", "balanced", "seed")
 SENT_LINEAR = ("coordinates", "seed", "solver", "intercept", "steps", "loss", "memory")
 
@@ -88,7 +86,7 @@ def _updates(
     stage, message_type, what = names
 
     def read(reply: RecordDict, _site: str) -> tuple[dict[str, Any], int, dict[str, float]]:
-        return read_update(reply, like, [METRIC_OF[name] for name in numbers], what=what, most=MAX_EXAMPLES)
+        return read_update(reply, like, [METRIC_OF[name] for name in numbers], what=what)
 
     answers = federation.exchange(stage, contents, message_type, read, least=federation.min_sites)
     for name, (arrays, rows, metrics), node in answers:

@@ -33,7 +33,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.keys import SigningKey
-from fedconformal.privacy.noisy_counts import MOST_CANDIDATES, noisy_grid
+from fedconformal.privacy.noise import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums.losses import steps_of
 from fedconformal.privacy.sums.messages import (

@@ -1,9 +1,7 @@
 """Loss curves through sums: the same search, over the thresholds of a public grid in place of cells of scores.
 
-What is kept of all rows, sum_i (1 - L_i(t)/B) in units of a row (`summaries.losses`), rises along the grid as losses
-fall. What it rises by from one threshold to the next is a histogram of rows that count in part. So the search of
-`radix` finds the smallest threshold at which the sum over all sites reaches what the guarantee needs, and the
-coordinator sees at most eight sums a round, never the whole curve. Losses that may rise have no such search.
+The kept part of all rows, sum_i (1 - L_i(t)/B) in units of a row, rises along the grid as losses fall; its increments
+are a histogram of rows that count in part. Losses that may rise have no such search.
 """
 
 from __future__ import annotations

@@ -1,27 +1,9 @@
 """Masks that hide each site's counts and cancel in the sum, shares of secrets, and how many sites may collude.
 
-Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017. Two neighbours agree on a
-key (X25519, keyed BLAKE2b). In each round they derive another from it (BLAKE2b again) and from what the round is about:
-invitation, roster, question, and who is present. They expand it (AES-256 in counter mode) to a mask that one of them
-adds and the other subtracts. Sites that were asked different things add different masks, and the sum is noise. Each
-site adds a mask of its own as well, and reveals its seed only after enough sites signed the list of those who answered.
-Bell et al., "Secure single-server aggregation with (poly)logarithmic overhead", 2020: a hundred neighbours are enough
-for any number of sites, if chosen at random.
-
-Promised: t = ceil(K / 3) sites that show the coordinator all they know learn no other site's counts, only the sum over
-those who answered. Three numbers keep the promise; sites and coordinator refuse to go below them.
-
-`quorum` sites at least have to be in every sum, and have to sign the list of those who answered before any of them
-reveals anything. An honest site signs one list a round. Two lists would take 2 (q - t) > K - t honest signers, so there
-is one at most; and as q > t + 1, each sum holds the counts of two honest sites at least, which hide each other.
-
-`needed` shares put the secret of a lost site together: more than the colluders hold. Holders are the neighbours. Up to
-102 sites these are all others, and t + 1 are needed. Of more sites they are a hundred in a circle whose order follows
-from everybody's keys; colluders choose theirs last and can try 2^64 circles, and in none of them one of the K sites
-has this many colluders among its neighbours, but for a chance of 2^-40. As many neighbours have to be present, too.
-
-`unbroken` neighbours have to be present where the sum has noise. Two gaps in the circle, each of fifty places in a row
-with colluders and sites that are left out, would cut it: two sums, of which each has a part of the noise only.
+Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017; Bell et al., "Secure
+single-server aggregation with (poly)logarithmic overhead", 2020. Neighbours derive a mask from a shared key and from
+what the round is about, so sites that were asked different things add masks that do not cancel. t = ceil(K / 3) sites
+that show the coordinator all they know learn only the sum over those who answered (docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -174,6 +156,9 @@ def colluders(sites: int) -> int:
 def quorum(sites: int) -> int:
     """Return how many of the sites have to be in a sum, and to sign the list of those who are.
 
+    An honest site signs one list a round. Two lists would take 2 (q - t) > K - t honest signers, so there is one at
+    most; and as q > t + 1, each sum holds the counts of two honest sites at least.
+
     >>> [quorum(sites) for sites in (3, 4, 5, 6, 7, 10, 100)]
     [3, 4, 4, 5, 6, 8, 68]
     """
@@ -183,6 +168,9 @@ def quorum(sites: int) -> int:
 @cache
 def needed(sites: int) -> int:
     """Return how many shares put a secret together, and how many of its neighbours a site needs to hide behind.
+
+    More than the colluders hold. Of more than 102 sites the holders are a hundred neighbours in a circle whose order
+    follows from everybody's keys; colluders choose theirs last and can try 2^64 circles.
 
     >>> [needed(sites) for sites in (3, 4, 10, 100, 1000, 10_000)]
     [2, 3, 5, 35, 90, 93]
@@ -200,9 +188,10 @@ def needed(sites: int) -> int:
 
 @cache
 def unbroken(sites: int) -> int:
-    """Return how many of its neighbours a site needs so that the circle stays in one piece.
+    """Return how many of its neighbours a site needs so that the circle stays in one piece, where the sum has noise.
 
-    The site beside a gap sees all of it, so fewer places of it than are left here can be those of sites left out.
+    Two gaps of fifty places with colluders and sites left out would cut it in two sums. The site beside a
+    gap sees all of it, so fewer places of it than are left here can be those of sites left out.
 
     >>> [unbroken(sites) for sites in (10, 102, 250, 1000)]
     [5, 35, 94, 97]

@@ -1,9 +1,8 @@
-"""What coordinator and sites send each other: `FCM1`, a letter for the kind, an Ed25519 signature, a MessagePack array.
+"""Messages of a sums session: `FCM1`, a letter for the kind, an Ed25519 signature, a MessagePack array.
 
-As everywhere, bytes are hostile: lengths are bounded by what is there, types are checked, only the one canonical
-encoding is accepted, and nothing is used before its signature has been verified. Every message names its session, and
-from the first answer on what it is about (`Session.about`: the question and who is present, too), so that one from
-elsewhere, from before or sent twice is refused. `tests/vectors/sums` has one of each kind, from fixed keys.
+Bytes are hostile: lengths and types are checked, only the canonical encoding is accepted, and nothing is used before
+its signature is verified. Every message names its session, and from the first answer on what it is about
+(`Session.about`), so one from elsewhere, from before or sent twice is refused.
 """
 
 from __future__ import annotations

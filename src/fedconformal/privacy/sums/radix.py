@@ -1,14 +1,9 @@
 """An order statistic from sums alone: radix select over public cells, or over the bit order of floats.
 
-In each round every site counts, of its scores that start with the digits found so far, how many have which next
-digit. The coordinator needs only the sum of these histograms: it walks up to the target and keeps the digit where it is
-reached. The upper edge of that cell is the threshold: never below the plain one, so the promise holds.
-
-`IN_STEPS` splits a cell of `scale` in eight, four times at most, if it has 50 rows; a smaller one once more in four, or
-in two, so that a part has six rows on average. So few cells are seen, and hardly any with a single row. With all 64
-bits of a float (`BYTES`, `EXACT`) the threshold is the exact score, ties and all. Then the sums show rows one by one:
-cells get ever smaller around the threshold, and those of the first rounds hold single small scores.
-`tests/privacy/test_leaks.py` counts the rows that are given away.
+In each round every site counts the next digit of its scores that start with the digits found so far; the coordinator
+walks the sum up to the target and keeps the digit. The upper edge of the last cell is the threshold, never below the
+plain one. `IN_STEPS` splits a cell of `scale` in eight, four times at most, and smaller ones in fewer parts; `BYTES`
+and `EXACT` settle all 64 bits of a score, and then the sums show rows one by one (`tests/privacy/test_leaks.py`).
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The public edges between which a sums session counts scores, unless it goes on to the last bit.
 
-4,096 cells, each up to and with its upper edge, so a score is never above the edge of its cell. A quarter of them is
-for scores of at most 0, one each for those up to 1/2 and up to 1, and one for those above 1. Edges are fourth powers on
-both sides of 0 and of 1, where the scores of a sure model crowd: a step is .002 at 1/2, and 2% of the distance at .001
-from either end. Further out edges are eighths of octaves, up to 2^64, and the last one is the largest float. Every edge
-is an exact binary fraction, so all sites count in the same cells on any machine.
-
-Scores of numbers have the unit of what is predicted. For these all edges are multiplied by a public power of two, the
-`reach`: up to twice this far, and down to a thousandth of it, a step is 2% of the score or less.
+4,096 cells, each up to and with its upper edge; every edge is an exact binary fraction. Edges are fourth powers on both
+sides of 0 and of 1, where the scores of a sure model crowd, and eighths of octaves further out, up to 2^64. For scores
+of numbers all edges are multiplied by a public power of two, the `reach`.
 """
 
 from __future__ import annotations
