@@ -140,18 +140,6 @@ def test_what_is_given_is_other_than_before() -> None:
     assert (other.risk.limit, other.risk.safe) == (0.5, "ask")
 
 
-def test_another_score_must_be_named() -> None:
-    old = fc.calibrate(sites(1))
-    fresh = sites(2, score=fc.TopK())
-    with pytest.raises(fc.InputError, match=r"hold scores of TopK\(.*\), and LAC\(\) is expected, as before"):
-        fc.recalibrate(old, fresh, rows="new")
-    assert fc.recalibrate(old, fresh, score=fc.TopK(), rows="new").score == fc.TopK()
-    with pytest.raises(fc.InputError, match=r"hold scores of LAC\(\), not of TopK"):
-        fc.recalibrate(old, sites(2), score=fc.TopK(), rows="new")
-    with pytest.raises(fc.InputError, match="hold scores of Residual"):
-        fc.recalibrate(old, numbers(2, fc.Residual()), rows="new")
-
-
 def test_weights_by_place_are_not_kept_for_other_sites() -> None:
     weighted = fc.Mixture(weights=[0.9, 0.1])
     old = fc.calibrate(sites(1), guarantee=weighted)

@@ -69,7 +69,6 @@ REFUSED = {
     ("--rows", "planned"): "'planned' is not one of",
     ("--rows", "new", "--why", "x" * 300): "expected a line of up to 200 characters",
     ("--rows", "new", "--risk", "0.1"): "leave out risk (--risk)",
-    ("--rows", "new", "--score", "topk"): "the summaries hold scores of LAC(), not of TopK",
     ("--rows", "new", "--alpha", "2"): "alpha",
     ("--why", "alarm"): "(--rows)",
 }
@@ -82,12 +81,9 @@ def test_bad_use_is_one_line(fresh: Path, command: Command) -> None:
         cases.append((renew(command, "--rows", "new", old=old), words))
     used = "the summary of site 'site-0' calibrated the predictor that is replaced"
     cases.append((renew(command, *ALARM, sites=OLD), used))
-    command.ok("summarize", "new/probs-0.npy", "new/labels-0.npy", "--score", "topk", "-o", "other.fcs")
-    cases.append((renew(command, "--rows", "new", sites=["other.fcs"]), "or name the new score (--score)"))
     for done, words in cases:
         assert (done.code, words in done.err) == (2, True), done.err
     assert not Path("next.json").exists()
-    assert renew(command, "--rows", "new", "--score", "topk", sites=["other.fcs"]).code == 0
 
 
 def test_signed_summaries_keep_working(fresh: Path, command: Command) -> None:

@@ -123,26 +123,6 @@ def test_how_close_to_the_largest_score_is_close_enough() -> None:
     assert "(aps" not in (explain(aps, 0.999, classes=2, share=0.5) or "")
 
 
-def test_rounding_may_decide_which_sets_are_full() -> None:
-    """Two float32 probabilities add up to one within a bit, so the second label's score says nothing."""
-    rng = np.random.default_rng(3)
-    sure = rng.uniform(0.55, 0.99, 600).astype(np.float32)
-    probs = np.stack([sure, (1 - sure.astype(np.float64)).astype(np.float32) * np.float32(1 - 1e-7)], axis=1)
-    labels = (rng.random(600) < 0.11).astype(np.int64)
-    predictor = predictor_of(fc.RAPS(), probs, labels)
-    limit = float(predictor.certificate.limit)
-    assert fc.RAPS().largest(2) - 2.0**-22 < limit < fc.RAPS().largest(2) - 2.0**-38
-    for share in (None, 0.3):
-        why = explain(predictor.certificate, classes=2, share=share)
-        assert why is not None
-        assert why.startswith(f"the least likely label of every row scores the threshold {limit:.6g} but for rounding")
-        assert "rounding decides which sets hold every label; lac gives smaller sets" in why
-    below = limit - 2.0**-21
-    assert explain(predictor.certificate, below, classes=2) is None
-    for other in (fc.LAC(), fc.RAPS(randomized=True)):  # whose second label scores less than all there is
-        assert explain(predictor.certificate, other.largest(2) - 1e-7, classes=2, score=other) is None
-
-
 def test_the_number_of_labels_is_taken_from_the_certificate() -> None:
     certificate = predictor_of(fc.APS(), *two_classes()).certificate
     assert explain(changed(certificate, class_names=None)) is None
@@ -270,16 +250,6 @@ def test_classes_are_named() -> None:
     assert "class 3 has 0 calibration scores, and more are needed" in (explain(enough.certificate, classes=4) or "")
     every = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass(fc.EverySite()))
     assert f"class 2 has {held} calibration scores, and more" in (explain(every.certificate, classes=3) or "")
-
-
-@pytest.mark.parametrize("guarantee", [fc.PAC(), fc.NewSite(), fc.Mixture(weights="uniform")])
-def test_classes_are_named_whatever_is_promised(guarantee: fc.Guarantee) -> None:
-    probs, labels = three_classes(200)
-    keep = (labels != 2) | (np.arange(len(labels)) < 12)
-    certificate = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass(guarantee)).certificate
-    assert "class 2" in (explain(certificate, classes=3) or "") or "classes 0, 1, 2" in (
-        explain(certificate, classes=3) or ""
-    )
 
 
 def test_a_class_at_the_largest_score_is_named() -> None:

@@ -150,6 +150,11 @@ class RiskCurve:
         place = int(np.searchsorted(self.thresholds, threshold, side="right"))
         return Fraction(self.risks[place - 1], ALPHA_UNIT) if place else None
 
+    @property
+    def least(self) -> Fraction:
+        """The least expected loss that any threshold promises."""
+        return Fraction(min(self.risks), ALPHA_UNIT)
+
     def few(self, limit: Fraction, bound: Fraction, rows: int) -> RiskCurve:
         """Round the expected losses up to the certified limit, to a few others, or to the bound.
 

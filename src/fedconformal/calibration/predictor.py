@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from fedconformal import evaluation
 from fedconformal._base import registry
 from fedconformal._base.arrays import (
-    ALPHA_UNIT,
     Booleans,
     Floats,
     Probabilities,
@@ -32,7 +31,7 @@ from fedconformal._base.classes import in_order
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.groups import ALL, Groups
 from fedconformal._base.names import abbreviate
-from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, RiskCurve, as_limit
+from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, as_limit
 from fedconformal.calibration.membership import needed_groups, rows_by_group, rows_by_site
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord
@@ -185,8 +184,7 @@ class Predictor:
             return
         about, named = self.certificate, [str(part) for part in lacking if part is not None]
         if about.risk is not None:
-            least = min(min(curve.risks) for curve in self.curves if isinstance(curve, RiskCurve)) / ALPHA_UNIT
-            words = text.no_threshold(level, f"the best one promises {least:.6g}", about.risk.safe)
+            words = text.no_threshold(level, f"the best one promises {float(self.curve.least):.6g}", about.risk.safe)
         elif named:
             ends = missing_ends(np.atleast_1d(next(iter(lacking.values()))).tolist()) if about.intervals else None
             words = text.not_promised_to(level, [(name, None) for name in named], so=ends)

@@ -1,16 +1,11 @@
-"""From a predictor and new summaries to the next predictor, whose certificate names the one that it replaces.
-
-What is promised stays as it was, unless something else is given: the score, alpha or the limit on losses, and the
-guarantee. What the certificate says of the new rows is in `certificates/replacement.py`.
-"""
+"""Recalibration: a predictor from new summaries, whose certificate names the predictor that it replaces."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-from fedconformal._base import registry
 from fedconformal._base.names import name_key
 from fedconformal._base.spec import build
 from fedconformal.calibration.calibrate import calibrate
@@ -19,24 +14,14 @@ from fedconformal.certificates.certificate import Certificate, site_names
 from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import AnyScore
 from fedconformal.summaries.summary import Summary
 
 
-class Terms(NamedTuple):
-    """What is promised: the miss rate, or the limit on losses and the safe action; and by which guarantee."""
+class Terms(TypedDict, total=False):
+    """The promise: the guarantee with a miss rate, or with a limit on losses and a safe action."""
 
-    guarantee: Guarantee
-    alpha: Any = None
-    risk: Any = None
-    safe: str | None = None
-
-
-class Other(TypedDict, total=False):
-    """What is promised now, where it is not what the old predictor promises."""
-
-    alpha: Any
     guarantee: Guarantee | str | None
+    alpha: Any
     risk: Any
     safe: str | None
 
@@ -47,18 +32,26 @@ def recalibrate(
     *,
     why: str | None = None,
     rows: str | None = None,
-    score: AnyScore | str | None = None,
     exact: bool = False,
-    **other: Unpack[Other],
+    **terms: Unpack[Terms],
 ) -> Predictor:
-    """Calibrate anew from new rows; the certificate names the predictor that is replaced, and why.
+    """Calibrate from new rows; the certificate names the predictor that is replaced.
 
-    It promises what the old one does; `alpha`, `guarantee`, and of losses `risk` and `safe`, say what else, and a new
-    `score` is named, too. Without a reason the renewal is a planned one. `rows` says which rows calibrate: "new" ones,
-    that no watch has counted, or "watched" ones. From these nothing is promised, and the status is "estimated".
-    `exact` is as
-    in `calibrate`.
+    Parameters
+    ----------
+    predictor
+        The predictor that is replaced; its promise is kept unless `alpha`, `guarantee`, `risk` or `safe` is given.
+    summaries
+        The summaries of new rows.
+    why
+        The reason, by default a planned renewal.
+    rows
+        "new" for rows that no watch has counted. From "watched" rows nothing is promised: the status is "estimated".
+    exact
+        As in `calibrate`.
 
+    Examples
+    --------
     >>> from fedconformal import LAC, Summary, calibrate
     >>> old = calibrate([Summary.of_scores([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2)
     >>> fresh = [Summary.of_scores([i / 30 for i in range(30)], site="a", score=LAC())]
@@ -68,42 +61,35 @@ def recalibrate(
     'estimated'
     """
     replaced = Replacement.of(predictor.digest(), why=why, rows=rows)
-    terms = kept_terms(predictor, **other)
+    kept = kept_terms(predictor, **terms)
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
-    if other.get("guarantee") is None:
+    if terms.get("guarantee") is None:
         check_sites(predictor.certificate, site_names(summaries))
-    given: dict[str, Any] = {key: value for key, value in terms._asdict().items() if value is not None}
-    result = calibrate(summaries, **given, exact=exact)
-    return successor(predictor, result, replaced, score)
+    given: dict[str, Any] = {key: value for key, value in kept.items() if value is not None}
+    return successor(predictor, calibrate(summaries, **given, exact=exact), replaced)
 
 
-def kept_terms(
-    predictor: Predictor,
-    *,
-    alpha: Any = None,
-    guarantee: Guarantee | str | None = None,
-    risk: Any = None,
-    safe: str | None = None,
-) -> Terms:
-    """Return what is promised: as before, but for what is given."""
-    about = predictor.certificate
+def kept_terms(predictor: Predictor, **given: Unpack[Terms]) -> Terms:
+    """Return the terms of a predictor, except for those that are given."""
+    about, guarantee = predictor.certificate, given.get("guarantee")
+    alpha, risk, safe = given.get("alpha"), given.get("risk"), given.get("safe")
     wanted = about.terms()[0] if guarantee is None else build(guarantee, Guarantee)
     if about.risk is None:
         if risk is not None or safe is not None:
             raise InputError(
                 "the predictor that is replaced promises coverage, not a limit on losses; leave out risk", param="risk"
             )
-        return Terms(wanted, alpha=about.alpha if alpha is None else alpha)
+        return {"guarantee": wanted, "alpha": about.alpha if alpha is None else alpha}
     if alpha is not None:
         raise InputError("the predictor that is replaced limits losses; give risk, not alpha", param="risk")
     limit = about.risk.limit if risk is None else risk
-    return Terms(wanted, risk=limit, safe=about.risk.safe if safe is None else safe)
+    return {"guarantee": wanted, "risk": limit, "safe": about.risk.safe if safe is None else safe}
 
 
 def check_sites(old: Certificate, sites: Sequence[str]) -> None:
-    """Refuse to keep a guarantee that speaks of sites by their place, such as weights, if these are other sites now."""
+    """Refuse to keep a guarantee that has values by the position of sites, such as weights, for other sites."""
     before = list(map(name_key, site_names(old.summaries)))
-    if before != list(map(name_key, sites)) and _by_place(old.guarantee):
+    if before != list(map(name_key, sites)) and _by_position(old.guarantee):
         raise InputError(
             f"the guarantee {old.guarantee['name']} has values for sites in their order, and these are other sites, or "
             "in another order; give the guarantee anew",
@@ -111,41 +97,21 @@ def check_sites(old: Certificate, sites: Sequence[str]) -> None:
         )
 
 
-def _by_place(value: Any) -> bool:
-    """Whether parameters of a guarantee have a list in them, or the number of a site."""
+def _by_position(value: Any) -> bool:
+    """Return whether the parameters of a guarantee hold a list, or the position of a site."""
     if isinstance(value, dict):
-        return any(_by_place(one) or (key == "site" and isinstance(one, int)) for key, one in value.items())
+        return any(_by_position(one) or (key == "site" and isinstance(one, int)) for key, one in value.items())
     return isinstance(value, list | tuple)
 
 
-def successor(
-    old: Predictor, result: Predictor, replaced: Replacement, score: AnyScore | str | None = None
-) -> Predictor:
-    """Make the predictor that takes the place of the old one, of the same kind and, unless another is given, score."""
-    certificate = result.certificate
-    if replaced.rows is Rows.new and (again := used_again(certificate, old.certificate)):
+def successor(old: Predictor, new: Predictor, replaced: Replacement) -> Predictor:
+    """Return the new predictor with a certificate that names the old one."""
+    if replaced.rows is Rows.new and (again := used_again(new.certificate, old.certificate)):
         raise InputError(
             f"the summary of site {again!r} calibrated the predictor that is replaced, so its rows are not new; "
             "summarise new rows there"
         )
-    result = replace(result, certificate=certificate.replacing(replaced))
-    if (old.certificate.risk is None) != (certificate.risk is None):
-        raise InputError(
-            "the predictor that is replaced promises coverage and the new one limits losses, or vice versa"
-        )
-    if certificate.score is None or (score is None and old.certificate.score is None):
-        return result
-    wanted: Any = old.score if score is None else build(score, AnyScore)
-    if certificate.score != wanted.to_dict():
-        held = registry.build(certificate.score or {}, AnyScore)
-        raise InputError(
-            f"the summaries hold scores of {held}, and {wanted} is expected, as before; summarise with that, or name "
-            "the new score"
-            if score is None
-            else f"the summaries hold scores of {held}, not of {wanted}",
-            param="score",
-        )
-    return result
+    return replace(new, certificate=new.certificate.replacing(replaced))
 
 
 def used_again(newer: Certificate, older: Certificate) -> str | None:

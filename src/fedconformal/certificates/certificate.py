@@ -36,7 +36,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class SignatureRecord(_Record, frozen=True, kw_only=True):
-    """The signature of a site, and its public key, both in hexadecimal digits."""
+    """The signature of a site and its public key, in hexadecimal digits."""
 
     site: str
     key: str
@@ -133,13 +133,6 @@ class LeftOut(_Record, frozen=True, kw_only=True):
 
     site: str
     reason: str
-
-
-class HeavySite(_Record, frozen=True, kw_only=True):
-    """A site that weighs far more than the others, because of the number of scores that it claims."""
-
-    site: str
-    share: float
 
 
 class Certificate(_Record, frozen=True, kw_only=True):
@@ -275,8 +268,8 @@ class Certificate(_Record, frozen=True, kw_only=True):
     @property
     def before_rounding(self) -> str:
         """The words that qualify `coverage_at_most` where thresholds are rounded up."""
-        rounded = not self.exact and self.privacy is None and self.coverage_at_most < 1
-        return ", before thresholds are rounded up" if rounded else ""
+        plain = self.exact or self.privacy is not None or self.coverage_at_most == 1
+        return "" if plain else ", before thresholds are rounded up"
 
     @property
     def group_columns(self) -> list[str]:
@@ -284,10 +277,15 @@ class Certificate(_Record, frozen=True, kw_only=True):
         return sorted({column for one in self.promises if one.group and (column := column_of(one.group))})
 
     @property
-    def heavy_sites(self) -> list[HeavySite]:
-        """The sites that weigh far more than the others."""
+    def heavy_sites(self) -> dict[str, float]:
+        """The sites that weigh far more than the others because of the scores that they claim, and their shares."""
         guarantee, _, sizes = self.terms()
-        return heavy_sites(guarantee, site_names(self.summaries), sizes)
+        if guarantee.sites_apart or len(sizes) < 2:
+            return {}
+        total = sum(sizes)
+        # Of two sites one always has half or more.
+        most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * float(np.median(sizes)))
+        return {name: n / total for name, n in zip(site_names(self.summaries), sizes, strict=True) if n > most}
 
     @property
     def watched(self) -> bool:
@@ -496,23 +494,6 @@ def whole_promise(
 def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
     """Name every site; those without a name are numbered."""
     return names_of([summary.sites for summary in summaries], [summary.sizes for summary in summaries])
-
-
-def heavy_sites(guarantee: Guarantee, names: Sequence[str], sizes: Sequence[int]) -> list[HeavySite]:
-    """Return the sites that weigh far more than the others because of the number of scores that they claim.
-
-    >>> from fedconformal import Mixture
-    >>> heavy_sites(Mixture(), ["a", "b", "c"], [50, 50, 900])
-    [HeavySite(site='c', share=0.9)]
-    """
-    if guarantee.sites_apart or len(sizes) < 2:
-        return []
-    total = sum(sizes)
-    # Of two sites one always has half or more.
-    most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * float(np.median(sizes)))
-    if max(sizes) <= most:
-        return []
-    return [HeavySite(site=name, share=n / total) for name, n in zip(names, sizes, strict=True) if n > most]
 
 
 def threshold_json(threshold: Any) -> Any:

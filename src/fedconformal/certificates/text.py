@@ -296,14 +296,6 @@ def threshold_above_scores(threshold: float, score: str, classes: int | None, *,
     return f"no label can score more than the threshold {threshold:.6g} ({score}{labels}), so {so}"
 
 
-def rounding_decides(threshold: float, score: str, classes: int) -> str:
-    """Return that the rounding of probabilities decides which sets are full."""
-    return (
-        f"the least likely label of every row scores the threshold {threshold:.6g} but for rounding "
-        f"({score}, {classes} labels), so rounding decides which sets hold every label; {LAC_SMALLER}"
-    )
-
-
 def weak_model(alpha: Fraction) -> str:
     """Return that the model is the reason for large sets."""
     return (

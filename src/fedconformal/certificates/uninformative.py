@@ -16,7 +16,7 @@ from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning
 from fedconformal.guarantees.guarantee import feasible
-from fedconformal.scores import APS, LAC, Score
+from fedconformal.scores import LAC, Score
 from fedconformal.summaries.provenance import number_of
 
 GRID = 2.0**-40
@@ -24,8 +24,6 @@ GRID = 2.0**-40
 NEAR = 1e-5
 """The distance from the largest score at which a threshold still explains that half of the sets are full, as sums of
 float32 are off by as much."""
-ROUNDING = 2.0**-22
-"""The distance of the sum of a float32 row from one: a few units in the last place."""
 HALF = 0.5
 """The share of full sets from which a better model is recommended."""
 MOST_CLASSES = 10**6
@@ -95,8 +93,6 @@ def _at_largest(
     if limit >= least - (NEAR if share is not None and share >= HALF else 0.0):
         full = text.threshold_above_scores(limit, score.name, classes, rounding=share not in (None, 0.0, 1.0))
         return f"{full}; {_rounded(certificate) or _highest_score(score)}"
-    if limit >= least - ROUNDING and classes and share != 0.0 and isinstance(score, APS) and not score.randomized:
-        return text.rounding_decides(limit, score.name, classes)
     return None
 
 
@@ -201,16 +197,14 @@ def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: text.
 
 
 def warn_of_sites(certificate: Certificate) -> None:
-    """Warn of sites that outweigh the others, and of sums without a finite threshold."""
+    """Issue the remarks as warnings."""
     for remark in remarks(certificate):
         warnings.warn(remark, stacklevel=3)
 
 
 def remarks(certificate: Certificate) -> list[UserWarning]:
-    """Return the warnings."""
-    found: list[UserWarning] = [
-        HeavySiteWarning(text.heavy_site(heavy.site, heavy.share)) for heavy in certificate.heavy_sites
-    ]
+    """Return warnings of sites that outweigh the others, and of sums without a finite threshold."""
+    found: list[UserWarning] = [HeavySiteWarning(text.heavy_site(*heavy)) for heavy in certificate.heavy_sites.items()]
     claim = certificate.privacy or {}
     plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
     if plain and (why := explain_uninformative(certificate)):

@@ -20,7 +20,7 @@ from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.losses import describe_risk
 from fedconformal.cli.monitor_rows import check_watches, close_watches
-from fedconformal.cli.options import GUARANTEES, SPEC, Json, Risk, ScoreOption, expand_options, read_summaries, refuse
+from fedconformal.cli.options import GUARANTEES, SPEC, Json, Risk, expand_options, read_summaries, refuse
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.privacy import LedgerFile, Noise, Privacy, describe_privacy, read_noisy
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, with_signatures
@@ -52,7 +52,6 @@ class RenewalOptions:
             help="With --replaces: new rows, that no watch counted; or watched ones, from which nothing is promised."
         ),
     ] = None
-    score: ScoreOption = None
     watch: Annotated[
         list[Path] | None,
         typer.Option(
@@ -63,7 +62,7 @@ class RenewalOptions:
     def replacement(self, old: Predictor | None) -> Replacement | None:
         """Check the options, and return the record of the predictor that is replaced."""
         if old is None:
-            given = {"--why": self.why, "--rows": self.rows, "--score": self.score, "--watch": self.watch}
+            given = {"--why": self.why, "--rows": self.rows, "--watch": self.watch}
             refuse(given, "goes with --replaces")
             return None
         found = Replacement.of(old.digest(), why=self.why, rows=self.rows)
@@ -113,7 +112,8 @@ def calibrate(
     if old is not None:
         with prefix_errors(replaces or ""):
             terms = kept_terms(old, alpha=alpha, risk=risk, safe=safe)
-        alpha, risk, safe = None if terms.alpha is None else str(terms.alpha), terms.risk, terms.safe
+        level, risk, safe = terms.get("alpha"), terms.get("risk"), terms.get("safe")
+        alpha = None if level is None else str(level)
     _check(noise, given, ledger=ledger, signed=signed, calibration=calibration, risk=risk, safe=safe, exact=exact)
     guarantee_for = _same_guarantee(old) if old and guarantee is None else read_guarantee(guarantee or Mixture.name)
     local = noise is not None and noise.mode == "local"
@@ -137,7 +137,7 @@ def calibrate(
     if signed is not None:
         predictor = with_signatures(predictor, summaries, signed)
     if old is not None and replaced is not None:
-        predictor = successor(old, predictor, replaced, renewal.score)
+        predictor = successor(old, predictor, replaced)
     predictor.save(output)
     close_watches(watches)
     if why := explain_uninformative(predictor.certificate):

@@ -215,8 +215,7 @@ def _predictor(predictor: Any) -> Shown:
         "expires": about.provenance.expires,
         "sites": about.sites,
         "rows" if own else "scores": about.scores,
-        "sites that outweigh others": [f"{heavy.site} ({heavy.share:.0%})" for heavy in about.heavy_sites or []]
-        or None,
+        "sites that outweigh others": [f"{site} ({share:.0%})" for site, share in about.heavy_sites.items()] or None,
         **_before(about),
         "sites left out": [f"{one.site} ({one.reason})" for one in about.left_out or []] or None,
         **_privacy(about.privacy or {}, finite=about.threshold < math.inf),

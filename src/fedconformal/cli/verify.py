@@ -82,5 +82,5 @@ def _warn(certificate: Certificate) -> None:
         logger.warning(
             "the certificate expired on %s; it is right, and no longer to be used", certificate.provenance.expires
         )
-    for heavy in certificate.heavy_sites:
-        logger.warning("%s", text.heavy_site(heavy.site, heavy.share))
+    for site, share in certificate.heavy_sites.items():
+        logger.warning("%s", text.heavy_site(site, share))
