@@ -79,9 +79,6 @@ def test_the_query_in_a_file(scans: Path, command: Command) -> None:
     assert "wrote q.sql" in command.ok("sql", *SCANS, "-o", "q.sql").out
     assert Path("q.sql").read_text() == printed
     assert "q.sql: exists" in command("sql", *SCANS, "-o", "q.sql").err
-    never = command.ok("sql", "--dialect", "bigquery", "--table", "p.d.t", "--score", "scores")
-    assert "never run on BigQuery" in never.err
-    assert "Never run on BigQuery" in never.out
 
 
 def test_the_page_runs(scans: Path, command: Command) -> None:

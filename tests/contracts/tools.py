@@ -99,8 +99,8 @@ def promised_many(bound: fc.Guarantee, counts: Integers, sizes: Sequence[int]) -
 
 
 def strata_examples() -> list[fc.Guarantee]:
-    """Return the examples of those that may be kept for every class or group: all but the paper's theorem."""
-    return [one for one in guarantee_examples() if not isinstance(one, fc.FCP)]
+    """Return the examples of those that may be kept for every class or group."""
+    return [one for one in guarantee_examples() if not isinstance(one, fc.FCP | fc.WorstCase)]
 
 
 def summary_examples(kind: str) -> list[fc.Summary]:

@@ -11,12 +11,10 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base import registry
-from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.certificates import text
 from fedconformal.certificates.text import shortfall
 from fedconformal.guarantees.guarantee import Shortfall, feasible
 from tests.contracts.tools import SITES, guarantee_examples, promised_many, refused, strata_examples
-from tests.guarantees.plain_fractions import in_class
 
 TOTALS = [30, 12, 5]
 CLASS_SIZES = [9, 6, 0]
@@ -34,18 +32,12 @@ def swapped(mixture: list[Fraction]) -> Fraction:
     return share(weights, Fraction(0), max(weights))
 
 
-def of_set(*corners: list[Fraction]) -> Fraction:
-    """Return the least share over a set of mixtures, by the form that costs less in its worst corner."""
-    return in_class(corners, COUNTS, CLASS_SIZES, TOTALS)
-
-
 def promised(guarantee: fc.Guarantee) -> Fraction:
     return guarantee.bind(SITES, TOTALS).bind((), TOTALS, "class").promised(COUNTS, CLASS_SIZES)
 
 
 THIRD = [Fraction(1, 3)] * 3
 PROPORTIONAL = [Fraction(n, 47) for n in TOTALS]
-UNIT = [[Fraction(int(j == k)) for j in range(3)] for k in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -82,60 +74,12 @@ def test_a_site_without_rows_may_hold_nothing_but_the_class() -> None:
     bound = fc.Mixture(weights="uniform").bind((), [30, 12, 0], "class")
     top = Fraction(8, 3 * 30) + Fraction(3, 3 * 12) - Fraction(1, 3 * 12)
     assert bound.promised([8, 3, 0], [9, 6, 0]) == top / (Fraction(9, 3 * 30) + Fraction(6, 3 * 12) + Fraction(1, 3))
-    worst = fc.WorstCase(box=(0.2, 1)).bind((), [30, 12, 0], "class")
-    corner = [Fraction(1, 5), Fraction(1, 5), Fraction(3, 5)]  # as much as the box allows on the site without rows
-    top = corner[0] * 8 / 30 + corner[1] * 3 / 12 - Fraction(3, 5 * 12)
-    share = top / (corner[0] * 9 / 30 + corner[1] * 6 / 12 + corner[2])
-    assert worst.promised([8, 3, 0], [9, 6, 0]) == Fraction(math.floor(share * ALPHA_UNIT), ALPHA_UNIT)
 
 
 def test_a_class_by_itself_is_promised_no_more_than_asked_for() -> None:
     """How many rows it has is a part of the draw: 10 of 11 is not what 0.9 becomes."""
     assert fc.Mixture().bind((), TOTALS, "class").band(Fraction(1, 10), [5, 6, 0]).least == Fraction(9, 10)
     assert fc.Mixture().band(Fraction(1, 10), [5, 6]).least == Fraction(10, 11)
-
-
-@pytest.mark.parametrize(
-    ("guarantee", "corners"),
-    [
-        (fc.WorstCase(), UNIT),
-        (
-            fc.WorstCase(contamination=0.25),
-            [[w * 3 / 4 + u / 4 for w, u in zip(PROPORTIONAL, unit, strict=True)] for unit in UNIT],
-        ),
-        (
-            fc.WorstCase(total_variation=0.1),
-            [
-                [w + Fraction(j == to, 10) - Fraction(j == away, 10) for j, w in enumerate(PROPORTIONAL)]
-                for to, away in ((0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1))
-            ],
-        ),
-        (
-            fc.WorstCase(box=(0.1, 0.8)),
-            [[Fraction(8, 10) if j == k else Fraction(1, 10) for j in range(3)] for k in range(3)],
-        ),
-        (
-            fc.WorstCase(box=(0, (1, 1, 0.5))),
-            [UNIT[0], UNIT[1], *([*[Fraction(int(j == k), 2) for j in range(2)], Fraction(1, 2)] for k in range(2))],
-        ),
-    ],
-)
-def test_the_worst_share_over_a_set_is_at_a_corner(guarantee: fc.Guarantee, corners: list[list[Fraction]]) -> None:
-    worst = of_set(*corners)
-    assert worst - Fraction(1, ALPHA_UNIT) < promised(guarantee) <= worst
-
-
-@pytest.mark.parametrize("guarantee", [fc.WorstCase(), fc.WorstCase(total_variation=1), fc.WorstCase(box=(0, 1))])
-def test_a_share_without_a_rest_is_promised_in_full(guarantee: fc.Guarantee) -> None:
-    """Nine scores of a class at each site are just enough for 0.9, which one unit less would not be."""
-    assert guarantee.bind((), TOTALS, "class").promised([9, 9, 9], [9, 9, 9]) == Fraction(9, 10)
-
-
-def test_what_summaries_leave_open_costs_no_more_than_is_said() -> None:
-    """Four sites of five rows, any share up to 0.3: a row weighs 0.06, less than 1/6 of the stand-ins."""
-    bound = fc.WorstCase(box=(0.2, 0.3)).bind((), [5] * 4, "class")
-    full, less = bound.promised([5] * 4, [5] * 4), bound.promised([4] * 4, [5] * 4)
-    assert full - less == bound.band(Fraction(1, 10), [5] * 4, [1] * 4).slack == Fraction(1, 5)
 
 
 @pytest.mark.parametrize("guarantee", strata_examples(), ids=repr)

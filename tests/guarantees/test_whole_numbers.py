@@ -188,15 +188,9 @@ def new_site_in_class(guarantee: Any, counts: Column, sizes: Column, totals: Col
     return held[0] / (held[1] + 1)
 
 
-def worst_case_in_class(guarantee: Any, counts: Column, sizes: Column, totals: Column) -> Fraction:
-    worst = in_class(corners(guarantee, tuple(totals)), counts, sizes, totals)
-    return math.floor(worst / UNIT) * UNIT
-
-
 IN_CLASS: dict[str, Callable[[Any, Column, Column, Column], Fraction]] = {
     "mixture": lambda g, counts, sizes, totals: in_class([shares(g, totals)], counts, sizes, totals),
     "new-site": new_site_in_class,
-    "worst-case": worst_case_in_class,
 }
 """With the sizes of the class, and of all rows; the others take the rows of the class for all there are."""
 
@@ -253,7 +247,7 @@ def test_promises_to_a_class_are_exact_where_totals_do_not_fit(
 
 
 def check_class(guarantee: fc.Guarantee, sizes: list[int], counts: Integers, totals: list[int]) -> None:
-    if isinstance(guarantee, fc.FCP):
+    if isinstance(guarantee, fc.FCP | fc.WorstCase):
         return  # for one threshold only
     if isinstance(guarantee, fc.Robust) and max(totals) > (guarantee.most_scores or max(totals)):
         return  # refused, see test_robust.py

@@ -38,7 +38,7 @@ def server() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(scope="module", params=["duckdb", "duckdb in parts", "postgresql"])
 def database(request: pytest.FixtureRequest) -> tuple[Dialect, Database]:
-    """A database and its dialect; in parts, as Spark and BigQuery number rows."""
+    """A database and its dialect; in parts, as Spark numbers rows."""
     if request.param == "postgresql":
         return DIALECTS["postgresql"], request.getfixturevalue("server")
     pytest.importorskip("duckdb", reason="DuckDB is not installed")
@@ -199,13 +199,6 @@ def test_what_cannot_be_quoted_is_refused(dialect: Dialect) -> None:
     ):  # with standard_conforming_strings = off the text goes on
         assert "cannot be quoted" in refusal(partial(dialect.table, odd))
         assert "has a backslash" in refusal(partial(lac_of, dialect, ["p", "q"], "y", [odd, "other"]))
-
-
-@pytest.mark.parametrize("dialect", DIALECTS.values(), ids=lambda one: one.name)
-def test_the_heading_says_where_it_was_run(dialect: Dialect) -> None:
-    query = statement(dialect, "x", column_of(dialect, "s"), 0.1)
-    assert (f"Never run on {dialect.program}" in query) == (not dialect.tested) == (dialect.name == "bigquery")
-    assert query.count(";") == (dialect.name == "bigquery") * 2  # one statement; BigQuery's function comes before it
 
 
 def test_what_does_not_fit_is_refused() -> None:

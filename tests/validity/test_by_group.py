@@ -102,7 +102,6 @@ KEPT: dict[str, tuple[fc.Guarantee, list[Floats]]] = {
     "by rows": (fc.Mixture(), [BY_ROWS]),
     "given": (fc.Mixture(weights=(0.2, 0.8, 0.0)), [np.array([0.2, 0.8, 0.0])]),
     "every site": (fc.EverySite(), list(UNIT)),
-    "contamination": (fc.WorstCase(contamination=0.1), [0.9 * BY_ROWS + 0.1 * unit for unit in UNIT]),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fedconformal._base.files import write_bytes
-from fedconformal.cli.console import note, print_result, write
+from fedconformal.cli.console import print_result, write
 from fedconformal.cli.options import Alpha, Json, split
 from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
@@ -25,7 +25,6 @@ class Database(StrEnum):
     duckdb = "duckdb"
     postgresql = "postgresql"
     spark = "spark"
-    bigquery = "bigquery"
 
 
 class ScoredBy(StrEnum):
@@ -71,9 +70,7 @@ def sql(
     else:
         rows = residual_of(chosen, prediction, label) if score is ScoredBy.residual else column_of(chosen, score_column)
     text = f"{NEXT}\n{statement(chosen, table, rows, alpha)};\n"
-    facts = {"dialect": chosen.name, "tested": chosen.tested or None, "score": score.value, "query": text}
-    if not chosen.tested:
-        note(f"this query was never run on {chosen.program}; compare its result on a small table with summarize")
+    facts = {"dialect": chosen.name, "tested": chosen.tested, "score": score.value, "query": text}
     if output is not None:
         check_output(output, ending=".sql")
         if output.exists():

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank
+from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank, check_no_strata
 from fedconformal.guarantees.miss_rate_bounds import rank_bound
 from fedconformal.guarantees.mixture import EACH_SITE, WITHIN_SITES
 from fedconformal.guarantees.weighted_sum import Terms, WeightedSum
@@ -54,9 +53,8 @@ class FCP(WeightedSum):
         return Terms(None, sum(sizes) + len(sizes))
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
-        if stratum in (None, "end"):
-            return self
-        raise InputError("fcp is the paper's theorem, which has no thresholds for classes or groups; use mixture")
+        check_no_strata(self, stratum)
+        return self
 
     def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
         whole = max(1, sum(sizes) + len(sizes))

@@ -226,6 +226,14 @@ def check_unit(guarantee: Guarantee, unit: int | None = 1) -> None:
         )
 
 
+def check_no_strata(guarantee: Guarantee, stratum: Stratum | None) -> None:
+    """Refuse thresholds by class or by group."""
+    if stratum in ("class", "group"):
+        raise InputError(
+            f"{guarantee.name} has no thresholds for classes or groups; use mixture or every-site", param="guarantee"
+        )
+
+
 def check_whole(value: Any, name: str, least: int = 1) -> None:
     """Refuse a parameter that is no integer, or too small."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:

@@ -135,7 +135,8 @@ class Robust(Guarantee):
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return as slack the largest share over the sites, which no set of them exceeds."""
-        return Band(1 - alpha, Fraction(1), largest_share(gaps, sizes))
+        shares = (Fraction(gap, max(1, n)) for gap, n in zip(gaps or [0] * len(sizes), sizes, strict=True))
+        return Band(1 - alpha, Fraction(1), max(shares))
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
         least = math.ceil(1 / (alpha * (len(sizes) - self.liars)))
@@ -160,11 +161,6 @@ class Robust(Guarantee):
                 f"{sent}; a single site can be below"
             ),
         )
-
-
-def largest_share(gaps: Counts | None, sizes: Counts) -> Fraction:
-    """Return the largest gap as a share of the scores of its site, which no mixture of the sites exceeds."""
-    return max(Fraction(gap, max(1, n)) for gap, n in zip(gaps or [0] * len(sizes), sizes, strict=True))
 
 
 def check_liars(guarantee: Guarantee, liars: int, sites: int) -> None:

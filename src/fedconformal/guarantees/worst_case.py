@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import ALPHA_UNIT, Integers
+from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import (
@@ -29,11 +29,11 @@ from fedconformal.guarantees.guarantee import (
     Shortfall,
     Stratum,
     as_decimal,
+    check_no_strata,
     missing_scores,
 )
 from fedconformal.guarantees.miss_rate_bounds import shares_bound
 from fedconformal.guarantees.mixture import WITHIN_SITES, Mixture
-from fedconformal.guarantees.robust import largest_share
 
 Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]
@@ -90,9 +90,10 @@ class WorstCase(Guarantee):
             checked = _checked_box(value) if field == "box" else checked_share(value, field)
             object.__setattr__(self, field, checked)
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         _form(self, tuple(sizes))
-        return self if stratum in (None, "end") else WorstStratumShare(of=self, totals=tuple(sizes))
+        check_no_strata(self, stratum)
+        return self
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
@@ -246,51 +247,6 @@ def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
     swap = _Form(mixtures, tuple(max(n, 1) for n in sizes), max(largest, default=Fraction(0)))
     stand_ins = _Form(mixtures, tuple(n + 1 for n in sizes), Fraction(0))
     return swap if swap.price <= -stand_ins.least([-int(n > 0) for n in sizes]) else stand_ins
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorstStratumShare(Guarantee):
-    """The form of `WorstCase` for one class or group.
-
-    The largest t, rounded down to 1e-15, for which no mixture in the set makes sum w_k (m_kc - t n_kc) less than the
-    price; where the set has none, sum w_k (m_kc - t (n_kc + 1)) negative.
-    """
-
-    of: WorstCase
-    totals: tuple[int, ...]
-
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Bisect for t; the remainder is piecewise linear, so that its root is soon found.
-
-        All rows of a site that sent none may be of the stratum.
-        """
-        form = _form(self.of, self.totals)
-        held = [n + (not (form.price and total)) for n, total in zip(sizes, self.totals, strict=True)]
-
-        def left_over(units: int) -> Fraction:
-            values = [ALPHA_UNIT * m - units * n for m, n in zip(counts, held, strict=True)]
-            return form.least(values) - ALPHA_UNIT * form.price
-
-        low, high = 0, ALPHA_UNIT
-        at_low, at_high = left_over(low), left_over(high)
-        if at_low < 0:
-            return Fraction(0)
-        while high - low > 1:
-            root = low + math.floor((high - low) * at_low / (at_low - at_high))
-            for units in (root, root + 1, (low + high) // 2):
-                if low < units < high:
-                    found = left_over(units)
-                    if found >= 0:
-                        low, at_low = units, found
-                    else:
-                        high, at_high = units, found
-        return Fraction(low, ALPHA_UNIT)
-
-    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        return Band(1 - alpha, Fraction(1), largest_share(gaps, sizes))
-
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
-        return Audience(population="of one stratum")
 
 
 def checked_share(value: Any, field: str) -> float:

@@ -24,9 +24,6 @@ from fedconformal.summaries.rows import PRECISION
 TINY = 2.0**-150
 """What is at most this becomes zero in float32."""
 
-FROUND = "CREATE TEMP FUNCTION fc_float32(x FLOAT64) RETURNS FLOAT64 LANGUAGE js AS 'return Math.fround(x);';\n"
-"""BigQuery has no float32."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
@@ -36,22 +33,18 @@ class Dialect:
     program: str
     double: str
     text: str
-    whole: str = "BIGINT"
     rounded: str
     """Rounds to float32; PostgreSQL fails where that gives zero, so it gets no such numbers."""
     halved: str
     """Divides whole numbers that are not negative, rounding down."""
-    pairs: str = "SELECT i, level FROM (VALUES\n    {}) AS levels(i, level)"
-    """Makes a table of pairs (i, level)."""
     tick: str = '"'
     """Quote around a name."""
     escaped: bool = False
     """Whether texts and names are escaped with backslashes, and not by doubling the quote."""
     parted: bool = False
     """Whether rows are numbered in parts: these databases sort anything else on one machine."""
-    before: str = ""
-    tested: str = ""
-    """Release on which the query was run; empty if it never was."""
+    tested: str
+    """Release on which the query was run."""
 
     def named(self, name: str) -> str:
         """Quote a name.
@@ -134,20 +127,6 @@ DIALECTS = {
             escaped=True,
             parted=True,
             tested="4.3",
-        ),
-        Dialect(
-            name="bigquery",
-            program="BigQuery",
-            double="FLOAT64",
-            text="STRING",
-            whole="INT64",
-            rounded="fc_float32({})",
-            halved="DIV({}, {})",
-            pairs="SELECT i, level FROM UNNEST(ARRAY<STRUCT<i INT64, level INT64>>[\n    {}])",
-            tick="`",
-            escaped=True,
-            parted=True,
-            before=FROUND,
         ),
     )
 }
@@ -233,14 +212,14 @@ def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
     ORDER BY 1
     """
     exact = as_alpha(alpha)
-    product = f"CAST(level AS {dialect.whole}) * good + {LEVEL - 1}"
+    product = f"CAST(level AS BIGINT) * good + {LEVEL - 1}"
     rank = f"CASE WHEN good <= {POINTS} THEN i ELSE GREATEST(1, {dialect.halved.format(product, LEVEL)}) END"
     wanted = f"WHERE n = good AND (good > {POINTS} OR i <= good)"
     ends = ", MIN(s) AS low, MAX(s) AS high" if dialect.parted else ""
     parts = [
         *_read(dialect.table(table), rows),
         f"fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good{ends} FROM fc_scored)",
-        f"fc_levels AS ({_levels(dialect, exact)})",
+        f"fc_levels AS ({_levels(exact)})",
         f"fc_ranks AS (SELECT DISTINCT {rank} AS r\n  FROM fc_levels CROSS JOIN fc_totals {wanted})",
         *_numbered(dialect),
         "fc_found AS (SELECT fc_ranks.r, s FROM fc_ranks JOIN fc_numbered ON fc_ranks.r = fc_numbered.r)",
@@ -248,7 +227,8 @@ def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
     written = f"CAST(s AS {dialect.text})"
     digits = f"CASE WHEN CAST({written} AS {dialect.double}) = s THEN LENGTH({written}) ELSE 0 END"
     return (
-        f"{_heading(dialect)}{dialect.before}WITH " + ",\n".join(parts) + "\n"
+        f"-- The scores at about {POINTS} ranks, for a summary. Tested on {dialect.program} {dialect.tested}. "
+        "Save the result as CSV with its header.\nWITH " + ",\n".join(parts) + "\n"
         f"SELECT r AS fc_rank, {written} AS fc_score,\n  {digits} AS fc_digits,\n"
         "  n AS fc_rows, n - good AS fc_refused,\n"
         f"  {dialect.quoted(described(rows, exact))} AS fc_about\n"
@@ -257,16 +237,11 @@ def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
     )
 
 
-def _levels(dialect: Dialect, alpha: Fraction) -> str:
+def _levels(alpha: Fraction) -> str:
     """List the levels with their numbers, as a table."""
     pairs = [f"({i}, {level})" for i, level in enumerate(levels_of(POINTS, alpha).tolist(), 1)]
-    return dialect.pairs.format(",\n    ".join(", ".join(pairs[k : k + 6]) for k in range(0, len(pairs), 6)))
-
-
-def _heading(dialect: Dialect) -> str:
-    """Return the comment at the top, without names of users, which could end it."""
-    tested = f"Tested on {dialect.program} {dialect.tested}." if dialect.tested else f"Never run on {dialect.program}."
-    return f"-- The scores at about {POINTS} ranks, for a summary. {tested} Save the result as CSV with its header.\n"
+    lines = ",\n    ".join(", ".join(pairs[k : k + 6]) for k in range(0, len(pairs), 6))
+    return f"SELECT i, level FROM (VALUES\n    {lines}) AS levels(i, level)"
 
 
 def _read(table: str, rows: Scored) -> list[str]:
@@ -294,7 +269,7 @@ def _numbered(dialect: Dialect) -> list[str]:
     joined = "fc_parted JOIN fc_before ON fc_parted.part = fc_before.part"
     return [
         f"fc_placed AS (SELECT s, {placed} AS t\n  FROM fc_scored CROSS JOIN fc_totals WHERE s IS NOT NULL)",
-        f"fc_parted AS (SELECT s, CAST({part} AS {dialect.whole}) AS part FROM fc_placed)",
+        f"fc_parted AS (SELECT s, CAST({part} AS BIGINT) AS part FROM fc_placed)",
         "fc_counted AS (SELECT part, COUNT(*) AS c FROM fc_parted GROUP BY part)",
         "fc_before AS (SELECT part, SUM(c) OVER (ORDER BY part) - c AS k FROM fc_counted)",
         f"fc_numbered AS (SELECT s, {number} AS r\n  FROM {joined})",
