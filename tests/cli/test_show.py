@@ -58,23 +58,16 @@ def test_every_other_file(folder: Path, command: Command) -> None:
     command.ok("calibrate", "a.fcs", "-o", "p.json", "--signed", "keys.json", "--calibration", "june")
     assert command.ok("show", "p.json", "--json").json["holds"]["signed by"] == ["a"]
     command.ok("sign", "p.json", "--key", "a.key")
-    command.ok("predict", "p.json", "p.npy", "-o", "sets.npz")
-    command.ok("predict", "p.json", "p.npy", "-o", "sets.csv")
-    assert command.ok("show", "sets.csv", "--json").json["holds"] == {"rows": 60}
     Path("ledger.json").write_text('{"budget": 2}')
     noise = ["--privacy", "local:epsilon=1", "--ledger", "ledger.json"]
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcn", "--site", "a", *noise)
-    np.savez("run.npz", val_logits=np.zeros((2, 2)), val_labels=np.zeros(2, dtype=int))
     for name, what in {
         "a.key": "a private key",
         "a.fcs.sig": "a site's signature of its summary",
         "p.json.sig": "a coordinator's signature of a predictor",
         "keys.json": "the public keys that are trusted, by site",
-        "sets.npz": "prediction sets",
-        "sets.csv": "prediction sets",
         "ledger.json": "a ledger of spent privacy",
         "a.fcn": "noisy counts of a site's calibration scores",
-        "run.npz": "the outputs of a training run",
     }.items():
         done = command.ok("show", name)
         assert done.out.startswith(f"{name}: {what}\n")

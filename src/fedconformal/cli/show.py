@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from fedconformal._base.files import read_bytes, read_npz
+from fedconformal._base.files import read_bytes
 from fedconformal._base.names import abbreviate, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate, SignatureRecord, combined, threshold_json
@@ -29,6 +29,7 @@ from fedconformal.privacy.signatures import Seal
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import LossSummary, Summary
 from fedconformal.summaries.format import MAGIC, NOISY
+from fedconformal.summaries.provenance import Provenance
 from fedconformal.summaries.strata import StratifiedSummary
 from fedconformal.summaries.summary import digest_of
 
@@ -44,10 +45,6 @@ SHOWS = {
 SQLITE = b"SQLite format 3\0"
 SAMPLE = 5
 """Thresholds whose mean loss is shown."""
-SETS_HEADER = b",size,labels"
-"""How the first line of a table of prediction sets ends; it begins with row, or the column of ids."""
-INTERVALS_HEADER = b",lower,upper"
-"""The same of intervals."""
 
 SCORE_OF_A_NUMBER = (
     "A score follows from the model's prediction and the true value of one row, and is as large as its error: anyone "
@@ -73,7 +70,7 @@ def show(
     """Say in plain words what a file holds, and who could learn what from it."""
     data = read_bytes(file)
     with prefix_errors(file):
-        found = _watch(file) if data.startswith(SQLITE) else _npz(file) if file.suffix == ".npz" else described(data)
+        found = _watch(file) if data.startswith(SQLITE) else described(data)
     width = max(map(len, found.holds), default=0)
     held = [f"  {name:<{width}}  {_text(value)}" for name, value in found.holds.items()]
     facts = {"file": str(file), **found._asdict()}
@@ -97,8 +94,19 @@ def _key(_: bytes) -> Shown:
     return Shown("a private key", {}, [learns])
 
 
-def _rows(data: bytes) -> dict[str, Any]:
-    return {"rows": data.count(b"\n") - 1}
+def _provenance(found: Provenance) -> dict[str, Any]:
+    return {
+        "score": None if found.score is None else str(found.score),
+        "model": found.model,
+        "temperature": found.temperature,
+        "classes": found.classes,
+        "precision": found.precision,
+        "for the calibration": found.calibration,
+        "at alpha": found.alpha,
+        "expires": found.expires,
+        "estimated": found.estimated or None,
+        "the model was trained on this site": found.trained or None,
+    }
 
 
 def _summary(summary: Summary, data: bytes) -> Shown:
@@ -108,16 +116,7 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "kind": summary.name,
         "sites": list(summary.sites) or "no names",
         "scores": list(summary.sizes) if len(summary.sizes) > 1 else summary.n,
-        "score": None if provenance.score is None else str(provenance.score),
-        "model": provenance.model,
-        "temperature": provenance.temperature,
-        "classes": provenance.classes,
-        "precision": provenance.precision,
-        "for the calibration": provenance.calibration,
-        "at alpha": provenance.alpha,
-        "expires": provenance.expires,
-        "estimated": provenance.estimated or None,
-        "the model was trained on this site": provenance.trained or None,
+        **_provenance(provenance),
         "sha256": digest_of(summary),
     }
     if isinstance(summary, LossSummary):
@@ -160,9 +159,7 @@ def _noisy(found: NoisyHistogram) -> Shown:
         "scores": found.size,
         "epsilon": found.epsilon,
         "cells": len(found.grid),
-        "score": None if found.provenance.score is None else str(found.provenance.score),
-        "model": found.provenance.model,
-        "temperature": found.provenance.temperature,
+        **_provenance(found.provenance),
     }
     learns = (
         f"{READER} learns the number of scores exactly, and little of each row: noise was added at the site, with "
@@ -180,8 +177,7 @@ def _json(data: bytes) -> Shown:
     kinds: list[tuple[set[str], Callable[[], Shown]]] = [
         ({"kind", "certificate"}, lambda: _predictor(Predictor.from_bytes(data))),
         ({"budget"}, lambda: _ledger(_as(fields, Ledger))),
-        ({"site", "key", "signature"}, lambda: _signature(_as(fields, SignatureRecord))),
-        ({"key", "signature"}, lambda: _seal(_as(fields, Seal))),
+        ({"key", "signature"}, lambda: _signature(_as(fields, SignatureRecord if "site" in fields else Seal))),
     ]
     for names, describe in kinds:
         if names <= set(fields):
@@ -296,14 +292,14 @@ def _ledger(ledger: Ledger) -> Shown:
     return Shown("a ledger of spent privacy", _stated(holds), learns)
 
 
-def _signature(record: SignatureRecord) -> Shown:
-    learns = [f"{READER} learns which key the site signs with. It goes along with the summary of the same name."]
-    return Shown("a site's signature of its summary", {"site": record.site, "key": record.key}, learns)
-
-
-def _seal(found: Seal) -> Shown:
-    learns = [f"{READER} can check with verify --coordinator KEY that the predictor is the coordinator's."]
-    return Shown("a coordinator's signature of a predictor", {"key": found.key}, learns)
+def _signature(found: SignatureRecord | Seal) -> Shown:
+    if isinstance(found, SignatureRecord):
+        learns = "learns which key the site signs with. It goes along with the summary of the same name."
+        return Shown(
+            "a site's signature of its summary", {"site": found.site, "key": found.key}, [f"{READER} {learns}"]
+        )
+    learns = "can check with verify --coordinator KEY that the predictor is the coordinator's."
+    return Shown("a coordinator's signature of a predictor", {"key": found.key}, [f"{READER} {learns}"])
 
 
 def _policy(data: bytes) -> Shown:
@@ -354,21 +350,6 @@ def _watch(file: Path) -> Shown:
     return Shown("a watch over a predictor", _stated(holds), [learns])
 
 
-def _answers(what: str, holds: dict[str, Any]) -> Shown:
-    return Shown(f"prediction {what}s", holds, [f"{READER} learns the prediction {what} of every row."])
-
-
-def _npz(path: Path) -> Shown:
-    arrays = read_npz(path)
-    holds = {name: f"{array.dtype} of shape {array.shape}" for name, array in arrays.items()}
-    if "sets" in arrays or "intervals" in arrays:
-        return _answers("set" if "sets" in arrays else "interval", holds)
-    if {"val_logits", "val_labels"} <= set(arrays) or {"val_predictions", "val_targets"} <= set(arrays):
-        learns = "the model's output and the truth of every row: keep it where the rows may be"
-        return Shown("the outputs of a training run", holds, [f"{READER} learns {learns}."])
-    raise InputError(f"holds {', '.join(map(abbreviate, arrays)) or 'nothing'}; fedconformal writes no such file")
-
-
 def _as(fields: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(fields, kind, strict=True)
@@ -393,8 +374,6 @@ KINDS: tuple[tuple[Callable[[bytes], bool], Callable[[bytes], Shown]], ...] = (
     (lambda data: data.startswith(NOISY), lambda data: _noisy(NoisyHistogram.from_bytes(data))),
     (lambda data: data[LENGTH : LENGTH + len(PERIODS)] == PERIODS, _periods),
     (lambda data: data.startswith(b"{"), _json),
-    (lambda data: data.partition(b"\n")[0].endswith(SETS_HEADER), lambda data: _answers("set", _rows(data))),
-    (lambda data: data.partition(b"\n")[0].endswith(INTERVALS_HEADER), lambda data: _answers("interval", _rows(data))),
     (lambda data: len(data) == 32, _key),
 )
 """How a file is recognised by its content, and what describes it."""
