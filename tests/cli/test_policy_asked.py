@@ -1,0 +1,83 @@
+"""Every command and every engine message that lets something leave a site asks its policy first."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+from fedconformal.cli.app import app
+from fedconformal.privacy.policy import VARIABLE
+from tests.cli.command import Command
+from tests.cli.test_help import commands
+
+ENGINES = Path(__file__).parents[2] / "src" / "fedconformal" / "engines"
+STAYS = {
+    "at the coordinator": "calibrate verify plan monitor/combine",
+    "of a predictor, which is public": "page report show sign serve predict evaluate",
+    "nothing is written for others": "sql policy/check policy/new monitor/start monitor/add monitor/status",
+    "training and apps: outside a policy (docs/policy.md)": "train demo flower/init flower/run",
+}
+OUTSIDE = {"temperature_reply", "evaluate_reply", "train_reply", "linear_reply", "_update_reply"}
+"""Replies that a policy does not speak of (docs/policy.md, limits)."""
+
+
+@pytest.fixture
+def site(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files of every kind that a site may send from, and a policy that lets nothing pass."""
+    rng = np.random.default_rng(0)
+    logits = {"val_logits": rng.normal(size=(60, 3)), "val_labels": rng.integers(0, 3, 60)}
+    np.savez("logits.npz", **logits, val_clients=np.arange(60) % 2)  # type: ignore[arg-type]
+    np.save("masks.npy", rng.random((60, 4)) < 0.5)
+    command.ok("summarize", "probs-0.npy", "labels-0.npy", "-o", "a.fcs")
+    command.ok("calibrate", "a.fcs", "--alpha", "0.3", "-o", "p.json")
+    command.ok("monitor", "start", "watch.db", "p.json")
+    Path("rows.csv").write_text("id,time,labels\nx,2026-10-01,0 1\n")
+    command.ok("monitor", "add", "watch.db", "rows.csv")
+    Path("policy.toml").write_text('kinds = ["sums"]\n')
+    monkeypatch.setenv(VARIABLE, "policy.toml")
+    return folder
+
+
+SENDS: dict[str, list[tuple[str, ...]]] = {
+    "summarize": [
+        ("probs-0.npy", "labels-0.npy", "-o", "x.fcs"),
+        ("probs-0.npy", "labels-0.npy", "--kind", "exact", "--by-class", "-o", "x.fcs"),
+        ("probs-0.npy", "masks.npy", "--loss", "false-negative-rate", "-o", "x.fcs"),
+        ("logits.npz", "-o", "x"),
+        ("probs-0.npy", "labels-0.npy", "--privacy", "local:epsilon=1", "-o", "x.fcn"),
+    ],
+    "monitor/send": [("watch.db", "-o", "x.fcw")],
+}
+
+
+def test_every_command_is_known_and_those_that_send_ask(site: Path, command: Command) -> None:
+    pytest.importorskip("opendp", reason="noise needs opendp")
+    groups = {"monitor", "policy", "flower", "paper"}
+    there = {"/".join(words) for words in commands(typer.main.get_command(app)) if words[0] != "paper"} - groups
+    assert there == {*SENDS, *" ".join(STAYS.values()).split()}
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    for name, cases in SENDS.items():
+        for words in cases:
+            done = command(*name.split("/"), *words)
+            assert (done.code, 'policy.toml, line 1: kinds = ["sums"]' in done.err) == (2, True), done.err
+    after = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and ".db" not in path.name}
+    assert after == {path: data for path, data in before.items() if ".db" not in path.name}
+
+
+def test_every_reply_of_an_engine_asks() -> None:
+    """What the replies refuse is in tests/engines/test_transports.py; here, that none is forgotten."""
+    found = {}
+    for path in ENGINES.rglob("*.py"):
+        functions = {one.name: one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)}
+        sources = {name: ast.unparse(one).removeprefix(ast.get_docstring(one) or "") for name, one in functions.items()}
+        for name, source in sources.items():
+            if name.endswith("_reply"):  # or a function of the same file that it calls
+                steps = [source, *(text for other, text in sources.items() if f"{other}(" in source)]
+                found[path.stem, name] = any("policy(" in step or "policy=" in step for step in steps)
+    silent = {name for (_, name), asks in found.items() if not asks}
+    assert silent == OUTSIDE & {name for _, name in found}
+    assert {name for _, name in found} >= {"calibrate_reply", "summary_reply", "sums_reply", "watch_reply"}
