@@ -5,6 +5,7 @@ import re
 import warnings
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.certificates import text
 from fedconformal.evaluation import Evaluation
-from fedconformal.report import CheckedRows, report_page
+from fedconformal.report import CheckedRows, Study, read_study, report_page
 from fedconformal.report.slider import slider
 from tests.contracts.tools import GUARANTEES, changed, guarantee_examples, maybe_infeasible
 
@@ -252,3 +253,46 @@ def test_the_slider_does_not_count_one_label_as_a_full_set() -> None:
     site = fc.Summary.of_scores([1.0] * 30, score=fc.APS(), site="a")
     steps = slider(fc.calibrate([site]), CheckedRows(outputs=np.ones((3, 1)), truth=np.zeros(3, dtype=int))).steps
     assert {step.full for step in steps} == {0.0}
+
+
+def test_the_report_is_a_document() -> None:
+    study = Study(title="Skin lesions", responsible="Dr <Who>", patients=840, intended_use="triage", model="net 1.4")
+    page = report_page(*PAGES["good"], study=study)
+    assert "<h1>Skin lesions</h1>" in page
+    (facts,) = re.findall(r"<h2>This document</h2>(.*?)</section>", page, re.DOTALL)
+    cells = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", facts))
+    assert cells["responsible"] == "Dr &lt;Who&gt;"
+    assert cells["model"] == "net 1.4"
+    assert (cells["calibration"], cells["check"]) == ("840 patients, 900 rows, 3 sites", "600 rows")
+    assert cells["population"] == cells["calibration dates"] == "not given"
+    plain = report_page(*PAGES["not checked"])
+    assert "patients not given, 900 rows, 3 sites" in plain
+    for text_of in (page, plain):
+        told = re.sub(r"<style.*?</style>|<script.*?</script>|<[^>]*>", " ", text_of, flags=re.DOTALL)
+        assert (
+            re.findall(r" --[a-z]|\.fcs|\.json|\bverify\b|fedconformal (?!0)", told.partition("This document")[2]) == []
+        )
+
+
+def test_every_chart_of_groups_says_what_is_promised_to_them() -> None:
+    sex = {"sex": np.resize(["f", "m"], 600)}
+    for about, whom in (
+        (predictor(), {"site": "No site is", "class": "No class is", "sex": "No group of sex is"}),
+        (predictor(guarantee=fc.EverySite()), {"site": "The promise is for new cases of each single site"}),
+        (by_class(), {"class": "Each class is", "sex": "No group of sex is"}),
+        (predictor(kind="tdigest"), {"site": "Nothing is promised"}),
+    ):
+        page = report_page(about, found(about, groups=sex))
+        for column, words in whom.items():
+            (card,) = re.findall(rf"<h2>Coverage by {column}</h2>(.*?)</section>", page, re.DOTALL)
+            assert words in card
+
+
+def test_a_study_is_read_from_toml(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('title = "Lesions"\npatients = 3\n')
+    assert read_study(path) == Study(title="Lesions", patients=3)
+    for text_of in ("titel = 'x'", "patients = 'three'", "title = "):
+        path.write_text(text_of)
+        with pytest.raises(fc.InputError, match=r"study\.toml: "):
+            read_study(path)

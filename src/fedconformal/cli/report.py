@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from fedconformal._base.arrays import as_alpha
@@ -24,7 +25,7 @@ from fedconformal.cli.runs import default_score
 from fedconformal.cli.summarize import Request, summarize_run
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
-from fedconformal.report import CheckedRows, report_page
+from fedconformal.report import CheckedRows, Study, read_study, report_page
 from fedconformal.scores import AnyScore
 
 
@@ -43,12 +44,16 @@ def report(
         str | None, typer.Option(help="For a run: how often the truth may be missed.", show_default="0.1")
     ] = None,
     score: ScoreOption = None,
+    study: Annotated[
+        Path | None, typer.Option("--study", metavar="FILE", help="Title, purpose and people of the study (.toml).")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The title of the page.")] = None,
     columns: Columns,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write a page: what is promised, how the sets or intervals do, and what another alpha would give."""
-    check_output(output, source, probs, labels, file_in(sites), ending=".html", force=force)
+    check_output(output, source, probs, labels, file_in(sites), study, ending=".html", force=force)
     if source.is_dir() or source.suffix == ".npz":
         if probs or labels or sites or groups or columns != NONE:
             raise InputError(f"{source}: is a run, which has its own rows and sites; leave the others out")
@@ -72,7 +77,9 @@ def report(
         evaluation = None if probs is None else evaluate_risk(rule, probs, labels, sites=sites)
     elif probs is not None:
         evaluation, rows = _checked(rule, probs, labels, columns, groups, sites)
-    data = report_page(rule, evaluation, rows=rows).encode()
+    about = Study() if study is None else read_study(study)
+    about = about if title is None else msgspec.structs.replace(about, title=title)
+    data = report_page(rule, evaluation, rows=rows, study=about).encode()
     write_bytes(output, data)
     words = f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network"
     print_result({"output": str(output), "bytes": len(data)}, words, json=json)

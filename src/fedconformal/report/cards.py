@@ -12,7 +12,7 @@ import numpy as np
 from fedconformal._base.names import abbreviate, join_names
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.certificates.certificate import Certificate, Promise, RiskRecord, combined
-from fedconformal.certificates.text import class_called, guarantee_name
+from fedconformal.certificates.text import class_called, guarantee_name, lay_description
 from fedconformal.evaluation import AnyEvaluation
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import MAX_GROUPS, coverage_chart, promise_chart, shortened
@@ -24,7 +24,7 @@ def coverage_by_site(evaluation: AnyEvaluation, about: Certificate, what: str) -
     groups = evaluation.by_site or [evaluation.overall]
     text = (
         f"Dots: share of {what} that hold the truth; dashed: the target. A dot a little below the target is no "
-        f"violation. Lines: {evaluation.interval_words}"
+        f"violation. Lines: 95% interval, if {evaluation.interval_assumes}."
     )
     lacking = sites_without_rows(about, evaluation)
     text += f" No test row is from {join_names(lacking)}." if lacking else ""
@@ -35,11 +35,27 @@ def coverage_by(
     column: str, groups: Sequence[Any], evaluation: AnyEvaluation, about: Certificate, text: str = ""
 ) -> str:
     """Draw the coverage of groups of rows."""
+    if column:
+        text += f" {promised_to(about, column)}"
     if len(groups) > MAX_GROUPS:
         text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
     numbers = table((column or "site", *evaluation.columns), (group.cells for group in groups))
     title = f"Coverage by {column}" if column else "Coverage"
     return card(title, soft(text.strip()) + coverage_chart(groups, 1 - about.alpha), numbers)
+
+
+def promised_to(about: Certificate, column: str) -> str:
+    """Say whether the sites, the classes or the groups of a column are promised coverage by themselves."""
+    if about.status != "certified":
+        return "Nothing is promised here: the thresholds are estimates."
+    guarantee, sites, _ = about.terms()
+    strata, whom = guarantee.audience(sites).strata, lay_description(guarantee, sites)
+    if column == "site" and "site" not in guarantee.inner.excluded:
+        return f"The promise is for {whom}."
+    one = column if column in ("site", "class") else f"group of {column}"
+    if (column == "class" and "class" in strata) or ("group" in strata and column in about.group_columns):
+        return f"Each {one} is promised coverage by itself, unless it has too few calibration scores."
+    return f"No {one} is promised anything by itself" + (f": the promise is for {whom}." if column == "site" else ".")
 
 
 def promise_card(curve: PromiseCurve, about: Certificate) -> str:
@@ -123,7 +139,7 @@ def _contributions(about: Certificate) -> str:
         )
         for used in about.summaries
     ]
-    text = soft("Nothing else than these summaries was sent; verify checks them by their SHA-256.")
+    text = soft("Nothing else than these summaries was sent; each can be checked by its SHA-256.")
     inside = table(("site", "scores", "summary", "sha256"), cells)
     if len(cells) > MAX_GROUPS:
         inside = f"<details><summary>All {len(cells)}</summary>{inside}</details>"

@@ -14,6 +14,7 @@ from fedconformal.report.html import board, notes, page
 from fedconformal.report.intervals import interval_content
 from fedconformal.report.risk import risk_content
 from fedconformal.report.sets import set_content
+from fedconformal.report.study import Study, study_card
 
 
 def report_page(
@@ -21,6 +22,7 @@ def report_page(
     evaluation: Any = None,
     *,
     rows: CheckedRows | None = None,
+    study: Study | None = None,
 ) -> str:
     """Return the whole page as HTML, with nothing to load from anywhere else.
 
@@ -31,7 +33,9 @@ def report_page(
     evaluation
         Result of `predictor.evaluate` on rows with a known truth.
     rows
-        These rows, for sizes at other alphas, reliability, examples and single intervals.
+        These rows, for sizes at other alphas, reliability and single intervals.
+    study
+        Title, purpose and people, for the head of the page.
     """
     about = predictor.certificate
     if about.risk is not None:
@@ -41,10 +45,14 @@ def report_page(
         content, name, tested = make(predictor, evaluation, rows), str(predictor.score), evaluation
     sites = plural(about.sites, "site")
     warnings = [*content.notes, *(escape(str(remark)) for remark in remarks(about))]
+    told, checked = study or Study(), 0 if evaluation is None else evaluation.overall.rows
     sections = [
         board(content.answers),
         notes(warnings),
+        study_card(told, about, checked),
         *content.sections,
         fine_print(about, tested, name),
     ]
-    return page(sites, f"{content.title} across {sites}", sections, lede=content.lede, script=content.script)
+    heading = f"{content.title} across {sites}"
+    lede = content.lede if told.title is None else f"{heading}. {content.lede}"
+    return page(told.title or sites, told.title or heading, sections, lede=lede, script=content.script)

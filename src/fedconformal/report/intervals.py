@@ -76,7 +76,7 @@ def _cards(predictor: Predictor, evaluation: IntervalEvaluation | None, rows: Ch
             yield coverage_by(column, found, evaluation, about)
         for column, found in {"site": evaluation.by_site, **evaluation.by_group}.items():
             if found:
-                yield card(f"Mean width by {column}", _group_widths(found))
+                yield card(f"Mean width by {column}", soft("No width is promised.") + _group_widths(found))
     if rows is not None:
         ends = predictor.predict_interval(rows.outputs, sites=rows.sites)
         some = f" Drawn: {MOST_ROWS} of {len(ends):,}, evenly spaced." if len(ends) > MOST_ROWS else ""

@@ -11,6 +11,7 @@ from fedconformal.certificates import text
 from fedconformal.evaluation.losses import LossEvaluation, LossGroup
 from fedconformal.guarantees import PAC
 from fedconformal.report.board import to_certify
+from fedconformal.report.cards import promised_to
 from fedconformal.report.charts import MAX_GROUPS, Dot, Plot, dots_chart
 from fedconformal.report.content import Content
 from fedconformal.report.html import Answer, card, columns, soft, table
@@ -130,5 +131,6 @@ def _by_site(rule: Predictor, evaluation: LossEvaluation | None) -> Iterable[str
     most = min(rule.risk.bound, max(2 * rule.risk.limit, *(group.high for group in drawn)))
     title = f"Mean loss of {len(groups)} groups against the limit {rule.risk.limit:g}"
     chart = dots_chart(dots, rule.risk.limit, (0.0, most), "mean loss", title, "{:.4g}".format)
-    text = soft("Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit.")
+    text = "Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit. "
+    text = soft(text + promised_to(rule.certificate, "site"))
     yield card("Risk by site", text + chart, table(("site", *evaluation.columns), (group.cells for group in groups)))
