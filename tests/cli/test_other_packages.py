@@ -39,7 +39,6 @@ class RankPrice(Score):
     """
 
     name = "rank-price"
-    top_first = True
 
     price: float = 0.25
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.scores.score import none_true
 from tests.contracts.tools import checks, refused, rows_of_probabilities
 
 Probs = NDArray[np.floating[Any]]
@@ -222,15 +221,3 @@ def test_draws_differ_between_rows_that_differ_by_little() -> None:
 def test_bad_parameters_are_refused(cls: type[fc.Score], parameters: dict[str, Any], message: str) -> None:
     with refused(message):
         cls(**parameters)
-
-
-@pytest.mark.parametrize("classes", [1, 7, 10, 12, 100, 2040, 2048, 4096, 5000])
-def test_one_label_is_enough_wherever_it_stands(classes: int) -> None:
-    one = np.eye(classes, dtype=np.bool_)
-    # 256 flags in the highest byte of as many words: their sum overflows to zero.
-    many = np.zeros((2, classes), dtype=np.bool_)
-    many[0, 7 : 8 * 256 : 8] = True
-    flags = np.concatenate([one, many])
-    none = np.ones(len(flags), dtype=np.bool_)
-    none_true(flags, out=none)
-    assert np.array_equal(none, ~flags.any(axis=1))

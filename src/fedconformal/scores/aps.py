@@ -59,7 +59,6 @@ class APS(Score):
     """
 
     name = "aps"
-    top_first = True
     counts_ranks: ClassVar[bool] = False
 
     randomized: bool = False
@@ -134,8 +133,8 @@ class TopOfRow:
         self._limit = limit
         self._depth = FIRST_DEPTH
 
-    def __call__(self, probs: Probabilities, sets: Booleans) -> Booleans:
-        """Find the least probability that is in, and compare; say which rows have none."""
+    def __call__(self, probs: Probabilities, sets: Booleans) -> None:
+        """Find the least probability that is in, and compare."""
         classes = probs.shape[1]
         draws = self._score.draws(probs)
         depth = min(self._depth, classes)
@@ -151,8 +150,6 @@ class TopOfRow:
         if np.count_nonzero(sets) > count.sum():  # equal probabilities on both sides of the limit go by class index
             unclear = np.flatnonzero(count_true(sets) > count)
             sets[unclear] = self._score.of_all(probs[unclear]) <= self._limit
-        empty: Booleans = count == 0
-        return empty
 
     def _look(self, ordered: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities]:
         """Return how many of the top labels are in, and the least of their probabilities."""

@@ -27,7 +27,6 @@ class LAC(Score):
     """
 
     name = "lac"
-    top_first = True
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         return np.subtract(1.0, of_own_label(probs, labels), dtype=np.float64)

@@ -26,14 +26,8 @@ from fedconformal.scores.any_score import AnyScore
 
 NAME = "probabilities"
 
-MOST_WORDS = 255
-"""The sum of this many words of flags is zero only if all are: no byte of it overflows."""
-
-SMALL = 2**10
-"""Flags up to this number are looked at one by one as fast as by words."""
-
-Rule = Callable[[Probabilities, Booleans], Booleans | None]
-"""Writes the sets of a chunk of checked rows into its second argument; says which rows have none, where it knows."""
+Rule = Callable[[Probabilities, Booleans], None]
+"""Writes the sets of a chunk of checked rows into its second argument."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +37,6 @@ class Score(AnyScore):
     A score is a fixed function of (probabilities, label). Calibration and prediction evaluate the same
     function to the last bit; a difference in one bit would break ties the wrong way and lose coverage.
     """
-
-    top_first: ClassVar[bool] = False
-    """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
 
     chunk: ClassVar[int] = CHUNK
     """How many probabilities to work on at a time."""
@@ -119,28 +110,15 @@ class Score(AnyScore):
 
     def sets_of(self, matrix: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
         """Do the same for a matrix and a limit whose shapes are checked; rows are checked here."""
-        sets = np.empty(matrix.shape, dtype=np.bool_)
-        fill = self.rule(limit)
-        sure = self.top_first and not limit.ndim
-        empty = np.zeros(len(matrix), dtype=np.bool_)
+        sets, fill = np.empty(matrix.shape, dtype=np.bool_), self.rule(limit)
 
         def work(rows: slice) -> None:
             chunk, found = _checked(matrix, rows), sets[rows]
-            known = fill(chunk, found)
-            if allow_empty:
-                return
-            if not sure:
+            fill(chunk, found)
+            if not allow_empty:
                 found[np.arange(len(found)), chunk.argmax(axis=1)] = True
-            elif known is None:
-                none_true(found, out=empty[rows])
-            else:
-                empty[rows] = known
 
         for_each_chunk(matrix, work, size=self.chunk)
-        lacking, step = np.flatnonzero(empty), max(1, CHUNK // matrix.shape[1])
-        for start in range(0, len(lacking), step):
-            some = lacking[start : start + step]
-            sets[some, matrix[some].argmax(axis=1)] = True
         return sets
 
 
@@ -153,11 +131,3 @@ def _checked(matrix: Probabilities, rows: slice) -> Probabilities:
 def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
     """Return the probability of one label a row; from the flattened matrix, which is faster than by two indices."""
     return probs.reshape(-1).take(np.arange(0, probs.size, probs.shape[1]) + labels)
-
-
-def none_true(flags: Booleans, out: Booleans) -> None:
-    """Say which rows of a contiguous matrix hold no True: by sums of words of flags, much faster than `any`."""
-    if flags.size > SMALL and flags.shape[1] // math.gcd(flags.shape[1], 8) <= MOST_WORDS:
-        np.equal(np.einsum("ij->i", flags.view(f"i{math.gcd(flags.shape[1], 8)}")), 0, out=out)
-    else:
-        np.logical_not(np.logical_or.reduce(flags, axis=1), out=out)
