@@ -12,7 +12,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.certificates import text
-from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
+from fedconformal.guarantees.binomial import rank_bound, shares_bound
 from tests.contracts.tools import SITES, guarantee_examples
 
 TENTH = Fraction(1, 10)

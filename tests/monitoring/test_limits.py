@@ -10,7 +10,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.errors import InputError
-from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
+from fedconformal.guarantees.binomial import rank_bound, shares_bound
 from fedconformal.monitoring.limits import limits_of, summary_limit
 from tests.monitoring.watches import predictor, rows_of, summaries
 

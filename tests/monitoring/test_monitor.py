@@ -9,7 +9,7 @@ from scipy import special, stats
 
 import fedconformal as fc
 from fedconformal.errors import InputError
-from fedconformal.guarantees.miss_rate_bounds import rank_bound
+from fedconformal.guarantees.binomial import rank_bound
 from fedconformal.monitoring.monitor import Monitor, log_e, lower_rate
 
 

@@ -32,11 +32,11 @@ def session(*provenances: Provenance, alpha: float = 0.3, **noise: Any) -> Coord
 def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
     purpose: dict[str, Any] = {"calibration": "spring", "alpha": "0.3", "expires": "2999-01-01"}
     named = Provenance(score=fc.LAC(), classes=NAMED, precision="float32", **purpose)
-    state = session(Provenance(score=fc.LAC(), classes=2, **purpose), named, named)
+    state = session(Provenance(score=fc.LAC(), classes=2, precision="float32", **purpose), named, named)
     certificate = certified(decode_state(encode_state(state), CoordinatorState)).certificate
     assert certificate.class_names == list(NAMED)
     assert (certificate.provenance.calibration, certificate.provenance.expires) == ("spring", "2999-01-01")
-    assert certificate.provenance.precision is None  # one of them does not say it
+    assert certificate.provenance.precision == "float32"
     predictor = certified(state)
     with refused("3 columns"):
         predictor.predict_set([[0.2, 0.3, 0.5]])

@@ -1,7 +1,7 @@
 """Does the promise still hold? A test on rows with known labels, and its answer in words.
 
 What is tested is that the sets miss at most a_b of the mixture that was promised coverage: alpha, and what an unlucky
-calibration explains but for a share b = .025 of the draws (`guarantees/miss_rate_bounds.py`). The test errs in a share
+calibration explains but for a share b = .025 of the draws (`guarantees/binomial.py`). The test errs in a share
 of .025 at most. So a predictor that keeps its promise is found to be below it in at most .05 of all calibrations,
 if calibration rows and test rows are independent. Testing against alpha itself raises five times as many false alarms.
 

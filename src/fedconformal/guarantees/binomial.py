@@ -1,7 +1,8 @@
-"""Binomial tails and the coverage of a rank, rounded outward so that no float costs coverage.
+"""High-probability bounds on the coverage of a rank and on the miss rate of one calibration (docs/proofs.md).
 
-The number of scores below a point is a sum of independent indicators with unequal chances, whose upper tail is no
-heavier than the binomial one from the mean plus one on (Hoeffding, 1956).
+All are rounded outward, so that no float costs coverage. The number of scores below a point is a sum of
+independent indicators with unequal chances, whose upper tail is no heavier than the binomial one from the mean plus one
+on (Hoeffding, 1956). A mixture with other weights has the bound t = sqrt(ln(1/b) sum n_k v_k^2 / 2), Hoeffding (1963).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
+from fedconformal.guarantees.guarantee import Counts
 
 EXACT_SCORES = 5_000
 """Up to here binomial tails are summed in decimals of 40 places; above, scipy's are rounded outward."""
@@ -36,6 +38,10 @@ COARSE = 10**6
 """Above EXACT_SCORES, coverage is rounded down to a multiple of this many units."""
 
 
+FLOAT_ROUNDING = 1e-12
+"""More than the errors of floats; bounds are rounded up by it."""
+
+
 def coverage_units(ranks: Sequence[int], size: int, failure: float) -> list[int]:
     """Return the coverage of each rank of `size` scores except with probability `failure`, in units of 1e-15.
 
@@ -44,6 +50,41 @@ def coverage_units(ranks: Sequence[int], size: int, failure: float) -> list[int]
     if size <= EXACT_SCORES:
         return [_exact_units(min(rank, size), size, failure) for rank in ranks]
     return _safe_units([min(rank, size) for rank in ranks], size, failure)
+
+
+def rank_bound(rank: int, size: int, failure: float) -> float:
+    """Bound the miss rate at the r-th smallest of N independent scores, sites in proportion to n_k, rounded up.
+
+    >>> round(rank_bound(901, 1000, 0.05), 10)
+    0.1159245114
+    >>> rank_bound(1001, 1000, 0.05)  # +inf: nothing is known of a finite threshold
+    1.0
+    """
+    if rank > size:
+        return 1.0
+    return rounded_up(1 - Fraction(coverage_units([rank], size, failure)[0], ALPHA_UNIT))
+
+
+def shares_bound(alpha: Fraction, sizes: Counts, shares: Sequence[Fraction], failure: float) -> float:
+    """Bound the miss rate of a mixture with any shares, rounded up.
+
+    >>> shares = [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]
+    >>> round(shares_bound(Fraction(1, 10), [50, 100, 30], shares, 0.1), 10)
+    0.207476983
+    """
+    if any(share and not n for share, n in zip(shares, sizes, strict=True)):
+        return 1.0
+    spread = math.fsum(float(share) ** 2 / n for share, n in zip(shares, sizes, strict=True) if n)
+    return rounded_up(float(alpha) + math.sqrt(-math.log(failure) * spread / 2))
+
+
+def rounded_up(rate: float | Fraction) -> float:
+    """Return a rate as a float that is no less, and at most one.
+
+    >>> rounded_up(Fraction(1, 3)) > Fraction(1, 3), rounded_up(1.5)
+    (True, 1.0)
+    """
+    return min(1.0, float(rate) + FLOAT_ROUNDING)
 
 
 def hoeffding_cap(rank: int, size: int) -> int:

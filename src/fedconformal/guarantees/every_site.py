@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Integers
+from fedconformal.guarantees.binomial import rank_bound
 from fedconformal.guarantees.guarantee import (
     Audience,
     Band,
@@ -23,7 +24,6 @@ from fedconformal.guarantees.guarantee import (
     Stratum,
     ceil_rank,
 )
-from fedconformal.guarantees.miss_rate_bounds import rank_bound
 
 
 @dataclass(frozen=True, kw_only=True)

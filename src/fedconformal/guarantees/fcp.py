@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
+from fedconformal.guarantees.binomial import rank_bound
 from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank, check_no_strata
-from fedconformal.guarantees.miss_rate_bounds import rank_bound
 from fedconformal.guarantees.mixture import EACH_SITE, WITHIN_SITES
 from fedconformal.guarantees.weighted_sum import Terms, WeightedSum
 

@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 
 from fedconformal.errors import InputError
+from fedconformal.guarantees.binomial import rank_bound, shares_bound
 from fedconformal.guarantees.guarantee import (
     Audience,
     Band,
@@ -28,7 +29,6 @@ from fedconformal.guarantees.guarantee import (
     as_decimal,
     check_whole,
 )
-from fedconformal.guarantees.miss_rate_bounds import rank_bound, shares_bound
 from fedconformal.guarantees.weighted_sum import StratumShare, Terms, WeightedSum, weighed
 
 WITHIN_SITES = "within each site, given the rows of the others, the calibration rows and the test row are exchangeable"

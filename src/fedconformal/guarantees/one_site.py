@@ -11,8 +11,8 @@ import numpy as np
 
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
+from fedconformal.guarantees.binomial import rank_bound
 from fedconformal.guarantees.guarantee import Audience, Band, Counts, MissRateBound, Stratum, ceil_rank
-from fedconformal.guarantees.miss_rate_bounds import rank_bound
 from fedconformal.guarantees.weighted_sum import Terms, WeightedSum
 
 

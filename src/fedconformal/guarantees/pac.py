@@ -12,10 +12,9 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.binomial import coverage_units
+from fedconformal.guarantees.binomial import coverage_units, rank_bound
 from fedconformal.guarantees.bounded_mean import means_at_most
 from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Promise, Stratum
-from fedconformal.guarantees.miss_rate_bounds import rank_bound
 
 
 @dataclass(frozen=True, kw_only=True)

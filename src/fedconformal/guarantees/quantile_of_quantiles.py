@@ -22,6 +22,7 @@ import numpy as np
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
+from fedconformal.guarantees.binomial import rounded_up
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import (
     MOST_SCORES,
@@ -39,7 +40,6 @@ from fedconformal.guarantees.guarantee import (
     least_enough,
     whole_type,
 )
-from fedconformal.guarantees.miss_rate_bounds import rounded_up
 from fedconformal.guarantees.robust import check_liars
 
 PANELS = 512

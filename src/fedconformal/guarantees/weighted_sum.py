@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedconformal._base.arrays import Integers
+from fedconformal.guarantees.binomial import rank_bound
 from fedconformal.guarantees.guarantee import (
     Audience,
     Band,
@@ -28,7 +29,6 @@ from fedconformal.guarantees.guarantee import (
     check_unit,
     missing_scores,
 )
-from fedconformal.guarantees.miss_rate_bounds import rank_bound
 
 Weights = Sequence[int] | None
 """The weight of one score of each site; None if every score weighs one."""

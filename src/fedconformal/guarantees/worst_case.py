@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
+from fedconformal.guarantees.binomial import shares_bound
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import (
     Audience,
@@ -32,7 +33,6 @@ from fedconformal.guarantees.guarantee import (
     check_no_strata,
     missing_scores,
 )
-from fedconformal.guarantees.miss_rate_bounds import shares_bound
 from fedconformal.guarantees.mixture import WITHIN_SITES, Mixture
 
 Bounds = float | tuple[float, ...]

@@ -32,8 +32,8 @@ from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.guarantees import PAC, Guarantee
+from fedconformal.guarantees.binomial import rounded_up, shares_bound
 from fedconformal.guarantees.guarantee import MissRateBound
-from fedconformal.guarantees.miss_rate_bounds import rounded_up, shares_bound
 from fedconformal.summaries.summary import Summary, digest_of
 
 K = TypeVar("K")

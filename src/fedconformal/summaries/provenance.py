@@ -14,10 +14,10 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_array, as_temperature, rising
 from fedconformal._base.names import abbreviate, as_name, join_names
 from fedconformal.errors import InputError
-from fedconformal.scores import AnyScore, RegressionScore
+from fedconformal.scores import AnyScore
 from fedconformal.summaries.format import ENCODER, MAX_CLASSES, NOT_CANONICAL, ProvenanceHeader
 
-SAME = ("score", "model", "temperature", "loss", "bound", "grid", "rising", "calibration")
+SAME = ("score", "model", "temperature", "precision", "loss", "bound", "grid", "rising", "calibration")
 """Fields that must be equal in all summaries of a calibration, also where one of them states nothing."""
 
 MAX_GRID = 2**14
@@ -117,8 +117,6 @@ class Provenance:
         compared = [*SAME]
         if self.classes is not None and other.classes is not None:
             compared.append("classes")
-        if isinstance(self.score, RegressionScore):  # a rounded prediction has another score, so another threshold
-            compared.append("precision")
         if self.calibration is not None:
             compared += ["alpha", "expires"]
         for name in compared:
@@ -130,7 +128,7 @@ class Provenance:
         return None
 
     def combine(self, other: Provenance) -> Provenance:
-        """Return the provenance of two summaries together; the precision only if both state it."""
+        """Return the provenance of two summaries together."""
         if other == self:
             return self
         named = [found.classes for found in (self, other) if isinstance(found.classes, tuple)]
@@ -138,7 +136,6 @@ class Provenance:
         return replace(
             self,
             classes=named[0] if named else self.classes or other.classes,
-            precision=self.precision if self.precision == other.precision else None,
             estimated=self.estimated or other.estimated,
             trained=self.trained or other.trained,
             expires=days[0] if days else None,

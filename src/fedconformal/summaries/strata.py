@@ -144,16 +144,6 @@ class StratifiedSummary(Summary):
     def points(self) -> Floats:
         return np.unique(np.concatenate([part.points for part in self._whole]))
 
-    @property
-    def lower_counts(self) -> Integers:
-        """Add up the rises of the parts; `bounds` would ask every part about every point."""
-        values = np.concatenate([part.points for part in self._whole])
-        rises = np.concatenate([np.diff(part.lower_counts, prepend=0) for part in self._whole])
-        order = np.argsort(values)
-        after = np.searchsorted(values[order], self.points, side="right")
-        counts: Integers = np.cumsum(rises[order])[after - 1]
-        return counts
-
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         lower, upper = np.sum([part.bounds(q) for part in self._whole], axis=0)
         return lower, upper
