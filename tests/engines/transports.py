@@ -104,7 +104,7 @@ def on_nvflare(app: SiteApp, patch: pytest.MonkeyPatch, folder: Path) -> tuple[A
         def changed(self, reply: dict[str, Any]) -> Any:
             return app.faults.get(collab.site_name, dict)(reply)
 
-    collab.sites, collab.client = app.names, Client()
+    collab.sites, collab.client = app.names, Client()  # type: ignore[assignment]
     return nvflare.NVFlareSites(), WEIGHTS
 
 

@@ -23,6 +23,10 @@ WORSE = 1.25
 """Scores after the change are uniform up to this, before it up to one."""
 
 
+EVIDENCE = 0.5
+"""The evidence at which a detector raises an alarm: little, so that there are false ones."""
+
+
 def predictor_of(scores: Floats) -> fc.Predictor:
     return fc.calibrate([fc.Summary.of_scores(scores, site="a", score=fc.LAC())], alpha=ALPHA, exact=True)
 
@@ -47,9 +51,13 @@ def after_a_change(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, f
 def after_a_false_alarm(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
     """Nothing changes; a detector takes scores to be smaller now, and the last 19 rows calibrate smaller sets."""
     calibration, scores = rng.random(100), rng.random(150)
-    found = ChangeDetector(calibration, random_state=int(rng.integers(2**32)), every=30.0).update(scores)
-    at = found.alarm_at or 0
-    if at < 19 or scores[at - 19 : at].mean() > 0.5:
+    detector, at = ChangeDetector(calibration, random_state=int(rng.integers(2**32))), 20
+    found = detector.update(scores[:at])
+    while found.log_e_value < np.log(EVIDENCE) and at < len(scores):
+        found, at = found.update(scores[at : at + 5]), at + 5
+    if found.log_e_value < np.log(EVIDENCE):
+        return None
+    if scores[at - 19 : at].mean() > 0.5:
         return None
     new = renewed(predictor_of(calibration), scores[at - 19 : at] if rows == "watched" else rng.random(19), rows)
     return new, min(1.0, float(new.threshold))
@@ -65,7 +73,7 @@ def planned(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] |
 
 
 Stream = Callable[[str, np.random.Generator], tuple[fc.Predictor, float] | None]
-STREAMS: list[tuple[Stream, int]] = [(after_a_change, 250), (after_a_false_alarm, 1100), (planned, 1000)]
+STREAMS: list[tuple[Stream, int]] = [(after_a_change, 250), (after_a_false_alarm, 3000), (planned, 1000)]
 
 
 @pytest.mark.long
