@@ -145,7 +145,7 @@ def test_refused(
 
 
 HANDLED: list[tuple[str, Callable[[], object], list[str], str]] = [
-    ("columns swapped", cells("plain.csv", swapped), EVALUATE, "columns reordered by name: benign, malignant"),
+    ("columns swapped", cells("plain.csv", swapped), EVALUATE, "classes benign, malignant"),
     ("rows in another order", in_another_order("truth.csv"), EVALUATE, "joined by patient"),
     ("columns with a prefix", changed("plain.csv", "benign,malignant", "prob_benign,prob_malignant"), EVALUATE,
      "columns prob_* are the classes benign, malignant"),
@@ -260,3 +260,16 @@ def test_other_tasks_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
         np.save("y.npy", labels)
         done = command("summarize", "p.npy", "y.npy", "-o", "a.fcs")
         assert (done.code, said in done.err) == (2, True)
+
+
+def test_a_predictor_knows_its_classes(tables: Path, command: Command) -> None:
+    """Ids, truth, sex and site in one table: columns of the classes are found by name, and all others left alone."""
+    command.ok(*PREDICT)
+    done = command.ok("predict", "predictor.json", "test.csv", "--id", "patient", "-o", "again.csv")
+    assert Path("again.csv").read_text() == Path("sets.csv").read_text()
+    assert "not used: sex, truth, site" in done.err
+    right = command.ok(*EVALUATE, "--json").json
+    assert command.ok(*TABLE, "--json").json == right
+    cells("plain.csv", lambda _, line: [line[0], line[2]])()  # of two classes, one column is enough
+    assert command.ok(*EVALUATE, "--json").json == right
+    command.ok("report", "predictor.json", "test.csv", "--labels", "truth", "-o", "page.html")

@@ -212,15 +212,17 @@ class Columns:
             return replace(found, values=softmax(found.values, temperature=at, name=str(path)))
 
     def _find(self, table: Table, labels: str | None, wanted: int | Sequence[str] | None) -> Predictions:
-        """Find the columns of the classes; those of the predictor, `wanted`, name columns that have no names."""
-        given = None if self.classes is None else split(self.classes)
+        """Find the columns of the classes: those of the predictor, `wanted`, by name; all others are left alone."""
+        given, positive = None if self.classes is None else split(self.classes), self.positive
         if given is None and wanted is not None and not isinstance(wanted, int):
             aside = set(map(name_key, self._aside(labels)))
+            table = table.with_header()
             rest = [table.names[j] for j in table.columns if table.names[j] not in aside] if table.names else []
-            unnamed = labels is not None and rest == [str(k) for k in range(len(rest))]
-            if unnamed or self.positive is not None:
+            if rest != [str(k) for k in range(len(rest))] or labels is not None or positive is not None:
                 given = list(wanted)  # labels are names then, as the predictor has them
-        about: dict[str, Any] = {"drop": self._dropped(), "keep": self.keep, "positive": self.positive}
+            if positive is None and len(wanted) == 2 and len(rest) == 1 and rest[0] in map(name_key, wanted):
+                positive = rest[0]
+        about: dict[str, Any] = {"drop": self._dropped(), "keep": self.keep, "positive": positive}
         return probabilities_of(table, ids=self.ids, labels=labels, classes=given, **about)
 
     def _aside(self, labels: str | None) -> list[str]:
