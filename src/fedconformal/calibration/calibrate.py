@@ -16,7 +16,7 @@ from fedconformal._base.spec import build
 from fedconformal.calibration.curve import ALPHAS, AnyCurve, PromiseCurve, RiskCurve, as_limit, round_up
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import calibrate_risk
-from fedconformal.calibration.strata import Found, find, strata_of
+from fedconformal.calibration.strata import find, strata_of
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, Promise, made_certificate, records_of, threshold_json
 from fedconformal.certificates.uninformative import explain_uninformative, warn_of_sites
@@ -142,21 +142,10 @@ def _by_stratum(
         target=1 - alpha if over_classes else target,
         band=(float(least), float(most)),
     )
-    infinite = [one for one in found if math.isinf(one.promise.limit) and one.promise.site is None]
-    if infinite:
-        words = explain_uninformative(certificate) if whole else _lacking(infinite, alpha, batch)
-        warnings.warn(words or text.SETS.uninformative, InfeasibleWarning, stacklevel=4)
+    if any(math.isinf(one.promise.limit) for one in found if one.promise.site is None):
+        words = explain_uninformative(certificate) or text.SETS.uninformative
+        warnings.warn(words, InfeasibleWarning, stacklevel=4)
     return certificate, lambda: [one.curve() for one in found]
-
-
-def _lacking(infinite: Sequence[Found], alpha: Fraction, batch: SummaryBatch) -> str:
-    """Return which classes or groups lack a finite threshold, and what they are missing."""
-    names = combine_provenances(batch.provenances).classes
-    strata = {(one.promise.group, one.promise.class_index): one.stratum for one in infinite}
-    called = {text.stratum_called(*key, names): one.sizes_of for key, one in strata.items()}
-    noun = "class" if infinite[0].promise.group is None else "group"
-    needed = text.strata_shortfalls(infinite[0].stratum.bound, alpha, called, batch.names, noun)
-    return f"{text.not_promised_to(alpha, list(strata), names)}; {needed}"
 
 
 def _published(about: Certificate, curves: Curves, score: AnyScore | None) -> tuple[Certificate, Curves]:

@@ -5,7 +5,7 @@ Names of sites, classes and groups are inserted into sentences, and a sentence i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
@@ -225,33 +225,6 @@ def _scores_by_site(found: Shortfall, names: Sequence[str], owner: str) -> str:
     if len(found.scores) > len(parts):
         parts.append(f"and likewise {plural.format(len(found.scores) - len(parts))}")
     return ", ".join(parts)
-
-
-def strata_shortfalls(
-    bound: Guarantee,
-    alpha: Fraction,
-    strata: Mapping[str, Callable[[], Counts]],
-    sites: Sequence[str],
-    stratum: str,
-) -> str:
-    """Return what each of these strata is missing, given the sizes that it has at the sites; the first five.
-
-    >>> from fedconformal import Mixture
-    >>> strata = {"class 1": lambda: [5, 2], "class 3": lambda: [0, 1]}
-    >>> words = strata_shortfalls(Mixture().bind((), [20, 20], "class"), Fraction(1, 10), strata, ["a", "b"], "class")
-    >>> print(*words.split("; "), sep=chr(10))
-    class 1: calibration scores needed: 3 more in all, at any site (10 of each class)
-    class 3: calibration scores needed: 9 more in all, at any site (10 of each class)
-    """
-    alike: dict[tuple[int, ...], list[str]] = {}
-    for name, sizes_of in list(strata.items())[:MOST_NAMED]:
-        alike.setdefault(tuple(sizes_of()), []).append(name)
-    parts = [
-        f"{', '.join(names)}: {shortfall(bound, alpha, sizes, sites, stratum=stratum)}"
-        for sizes, names in alike.items()
-    ]
-    more = [f"and {len(strata) - MOST_NAMED} more"] if len(strata) > MOST_NAMED else []
-    return "; ".join([*parts, *more])
 
 
 def stratum_called(group: str | None, label: int | None, names: ClassNames = None) -> str:

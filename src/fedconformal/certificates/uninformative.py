@@ -175,7 +175,7 @@ def _by_stratum(
     finite = dict(zip(strata, limits, strict=False))
     names, parts = certificate.class_names, []
     if few := [stratum for stratum in strata if finite.get(stratum, math.inf) == math.inf]:
-        needed = _stratum_shortfall(certificate, alpha, few[0])
+        needed = "; ".join(_stratum_shortfall(certificate, alpha, one) for one in few[: text.MOST_NAMED])
         parts.append(f"{text.not_promised_to(alpha, few, names)}; {needed}{_missing_sites(certificate)}")
     if certificate.by == "class" and score is not None and classes is not None:
         least = _least_full(score, classes)
@@ -190,7 +190,7 @@ def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: text.
     called = text.stratum_called(*stratum, certificate.class_names)
     seen = sum(one.scores for one in certificate.promises if (one.group, one.class_index) == stratum)
     held = [seen, *[0] * (len(sizes) - 1)]  # the certificate does not keep how many each site has
-    if not seen or bound.sites_apart or feasible(bound, alpha, held):
+    if not seen or (bound.sites_apart and len(sizes) > 1) or feasible(bound, alpha, held):
         return f"{called} has {seen} calibration scores, and more are needed"
     noun = "class" if stratum[0] is None else "group"
     return f"{called}: {text.shortfall(bound, alpha, held, names, stratum=noun)}"
