@@ -121,7 +121,7 @@ def _by_stratum(
     batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, sure: bool
 ) -> tuple[Certificate, Curves]:
     """Search for the threshold of every stratum, and state what all of them promise together."""
-    found = find(strata_of(batch, alpha, guarantee), sure=sure)
+    found = [find(stratum, sure=sure) for stratum in strata_of(batch, alpha, guarantee)]
     whole = [one for one in found if one.promise.stratum[:3] == (None, None, None)]
     over_classes = guarantee.by_class and guarantee.inner is guarantee
     if whole:  # a row that is missed is missed at an end

@@ -16,7 +16,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Literal
 
-import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import shares_of
@@ -79,21 +78,8 @@ class Found:
         return None if self.search is None else self.search.curve(self.stratum.alpha, self.stratum.usual)
 
 
-def find(strata: Iterator[Stratum], *, sure: bool) -> list[Found]:
-    """Search for the threshold of each stratum; `sure` says whether all counts are certified."""
-    found: list[Found] = []
-    empty: Found | None = None
-    for stratum in strata:
-        if stratum.empty and empty is not None:  # there may be very many classes without scores, all alike
-            promise = msgspec.structs.replace(empty.promise, group=stratum.group, class_index=stratum.class_index)
-            found.append(replace(empty, stratum=stratum, promise=promise))
-            continue
-        found.append(_find(stratum, sure=sure))
-        empty = found[-1] if stratum.empty else empty
-    return found
-
-
-def _find(stratum: Stratum, *, sure: bool) -> Found:
+def find(stratum: Stratum, *, sure: bool) -> Found:
+    """Search for the threshold of a stratum; `sure` says whether all counts are certified."""
     sizes, bound, alpha = stratum.sizes_of(), stratum.bound, stratum.alpha
     search = None if stratum.empty else Search(stratum.summaries, bound, sizes, stratum.owners)
     threshold = search.smallest(alpha) if search else math.inf

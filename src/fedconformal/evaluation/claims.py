@@ -1,4 +1,4 @@
-"""What a certificate claims of the rows at hand: for which of them, how often they may be missed, luck included."""
+"""Claims of a certificate on test rows: an upper bound on the miss rate of each mixture that is promised coverage."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Integers
 from fedconformal._base.groups import ALL, NONE
-from fedconformal._base.names import name_key
+from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
+
+SITES_UNKNOWN = "It takes the rows to come from the sites as promised, as the site of each row is not known."
+OVER_CLASSES = "It weighs the rows by their classes, and takes a class to look the same here as at the sites."
 
 
 class Outcomes(NamedTuple):
@@ -36,30 +39,20 @@ class Outcomes(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Rows and how often they may be missed at the most."""
+    """A sample of rows, the bound on its miss rate, and its name where sites, classes or groups are promised apart."""
 
     name: str | None
-    """The site, the class or the group, where each is promised coverage by itself."""
     limit: float
     sample: Sample
 
 
 class Claims(NamedTuple):
-    """All claims, or why there are none; and what is left out."""
+    """All claims, or the reason why there are none; promised parts without a row; and notes on what is assumed."""
 
     claims: list[Claim]
     why_none: str | None = None
     without_rows: tuple[str, ...] = ()
-    """Sites, classes and groups that are promised coverage, and have no row."""
-    not_promised: tuple[text.Stratum, ...] = ()
-    """Classes and groups that nothing is promised to."""
-    others: tuple[str, ...] = ()
-    """Sites with rows that the promise is not about."""
-    stratum: str | None = None
-    """What the promise is given: class or group."""
-    over_classes: bool = False
-    """Whether the classes play the sites."""
-    sites_known: bool = True
+    notes: tuple[str, ...] = ()
 
 
 def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure: float) -> Claims:
@@ -81,7 +74,10 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure
         # If each site is within its limit, any mixture is within the largest.
         worst = max(limit.rate for limit in limits)
         alike = everything or len(sizes) == 1
-        return Claims([Claim(None, max(worst, float(alpha)), rows.sample(alike=alike))], sites_known=everything)
+        return Claims(
+            [Claim(None, max(worst, float(alpha)), rows.sample(alike=alike))],
+            notes=() if everything else (SITES_UNKNOWN,),
+        )
     return _by_site(limits, alpha, rows, rows.sites.astype(np.str_), names)
 
 
@@ -94,7 +90,7 @@ def _over_classes(
     if not limits:
         return Claims([], why_none=why_none)
     found = _by_site(limits, alpha, rows, classes_of(rows.labels, names), names, noun="class")
-    return found._replace(over_classes=True)
+    return found._replace(notes=(OVER_CLASSES, *found.notes))
 
 
 def classes_of(labels: Integers, names: Sequence[str]) -> NDArray[np.str_]:
@@ -132,7 +128,9 @@ def _by_site(
         sample = rows.sample(index, sites=sites, shares=weights, alike=len(here) == 1)
         name = f"{noun} {names[limit.site]}" if limit.site is not None and len(limits) > 1 else None
         claims.append(Claim(name, max(limit.rate, float(alpha)), sample))
-    return Claims(claims, without_rows=tuple(without), others=tuple(sorted(seen - wanted)))
+    others = join_names(sorted(seen - wanted))
+    notes = (f"The rows of {others} do not count: the promise is not about them.",) if others else ()
+    return Claims(claims, without_rows=tuple(without), notes=notes)
 
 
 def _shares(limit: MissRateBound, names: list[str]) -> dict[str, Fraction]:
@@ -149,7 +147,7 @@ def _by_stratum(
     if stratum == "group" and rows.groups is None:
         return Claims([], why_none="the groups of the rows are not given")
     if bound.sites_apart or any(len(part) > 1 for part in certificate.parts.values()):
-        return Claims([], why_none=text.why_no_bound(bound, stratum), stratum=stratum)
+        return Claims([], why_none=text.why_no_bound(bound, stratum))
     held = {key: (one.scores, one.limit) for key, (one,) in certificate.parts.items()}
     present: dict[Any, Integers] = dict(rows.groups or {})
     if stratum == "class":
@@ -161,7 +159,7 @@ def _by_stratum(
         # Where all scores weigh alike, only the sum over the sites counts.
         bounds = bound.miss_rate_bounds(alpha, [scores, *[0] * (sites - 1)], each)
         if not bounds:
-            return Claims([], why_none=text.why_no_bound(bound, stratum), stratum=stratum)
+            return Claims([], why_none=text.why_no_bound(bound, stratum))
         name = _called(key, certificate)
         if bounds[0].rate >= 1 or (float(alpha) == certificate.alpha and limit == np.inf):
             infeasible.append((None, key) if isinstance(key, int) else (key, None))
@@ -170,7 +168,11 @@ def _by_stratum(
             claims.append(Claim(name, max(bounds[0].rate, float(alpha)), sample))
         else:
             without.append(name)
-    return Claims(claims, without_rows=tuple(without), not_promised=tuple(infeasible), stratum=stratum)
+    notes = [f"It takes the rows of each {stratum} to come from the sites as its calibration rows did."]
+    if infeasible:
+        notes.append(f"Nothing is promised {text.without_promise(infeasible, certificate.class_names)}.")
+    why = None if claims or without else f"no {stratum} that has rows is promised anything"
+    return Claims(claims, why_none=why, without_rows=tuple(without), notes=tuple(notes))
 
 
 def _called(key: str | int, certificate: Certificate) -> str:

@@ -1,4 +1,4 @@
-"""Does the promise still hold? A test on rows with known labels, and its answer in words.
+"""Verdicts: a test of the promise on rows with known labels.
 
 What is tested is that the sets miss at most a_b of the mixture that was promised coverage: alpha, and what an unlucky
 calibration explains but for a share b = .025 of the draws (`guarantees/binomial.py`). The test errs in a share
@@ -14,6 +14,7 @@ rows at hand, the test would not reject. Then "no contradiction" would only mean
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
@@ -21,9 +22,8 @@ import msgspec
 import numpy as np
 
 from fedconformal._base.names import join_names
-from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.evaluation.claims import Claim, Claims, Outcomes, claims_of
+from fedconformal.evaluation.claims import Claim, Outcomes, claims_of
 from fedconformal.summaries.provenance import has_expired
 
 LUCK = 0.025
@@ -75,14 +75,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def verdict_of(
     certificate: Certificate, alpha: Fraction, rows: Outcomes, *, all_full: bool = False, noun: str = "sets"
 ) -> Verdict:
-    """Test a certificate's promise at alpha.
+    """Test a certificate's promise at an alpha that was fixed before the rows were seen.
 
-    Args:
-        certificate: what is promised.
-        alpha: how often sets may miss; fixed before the rows were seen.
-        rows: whether each is covered, and where it is from.
-        all_full: whether every set holds every label, or every interval every number.
-        noun: what may miss a row: sets, or intervals.
+    `all_full` says whether every set holds every label, or every interval is the whole line; `noun` is "sets" or
+    "intervals".
     """
     if all_full or (noun == "sets" and _is_full(certificate) and float(alpha) == certificate.alpha):
         all_of_it = "every label is in every set" if noun == "sets" else "every interval is the whole line"
@@ -91,24 +87,24 @@ def verdict_of(
     if noise >= LUCK:
         return _none(f"the noise that keeps rows private may lower the threshold in a share {noise:.3g} of releases")
     found = claims_of(certificate, alpha, rows, LUCK - noise)
+    without, void = list(found.without_rows), _void(certificate)
     if not found.claims:
-        named = f"there are no rows of {join_names(found.without_rows)}" if found.without_rows else None
-        nothing = f"no {found.stratum or 'class'} that has rows is promised anything"
-        return _none(found.why_none or named or nothing, found)
+        return _none(found.why_none or f"there are no rows of {join_names(without)}", without)
     parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
-    kind, words = _answer(parts, found, float(alpha), noun)
-    if kind != "below the promise" and (why := _void(certificate)):
-        kind, words = "no verdict", f"{why}; {words}"
-    start = f"{kind[0].upper()}{kind[1:]}"
-    notes = _notes(found, rows, certificate, below=kind == "below the promise")
+    kind, words = _answer(parts, without, float(alpha), noun)
+    notes = list(found.notes) + [CLUSTERED] * (rows.clusters is not None)
+    if void and kind == "below the promise":
+        notes.insert(0, f"Also, {void}.")
+    elif void:
+        kind, words = "no verdict", f"{void}; {words}"
     least = min(part.p for part in parts)
     return Verdict(
         kind=kind,
-        words=" ".join([f"{start}: {words}.", *notes]),
+        words=" ".join([f"{kind[0].upper()}{kind[1:]}: {words}.", *notes]),
         p=min(1.0, least * len(parts)),
         limit=max(part.limit for part in parts),
         parts=parts if found.claims[0].name is not None else [],
-        without_rows=list(found.without_rows),
+        without_rows=without,
     )
 
 
@@ -124,7 +120,7 @@ def _part(claim: Claim, alpha: float, level: float) -> Part:
     return Part(name=claim.name or "", kind=kind, rows=sample.rows, missed=sample.missed, limit=claim.limit, p=p)
 
 
-def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[Kind, str]:
+def _answer(parts: list[Part], without: list[str], alpha: float, noun: str) -> tuple[Kind, str]:
     """Put the answers for all parts together: the worst one counts."""
     worst = min(parts, key=lambda part: part.p)
     where = f" of {worst.name}" if worst.name else ""
@@ -135,8 +131,8 @@ def _answer(parts: list[Part], found: Claims, alpha: float, noun: str) -> tuple[
         low = sum(part.kind == worst.kind for part in parts) - 1
         more = f", and {low} more are below as well" if low else ""
         return worst.kind, f"{seen} {chance}; {luck}{more}"
-    if found.without_rows:
-        return TOO_FEW, f"there are no rows of {join_names(found.without_rows)}"
+    if without:
+        return TOO_FEW, f"there are no rows of {join_names(without)}"
     if few := [part for part in parts if part.kind == TOO_FEW]:
         of = f" of {join_names([part.name for part in few])}" if few[0].name else ""
         most = max(part.limit for part in few)
@@ -165,31 +161,8 @@ def _void(certificate: Certificate) -> str | None:
     return None
 
 
-def _notes(found: Claims, rows: Outcomes, certificate: Certificate, *, below: bool) -> list[str]:
-    notes = []
-    if below and (why := _void(certificate)):
-        notes.append(f"Also, {why}.")
-    if not found.sites_known:
-        notes.append("It takes the rows to come from the sites as promised, as the site of each row is not known.")
-    if found.stratum:
-        notes.append(f"It takes the rows of each {found.stratum} to come from the sites as its calibration rows did.")
-    if found.over_classes:
-        notes.append("It weighs the rows by their classes, and takes a class to look the same here as at the sites.")
-    if rows.clusters is not None:
-        notes.append(CLUSTERED)
-    if found.others:
-        notes.append(f"The rows of {join_names(found.others)} do not count: the promise is not about them.")
-    if found.not_promised:
-        notes.append(f"Nothing is promised {text.without_promise(found.not_promised, certificate.class_names)}.")
-    return notes
-
-
-def _none(why: str, found: Claims | None = None) -> Verdict:
-    return Verdict(
-        kind="no verdict",
-        words=f"No verdict: {why}.",
-        without_rows=[] if found is None else list(found.without_rows),
-    )
+def _none(why: str, without: Sequence[str] = ()) -> Verdict:
+    return Verdict(kind="no verdict", words=f"No verdict: {why}.", without_rows=list(without))
 
 
 class Standing(NamedTuple):
