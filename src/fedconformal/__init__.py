@@ -26,8 +26,9 @@ else:
             return globals()[name]
         from fedconformal.errors import requires_extra
 
-        with requires_extra("sklearn"):  # the other names, of scikit-learn estimators
-            return getattr(import_module("fedconformal.estimators"), name)
+        extra, package = ("train", "training") if name == "summarize_sites" else ("sklearn", "estimators")
+        with requires_extra(extra):
+            return getattr(import_module(f"fedconformal.{package}"), name)
 
     def __dir__() -> list[str]:
         return sorted(__getattr__("__all__"))

@@ -44,8 +44,9 @@ from fedconformal.scores import (
 from fedconformal.summaries import LossSummary, Summary, pool, summarize
 from fedconformal.verification import verify
 
-if TYPE_CHECKING:  # scikit-learn is an extra; `fedconformal.__getattr__` imports these on first use
+if TYPE_CHECKING:  # scikit-learn and torch are extras; `fedconformal.__getattr__` imports these on first use
     from fedconformal.estimators import FederatedConformalClassifier, FederatedConformalRegressor
+    from fedconformal.training import summarize_sites
 
 __all__ = [
     "APS",
@@ -93,5 +94,6 @@ __all__ = [
     "recalibrate",
     "softmax",
     "summarize",
+    "summarize_sites",
     "verify",
 ]

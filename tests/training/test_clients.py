@@ -35,13 +35,13 @@ class Items(Dataset[Any]):
         (X, Y.reshape(3, 1)),
         TensorDataset(X, Y),
         Items(),
-        ClientData(name="client-0", x=X, y=Y),
+        ClientData(name="site-0", x=X, y=Y),
     ],
     ids=["tensors", "arrays", "lists", "other types", "column", "tensor dataset", "items", "client"],
 )
 def test_rows_in_any_form(given: Any) -> None:
     (client,) = as_clients([given])
-    assert client.name == "client-0"
+    assert client.name == "site-0"
     assert torch.equal(client.x, X)
     assert torch.equal(client.y, Y)
     assert client.x.dtype == torch.float32
@@ -70,22 +70,22 @@ def test_packed_rows_are_found_again() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((X, Y[:2]), r"client-1: y has shape \(2,\), expected one class index for each of 3 rows"),
-        ((X, torch.tensor([0, -1, 1])), "client-1: row 1 of y is -1, expected a class index"),
-        ((X, torch.tensor([0, 1.5, 1])), "client-1: row 1 of y is 1.5, expected a class index"),
-        ((X, Y > 0), "client-1: y has shape"),
+        ((X, Y[:2]), r"site-1: y has shape \(2,\), expected one class index for each of 3 rows"),
+        ((X, torch.tensor([0, -1, 1])), "site-1: row 1 of y is -1, expected a class index"),
+        ((X, torch.tensor([0, 1.5, 1])), "site-1: row 1 of y is 1.5, expected a class index"),
+        ((X, Y > 0), "site-1: y has shape"),
         (
             (torch.tensor([[1.0, 2], [3, float("nan")], [1, 2]]), Y),
-            "client-1: row 1 of x holds a value that is not fin",
+            "site-1: row 1 of x holds a value that is not fin",
         ),
-        ((X[:0], Y[:0]), "client-1: has no rows; leave it out"),
-        (([[1.0], [1.0, 2.0]], [0, 1]), "client-1: cannot be read as a tensor"),
-        ((torch.arange(3.0), Y), r"client-1: x has shape \(3,\)"),
-        ((X[:, :1], Y), r"client-1: has rows of shape \(1,\) and float32, but client-0 of shape \(2,\)"),
-        ((X.byte(), Y), r"client-1: has rows of shape \(2,\) and uint8, but client-0"),
+        ((X[:0], Y[:0]), "site-1: has no rows; leave it out"),
+        (([[1.0], [1.0, 2.0]], [0, 1]), "site-1: cannot be read as a tensor"),
+        ((torch.arange(3.0), Y), r"site-1: x has shape \(3,\)"),
+        ((X[:, :1], Y), r"site-1: has rows of shape \(1,\) and float32, but site-0 of shape \(2,\)"),
+        ((X.byte(), Y), r"site-1: has rows of shape \(2,\) and uint8, but site-0"),
         (ClientData(name="b", x=X, y=Y, preprocess=Preprocess(mean=(1.0,), std=(1.0,))), "b: is preprocessed in anoth"),
-        (7, "client-1: is int; give"),
-        ([(X[0], 0), (X[1], 1), (X[:1], 0)], "client-1: its items are not"),
+        (7, "site-1: is int; give"),
+        ([(X[0], 0), (X[1], 1), (X[:1], 0)], "site-1: its items are not"),
     ],
 )
 def test_bad_rows_are_named(given: Any, message: str) -> None:

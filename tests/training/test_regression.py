@@ -96,11 +96,11 @@ def test_bad_settings(settings: dict[str, Any], words: str) -> None:
 
 
 def test_bad_rows_and_a_model_with_other_outputs() -> None:
-    with refused("client-0: row 1 of y is nan, expected a finite number"):
+    with refused("site-0: row 1 of y is nan, expected a finite number"):
         as_clients([([[1.0], [2.0]], [0.5, np.nan])], numbers=True)
-    with refused("client-0: y has shape (2, 2), expected one number for each of 2 rows"):
+    with refused("site-0: y has shape (2, 2), expected one number for each of 2 rows"):
         as_clients([([[1.0], [2.0]], [[0.5, 1], [2, 3]])], numbers=True)
-    with refused("client-0: row 0 of y is 0.5, expected a class index"):
+    with refused("site-0: row 0 of y is 0.5, expected a class index"):
         as_clients([([[1.0]], [0.5])])
     with refused("the model's outputs have shape (2, 3), pinball needs (2, 2)"):
         FedAvg(loss="pinball", workers=1).fit(nn.Linear(1, 3), [([[1.0], [2.0]], [0.5, 1.5])])

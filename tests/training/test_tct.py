@@ -145,12 +145,12 @@ def test_weights_can_be_loaded_into_a_fresh_module() -> None:
 def test_a_network_that_is_not_finite() -> None:
     broken = network()
     nn.init.constant_(next(broken.parameters()), torch.nan)
-    with pytest.raises(InputError, match="client-0: the network's gradients are not finite"):
+    with pytest.raises(InputError, match="site-0: the network's gradients are not finite"):
         TCT(**QUICK | {"rounds": 0}).fit(broken, clients())
 
 
 def test_a_class_the_model_does_not_know() -> None:
-    with pytest.raises(InputError, match="client-2: has the class 2, but the model gives 2 logits"):
+    with pytest.raises(InputError, match="site-2: has the class 2, but the model gives 2 logits"):
         TCT(**QUICK | {"rounds": 0}).fit(network(classes=2), clients())
 
 
@@ -188,8 +188,8 @@ def test_the_optimum_ends_the_rounds_and_the_progress() -> None:
         ({"scratch": "/nowhere/at/all"}, "scratch is /nowhere/at/all, which is no folder"),
         ({"step": 0.0}, "step is 0.0"),
         ({"memory": float("nan")}, "memory is nan"),
-        ({"loss": "hinge"}, "loss is 'hinge'; there are cross-entropy and squared"),
-        ({"solver": "newton"}, "solver is 'newton'; there are lbfgs and scaffold"),
+        ({"loss": "hinge"}, "loss is 'hinge'; there are cross-entropy, squared"),
+        ({"solver": "newton"}, "solver is 'newton'; there are lbfgs, scaffold"),
         ({"ridge": 0.0}, "ridge is 0.0, expected a positive number"),
     ],
 )

@@ -193,7 +193,7 @@ def test_frozen_weights_stay() -> None:
         ({"rate": float("nan")}, "rate is nan, expected a positive number"),
         ({"momentum": 1.0}, "momentum is 1.0"),
         ({"seed": -1}, "seed is -1"),
-        ({"weighting": "rows"}, "weighting is 'rows'; there are examples and uniform"),
+        ({"weighting": "rows"}, "weighting is 'rows'; there are examples, uniform"),
         ({"workers": -1}, "workers is -1"),
         ({"mu": -0.1}, "mu is -0.1"),
     ],

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedconformal.training.clients import ClientData, as_clients
     from fedconformal.training.fedavg import Central, FedAvg
     from fedconformal.training.fedprox import FedProx
+    from fedconformal.training.outputs import summarize_sites
     from fedconformal.training.preprocess import Preprocess, normalise
     from fedconformal.training.tct import TCT, LinearisedModel
     from fedconformal.training.trainer import RoundState, Trainer
@@ -27,9 +28,10 @@ __all__ = [
     "Trainer",
     "as_clients",
     "normalise",
+    "summarize_sites",
 ]
 
-_MODULES = ("clients", "fedavg", "fedprox", "preprocess", "tct", "trainer")
+_MODULES = ("clients", "fedavg", "fedprox", "outputs", "preprocess", "tct", "trainer")
 
 
 def __getattr__(name: str) -> Any:

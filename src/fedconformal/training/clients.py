@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from fedconformal._base.arrays import are_distributions
 from fedconformal.errors import InputError
 from fedconformal.training.preprocess import Preprocess
+
+CHECKED_ROWS = 32
+"""Rows on which the outputs of a model are looked at before training."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,12 +51,12 @@ def as_clients(
     With `numbers`, y holds numbers to predict, not classes.
 
     >>> [client.name for client in as_clients([([[1.0], [2.0]], [0, 1]), ([[3.0]], [1])])]
-    ['client-0', 'client-1']
+    ['site-0', 'site-1']
     >>> as_clients([([[1.0]], [0]), ([], [])])
     Traceback (most recent call last):
-    fedconformal.errors.InputError: client-1: has no rows; leave it out
+    fedconformal.errors.InputError: site-1: has no rows; leave it out
     """
-    read = [_client(one, f"client-{k}", preprocess, numbers=numbers) for k, one in enumerate(clients)]
+    read = [_client(one, f"site-{k}", preprocess, numbers=numbers) for k, one in enumerate(clients)]
     if not read:
         raise InputError("there are no clients; give at least one")
     first = read[0]
@@ -62,6 +67,25 @@ def as_clients(
         if client.preprocess != first.preprocess:
             raise InputError(f"{client.name}: is preprocessed in another way than {first.name}; use one for all")
     return read
+
+
+def count_classes(model: nn.Module, sites: Sequence[ClientData]) -> int:
+    """Return the number of logits of a model, and check that it gives logits, and one for every label."""
+    x, rows = sites[0].inputs(slice(0, CHECKED_ROWS)), min(sites[0].n, CHECKED_ROWS)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        outputs = copy.deepcopy(model).cpu().eval()(x)
+    if outputs.ndim != 2 or len(outputs) != rows:
+        raise InputError(f"the model's outputs have shape {tuple(outputs.shape)}, expected (rows, classes)")
+    if rows > 1 and are_distributions(outputs.numpy()):
+        raise InputError("the model returns probabilities, expected logits; leave out its last softmax", param="model")
+    classes, least = outputs.shape[1], min(int(site.y.min()) for site in sites)
+    for site in sites:
+        label = int(site.y.max())
+        if label == classes and least == 1:
+            raise InputError(f"labels are 1 to {classes}, expected 0 to {classes - 1}; subtract 1", param="labels")
+        if label >= classes:
+            raise InputError(f"{site.name}: has the class {label}, but the model gives {classes} logits")
+    return classes
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,13 +125,18 @@ def _client(given: Any, name: str, preprocess: Preprocess | None, *, numbers: bo
 
 def _columns(given: Any, name: str, kind: type[int] | type[float]) -> tuple[Tensor, Tensor]:
     tensors = getattr(given, "tensors", given)  # a TensorDataset has its columns at hand
-    if isinstance(tensors, tuple | list) and len(tensors) == 2:
+    if isinstance(tensors, tuple | list) and len(tensors) == 2 and not isinstance(tensors[0], Mapping):
         return _tensor(tensors[0], name), _tensor(tensors[1], name)
     if not (hasattr(given, "__getitem__") and hasattr(given, "__len__")):
         raise InputError(f"{name}: is {type(given).__name__}; give (x, y), a dataset with items (x, y), or ClientData")
     items = [given[i] for i in range(len(given))]
     if not items:
         raise InputError(f"{name}: has no rows; leave it out")
+    if isinstance(items[0], Mapping):
+        keys = [*map(str, items[0])]
+        pairs = ", ".join(f"item[{key!r}]" for key in keys[:2])
+        problem = f"its items are dictionaries ({', '.join(keys)})"
+        raise InputError(f"{name}: {problem}; give pairs, as [({pairs}) for item in dataset]")
     try:
         return torch.stack([torch.as_tensor(item[0]) for item in items]), torch.tensor([kind(i[1]) for i in items])
     except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:

@@ -7,7 +7,7 @@ scores, because coverage needs scores of rows that nothing was fitted to. A regr
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,9 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedconformal._base.arrays import Integers
+from fedconformal._base.arrays import Integers, softmax
+from fedconformal._base.spec import build
 from fedconformal.calibration.temperature import fit_temperature
-from fedconformal.federated.questions import COLUMNS
+from fedconformal.federated.questions import COLUMNS, for_score
+from fedconformal.scores import AnyScore, RegressionScore
+from fedconformal.summaries import Summary, summarize
+from fedconformal.training.clients import as_clients, count_classes
 from fedconformal.training.config import Config
 from fedconformal.training.data import Dataset, Progress, Rows, Sites
 from fedconformal.training.preprocess import Preprocess
@@ -104,6 +108,58 @@ def answer(
             if progress is not None:
                 progress(min(start + BATCH, len(rows)), len(rows), "predicting")
     return Answers(logits=np.concatenate(found), labels=rows.y, clients=clients)
+
+
+def summarize_sites(
+    model: nn.Module,
+    datasets: Mapping[str, Any] | Sequence[Any],
+    score: AnyScore | str = "lac",
+    *,
+    temperature: float = 1.0,
+    **options: Any,
+) -> list[Summary]:
+    """Score the calibration rows of every site with a torch model, and summarise the scores.
+
+    Parameters
+    ----------
+    model
+        Returns logits, or predictions with a score of numbers; evaluated in eval mode.
+    datasets
+        Rows of each site: (x, y), a torch dataset with items (x, y), or `ClientData`; with site names in a mapping.
+    score
+        The score, or its spec string such as "raps:penalty=0.1".
+    temperature
+        Divisor of the logits, fitted on other rows.
+    options
+        Other options of `fedconformal.summarize`, such as alpha and classes.
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[4.0, 0.0], [0.0, 2.0]]), [0, 1]
+    >>> [summary.n for summary in summarize_sites(nn.Identity(), {"north": rows, "south": rows})]
+    [2, 2]
+    """
+    rule: AnyScore = build(score, AnyScore)
+    numbers = isinstance(rule, RegressionScore)
+    clients = as_clients([*datasets.values()] if isinstance(datasets, Mapping) else datasets, numbers=numbers)
+    names = list(datasets) if isinstance(datasets, Mapping) else [client.name for client in clients]
+    if not numbers:
+        count_classes(model, clients)
+    summaries, training = [], model.training
+    model.eval()
+    try:
+        for name, client in zip(names, clients, strict=True):
+            with torch.no_grad():
+                parts = [model(client.inputs(slice(i, i + BATCH))).numpy() for i in range(0, client.n, BATCH)]
+            outputs = np.concatenate(parts)
+            if numbers:
+                outputs = for_score(outputs, rule)
+            else:
+                outputs, options["temperature"] = softmax(outputs, temperature=temperature, sure=True), temperature
+            summaries.append(summarize(outputs, client.y.numpy(), score=rule, site=name, **options))
+    finally:
+        model.train(training)
+    return summaries
 
 
 def classification_outputs(

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Ask
-from fedconformal.training.clients import ClientData
+from fedconformal.training.clients import ClientData, count_classes
 from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.flat_model import weights_of, with_weights
@@ -125,10 +125,6 @@ class TCT(Trainer):
         super().__post_init__()
         if self.scratch and not Path(self.scratch).is_dir():
             raise InputError(f"scratch is {self.scratch}, which is no folder; make it, or leave scratch empty")
-        if self.loss not in CURVATURE:
-            raise InputError(f"loss is {self.loss!r}; there are {' and '.join(CURVATURE)}")
-        if self.solver not in get_args(Solver):
-            raise InputError(f"solver is {self.solver!r}; there are {' and '.join(get_args(Solver))}")
 
     @property
     def total_rounds(self) -> int:
@@ -246,7 +242,7 @@ class TCT(Trainer):
         return self._train_linear(network, sites, replace(monitor, resume=None))
 
     def _train_linear(self, network: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
-        classes, device = _classes(network, sites), find_device(self.device)
+        classes, device = count_classes(network, sites), find_device(self.device)
         result = LinearisedModel.of(
             network, classes=classes, coordinates=self.coordinates, seed=self.seed, intercept=self.intercept
         )
@@ -269,16 +265,6 @@ class TCT(Trainer):
         ):
             self.fit_linear(pool.ask, result, monitor, on_round, start)
         return result.cpu().eval()
-
-
-def _classes(network: nn.Module, sites: list[ClientData]) -> int:
-    """Return the number of logits of the network, and check the labels against it."""
-    with torch.no_grad():
-        classes = int(network(sites[0].inputs(slice(0, 1))).shape[1])
-    for site in sites:
-        if int(site.y.max()) >= classes:
-            raise InputError(f"{site.name}: has the class {int(site.y.max())}, but the model gives {classes} logits")
-    return classes
 
 
 def _found(state: RoundState, name: str, shape: torch.Size) -> Tensor:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fedconformal.errors import InputError
-from fedconformal.training.clients import ClientData, as_clients
+from fedconformal.training.clients import ClientData, as_clients, count_classes
 from fedconformal.training.data import Progress
+from fedconformal.training.flat_model import weights_of
 from fedconformal.training.pool import Task, WorkerPool
 
 
@@ -95,6 +98,16 @@ class Trainer(ABC):
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            try:
+                msgspec.convert(value.item() if isinstance(value, np.generic) else value, hints[setting.name])
+            except msgspec.ValidationError as error:
+                hint = hints[setting.name]
+                choices = [c for one in (hint, *get_args(hint)) if get_origin(one) is Literal for c in get_args(one)]
+                expected = f"there are {', '.join(choices)}" if choices else str(error)[0].lower() + str(error)[1:]
+                raise InputError(f"{setting.name} is {value!r}; {expected}", param=setting.name) from None
         for what in self.counts:
             if getattr(self, what) < 1:
                 raise InputError(f"{what} is {getattr(self, what)}, expected at least 1")
@@ -105,8 +118,6 @@ class Trainer(ABC):
             raise InputError(f"momentum is {self.momentum}, expected at least 0 and below 1")
         if self.seed < 0:
             raise InputError(f"seed is {self.seed}, expected at least 0")
-        if self.weighting not in ("examples", "uniform"):
-            raise InputError(f"weighting is {self.weighting!r}; there are examples and uniform")
         if self.workers is not None and self.workers < 0:
             raise InputError(f"workers is {self.workers}, expected at least 0")
 
@@ -143,7 +154,11 @@ class Trainer(ABC):
             resume: a state to continue from, to the same result bit for bit.
         """
         monitor = TrainingMonitor(progress=progress, on_round=on_round, resume=resume)
-        return self._train(model, as_clients(clients, numbers=self.numbers), monitor)
+        sites = as_clients(clients, numbers=self.numbers)
+        weights_of(model)  # refuses a model without weights, or with other than float32
+        if not self.numbers:
+            count_classes(model, sites)
+        return self._train(model, sites, monitor)
 
     @abstractmethod
     def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
