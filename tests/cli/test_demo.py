@@ -36,7 +36,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     accuracy = {method: cells[0] for method, cells in found.items()}
     assert accuracy["central"] > 0.93
     assert accuracy["tct"] > 0.9
-    assert accuracy["tct"] > accuracy["fedavg"]
+    assert accuracy["tct"] > accuracy["fedavg"] != accuracy["fedprox"]
     for _, coverage, size in found.values():
         assert coverage > 0.85
         assert 1 <= size <= 10

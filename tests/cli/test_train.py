@@ -36,6 +36,37 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+OWN = """
+import numpy as np
+from torch import nn
+from fedconformal.training.data import Dataset, Rows
+
+class Net(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+
+def wards():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    x = (rng.normal(size=(300, 2)) + 3 * y[:, None]).astype(np.float32)
+    parts = [Rows(x=x[i::3], y=y[i::3], columns={"ward": rng.choice(["a", "b"], 100)}) for i in range(3)]
+    return Dataset(name="wards", classes=("no", "yes"), train=parts[0], val=parts[1], test=parts[2])
+"""
+
+
+def test_a_model_and_data_of_ones_own(here: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("clinic.py").write_text(OWN)
+    own = ("--model", "clinic:Net", "--data", "clinic:wards")
+    by_ward = ("--partition", "column", "--set", "column=ward", "--set", "epochs=9", "--set", "workers=1")
+    assert "accuracy 0.9" in command.ok("train", *own, *by_ward, "-o", "run").out
+    assert sorted(np.load("run/logits.npz")["names"]) == ["a", "b"]
+    command.ok("train", *own, "--resume", "-o", "run")
+    for words in (("--resume",), ("--resume", *own[:2]), ("--set", "model=clinic:Net", *own[2:], *by_ward)):
+        assert "is code, which only the command line names" in command("train", *words, "-o", "run").err
+    assert "cannot be imported" in command("train", "--model", "clinic:Nett", *own[2:], "-o", "other").err
+
+
 def test_from_training_to_sets(here: Path, command: Command) -> None:
     done = command.ok("train", "--dataset", "digits", "--method", "central", "--set", "rounds=15", "-o", "run")
     assert "accuracy 0.9" in done.out

@@ -30,7 +30,13 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 
 SITES = 10
-METHODS = {"central": (), "fedavg": (), "fedprox": (), "tct": ("--set", "linear_rounds=5", "--set", "coordinates=2000")}
+EPOCHS = ("--set", "epochs=3")
+METHODS = {
+    "central": EPOCHS,
+    "fedavg": EPOCHS,
+    "fedprox": (*EPOCHS, "--set", "mu=1.0"),
+    "tct": (*EPOCHS, "--set", "linear_rounds=5", "--set", "coordinates=2000"),
+}
 SHOWN = "tct"
 """Every command is shown for this method, and the report is about it."""
 FIRST = date(2026, 3, 2)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
+import sys
 import tomllib
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +38,14 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="logistic, mlp, lenet, resnet14 or efficientnet-b1.", show_default="what suits the rows"),
+        typer.Option(
+            help="logistic, mlp, lenet, resnet14, efficientnet-b1, or your own as package:Net.",
+            show_default="what suits the rows",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="PACKAGE:FUNCTION", help="Your own data: a function that returns a `Dataset`."),
     ] = None,
     weights: Annotated[str | None, typer.Option(help="A file of weights to start from.")] = None,
     more: Annotated[
@@ -52,16 +62,25 @@ def train(
         from fedconformal.training.run import FILES, read_settings
         from fedconformal.training.run import train as run
 
-    options = {"dataset": dataset, "method": method, "partition": partition, "model": model, "weights": weights}
+    options = {"dataset": data or dataset, "method": method, "partition": partition, "model": model, "weights": weights}
     typed = {key: value for key, value in options.items() if value is not None}
     named = ({} if config is None else read_config(config)) | typed | dict(map(setting, more or ()))
     if preset is not None:
         named = read_preset(preset.value, named) | named
     settings = (read_settings(output) or {}) | named if resume else named
+    own = {key: imported(key, settings.get(key), typed.get(key)) for key in ("model", "dataset")}
     start = Path(str(settings["weights"])) if settings.get("weights") else None
     check_outputs((output / name for name in FILES), config, start)
     with tracking("getting ready") as progress:
-        result = run(Config.from_dict(settings), output, resume=resume, progress=progress)
+        dataset_of = own["dataset"]
+        result = run(
+            Config.from_dict(settings),
+            output,
+            resume=resume,
+            progress=progress,
+            network=own["model"],
+            dataset=None if dataset_of is None else dataset_of(),
+        )
     name = "logits.npz" if isinstance(result, Result) else "predictions.npz"
     outputs, summaries = (shlex.quote(str(output / one)) for one in (name, "sites"))
     following = f"fedconformal summarize {outputs} -o {summaries}"
@@ -78,6 +97,26 @@ def train(
         errors = f"{result.mean_absolute_error:.4g}, root mean square {result.root_mean_squared_error:.4g}"
         say(f"{result.target}: mean absolute error {errors} {rows}")
     say(f"The run is in {output}. Next:", f"$ {following}")
+
+
+def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | None:
+    """Import an object named as package:name; only an option names code, never a file."""
+    if not isinstance(value, str) or ":" not in value:
+        return None
+    option = "--data" if key == "dataset" else "--model"
+    if value != typed:
+        problem = f"{value} is code, which only the command line names"
+        raise InputError(f"{problem}; add {option} {value} if you trust it", param=key)
+    module, _, name = value.partition(":")
+    if str(Path.cwd()) not in sys.path:  # as for `python -m`
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{option} {value}: cannot be imported ({error})", param=key) from None
+    if not callable(found):
+        raise InputError(f"{option} {value}: cannot be called; name a class or a function", param=key)
+    return found
 
 
 def setting(text: str) -> tuple[str, Any]:

@@ -17,6 +17,7 @@ import io
 import json
 import platform
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
@@ -53,7 +54,13 @@ FREE_TO_CHANGE = ("workers", "scratch", "keep", "first_stage")
 
 
 def train(
-    config: Config, output: Path, *, resume: bool = False, progress: Progress | None = None
+    config: Config,
+    output: Path,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+    network: Callable[[], nn.Module] | None = None,
+    dataset: Dataset | None = None,
 ) -> Result | RegressionResult:
     """Train in a directory, or continue a run that is there.
 
@@ -62,11 +69,13 @@ def train(
         output: the run's directory.
         resume: continue from the checkpoint in the directory; without one, start.
         progress: called with the work done, the total and a description.
+        network: builds a network of your own, instead of the one that the settings name.
+        dataset: a data set of your own, likewise.
     """
     _check_settings(config, output, resume=resume)
-    dataset, sites = partitioned(config, progress)
+    dataset, sites = partitioned(config, progress, dataset)
     suited = _suited(config, dataset)
-    clients, model = site_rows(config, dataset, sites), build_model(suited, dataset)
+    clients, model = site_rows(config, dataset, sites), build_model(suited, dataset, network)
     device = find_device(config.trainer.device)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     state = state or _first_stage(config)
@@ -133,9 +142,13 @@ def read_settings(output: Path) -> dict[str, Any] | None:
         return _plain(Config.from_dict(found))  # with the defaults of settings that are newer than the run
 
 
-def partitioned(config: Config, progress: Progress | None = None) -> tuple[Dataset, Sites]:
-    """Load the data set of a run and part it among its sites."""
-    dataset = data.load(config.settings.dataset, progress=progress)
+def partitioned(
+    config: Config, progress: Progress | None = None, dataset: Dataset | None = None
+) -> tuple[Dataset, Sites]:
+    """Load the data set of a run, unless it is given, and part it among its sites."""
+    dataset = dataset or data.load(config.settings.dataset, progress=progress)
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"the data set is {type(dataset).__name__}, expected training.data.Dataset", param="dataset")
     column = getattr(config.partition, "column", None)
     if column is not None:
         dataset = dataset.having(column)
@@ -151,16 +164,20 @@ def site_rows(config: Config, dataset: Dataset, sites: Sites) -> list[ClientData
     return [ClientData(name=name, x=x, y=y, preprocess=preprocess) for name, x, y in rows]
 
 
-def build_model(config: Config, dataset: Dataset) -> nn.Module:
+def build_model(config: Config, dataset: Dataset, network: Callable[[], nn.Module] | None = None) -> nn.Module:
     """Build the network of a run, with its initial weights."""
-    name, target, trainer = config.settings.model or suited_model(dataset), dataset.target, config.trainer
-    model: nn.Module
-    if target is not None and isinstance(trainer, FedAvg):
-        outputs = outputs_of(trainer.loss or "squared", trainer.quantiles)
-        network = models.build(name, classes=outputs, shape=dataset.shape, seed=trainer.seed)
-        model = models.Regressor(network, centre=target.centre, scale=target.scale)
+    target, trainer = dataset.target, config.trainer
+    if network is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(trainer.seed)
+            model = network()
     else:
-        model = models.build(name, classes=dataset.num_classes, shape=dataset.shape, seed=trainer.seed)
+        name = config.settings.model or suited_model(dataset)
+        numbers = target is not None and isinstance(trainer, FedAvg)
+        outputs = outputs_of(trainer.loss or "squared", trainer.quantiles) if numbers else dataset.num_classes
+        model = models.build(name, classes=outputs, shape=dataset.shape, seed=trainer.seed)
+    if target is not None:
+        model = models.Regressor(model, centre=target.centre, scale=target.scale)
     if config.settings.weights is not None:
         models.load_weights(model, config.settings.weights)
     return model
