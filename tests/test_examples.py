@@ -13,7 +13,7 @@ import fedconformal
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-NEEDS = {"scikit_learn": ["sklearn"], "on_flower": ["flwr"], "private_sums": ["cryptography"]}
+NEEDS = {"scikit_learn": ["sklearn"], "on_flower": ["flwr"], "private_sums": ["cryptography"], "own_model": ["torch"]}
 NEAR = 0.06
 """Some hundred calibration rows move coverage by about 0.015 from draw to draw, and sets of every label have 1."""
 
@@ -44,7 +44,7 @@ def test_the_example_prints_its_promise_and_keeps_it(example: Path, tmp_path: Pa
 
 def test_the_examples_say_what_the_readme_says_of_them() -> None:
     texts = {path.stem: path.read_text() for path in EXAMPLES}
-    assert set(texts) == {"arrays", "files", "on_flower", "private_sums", "scikit_learn"}
+    assert set(texts) == {"arrays", "files", "on_flower", "own_model", "private_sums", "scikit_learn"}
     assert all(30 <= len(text.splitlines()) <= 60 for text in texts.values())
     linked = re.findall(r"\]\(examples/(\w+)\.py\)", (ROOT / "README.md").read_text())
     assert sorted(linked) == sorted(texts)

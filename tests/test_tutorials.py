@@ -20,6 +20,7 @@ PAGES = [*TUTORIALS, DOCS / "which-guarantee.md", DOCS / "which-privacy.md"]
 NEEDS = {
     "flower-app": ["flwr"],
     "nvflare-job": ["nvflare", "sklearn"],
+    "own-model": ["torch"],
     "privacy-officer": ["cryptography", "opendp"],
     "scikit-learn": ["sklearn"],
     "which-privacy": ["cryptography", "opendp"],

@@ -111,7 +111,7 @@ def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | Non
     if str(Path.cwd()) not in sys.path:  # as for `python -m`
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), name)
+        found: Callable[[], Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"{option} {value}: cannot be imported ({error})", param=key) from None
     if not callable(found):

@@ -152,7 +152,7 @@ def summarize_sites(
             with torch.no_grad():
                 parts = [model(client.inputs(slice(i, i + BATCH))).numpy() for i in range(0, client.n, BATCH)]
             outputs = np.concatenate(parts)
-            if numbers:
+            if isinstance(rule, RegressionScore):
                 outputs = for_score(outputs, rule)
             else:
                 outputs, options["temperature"] = softmax(outputs, temperature=temperature, sure=True), temperature

@@ -173,8 +173,10 @@ def build_model(config: Config, dataset: Dataset, network: Callable[[], nn.Modul
             model = network()
     else:
         name = config.settings.model or suited_model(dataset)
-        numbers = target is not None and isinstance(trainer, FedAvg)
-        outputs = outputs_of(trainer.loss or "squared", trainer.quantiles) if numbers else dataset.num_classes
+        if target is not None and isinstance(trainer, FedAvg):
+            outputs = outputs_of(trainer.loss or "squared", trainer.quantiles)
+        else:
+            outputs = dataset.num_classes
         model = models.build(name, classes=outputs, shape=dataset.shape, seed=trainer.seed)
     if target is not None:
         model = models.Regressor(model, centre=target.centre, scale=target.scale)
