@@ -69,6 +69,10 @@ class HeavySiteWarning(UserWarning):
     """One site outweighs the others because of the number of scores that it claims."""
 
 
+class SuspiciousInputWarning(UserWarning):
+    """Valid input that is probably a mistake, such as classes in another order or the same rows twice."""
+
+
 @contextmanager
 def prefix_errors(where: object) -> Iterator[None]:
     """Put a file, site or array before the message of an `InputError` raised inside."""

@@ -14,6 +14,7 @@ import msgspec
 from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal._base.spec import build
 from fedconformal.calibration.curve import ALPHAS, AnyCurve, PromiseCurve, RiskCurve, as_limit, round_up
+from fedconformal.calibration.plausibility import warn_of_alpha, warn_of_summaries
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import calibrate_risk
 from fedconformal.calibration.strata import find, strata_of
@@ -81,6 +82,9 @@ def calibrate(
         raise InputError("safe is what to do where losses are too large; give risk as well", param="safe")
     level = as_alpha(alpha)
     batch = usable(summaries, None if risk is not None else level)
+    if risk is None:
+        warn_of_alpha(level)
+        warn_of_summaries(batch)
     predictor = _calibrate(batch, level, build(guarantee, Guarantee), risk, safe, exact=exact)
     warn_of_sites(predictor.certificate)
     return predictor

@@ -23,6 +23,7 @@ from fedconformal.errors import (
     HeavySiteWarning,
     InfeasibleWarning,
     InputError,
+    SuspiciousInputWarning,
 )
 
 COMMANDS = (
@@ -160,7 +161,7 @@ def run(arguments: Sequence[str]) -> int:
     handler.setFormatter(LOGGED)
     logger.handlers = [handler]
     with warnings.catch_warnings():
-        for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning):
+        for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, SuspiciousInputWarning):
             warnings.simplefilter("always", kind)
         said: set[str] = set()
         warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)

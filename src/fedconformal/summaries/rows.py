@@ -7,8 +7,11 @@ in the last digits of large numbers; the summary records predictions in float32,
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import as_name, join_names
 from fedconformal._base.spec import build
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, SuspiciousInputWarning
 from fedconformal.losses import Loss
 from fedconformal.losses.loss import as_grid
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
@@ -30,6 +33,8 @@ from fedconformal.summaries.stream import summarize_stream
 from fedconformal.summaries.summary import Summary, provenance_of
 
 PRECISION = "float32"
+LEAST_ROWS = 20
+"""Fewer rows do not show whether a model contradicts the labels."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,36 @@ class ScoredRows:
     labels: Integers | None = None
     classes: Classes | None = None
     precision: str | None = None
+    right: int = 0
+    """Number of rows whose most probable label is the true one."""
+
+
+@dataclass
+class Agreement:
+    """Agreement of a model with the labels of a site, counted batch by batch."""
+
+    rows: int = 0
+    right: int = 0
+    of_class: Counter[int] = field(default_factory=Counter)
+
+    def add(self, rows: ScoredRows) -> None:
+        """Count the rows of a batch."""
+        if rows.labels is not None:
+            self.rows += len(rows.labels)
+            self.right += rows.right
+            self.of_class.update(dict(enumerate(np.bincount(rows.labels).tolist())))
+
+    def warn(self, stacklevel: int = 3) -> None:
+        """Warn if the model is clearly right less often than the commonest class alone; nothing leaves the site."""
+        commonest = max(self.of_class.values(), default=0)
+        if self.rows >= LEAST_ROWS and commonest - self.right > math.sqrt(self.rows) / 2:
+            warnings.warn(
+                f"the most probable label is right in {self.right} of {self.rows} rows, less often than the commonest "
+                f"class alone ({commonest}); check that the classes are in the order of the columns, that labels are "
+                "not shifted by one, and that outputs and labels are of the same rows",
+                SuspiciousInputWarning,
+                stacklevel=stacklevel,
+            )
 
 
 def summarize(  # noqa: PLR0913
@@ -102,7 +137,10 @@ def summarize(  # noqa: PLR0913
         return LossSummary.of_losses(losses, thresholds=grid, loss=function, site=site, **provenance)
     rule: AnyScore = build(score, AnyScore)
     batches = [score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)]
-    rows = _joined(batches)
+    rows, agreement = _joined(batches), Agreement()
+    for batch in batches:
+        agreement.add(batch)
+    agreement.warn()
     if by_class and rows.labels is None:
         raise InputError(f"{rule.name} scores numbers, which have no class; leave out by_class", param="by_class")
     return Summary.of_scores(
@@ -134,7 +172,8 @@ def score_rows(
     if not isinstance(score, Score):
         raise InputError(f"score is {score!r:.80}, expected a score such as fedconformal.LAC()", param="score")
     matrix, labels, known = read_rows(outputs, truth, classes)
-    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION)
+    right = int(np.count_nonzero(matrix.argmax(axis=1) == labels))
+    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION, right)
 
 
 def read_rows(
@@ -160,9 +199,12 @@ def summarize_chunks(
 ) -> RankSummary:
     """Summarise rows that do not fit in memory; `read` starts from the beginning and yields named chunks."""
     first: list[tuple[str, ScoredRows]] = []
+    passes: list[Agreement] = []
 
     def chunks() -> Iterator[Floats]:
+        passes.append(Agreement())
         for name, rows in read():
+            passes[-1].add(rows)
             if not first:
                 first.append((name, rows))
             _check_same(first[0][1], rows, first[0][0], name)
@@ -170,6 +212,7 @@ def summarize_chunks(
 
     made = provenance_of(score=score, alpha=alpha, **provenance)
     summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), provenance=made)
+    passes[0].warn()
     rows = first[0][1]
     return replace(summary, provenance=replace(made, classes=rows.classes, precision=rows.precision))
 
