@@ -1,4 +1,4 @@
-"""One temperature for all sites, so that probabilities mean what they say.
+"""Temperature scaling with one temperature for all sites.
 
 Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017: logits are divided by the T that
 makes the labels most likely. In b = 1/T the negative log-likelihood is convex, so a few Newton steps find it, and each
@@ -35,13 +35,7 @@ Likelihood = Callable[[float], tuple[float, float, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """The temperature that was found.
-
-    Attributes:
-        value: what to divide logits by.
-        at_bound: whether it, or a site's own that went into the mean, is held at a bound.
-        per_client: the temperature of every site with rows by itself; empty unless the method needs them.
-    """
+    """A temperature; whether it is held at a bound; and, for the method "mean", that of every site with rows."""
 
     value: float
     at_bound: bool = False
@@ -51,13 +45,10 @@ class Temperature:
 def fit_temperature(
     logits: Sequence[ArrayLike], labels: Sequence[ArrayLike], *, method: Method = "pooled"
 ) -> Temperature:
-    """Fit one temperature to the logits and labels of several sites.
+    """Fit one temperature to the logits, (n_k, J), and labels, (n_k,), of several sites.
 
-    Args:
-        logits: (n_k, J) of every site.
-        labels: (n_k,) class indices of every site.
-        method: "pooled" adds slope and curvature over sites, as if all rows were in one place; "mean" is the paper's
-            plain mean of the sites' own temperatures; "none" is 1.
+    "pooled" adds slope and curvature over sites, as if all rows were in one place; "mean" is the paper's plain mean of
+    the sites' own temperatures; "none" is 1.
 
     >>> logits = [[[4.0, 0.0], [4.0, 0.0]], [[0.0, 4.0], [4.0, 0.0]]]
     >>> labels = [[0, 0], [1, 1]]
@@ -104,7 +95,7 @@ def check_temperature(value: float) -> float:
 
 
 def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> Likelihood:
-    """Make what a site answers when it is asked about b = 1/T; its rows stay with it.
+    """Return the negative log-likelihood of a site's rows as a function of b = 1/T, with slope and curvature.
 
     >>> ask = likelihood_of([[0.0, 2.0]], [1])
     >>> [round(value, 3) for value in ask(1.0)]
@@ -134,7 +125,7 @@ def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> L
 
 
 def minimise(ask: Likelihood, start: float = 1.0) -> float:
-    """Find the temperature between the bounds by Newton steps in 1/T, halving the interval where one would leave it."""
+    """Minimise by Newton steps in 1/T between the bounds; a step that would leave the interval halves it."""
     low, high = 1 / MOST, 1 / LEAST
     slopes = ask(low)[1], ask(high)[1]
     if slopes == (0, 0):

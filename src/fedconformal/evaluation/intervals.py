@@ -55,15 +55,8 @@ def clustered_interval(
 ) -> Interval | None:
     """Return the interval of the coverage if clusters are independent; None if fewer than two of them count.
 
-    With `weights` it is that of the mean over the sites with these weights, not of the mean over the rows. A cluster
-    may have rows at several sites.
-
-    Args:
-        covered: whether each row's set holds the truth.
-        clusters: the number of each row's cluster.
-        sites: each row's site, numbered from 0; every site has a row.
-        weights: one a site, which add up to one.
-        confidence: how often the interval holds the coverage, about.
+    With `weights`, which add up to one, it is that of the weighted mean over `sites`, numbered from 0, not of the mean
+    over the rows. A cluster may have rows at several sites.
 
     >>> covered = np.repeat([True, True, True, True, False], 10)  # five patients, ten images each
     >>> [round(end, 3) for end in clustered_interval(covered, np.repeat(np.arange(5), 10))]
