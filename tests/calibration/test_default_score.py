@@ -7,7 +7,6 @@ import importlib.util
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,9 +17,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.cli.app import run
-from fedconformal.federated.questions import ScoreQuestion
-from fedconformal.scores import DEFAULT, AnyScore, Score
+from fedconformal.scores import DEFAULT, Score
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fedconformal"
@@ -55,97 +52,9 @@ def test_two_classes_with_more_errors_than_alpha() -> None:
         assert predictor.evaluate(*test).mean_size == 2
 
 
-SITES = {name: ([[0.75, 0.25]] * 9, [0] * 9) for name in "ab"}
-
-
-def by_classifier(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
-    score: AnyScore = fc.FederatedConformalClassifier().calibrate(SITES).predictor.score
-    return score
-
-
-def by_question(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
-    return ScoreQuestion(model="m").score
-
-
-def by_flower(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
-    pytest.importorskip("flwr", reason="the question is in Flower's records")
-    from fedconformal.engines.flower.records import ASK
-    from tests.engines.flower.tools import MODEL, ask_for
-
-    asked = ask_for(MODEL, alpha=ALPHA)
-    return ScoreQuestion.from_dict(asked.config_records[ASK]).score
-
-
-def by_a_flower_run(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
-    pytest.importorskip("flwr", reason="the stages are Flower's")
-    pytest.importorskip("torch", reason="the stages train with torch")
-    from fedconformal.engines.flower.run_config import RunConfig
-
-    return registry.find(RunConfig.of({})[0].score, Score)()
-
-
-def by_the_flower_template(_folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore:
+def test_the_flower_template_names_the_default() -> None:
     text = (SOURCE / "engines" / "flower" / "template" / "classification.toml").read_text("utf-8")
-    return registry.find(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]["score"], Score)()
-
-
-def by_nvflare(_folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:
-    pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
-    from fedconformal.engines import nvflare
-
-    asked: list[Any] = []
-
-    def ask(_sites: Any, question: Any, _model: Any) -> list[Any]:
-        asked.append(question)
-        return []
-
-    patch.setattr(nvflare.NVFlareSites, "ask", ask)
-    with pytest.raises(fc.InputError, match="0 sites answered"):
-        nvflare.calibrate(nvflare.NVFlareSites(), {"w": np.zeros(2)})
-    found: AnyScore = asked[0].score
-    return found
-
-
-def by_summarize(folder: Path, _patch: pytest.MonkeyPatch) -> AnyScore | None:
-    np.save(folder / "probs.npy", SITES["a"][0])
-    np.save(folder / "labels.npy", SITES["a"][1])
-    made = folder / "a.fcs"
-    assert run(["-q", "summarize", str(folder / "probs.npy"), str(folder / "labels.npy"), "-o", str(made)]) == 0
-    return fc.Summary.from_bytes(made.read_bytes()).provenance.score
-
-
-def by_report(folder: Path, patch: pytest.MonkeyPatch) -> AnyScore:
-    rows = {"logits": 4 * np.eye(2)[[0, 1] * 9], "labels": np.array([0, 1] * 9), "clients": np.array([0, 0, 1] * 6)}
-    found: dict[str, Any] = {f"{part}_{name}": rows[name] for part in ("val", "test") for name in rows}
-    np.savez(folder / "logits.npz", **found)
-    shown: list[fc.Predictor] = []
-
-    def page(predictor: fc.Predictor, *_rest: Any, **_more: Any) -> str:
-        shown.append(predictor)
-        return ""
-
-    patch.setattr("fedconformal.cli.report.report_page", page)
-    assert run(["-q", "report", str(folder), "-o", str(folder / "page.html")]) == 0
-    score: AnyScore = shown[0].score
-    return score
-
-
-Door = Callable[[Path, pytest.MonkeyPatch], AnyScore | None]
-DOORS: Sequence[Door] = (
-    by_classifier,
-    by_question,
-    by_flower,
-    by_a_flower_run,
-    by_the_flower_template,
-    by_nvflare,
-    by_summarize,
-    by_report,
-)
-
-
-@pytest.mark.parametrize("door", DOORS, ids=lambda door: door.__name__)
-def test_every_way_in_has_the_same_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: Door) -> None:
-    assert door(tmp_path, monkeypatch) == DEFAULT
+    assert registry.find(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]["score"], Score)() == DEFAULT
 
 
 def test_nobody_else_names_a_score() -> None:
