@@ -8,12 +8,19 @@ import pytest
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
+from fedconformal.engines.flower import (
+    CheckedFedAvg,
+    Federation,
+    InProcessGrid,
+    calibrate,
+    calibrate_reply,
+)
+from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
-from tests.engines.flower.tools import MODEL, calibrating_app, changed, grid
+from tests.engines.flower.tools import MODEL, Backwards, calibrating_app, changed, grid, site_logits
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 6
@@ -213,3 +220,161 @@ def test_no_weights_at_all_end_the_run() -> None:
     faulty = grid(2, {0: fail, 1: fail}, training_app())
     with pytest.raises(InputError, match="train: 0 sites answered properly"):
         CheckedFedAvg(Federation(faulty)).start(faulty, START, num_rounds=1)
+
+
+PLAIN = ArrayRecord({"w": Array(np.zeros(3, np.float32))})
+
+
+def plain_app() -> ClientApp:
+    """What Flower's own templates make, with the one handler that docs/flower.md adds."""
+    app = ClientApp()
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        me = int(context.node_config["partition-id"])
+        arrays = ArrayRecord({"w": Array(np.full(3, me, np.float32))})
+        metrics = MetricRecord({"train_loss": 0.5, "num-examples": 10})
+        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=msg)
+
+    @app.query("calibrate")
+    def answer(msg: Message, context: Context) -> Message:
+        return calibrate_reply(msg, context, *site_logits(int(context.node_config["partition-id"])))
+
+    return app
+
+
+def test_a_plain_app_is_trained_and_calibrated_as_the_docs_say() -> None:
+    here = InProcessGrid(plain_app(), 4)
+    federation = Federation(here, min_sites=3, timeout=600)
+    result = CheckedFedAvg(federation).start(here, initial_arrays=PLAIN, num_rounds=2)
+    assert result.arrays["w"].numpy().tolist() == [1.5] * 3
+    assert result.train_metrics_clientapp[2]["train_loss"] == 0.5
+    calibrated = calibrate(federation, result.arrays, alpha=0.1)
+    assert calibrated.certificate.sites == 4
+    assert calibrated.certificate.left_out is None
+
+
+def test_a_mean_that_is_too_large_ends_the_run() -> None:
+    start = ArrayRecord({"w": Array(np.zeros(3))})
+    app = ClientApp()
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        arrays = ArrayRecord({"w": Array(np.full(3, 1e308))})
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10})}), reply_to=msg)
+
+    here = InProcessGrid(app, 3)
+    with pytest.raises(InputError, match="the mean of w is too large for float64"):
+        CheckedFedAvg(Federation(here)).start(here, initial_arrays=start, num_rounds=1)
+
+
+class Quits:
+    """What a client may do instead of answering."""
+
+    def __call__(self) -> Any:
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    "instead", [lambda: None, lambda: "done", RecordDict, Quits()], ids=["None", "str", "dict", "exit"]
+)
+def test_a_client_that_returns_no_message_is_refused(instead: Callable[[], Any]) -> None:
+    inner = calibrating_app()
+
+    def app(message: Message, context: Context) -> Any:
+        return instead() if site_of(context).partition == 1 else inner(message, context)
+
+    result = calibrate(Federation(InProcessGrid(app, 4)), MODEL)  # type: ignore[arg-type]
+    assert result.certificate.sites == 3
+    assert result.certificate.left_out is not None
+    assert [one.site for one in result.certificate.left_out] == ["node-3"]
+
+
+def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
+    app, seen = ClientApp(), []
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        seen.append(msg.content.array_records["arrays"]["w"].numpy().tolist())
+        msg.content.array_records["arrays"]["w"] = Array(np.ones(3, np.float32) * 7)
+        msg.content.pop("config")
+        arrays = ArrayRecord({"w": Array(np.ones(3, np.float32))})
+        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=msg)
+
+    here = InProcessGrid(app, 3)
+    CheckedFedAvg(Federation(here)).start(here, initial_arrays=PLAIN, num_rounds=1)
+    assert seen == [[0.0, 0.0, 0.0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"timeout": "soon"}, "timeout: expected `float`, got `str`"),
+        ({"temperature": "maybe"}, "temperature: expected `bool`, got `str`"),
+        ({"alpha": 1.5}, "alpha"),
+        ({"score": "best"}, "no score is called 'best'"),
+        ({"guarantee": "all"}, "no guarantee is called 'all'"),
+        ({"kind": "small"}, "no summary kind is called 'small'"),
+        ({"score": "raps:penalty=high"}, "penalty is 'high', expected a number"),
+        ({"guarantee": "one-site"}, "guarantee one-site needs site"),
+        ({"privacy": "little"}, "there are none, sums"),
+        ({"guarantee": "new-site", "privacy": "sums"}, "new-site promises nothing of a model that was trained on"),
+    ],
+)
+def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:
+    pytest.importorskip("torch", reason="training needs torch")
+    from fedconformal.engines.flower.run_config import RunConfig
+
+    with pytest.raises(InputError) as error:
+        RunConfig.of(config)
+    assert message in str(error.value)
+
+
+def test_the_order_of_answers_does_not_matter() -> None:
+    forwards, backwards = (
+        calibrate(Federation(kind(calibrating_app(), 12)), MODEL) for kind in (InProcessGrid, Backwards)
+    )
+    assert forwards.certificate == backwards.certificate
+    assert [record.sites[0] for record in backwards.certificate.summaries] == [f"site-{k}" for k in range(12)]
+
+
+def test_sites_bring_names_of_their_own() -> None:
+    nodes = [{"site": "zurich"}, {"site": "basel"}]
+    result = calibrate(Federation(InProcessGrid(calibrating_app(), nodes)), MODEL)
+    assert [record.sites for record in result.certificate.summaries] == [("zurich",), ("basel",)]
+
+
+def test_another_model_has_another_fingerprint() -> None:
+    others = [
+        ArrayRecord({"weights": Array(np.eye(4, dtype=np.float64))}),
+        ArrayRecord({"bias": Array(np.eye(4, dtype=np.float32))}),
+        ArrayRecord({"weights": Array(np.eye(4, dtype=np.float32) * 2)}),
+    ]
+    assert len({fingerprint(MODEL), *map(fingerprint, others)}) == 4
+
+
+def test_too_few_scores() -> None:
+    with pytest.raises(InputError, match="the sites sent 120 scores, at least 121 are needed"):
+        calibrate(Federation(grid(3)), MODEL, min_scores=121)
+    assert calibrate(Federation(grid(3)), MODEL, min_scores=120).certificate.scores == 120
+
+
+def test_too_few_nodes_end_in_bounded_time() -> None:
+    federation = Federation(grid(2), min_sites=3)
+    with pytest.raises(InputError, match=r"2 nodes are connected after 0\.1 s, at least 3 are needed"):
+        federation.wait(0.1)
+    with pytest.raises(InputError, match="calibrate: 2 sites answered properly, at least 3 are needed"):
+        calibrate(federation, MODEL)
+
+
+def test_a_site_that_keeps_a_model_of_its_own_is_warned(caplog: pytest.LogCaptureFixture) -> None:
+    app = calibrating_app()
+
+    def personal(message: Message, context: Context) -> Message:
+        if site_of(context).partition == 1:  # as Flower's examples keep the last layer at the site
+            context.state["head"] = MODEL
+        return app(message, context)
+
+    calibrate(Federation(InProcessGrid(personal, 3)), MODEL)  # type: ignore[arg-type]
+    (warning,) = [record.getMessage() for record in caplog.records if record.name.endswith("flower.client")]
+    assert "keeps arrays of its own (head), and its scores carry the fingerprint of the global model" in warning

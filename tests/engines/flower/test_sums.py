@@ -1,5 +1,6 @@
 """Calibration from sums only over Flower: the plain threshold, whoever drops out, and what is refused."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,22 +11,33 @@ import pytest
 
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
+pytest.importorskip("opendp", reason="noise needs OpenDP")
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
+from flwr.clientapp import ClientApp
 
 import fedconformal as fc
-from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
+from fedconformal.certificates.certificate import LeftOut
+from fedconformal.engines.flower import (
+    Federation,
+    InProcessGrid,
+    calibrate,
+    calibrate_reply,
+    later_step,
+    sums_reply,
+)
 from fedconformal.engines.flower import calibrate_by_sums as in_steps
 from fedconformal.engines.flower.records import ASK, fingerprint, site_of
-from fedconformal.engines.flower.sums_site import KEPT
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration
 from fedconformal.federated.questions import ScoreQuestion
-from fedconformal.privacy import read_ledger
+from fedconformal.privacy.ledger import Ledger, read_ledger, rows_of, write_ledger
+from fedconformal.privacy.signatures import new_key, public_key
 from fedconformal.privacy.sums.radix import BYTES
 from fedconformal.scores import DEFAULT
-from tests.engines.flower.tools import MODEL, calibrating_app, grid
+from tests.cli.command import Command
+from tests.engines.flower.tools import MODEL, calibrating_app, grid, site_logits
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 8
@@ -253,10 +265,6 @@ def altered(reply: Message) -> None:
     set_data(reply, bytes(data))
 
 
-def another_format(reply: Message) -> None:
-    reply.content.config_records["answer"]["format"] = "fcm9"
-
-
 def more_records(reply: Message) -> None:
     reply.content["more"] = ConfigRecord({})
 
@@ -270,20 +278,8 @@ HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
         lambda: Replay("A"),
         "an answer is of another session, round or list of sites, expected round 1",
     ),
-    "replayed reveal": (
-        lambda: Replay("V"),
-        "a reveal is of another session, round or list of sites, expected round 1",
-    ),
-    "altered answer": (lambda: From("A", 1, altered), "was altered, or is not from whom it says"),
-    "replayed signature": (lambda: Replay("N"), "a signature is of another session, round or list of sites, expected"),
-    "altered signature": (lambda: From("N", 1, altered), "was altered, or is not from whom it says"),
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
-    "cut off": (lambda: From("A", 1, lambda reply: set_data(reply, data_of(reply)[:70])), "cannot be decoded"),
-    "empty": (lambda: From("A", 1, lambda reply: set_data(reply, b"")), "not a message of a sums session"),
-    "another kind": (lambda: From("A", 1, lambda reply: set_data(reply, b"FCM1V" + data_of(reply)[5:])), "expected"),
     "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "no message in the format fcm1, as bytes"),
-    "huge": (lambda: From("A", 1, lambda reply: set_data(reply, bytes(2**23))), "more than 4194304"),
-    "another format": (lambda: From("A", 1, another_format), "in the format fcm1"),
     "one more record": (lambda: From("A", 1, more_records), "holds the records"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }
@@ -357,28 +353,6 @@ def test_a_site_with_other_classes_than_most_is_left_out() -> None:
     assert certificate.class_names == 2
 
 
-def test_counts_that_cannot_be_give_no_certificate() -> None:
-    """A member of the session that signs properly, and counts wrongly."""
-    import msgspec
-
-    from fedconformal.privacy.sums.messages import Answer, pack
-    from fedconformal.privacy.sums.state import SiteState, decode_state
-
-    app = calibrating_app()
-
-    def lying(msg: Message, context: Context) -> Message:
-        reply = app(msg, context)
-        if site_of(context).partition == BAD and data_of(reply)[4:5] == b"A":
-            message = msgspec.msgpack.decode(data_of(reply)[69:], type=Answer)
-            state = decode_state(context.state.config_records[KEPT]["data"], SiteState)  # type: ignore[arg-type]
-            changed = msgspec.structs.replace(message, counts=bytes(len(message.counts)))
-            set_data(reply, pack(changed, state.signing))
-        return reply
-
-    with pytest.raises(InputError, match="the sum of round 0 is impossible: a site sent something else"):
-        calibrate_by_sums(Federation(InProcessGrid(lying, SITES)), MODEL)  # type: ignore[arg-type]
-
-
 def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
     """Sites answer every round once and in order, over Flower too."""
     seen: list[Message] = []
@@ -414,3 +388,85 @@ def test_the_model_goes_out_once_and_scores_never_leave() -> None:
     calibrate_by_sums(Federation(InProcessGrid(watched, 3)), MODEL)  # type: ignore[arg-type]
     assert sum("arrays" in asked for asked, _ in contents) == 3
     assert {tuple(sorted(sent)) for _, sent in contents} == {("answer", "site")}
+
+
+ROWS = 2000
+FOUR = 4
+
+
+def large_app() -> ClientApp:
+    """Sites with enough rows for noise."""
+    app = ClientApp()
+
+    @app.query("calibrate")
+    def answer(msg: Message, context: Context) -> Message:
+        return calibrate_reply(msg, context, *site_logits(site_of(context).partition, ROWS))
+
+    return app
+
+
+def test_epsilon_is_in_the_certificate_and_the_threshold_just_above_the_plain_one() -> None:
+    federation = Federation(InProcessGrid(large_app(), FOUR))
+    found = in_steps(federation, MODEL, alpha=0.1, epsilon=1.0).certificate
+    plain = calibrate(Federation(InProcessGrid(large_app(), FOUR)), MODEL, alpha=0.1, kind="exact").certificate
+    assert found.privacy is not None
+    assert (found.privacy["epsilon"], found.privacy["rounds"], found.privacy["mode"]) == (1.0, 1, "sums")
+    lower, upper = float(str(plain.threshold)), float(str(found.threshold))
+    assert lower <= upper < lower + 0.1
+    (stage,) = federation.to_list()
+    assert stage["exchanges"] <= 5
+    with pytest.raises(InputError, match="epsilon"):
+        in_steps(Federation(InProcessGrid(large_app(), FOUR)), MODEL, epsilon=-1.0)
+
+
+def test_a_site_pays_from_its_own_ledger_and_is_out_when_its_budget_is_spent(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.json"
+    write_ledger(ledger, Ledger(budget=1.5))
+    nodes: list[dict[str, Any]] = [{"ledger": str(ledger)} if k == 1 else {} for k in range(FOUR)]
+    first = in_steps(Federation(InProcessGrid(large_app(), nodes)), MODEL, epsilon=1.0).certificate
+    assert first.sites == FOUR
+    logits, labels = site_logits(1, ROWS)
+    scores = fc.LAC().evaluate(fc.softmax(logits).astype("float32"), labels)
+    (rows,) = rows_of([fc.Summary.of_scores(scores, kind="exact", site="site-1")])
+    assert [(entry.site, entry.digest, entry.epsilon) for entry in read_ledger(ledger).entries] == [(*rows, 1.0)]
+    again = in_steps(Federation(InProcessGrid(large_app(), nodes)), MODEL, epsilon=1.0).certificate
+    (left_out,) = again.left_out or []
+    assert isinstance(left_out, LeftOut)
+    assert left_out.reason.endswith("InputError: 'site-1' has spent 1 of 1.5; 1 more is over its budget")
+    assert len(read_ledger(ledger).entries) == 1
+    without = in_steps(Federation(InProcessGrid(large_app(), nodes)), MODEL).certificate
+    assert without.sites == FOUR  # no noise, nothing spent: its policy says whether that may be
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> list[dict[str, Any]]:
+    """Sites with a private key each, and the public keys of all."""
+    keys = [new_key() for _ in range(4)]
+    signed = tmp_path / "keys.json"
+    signed.write_text(json.dumps({f"site-{k}": public_key(key) for k, key in enumerate(keys)}))
+    for k, key in enumerate(keys):
+        (tmp_path / f"{k}.key").write_bytes(key)
+    return [{"key": str(tmp_path / f"{k}.key"), "signed": str(signed)} for k in range(4)]
+
+
+def test_sites_that_have_the_keys_they_are_known_by_go_through(keyed: list[dict[str, Any]]) -> None:
+    certificate = in_steps(Federation(InProcessGrid(calibrating_app(), keyed)), MODEL).certificate
+    assert certificate.sites == 4
+    assert certificate.left_out is None
+
+
+def test_a_session_with_another_key_is_refused_by_all_others(keyed: list[dict[str, Any]], tmp_path: Path) -> None:
+    (tmp_path / "3.key").write_bytes(new_key())
+    with pytest.raises(InputError, match="site-3"):
+        in_steps(Federation(InProcessGrid(calibrating_app(), keyed)), MODEL)
+
+
+def test_the_command_makes_a_key_or_shows_its_public_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = Command(capsys)
+    path = tmp_path / "a.key"
+    made = command.ok("sign", "--key", path, "--new-key", "--json").json
+    assert made == {"key": str(path), "public_key": public_key(path.read_bytes())}
+    assert path.stat().st_mode & 0o077 == 0
+    assert made["public_key"] in command.ok("sign", "--key", path).out  # one that exists is shown, not replaced
+    path.write_bytes(b"short")
+    assert "a private key has 32 bytes" in command("sign", "--key", path).err
