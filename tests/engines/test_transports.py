@@ -150,6 +150,10 @@ def test_a_watch_is_that_of_files(on: Run) -> None:
     assert f"<td>{site}</td><td>left out</td>" in watch_page(found.periods, refused=found.refused)
 
 
+def predictor() -> fc.Predictor:
+    return fc.calibrate([fc.Summary.of_scores(np.linspace(0, 1, 99), score=fc.LAC(), temperature=1.0)], alpha=0.3)
+
+
 ASKED: dict[str, tuple[SiteApp, Callable[[Any, Any], Any], str]] = {
     "summary": (SiteApp(), lambda sites, model: calibrate(sites, model, alpha=0.3), "ranks"),
     "losses": (
@@ -158,6 +162,7 @@ ASKED: dict[str, tuple[SiteApp, Callable[[Any, Any], Any], str]] = {
         "losses",
     ),
     "watch": (SiteApp(periods=periods_of), lambda sites, _: watch(sites, WATCHED), "watch"),
+    "evaluation": (SiteApp(), lambda sites, model: evaluate(sites, model, predictor()), "evaluation"),
 }
 
 

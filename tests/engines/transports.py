@@ -95,7 +95,7 @@ def on_nvflare(app: SiteApp, patch: pytest.MonkeyPatch, folder: Path) -> tuple[A
             return self.changed(nvflare.calibrate_reply(question, weights, **app.rows(collab.site_name)))
 
         def evaluate(self, question: Any, weights: Any) -> Any:
-            return self.changed(nvflare.evaluate_reply(question, **app.rows(collab.site_name)))
+            return self.changed(nvflare.evaluate_reply(question, weights, **app.rows(collab.site_name)))
 
         def watch(self, question: Any) -> Any:
             site = collab.site_name

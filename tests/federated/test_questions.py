@@ -153,7 +153,8 @@ def test_another_model_than_the_one_that_is_asked_about() -> None:
 def test_counts_that_no_rows_can_have_are_refused() -> None:
     predictor = fc.calibrate([summary(site) for site in "ab"], alpha=0.2)
     question = EvaluationQuestion(predictor)
-    sent = question.answer(Outputs(outputs=RNG.normal(size=(9, 3)), truth=RNG.integers(0, 3, 9)), site="a")
+    rows = Outputs(outputs=RNG.normal(size=(9, 3)), truth=RNG.integers(0, 3, 9))
+    sent = question.answer(rows, site="a", model="m", policy=Policy())
     assert question.read(sent, site="a").rows == 9
     for bad in ({"rows": 0}, {"covered": 10}, {"correct": -1}, {"unbounded": 10}, {"size": -1.0}, {"size": np.inf}):
         with refused("rows cannot have"):
@@ -175,7 +176,7 @@ def test_counts_that_no_rows_can_have_are_refused() -> None:
 )
 def test_sums_for_the_temperature_that_cannot_be_are_refused(bad: dict[str, Any], why: str) -> None:
     question = TemperatureQuestion((1.0,))
-    sent = question.answer([[0.0, 0.0]], [1])
+    sent = question.answer([[0.0, 0.0]], [1], model="m", policy=Policy())
     with refused(why):
         question.read(sent | bad, site="a")
 

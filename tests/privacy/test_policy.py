@@ -32,7 +32,7 @@ from fedconformal.privacy.sums.site import new_site, step
 from tests.contracts.tools import refused
 from tests.privacy.sums_play import each, took
 
-KINDS = ["sums", "noisy", "ranks", "exact", "exact by class", "watch"]
+KINDS = ["sums", "noisy", "ranks", "exact", "exact by class", "watch", "evaluation", "weights"]
 MODELS = ["onnx:0123", "resnet"]
 GUARANTEES = ["mixture", "pac", "by-class"]
 EPSILONS = [0.1, 0.3, 0.4, 1.0, 2.5]
@@ -74,13 +74,13 @@ def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
         "least_sites": lambda least: asked.sites is None or asked.sites >= least,
         "least_rows": lambda least: asked.rows >= least,
         "least_patients": lambda least: least == 1 or (asked.patients is not None and asked.patients >= least),
-        "models": lambda models: asked.kind == "watch" or asked.model in models,
+        "models": lambda models: asked.kind in ("watch", "weights") or asked.model in models,
         "least_cell": lambda least: asked.kind != "sums" or asked.epsilon is not None or asked.cell >= least,
         "most_sessions": lambda most: asked.sessions <= most,
         "largest_epsilon": lambda largest: asked.epsilon is not None and asked.epsilon <= largest,
         "ledger": lambda _: asked.ledger or (asked.epsilon is None and asked.kind != "sums"),
         "kinds": lambda kinds: asked.kind in kinds,
-        "guarantees": lambda guarantees: asked.guarantee in guarantees,
+        "guarantees": lambda guarantees: asked.kind == "weights" or asked.guarantee in guarantees,
     }
     return all(allowed[key](value) for key, value in said.items())
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
-from fedconformal._base.float_bits import keys_of, score_of
+from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.sums.radix import EXACT, MOST, Rounds, Search, SumTarget, weighted_sum
 from fedconformal.privacy.sums.scale import BITS, codes_of, edges, exponent_of
 from fedconformal.privacy.sums.scale import MOST as FARTHEST
@@ -148,23 +148,6 @@ def test_sums_and_summaries_agree(guarantee: fc.Guarantee, data: st.DataObject, 
             [fc.Summary.of_scores(s, kind="exact") for s in scores], alpha=alpha, guarantee=guarantee, exact=True
         )
     assert threshold(scores, wanted, EXACT) == expected.threshold
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_both_precisions(dtype: type) -> None:
-    rng = np.random.default_rng(0)
-    scores = [rng.normal(size=500).astype(dtype).astype(np.float64) for _ in range(5)]
-    wanted = weighted_sum(fc.Mixture(), as_alpha(0.1), [500] * 5)
-    assert threshold(scores, wanted, EXACT) == np.sort(np.concatenate(scores))[wanted.target - 1]
-
-
-@given(st.lists(finite_scores, min_size=1, max_size=20))
-@checks(300)
-def test_keys_keep_the_order(scores: list[float]) -> None:
-    values = np.sort(np.array(scores) + 0.0)
-    keys = keys_of(values)
-    assert (np.diff(keys.astype(object)) >= 0).all()
-    assert [score_of(int(key)) for key in keys] == values.tolist()
 
 
 def test_weights_too_large_are_rounded_to_the_safe_side() -> None:

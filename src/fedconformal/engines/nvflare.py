@@ -75,10 +75,19 @@ def calibrate_reply(
     return read_question(question).answer(found, policy=policy_of(policy), **about)
 
 
-def evaluate_reply(question: Mapping[str, Any], outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> dict[str, Any]:
-    """Answer the server's `evaluate(question, weights)` by counts on the site's own test rows (`Outputs`)."""
+def evaluate_reply(
+    question: Mapping[str, Any],
+    weights: Weights,
+    outputs: ArrayLike,
+    truth: ArrayLike,
+    *,
+    policy: str | Path | None = None,
+    **rows: Any,
+) -> dict[str, Any]:
+    """Answer the server's `evaluate(question, weights)` by counts on the site's own test rows, as `calibrate_reply`."""
     found = Outputs(outputs=outputs, truth=truth, **rows)
-    return EvaluationQuestion.from_dict(question).answer(found, site=collab.site_name)
+    about = {"site": collab.site_name, "model": fingerprint(weights)}
+    return EvaluationQuestion.from_dict(question).answer(found, policy=policy_of(policy), **about)
 
 
 def watch_reply(question: Mapping[str, Any], source: Source, *, policy: str | Path | None = None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
 from fedconformal.federated.ask import Question, Sites
 from fedconformal.federated.questions import Outputs, for_score
+from fedconformal.privacy.policy import EVALUATION, Leaving, Policy, count_patients
 
 
 class Counts(NamedTuple):
@@ -94,10 +95,13 @@ class EvaluationQuestion(Question[Counts]):
         """Read the values of `to_dict`."""
         return cls(check_coverage(Predictor.from_bytes(found["predictor"])))
 
-    def answer(self, rows: Outputs, *, site: str) -> dict[str, Any]:
-        """Count on a site's own rows."""
-        count = Counts.of_intervals if self.predictor.certificate.intervals else Counts.of_sets
-        return count(self.predictor, rows, site)._asdict()
+    def answer(self, rows: Outputs, *, site: str, model: str, policy: Policy) -> dict[str, Any]:
+        """Return the counts on a site's own rows, unless its policy forbids it."""
+        certificate = self.predictor.certificate
+        found = (Counts.of_intervals if certificate.intervals else Counts.of_sets)(self.predictor, rows, site)
+        name, patients = str(certificate.guarantee["name"]), count_patients(rows.ids)
+        policy.check(Leaving(kind=EVALUATION, rows=found.rows, model=model, guarantee=name, patients=patients))
+        return found._asdict()
 
     def read(self, reply: Mapping[str, Any], *, site: str) -> Counts:
         """Refuse counts that no rows can have."""

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Question, Sites
+from fedconformal.privacy.policy import TEMPERATURE, Leaving, Policy
 
 STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
 """Inverse temperatures where the search may start."""
@@ -29,7 +30,7 @@ Sums = NDArray[np.float64]
 class TemperatureQuestion(Question[Sums]):
     """A question for the likelihood of a site's rows at some inverse temperatures: its value, slope and curvature.
 
-    >>> TemperatureQuestion((1.0,)).answer([[0.0, 0.0]], [1])["slope"]
+    >>> TemperatureQuestion((1.0,)).answer([[0.0, 0.0]], [1], model="m", policy=Policy())["slope"]
     [0.0]
     """
 
@@ -46,8 +47,9 @@ class TemperatureQuestion(Question[Sums]):
         """Read the values of `to_dict`."""
         return cls(tuple(map(float, found["points"])))
 
-    def answer(self, logits: ArrayLike, labels: ArrayLike) -> dict[str, list[float]]:
-        """Return a site's sums over its rows, at each inverse temperature."""
+    def answer(self, logits: ArrayLike, labels: ArrayLike, *, model: str, policy: Policy) -> dict[str, list[float]]:
+        """Return a site's sums over its rows at each inverse temperature, unless its policy forbids it."""
+        policy.check(Leaving(kind=TEMPERATURE, rows=len(np.asarray(labels)), model=model))
         sums = likelihood_of(logits, labels)
         return dict(zip(NAMES, map(list, zip(*(sums(b) for b in self.points), strict=True)), strict=True))
 

@@ -34,7 +34,9 @@ from fedconformal.summaries import LossSummary, Summary
 
 VARIABLE = "FEDCONFORMAL_POLICY"
 """The environment variable with the path of a site's policy, for all that runs there."""
-SUMS, WATCH = "sums", "watch"
+SUMS, WATCH, EVALUATION, TEMPERATURE, WEIGHTS = "sums", "watch", "evaluation", "temperature", "weights"
+TRAINED = (TEMPERATURE, WEIGHTS)
+"""Kinds of training: they are for no guarantee."""
 STRATA = ("", " by class", " by group", " by class by group")
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -55,7 +57,7 @@ class Leaving:
     """What is about to leave a site."""
 
     kind: str
-    """Of summary; "noisy" for noisy counts, "sums" for masked ones, "watch" for counts of a watch."""
+    """A kind of summary; "noisy" for noisy counts, "sums" for masked ones; or a kind of message (`known_kinds`)."""
     rows: int
     """Of a watch: the fewest new outcomes that a message has, of all rows or of a group."""
     patients: int | None = None
@@ -151,7 +153,7 @@ class Policy:
             )
         if self.most_sessions is not None and leaving.sessions > self.most_sessions:
             yield "most_sessions", "these rows were in as many sums sessions before"
-        if self.guarantees is not None and leaving.guarantee not in self.guarantees:
+        if self.guarantees is not None and leaving.kind not in TRAINED and leaving.guarantee not in self.guarantees:
             yield "guarantees", f"this is for {leaving.guarantee or 'any guarantee'}"
         if self.largest_epsilon is not None and leaving.epsilon is None:
             yield "largest_epsilon", "this has no noise"
@@ -159,7 +161,7 @@ class Policy:
             yield "largest_epsilon", f"this spends {leaving.epsilon:g}"
         if self.ledger is not None and (leaving.epsilon is not None or leaving.kind == SUMS) and not leaving.ledger:
             yield "ledger", "no ledger is given to enter this in"
-        if self.models is not None and leaving.kind != WATCH and leaving.model not in self.models:
+        if self.models is not None and leaving.kind not in (WATCH, WEIGHTS) and leaving.model not in self.models:
             yield "models", "this is of " + ("no model" if leaving.model is None else f"the model {leaving.model}")
         if leaving.rows < self.least_rows:  # how many there are is nobody's business then
             yield "least_rows", "this site has fewer"
@@ -215,7 +217,7 @@ WORDS = {
     "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",
     "guarantees": "Only for these guarantees: {}; a file is for any, and is refused.",
-    "models": "Only scores of these models, by fingerprint: {}; counts of a watch have none.",
+    "models": "Only scores of these models, by fingerprint: {}; counts of a watch and trained weights have none.",
 }
 
 
@@ -227,7 +229,7 @@ def known_kinds() -> list[str]:
     """
     plain = sorted(registry.members(Summary))
     by = (kind + ending for kind in plain for ending in STRATA)
-    return [SUMS, NoisyHistogram.name, *by, LossSummary.name, WATCH]
+    return [SUMS, NoisyHistogram.name, *by, LossSummary.name, WATCH, EVALUATION, TEMPERATURE, WEIGHTS]
 
 
 EXAMPLE = """\

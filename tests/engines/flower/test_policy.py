@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -16,11 +16,14 @@ import fedconformal as fc
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.errors import InputError
+from fedconformal.federated.watch import watch
+from fedconformal.monitoring.messages import write_periods
 from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.policy import VARIABLE
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import letter_of
 from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, with_message
+from tests.monitoring.streams import PREDICTOR, messages
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning"),
@@ -169,3 +172,39 @@ def test_a_question_that_names_no_guarantee() -> None:
     question = ask_for(MODEL, alpha=0.3)
     assert carried.deliver(Message(question, 2, "query.calibrate")).has_error()
     assert carried.said == ['InputError: policy.toml, line 1: guarantees = ["mixture"], and this is for any guarantee']
+
+
+class Recording(InProcessGrid):
+    """Keeps the first message of every kind."""
+
+    sent: ClassVar[dict[str, Message]] = {}
+
+    def deliver(self, message: Message) -> Message:
+        kind = message.metadata.message_type
+        first = kind not in self.sent or "arrays" in message.content
+        reply = super().deliver(message)
+        if first:
+            self.sent[kind] = message
+        return reply
+
+
+def test_every_message_of_an_app_asks_the_policy_first(tmp_path: Path) -> None:
+    """Messages of a whole run, and of a watch, sent to fresh sites that allow nothing of this: none is answered."""
+    pytest.importorskip("torch", reason="training needs torch")
+    from fedconformal.engines.flower.stages import run_stages
+    from fedconformal.engines.flower.template.client_app import app
+    from fedconformal.engines.flower.template.task import build_model
+
+    Path("policy.toml").write_text("", "utf-8")
+    Path("site-0.fcw").write_bytes(write_periods(messages("site-0", [0.1] * 4)))
+    nodes: Any = [{"watch": "site-0.fcw"}, {}, {}]
+    config = {"method": "tct", "rounds": 1, "epochs": 1, "linear-rounds": 1, "coordinates": 50, "output": str(tmp_path)}
+    run_stages(Recording(app, nodes), config, build_model())
+    watch(Federation(Recording(app, nodes), min_sites=1), PREDICTOR.hex())
+    kinds = ["train", "train.linear", *(f"query.{kind}" for kind in ("temperature", "calibrate", "evaluate", "watch"))]
+    assert {*Recording.sent} == {*kinds, "query.broadcast"}  # which is answered with nothing
+    Path("policy.toml").write_text('kinds = ["noisy"]', "utf-8")
+    for kind in kinds:
+        reply = InProcessGrid(app, nodes[:1]).deliver(Message(Recording.sent[kind].content, 2, kind))
+        assert reply.has_error(), kind
+        assert 'policy.toml, line 1: kinds = ["noisy"], and this is of the kind' in str(reply.error.reason), kind

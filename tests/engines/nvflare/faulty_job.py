@@ -67,7 +67,7 @@ class Site:
 
     @collab.publish
     def evaluate(self, question: dict[str, Any], weights: dict[str, Any]) -> Any:
-        reply = evaluate_reply(question, *site_logits(collab.site_name))
+        reply = evaluate_reply(question, weights, *site_logits(collab.site_name))
         return reply | {"covered": 1_000_000} if collab.site_name == BAD else reply
 
 

@@ -73,12 +73,17 @@ def calibrate_reply(
             "if the logits are of a personal model, the promise is for that model here, not for the global one",
             ", ".join(own),
         )
-    site, model = site_of(context, msg).name, fingerprint(msg.content.array_records[ARRAYS])
+    site = site_of(context, msg).name
     rows = Outputs(outputs=outputs, truth=truth, probabilities=probabilities, classes=classes, groups=groups, ids=ids)
     if isinstance(question, ScoreQuestion) and question.kind == SUMS:
         summary = replace(question, kind="exact").summarize(rows, site=site)
         return sums_reply(msg, context, summary, patients=count_patients(ids))
-    return reply(msg, context, question.answer(rows, site=site, model=model, policy=site_policy(context)))
+    return reply(msg, context, question.answer(rows, site=site, **_asked(msg, context)))
+
+
+def _asked(msg: Message, context: Context) -> dict[str, Any]:
+    """Return the fingerprint of the message's model, and the policy of the site."""
+    return {"model": fingerprint(msg.content.array_records[ARRAYS]), "policy": site_policy(context)}
 
 
 def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
@@ -90,7 +95,7 @@ def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
 def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `query.temperature`: three sums over the rows that were kept for it, at each inverse temperature asked."""
     question = TemperatureQuestion.from_dict(msg.content.config_records[ASK])
-    return reply(msg, context, question.answer(logits, labels))
+    return reply(msg, context, question.answer(logits, labels, **_asked(msg, context)))
 
 
 def evaluate_reply(
@@ -101,11 +106,12 @@ def evaluate_reply(
     *,
     probabilities: bool = False,
     groups: Groups | None = None,
+    ids: Iterable[Any] | None = None,
 ) -> Message:
     """Answer `query.evaluate`: count how often sets or intervals hold the truth of the site's own test rows."""
     question = EvaluationQuestion.from_dict(msg.content.config_records[ASK])
-    rows = Outputs(outputs=outputs, truth=truth, probabilities=probabilities, groups=groups)
-    return reply(msg, context, question.answer(rows, site=site_of(context, msg).name))
+    rows = Outputs(outputs=outputs, truth=truth, probabilities=probabilities, groups=groups, ids=ids)
+    return reply(msg, context, question.answer(rows, site=site_of(context, msg).name, **_asked(msg, context)))
 
 
 def keep_predictor(msg: Message, context: Context) -> Message:

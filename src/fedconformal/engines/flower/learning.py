@@ -34,7 +34,9 @@ from fedconformal.engines.flower.records import (
     site_of,
     wrap,
 )
+from fedconformal.engines.flower.sums_site import site_policy
 from fedconformal.errors import InputError
+from fedconformal.privacy.policy import WEIGHTS, Leaving
 from fedconformal.training.clients import ClientData, as_clients
 from fedconformal.training.fedavg import client_seed, local_sgd
 from fedconformal.training.fedprox import FedProx
@@ -191,6 +193,7 @@ def _place(context: Context) -> int:
 
 
 def _update_reply(msg: Message, context: Context, arrays: ArrayRecord, update: Update) -> Message:
+    site_policy(context).check(Leaving(kind=WEIGHTS, rows=update.rows))
     numbers: dict[str, Any] = {METRIC_OF[name]: value for name, value in update.numbers.items()}
     return wrap(msg, context, {ARRAYS: arrays, METRICS: MetricRecord({EXAMPLES: update.rows, **numbers})})
 
