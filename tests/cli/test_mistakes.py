@@ -118,8 +118,6 @@ REFUSED: list[tuple[str, Callable[[], object], list[str], str]] = [
     ("another class", changed("plain.csv", "malignant", "malign"), PREDICT, "no column for the class malignant"),
     ("numbers for names", nothing, ["evaluate", "predictor.json", "plain.csv", "labels.npy", "--id", "patient"],
      "the classes have the names benign, malignant; write these names"),
-    ("a missing probability", cells("plain.csv", lambda k, line: [line[0], "NA", line[2]] if k == 4 else line), PREDICT,
-     "plain.csv: line 5, column benign holds NA, a missing value"),
     ("not a distribution", cells("plain.csv", lambda k, line: [line[0], "0.9", "0.9"] if k == 4 else line), PREDICT,
      "plain.csv: line 5 sums to 1.8, not 1"),
     ("umlauts from Excel", lambda: write("plain.csv", ["Kürzel", *NAMES], columns(rows(7), 0, 2, 3), encoding="cp1252"),

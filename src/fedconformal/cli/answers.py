@@ -146,6 +146,7 @@ def _table(rows: Predictions, header: list[str], cells: list[tuple[Any, Any]]) -
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
     lines.writerow([guarded(rows.id_column or "id") if rows.ids is not None else "row", *header])
-    ids = range(len(cells)) if rows.ids is None else map(guarded, rows.ids)
+    numbers = range(len(cells)) if rows.table.taken is None else rows.table.taken
+    ids = numbers if rows.ids is None else map(guarded, rows.ids)
     lines.writerows([name, *row] for name, row in zip(ids, cells, strict=True))
     return file.getvalue().encode()

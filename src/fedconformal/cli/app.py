@@ -117,6 +117,7 @@ OPTIONS = {
     "score": "--score",
     "settings": "--set",
     "site": "--site",
+    "skip_missing": "--skip-missing",
     "summary": "--summary",
 }
 """The option for a `param` or a `code` of an error."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from fedconformal.cli.rows import (
     Columns,
     Groups,
     Sites,
+    SkipMissing,
     column_in,
     group_columns,
     values_of,
@@ -55,6 +57,7 @@ def evaluate(
     risk: Risk = None,
     *,
     columns: Columns,
+    skip_missing: SkipMissing = False,
     check: Annotated[
         bool, typer.Option("--check", help="Exit with 1 if the rows contradict the promise.", show_default=False)
     ] = False,
@@ -72,7 +75,7 @@ def evaluate(
         raise InputError(f"{predictor}: does not limit a loss; leave out --risk")
     of_run = labels is None and columns.label_column is None  # which has no columns
     by = group_columns(groups, None if of_run else rule)
-    columns = columns.keeping(*by, column_in(sites), column_in(cluster))
+    columns = replace(columns.keeping(*by, column_in(sites), column_in(cluster)), skip_missing=skip_missing)
     rows, owners = read_test_rows(rule, probs, labels, columns, sites)
     if cluster is None:
         warn_of_repeated_ids(rows, "their rows depend on each other, so name their column with --cluster too")
@@ -85,7 +88,7 @@ def evaluate(
     result = compare(made.values, rows.truth, groups=held, **given)
     below = result.verdict is not None and result.verdict.below
     if json:
-        print_json({"alpha": float(level), **made.facts, **result.to_dict()})
+        print_json({"alpha": float(level), "skipped": len(rows.skipped), **made.facts, **result.to_dict()})
     else:
         _print(result, made.remark)
         say(f"alpha {float(level):g}: {1 - float(level):.10g} is promised {about.statement.promise}.")

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
 from fedconformal._base.names import abbreviate, name_key
@@ -26,7 +25,7 @@ from fedconformal.monitoring.store import Watch
 from fedconformal.tables import Predictions, Table
 from fedconformal.tables.labels import positions_of
 from fedconformal.tables.predictions import filled
-from fedconformal.tables.table import CellError, Cells, absent
+from fedconformal.tables.table import absent
 
 IDS = ("id", "row")
 """The columns with ids, where none is named; `predict` writes row where there are none."""
@@ -129,35 +128,6 @@ def read_predicted(watch: Watch, path: Path, columns: Unlabelled, named: WatchCo
     return Predicted(ids=names, times=times_of(table, time), sites=sites, groups=_texts(table, by), **about)
 
 
-@dataclass(frozen=True)
-class KnownCells:
-    """Cells of a table in which missing ones of a column have the value of another row."""
-
-    given: Cells
-    known: NDArray[np.bool_]
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.given.rows
-
-    def texts(self, column: int) -> list[str]:
-        """Return a column as text."""
-        cells = self.given.texts(column)
-        usual = cells[int(self.known.argmax())]
-        return [cell if known else usual for cell, known in zip(cells, self.known.tolist(), strict=True)]
-
-    def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
-        """Return columns as numbers."""
-        found = []
-        for row, cells in enumerate(zip(*map(self.texts, columns), strict=True)):
-            try:
-                found.append([float(cell.replace(",", ".")) for cell in cells])
-            except ValueError:
-                raise CellError(row, columns[0], f"holds {abbreviate(cells[0])!r}, which is no number") from None
-        return np.array(found)
-
-
 def read_outcomes(
     watch: Watch, path: Path, columns: Unlabelled, named: WatchColumns, *, some: bool = False
 ) -> Outcomes:
@@ -165,11 +135,10 @@ def read_outcomes(
     table, rule = _headed(columns.open(path, "labels")), watch.predictor
     ids, risk = _id_column(table, columns), rule.certificate.risk
     column = table.column(named.label(watch))
-    known = np.array([not some or absent(cell) is None for cell in table.texts(column)])
-    if not known.any():
+    if some and (lacking := table.missing([column])):
+        table = table.take([row for row in range(table.rows) if row not in lacking])
+    if not table.rows:
         return NO_OUTCOMES
-    if not known.all():
-        table = replace(table, cells=KnownCells(table.cells, known))
     if watch.settings.kind == "sets":
         stated = rule.certificate.class_names
         classes = tuple(stated) if isinstance(stated, list) else None
@@ -185,11 +154,8 @@ def read_outcomes(
                 f"{table.place(int(wrong.argmax()), column)} is {values[wrong][0]:g}, expected {expected}"
             )
         values = values if most is None else values / most
-    table = replace(table, cells=table.cells.given) if isinstance(table.cells, KnownCells) else table
     names = filled(table, table.texts(ids), ids) or []
-    times = times_of(table, named.of(table, named.time, TIME))
-    there = np.flatnonzero(known).tolist()
-    return Outcomes(ids=[names[row] for row in there], times=times[there], values=values[there])
+    return Outcomes(ids=names, times=times_of(table, named.of(table, named.time, TIME)), values=values)
 
 
 def _headed(table: Table) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,13 +55,15 @@ def predict(
     if groups is not None and about.by != "group":
         raise InputError("--groups goes with a predictor by group; leave it out")
     level, by = as_alpha(about.alpha if alpha is None else alpha), group_columns(groups, rule)
-    rows = columns.keeping(*by, column_in(sites)).read_for(rule, probs)
+    kept = replace(columns.keeping(*by, column_in(sites)), skip_missing=output.suffix == ".csv")
+    rows = kept.read_for(rule, probs)
     held = {name: values_of(rows, name, "groups") for name in by}
     owners = None if sites is None else values_of(rows, sites, "sites", columns)
     if owners is not None and about.by != "site":
         raise InputError("the predictor has one threshold for all sites; leave them out", param="sites")
     made = make_answers(rule, rows, level, groups=held, sites=owners)
     facts: dict[str, Any] = {"output": str(output), "rows": len(made.values), "alpha": float(level), **made.facts}
+    facts["skipped"] = list(rows.skipped)
     if about.intervals:
         write_bytes(output, encode_intervals(made.values, output.suffix, rows, alpha=float(level)))
         width = float(np.diff(made.values, axis=1).mean())

@@ -24,7 +24,7 @@ from fedconformal.scores import RegressionScore
 from fedconformal.tables import Predictions, Table, aligned_column, numbers_of, pair, probabilities_of, read_table
 from fedconformal.tables import table_of as array_table
 from fedconformal.tables.files import ENDINGS
-from fedconformal.tables.table import Cells
+from fedconformal.tables.table import MOST_LISTED, Cells
 
 if TYPE_CHECKING:
     from fedconformal.serving.onnx import OnnxModel
@@ -43,6 +43,10 @@ Sites = Annotated[
 ]
 Groups = Annotated[
     str | None, typer.Option("--groups", metavar="A,B,...", help="Columns with groups, such as sex,age.")
+]
+SkipMissing = Annotated[
+    bool,
+    typer.Option("--skip-missing", help="Leave out rows with a missing probability or label, and count them."),
 ]
 Onnx = Annotated[
     str | None,
@@ -97,6 +101,7 @@ class Columns:
         str | None, typer.Option("--encoding", help="Encoding of a text file, if not UTF-8; Excel may use cp1252.")
     ] = None
     keep: tuple[str, ...] = ()
+    skip_missing: bool = field(default=False, compare=False)
 
     def keeping(self, *names: str | None) -> Columns:
         """Keep these columns too, each once; that of ids is kept already."""
@@ -174,9 +179,11 @@ class Columns:
             y=self.label_column if labels is None else None,
             drop=self._dropped(),
             keep=self.keep,
+            skip_missing=self.skip_missing,
         )
         if labels is not None:
-            found = pair(found, self.open(labels, "labels"), labels=self.label_column)
+            truth = self.open(labels, "labels")
+            found = pair(found, truth, labels=self.label_column, skip_missing=self.skip_missing)
         if not quiet:
             note_recognised(found)
         return found
@@ -204,7 +211,8 @@ class Columns:
         if wanted is not None:
             found = found.matched(wanted)
         if labels is not None:
-            found = pair(found, self.open(labels, "labels"), labels=self.label_column)
+            truth = self.open(labels, "labels")
+            found = pair(found, truth, labels=self.label_column, skip_missing=self.skip_missing)
         if self.content is not Source.logits:
             return found
         at = 1.0 if temperature is None else temperature
@@ -223,6 +231,7 @@ class Columns:
             if positive is None and len(wanted) == 2 and len(rest) == 1 and rest[0] in map(name_key, wanted):
                 positive = rest[0]
         about: dict[str, Any] = {"drop": self._dropped(), "keep": self.keep, "positive": positive}
+        about["skip_missing"] = self.skip_missing
         return probabilities_of(table, ids=self.ids, labels=labels, classes=given, **about)
 
     def _aside(self, labels: str | None) -> list[str]:
@@ -265,6 +274,10 @@ class ScoredCells:
         """Return a column of the table as text."""
         return self.given.texts(column)
 
+    def take(self, rows: Sequence[int]) -> ScoredCells:
+        """Return these rows only."""
+        return ScoredCells(self.given.take(rows), self.probs[list(rows)], self.width)
+
 
 def scored(table: Table, others: Sequence[str], model: OnnxModel, temperature: float | None) -> Table:
     """Put the model's probabilities in the place of the features, which are all columns but these `others`."""
@@ -284,9 +297,12 @@ def scored(table: Table, others: Sequence[str], model: OnnxModel, temperature: f
 
 
 def note_recognised(found: Predictions) -> None:
-    """Say what was recognised, unless it is an array without names."""
+    """Say what was recognised, unless it is an array without names, and which rows were left out."""
     if found.table.first_line is not None or found.table.names is not None or found.classes is not None:
         note(found.recognised)
+    if found.skipped:
+        names = f"{'; '.join(found.skipped[:MOST_LISTED])}{'; ...' if len(found.skipped) > MOST_LISTED else ''}"
+        logger.warning("%s: %s left out: %s", found.table.source, plural(len(found.skipped), "row"), names)
 
 
 def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None = None) -> None:

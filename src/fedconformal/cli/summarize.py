@@ -23,7 +23,16 @@ from fedconformal.cli.options import SPEC, Alpha, Json, ScoreOption, expand_opti
 from fedconformal.cli.outputs import Force, check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, check_files
 from fedconformal.cli.privacy import LedgerFile, Noise, SiteNoise
-from fedconformal.cli.rows import NONE, Columns, Groups, Source, group_columns, values_of, warn_of_repeated_ids
+from fedconformal.cli.rows import (
+    NONE,
+    Columns,
+    Groups,
+    SkipMissing,
+    Source,
+    group_columns,
+    values_of,
+    warn_of_repeated_ids,
+)
 from fedconformal.cli.runs import default_score, read_run
 from fedconformal.cli.sign import CalibrationId
 from fedconformal.errors import InputError, prefix_errors
@@ -103,6 +112,7 @@ def summarize(
     ] = False,
     groups: Groups = None,
     watch: NewRows = None,
+    skip_missing: SkipMissing = False,
     chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
     privacy: SiteNoise = None,
     ledger: LedgerFile = None,
@@ -132,14 +142,13 @@ def summarize(
     parse(kind, Summary, maker="build")
     ending, name = ".fcs" if noise is None else ".fcn", output.stem if site is None else site
     inputs = (*files, None if noise is None else noise.check().grid, ledger, policy, watch)
-    ids: set[str] = set()
+    reader = RowReader(request, replace(columns, skip_missing=skip_missing), group_columns(groups), watch)
     if run is not None:
         summaries = summarize_run(run, request, temperature)
         made = {output / f"{one}{ending}": summary for one, summary in summaries.items()}
         check_outputs(made, *inputs, force=force)
     else:
         check_output(output, *inputs, ending=ending, force=force)
-        reader = RowReader(request, columns, group_columns(groups), watch, ids)
         if loss is not None:
             summary = request.summarize_losses(files, name, loss, thresholds)
         elif is_result:
@@ -150,7 +159,7 @@ def summarize(
     sent: dict[Path, Summary | NoisyHistogram] = dict(made)
     if noise is not None:
         sent = {path: noise.added_to(summary) for path, summary in made.items()}
-    check_files(policy, sent.values(), ledger=ledger, patients=len(ids) or None)
+    check_files(policy, sent.values(), ledger=ledger, patients=len(reader.ids) or None)
     if noise is not None:
         noise.pay(list(made.values()), ledger)
     if run is not None:
@@ -158,7 +167,8 @@ def summarize(
     facts = [_write(path, one) for path, one in sent.items()]
     lines = [line for fact in facts for line in _lines(fact, hidden=not modes["numbers"])]
     used = next(iter(made.values())).provenance.score
-    stated = {"score": None if used is None else str(used), "loss": loss, "summaries": facts}
+    stated: dict[str, Any] = {"score": None if used is None else str(used), "loss": loss, "summaries": facts}
+    stated["skipped"] = len(reader.skipped)
     print_result(stated, *lines, json=json)
 
 
@@ -239,13 +249,14 @@ class Request:
 
 @dataclass(frozen=True)
 class RowReader:
-    """Reads one site's rows from tables; `ids` collects the ids of the patients."""
+    """Reads one site's rows from tables; collects the ids of the patients, and the rows with a missing value."""
 
     request: Request
     columns: Columns
     by: list[str]
     watch: Path | None = None
     ids: set[str] = field(default_factory=set)
+    skipped: list[str] = field(default_factory=list)
 
     def read(self, file: Path, truth: Path | None, seen: set[str] | None = None, *, again: bool = False) -> Predictions:
         """Read rows of classes or numbers; warn of ids that have several or are in `seen`, but not `again`."""
@@ -257,6 +268,7 @@ class RowReader:
         check_new(self.watch, rows)
         if not again:
             warn_of_repeated_ids(rows, ONE_ROW_EACH, seen)
+            self.skipped.extend(rows.skipped)
         if columns.ids is not None:  # row names may be of rows, not of patients
             self.ids.update(rows.ids or ())
         return rows

@@ -42,10 +42,11 @@ class ArrayCells:
                 found = [absent(str(cell).strip()) for cell in column]
                 row = next((row for row, problem in enumerate(found) if problem), 0)
                 problem = found[row] or f"holds {abbreviate(repr(str(column[row])))}, which is not a number"
-                raise CellError(row, j, problem, "invalid" if found[row] else "not-a-number")
+                raise CellError(row, j, problem, "missing" if found[row] else "not-a-number")
             if column.dtype.kind == "f" and not np.isfinite(column).all():
                 row = int(np.argmin(np.isfinite(column)))
-                raise CellError(row, j, f"holds {column[row]}; give every row its numbers, or leave the row out")
+                problem = f"holds {column[row]}; give every row its numbers, or leave the row out"
+                raise CellError(row, j, problem, "missing" if np.isnan(column[row]) else "invalid")
         if self.matrix is not None and list(columns) == list(range(self.matrix.shape[1])):
             return self.matrix
         chosen: list[Any] = [self.columns[j] for j in columns]
@@ -57,6 +58,12 @@ class ArrayCells:
         if values.dtype.kind == "f":
             return [str(int(x)) if np.isfinite(x) and x == int(x) else repr(float(x)) for x in values]
         return [str(x).strip() for x in values.tolist()]
+
+    def take(self, rows: Sequence[int]) -> ArrayCells:
+        """Return these rows only."""
+        chosen = list(rows)
+        columns = [one if isinstance(one, str) else one[chosen] for one in self.columns]
+        return ArrayCells(columns, None if self.matrix is None else self.matrix[chosen])
 
     def _there(self, column: int, wanted: str) -> NDArray[Any]:
         found = self.columns[column]

@@ -30,6 +30,8 @@ def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, cou
     found = {cell: known.get(name_key(cell)) for cell in dict.fromkeys(cells)}
     wrong = next((cell for cell, at in found.items() if at is None), None)
     if wrong is not None:
+        if absent(wrong) is not None:
+            raise table.missing_error([column], "give every row a label")
         raise table.error(f"{table.place(cells.index(wrong), column)} {_unknown(wrong, classes)}")
     return np.array([found[cell] for cell in cells], dtype=np.int64), ""
 
@@ -51,16 +53,13 @@ def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
     if problem is not None and all(map(is_number, cells)):
         raise problem
     row = next(row for row, cell in enumerate(cells) if not is_number(cell))
+    if absent(cells[row]) is not None:
+        raise table.missing_error([column], "give every row a label")
     there = f"holds {abbreviate(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
-    raise table.error(f"{table.place(row, column)} {_lacking(cells[row]) or there}", param="classes")
+    raise table.error(f"{table.place(row, column)} {there}", param="classes")
 
 
 def _unknown(cell: str, classes: tuple[str, ...]) -> str:
     if is_number(cell) and not any(map(is_number, classes)):
         return f"holds {abbreviate(cell)}, and the classes have the names {join_names(classes)}; write these names"
-    return _lacking(cell) or f"holds {abbreviate(repr(cell))}, which is none of the classes {join_names(classes)}"
-
-
-def _lacking(cell: str) -> str | None:
-    missing = absent(cell)
-    return None if missing is None else f"{missing}; give every row a label"
+    return f"holds {abbreviate(repr(cell))}, which is none of the classes {join_names(classes)}"

@@ -9,11 +9,13 @@ from fedconformal.tables.predictions import Predictions
 from fedconformal.tables.table import Table
 
 
-def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None) -> Predictions:
+def pair(
+    found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None, skip_missing: bool = False
+) -> Predictions:
     """Take the truth of every row from another table; the rows are in the same order, or joined by their ids.
 
     `ids` is the column with ids there, by default that of the predictions; `labels` is the column with the truth, by
-    default the only other column.
+    default the only other column. With `skip_missing`, rows without a truth are left out.
 
     >>> from fedconformal.tables import probabilities_of, table_of
     >>> probs = probabilities_of(table_of({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.9]}, name="probs"), ids="id")
@@ -22,9 +24,15 @@ def pair(found: Predictions, table: Table, *, ids: str | None = None, labels: st
     ([0, 1], 'joined by id, as the rows are in another order')
     """
     table, column, order, how = _align(found, table, ids, labels, "true numbers" if found.numeric else "labels")
+    how = f"{table.recognised}; {how}"
+    if order is not None:
+        table = table.take(order)
+    if skip_missing and (lacking := table.missing([column])):
+        kept = [row for row in range(table.rows) if row not in lacking]
+        found = found.take(kept, tuple(table.place(row, column) for row in sorted(lacking)))
+        table = table.take(kept)
     truth, note = found.read_truth(table, column)
-    said = filter(None, [found.recognised, table.recognised, how, note])
-    return replace(found, labels=truth if order is None else truth[order], recognised="; ".join(said))
+    return replace(found, labels=truth, recognised="; ".join(filter(None, [found.recognised, how, note])))
 
 
 def aligned_column(

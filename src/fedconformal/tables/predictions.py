@@ -40,6 +40,8 @@ class Predictions:
     labels: NDArray[Any] | None = None
     others: dict[str, list[str]] = field(default_factory=dict)
     numeric: bool = False
+    skipped: tuple[str, ...] = ()
+    """Places of rows that were left out for a missing value."""
 
     @property
     def truth(self) -> NDArray[Any]:
@@ -52,6 +54,19 @@ class Predictions:
         if self.numeric:
             return _floats(table, [column])[:, 0], ""
         return positions_of(table, column, self.classes, self.values.shape[1])
+
+    def take(self, rows: Sequence[int], skipped: tuple[str, ...]) -> Predictions:
+        """Keep these rows, and note the places of the others."""
+        chosen = list(rows)
+        return replace(
+            self,
+            table=self.table.take(chosen),
+            values=self.values[chosen],
+            ids=None if self.ids is None else [self.ids[row] for row in chosen],
+            labels=None if self.labels is None else self.labels[chosen],
+            others={name: [cells[row] for row in chosen] for name, cells in self.others.items()},
+            skipped=(*self.skipped, *skipped),
+        )
 
     def matched(self, wanted: Sequence[str] | int) -> Predictions:
         """Put the columns into the order of these classes; see `match_columns`."""
@@ -77,6 +92,7 @@ def probabilities_of(
     drop: Collection[str] = (),
     keep: Collection[str] = (),
     positive: str | None = None,
+    skip_missing: bool = False,
 ) -> Predictions:
     """Find the probabilities of classes in a table that may hold ids, labels and other columns.
 
@@ -88,6 +104,8 @@ def probabilities_of(
         Columns by name, in this order; names of the columns of a table without a header.
     positive
         The class of the one column of probabilities; the other class has 1 - p, rounded once.
+    skip_missing
+        Whether to leave out rows with a missing probability or label.
 
     Examples
     --------
@@ -105,6 +123,7 @@ def probabilities_of(
     said: list[str] = []
     if positive is None:
         chosen, named = _class_columns(table, rest, wanted, said)
+        table, skipped = _complete(table, chosen, labels, skip=skip_missing)
         values = _matrix(table, chosen, sure=wanted is not None)
         if len(chosen) == 1:
             whole = (values == np.round(values)).all()  # then they may be labels
@@ -116,8 +135,9 @@ def probabilities_of(
                 )
             raise table.error("has one column of probabilities; say which class is the positive one", param="positive")
     else:
+        table, skipped = _complete(table, rest[:1], labels, skip=skip_missing and len(rest) == 1)
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
-    found = _predictions(table, values, named, ids, keep, said)
+    found = replace(_predictions(table, values, named, ids, keep, said), skipped=skipped)
     if labels is None:
         return found
     truth, note = found.read_truth(table, table.column(labels))
@@ -134,10 +154,11 @@ def numbers_of(
     y: str | None = None,
     drop: Collection[str] = (),
     keep: Collection[str] = (),
+    skip_missing: bool = False,
 ) -> Predictions:
     """Find the predictions of a regressor in a table that may hold ids, the true number and other columns.
 
-    `columns` are other names for the `wanted` ones, in the same order.
+    `columns` are other names for the `wanted` ones, in the same order; `skip_missing` is as in `probabilities_of`.
 
     >>> from fedconformal.tables import table_of
     >>> visits = table_of({"id": ["a", "b"], "lower": [1.0, 2.0], "upper": [3.0, 5.0], "y": [2.5, 1.0]}, name="visits")
@@ -166,7 +187,8 @@ def numbers_of(
             )
         chosen = [table.column(name) for name in named]
         said = [f"{needs} from {join_names(named)}"]
-    found = _predictions(table, _floats(table, chosen), None, ids, keep, said)
+    table, skipped = _complete(table, chosen, y, skip=skip_missing)
+    found = replace(_predictions(table, _floats(table, chosen), None, ids, keep, said), skipped=skipped)
     said = [found.recognised]
     if y is not None:
         said.append(f"true numbers from {abbreviate(y)}")
@@ -186,6 +208,17 @@ def _columns_left(table: Table, used: Sequence[str | None], chosen: Sequence[str
     if same is not None:
         raise table.error(f"the column {abbreviate(same)} has two uses; give each use a column of its own")
     return [j for j in table.columns if j not in aside]
+
+
+def _complete(table: Table, columns: Sequence[int], truth: str | None, *, skip: bool) -> tuple[Table, tuple[str, ...]]:
+    """Leave out rows with a missing value in these columns or in that of the truth, if asked to; return the places."""
+    if not skip:
+        return table, ()
+    lacking = table.missing([*columns, *([] if truth is None else [table.column(truth)])])
+    if len(lacking) == table.rows:
+        raise table.error("has a missing value in every row")
+    places = tuple(f"{table.place(row, lacking[row][0])} {absent(lacking[row][1])}" for row in sorted(lacking))
+    return table.take([row for row in range(table.rows) if row not in lacking]) if lacking else table, places
 
 
 def _predictions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,10 @@ class TextCells:
     def texts(self, column: int) -> list[str]:
         """Return a column as stripped text, without the apostrophe of `guarded`."""
         return [unguarded(row[column].strip()) for row in rows_of(self.records, self.separator)]
+
+    def take(self, rows: Sequence[int]) -> TextCells:
+        """Return these records only."""
+        return replace(self, records=[self.records[row] for row in rows])
 
     def _cell_by_cell(self, columns: Sequence[int]) -> Floats:
         found = np.empty((self.rows, len(columns)))

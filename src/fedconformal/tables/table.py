@@ -21,6 +21,8 @@ MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
 CHECKED = ("probabilities", "predictions", "groups", "features", "losses")
 """Names that checks of rows give to them."""
 LONGEST_TEXT = 256
+MOST_LISTED = 10
+"""Rows with a missing value that an error names."""
 
 
 class CellError(Exception):
@@ -44,6 +46,9 @@ class Cells(Protocol):
     def texts(self, column: int) -> list[str]:
         """Return a column as text, without spaces around it."""
 
+    def take(self, rows: Sequence[int]) -> Cells:
+        """Return these rows only."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
@@ -53,7 +58,7 @@ class Table:
     `counted` says that the row names are the numbers of the rows, from 0 (pandas) or from 1 (R).
     `head` is a first row that could be a header as well, if the content does not tell, and `below` are the cells below
     it. `first_line` is the line that the first row is in, as a spreadsheet counts lines; None if the table is not from
-    a text file.
+    a text file. `taken` are the rows of the file that are in use, if not all are.
 
     >>> from fedconformal.tables import table_of
     >>> table = table_of({"id": ["007", "008"], "benign": [0.9, 0.4], "malignant": [0.1, 0.6]}, name="scans")
@@ -71,6 +76,7 @@ class Table:
     head: tuple[str, ...] | None = None
     below: Cells | None = None
     first_line: int | None = None
+    taken: tuple[int, ...] | None = None
     rows: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,21 +105,57 @@ class Table:
     def numbers(self, columns: Sequence[int | str]) -> NDArray[Any]:
         """Return columns, by name or position, as a matrix of numbers; name the first cell that is none."""
         positions = [self.column(one) if isinstance(one, str) else one for one in columns]
-        with self._naming_cells():
+        try:
             return self.cells.numbers(positions)
+        except CellError as error:
+            if error.code == "missing":
+                advice = "give every row its numbers, or leave the row out of every file"
+                raise self.missing_error(positions, advice) from None
+            raise self.error(f"{self.place(error.row, error.column)} {error.problem}", code=error.code) from None
 
     def texts(self, column: int | str) -> list[str]:
         """Return a column, by name or position, as text."""
         position = self.column(column) if isinstance(column, str) else column
-        with self._naming_cells():
+        try:
             found = self.cells.texts(position)
-            if max(map(len, found), default=0) > LONGEST_TEXT:
-                row = next(row for row, cell in enumerate(found) if len(cell) > LONGEST_TEXT)
-                raise CellError(row, position, f"has {len(found[row])} characters, more than {LONGEST_TEXT}")
-            return found
+        except CellError as error:
+            raise self.error(f"{self.place(error.row, error.column)} {error.problem}", code=error.code) from None
+        if max(map(len, found), default=0) > LONGEST_TEXT:
+            row = next(row for row, cell in enumerate(found) if len(cell) > LONGEST_TEXT)
+            problem = f"has {len(found[row])} characters, more than {LONGEST_TEXT}"
+            raise self.error(f"{self.place(row, position)} {problem}")
+        return found
+
+    def missing(self, columns: Sequence[int]) -> dict[int, tuple[int, str]]:
+        """Return the rows with a missing value in one of the columns, and the first such cell of each.
+
+        >>> from fedconformal.tables import table_of
+        >>> table_of({"benign": [0.5, float("nan")], "truth": ["", "a"]}).missing([0, 1])
+        {1: (0, 'nan'), 0: (1, '')}
+        """
+        found: dict[int, tuple[int, str]] = {}
+        for column in columns:
+            for row, cell in enumerate(self.cells.texts(column)):
+                if absent(cell) is not None:
+                    found.setdefault(row, (column, cell))
+        return found
+
+    def missing_error(self, columns: Sequence[int], advice: str) -> InputError:
+        """Return an error that names the rows with a missing value: the first ten, and how many there are."""
+        found = self.missing(columns)
+        rows = sorted(found)
+        first = [f"{self.place(row, found[row][0])} {absent(found[row][1])}" for row in rows[:MOST_LISTED]]
+        many = f"; {len(rows)} rows lack a value" if len(rows) > 1 else ""
+        return self.error(f"{'; '.join(first)}{many}; {advice}", param="skip_missing", code="missing")
+
+    def take(self, rows: Sequence[int]) -> Table:
+        """Return these rows only; they keep their places."""
+        known = range(self.rows) if self.taken is None else self.taken
+        return replace(self, cells=self.cells.take(rows), taken=tuple(known[row] for row in rows))
 
     def place(self, row: int, column: int | None = None) -> str:
         """Name a row as a spreadsheet counts it, and a column by its name: "line 7, column benign"."""
+        row = row if self.taken is None else self.taken[row]
         where = f"row {row}" if self.first_line is None else f"line {self.first_line + row}"
         if column is None:
             return where
@@ -141,13 +183,6 @@ class Table:
             raise type(error)(
                 f"{place}{error.problem}", param=error.param, code=error.code, where=self.source
             ) from None
-
-    @contextmanager
-    def _naming_cells(self) -> Iterator[None]:
-        try:
-            yield
-        except CellError as error:
-            raise self.error(f"{self.place(error.row, error.column)} {error.problem}", code=error.code) from None
 
 
 def absent(cell: str) -> str | None:
