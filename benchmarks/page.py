@@ -104,19 +104,6 @@ def monitoring(found: Any) -> Lines:
         yield f"2,000 rows at once: {what}", times(ratio), at_least(1)
 
 
-def detection(found: Any) -> Lines:
-    """Share of streams with an alarm, and the median number of rows until then."""
-    for rows, about in ((found["many"], " (1,000 streams of 4,000 rows)"), (found["detection"], "")):
-        for watch in dict.fromkeys(row["watch"] for row in rows):
-            yield f"{watch}{about}", *(noticed(row) for row in rows if row["watch"] == watch)
-
-
-def noticed(row: Any) -> str:
-    """Write one cell."""
-    after = "" if row["rows"] is None or not row["points"] else f" after {row['rows']:g}"
-    return f"{100 * row['noticed']:.3g}%{after}"
-
-
 def training(found: Any) -> Lines:
     """A round of FedAvg."""
     yield (
@@ -152,13 +139,6 @@ def tct_linear(found: Any) -> Lines:
         )
 
 
-def paper(found: Any) -> Lines:
-    """The table over all logits."""
-    seconds = found["seconds"]
-    whole, least = seconds["full-results"], seconds["read, sort every label's score once per trial"]
-    yield "The full-results table, against reading the files and one sort a trial", times(whole / least), at_most(2)
-
-
 def imports(found: Any) -> Lines:
     """The time of an import, and the bytes of a summary."""
     yield "`import fedconformal`, against `import numpy`", times(found["ratio"]["import fedconformal"]), at_most(1.7)
@@ -172,18 +152,13 @@ def imports(found: Any) -> Lines:
 
 def one_row(found: Any) -> Lines:
     """A server that answers row by row."""
-    for name in dict.fromkeys(row["score"] for row in found):
-        rows = [row for row in found if row["score"] == name]
-        classes = ", ".join(f"{row['classes']:,}" for row in rows)
-        more = ", ".join(f"{row['more']}" for row in rows)
-        yield f"one row, {name.upper()}, {classes} classes: time beyond its arithmetic", f"{more} µs", "at most 20 µs"
+    names = ", ".join(dict.fromkeys(row["score"].upper() for row in found))
+    most = max(row["more"] for row in found)
+    yield f"one row, {names}, up to 1,000 classes: time beyond its arithmetic", f"{most} µs at most", "at most 20 µs"
 
 
 def flower(found: Any) -> Lines:
     """The in-process engine."""
-    for arrays in ("one array", "four arrays"):
-        plain, ours = (found["rounds"][f"{engine}, {arrays}"] for engine in ("plain loop", "in process"))
-        yield f"10 sites x 20 rounds, {arrays}", f"{ours:.3f} s", f"at most {3 * plain + 0.2:.3f} s"
     most = max(map(int, found["peaks"]))
     yield f"{most:,} sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
     counts, peaks = zip(*found["peaks"].items(), strict=True)
@@ -194,6 +169,8 @@ def flower(found: Any) -> Lines:
 def privacy(found: Any) -> Lines:
     """Sums only, and differential privacy."""
     for row in found["sums"]:
+        if row["masks"] == "no":
+            continue
         yield (
             f"{row['sites']:,}",
             f"{row['rounds']}",
@@ -236,11 +213,6 @@ SECTIONS: list[tuple[str, tuple[str, ...], list[tuple[str, Callable[[Any], Lines
         ],
     ),
     (
-        "Monitoring: alarms by additional points of misses, 40 streams of 2,000 rows",
-        ("watch", "+0", "+5", "+10", "+20"),
-        [("monitoring", detection)],
-    ),
-    (
         "Monitoring, training and engines",
         PLAIN,
         [
@@ -248,7 +220,6 @@ SECTIONS: list[tuple[str, tuple[str, ...], list[tuple[str, Callable[[Any], Lines
             ("training", training),
             ("tct_features", tct_features),
             ("tct_linear", tct_linear),
-            ("paper", paper),
             ("flower", flower),
         ],
     ),
