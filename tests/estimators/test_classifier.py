@@ -356,6 +356,7 @@ def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 @pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
+@pytest.mark.filterwarnings("ignore:.*have different indices")
 def test_fit_takes_any_table(frame: Any, series: Any) -> None:
     x, y, sites = forest()
     wanted = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y, sites=sites)

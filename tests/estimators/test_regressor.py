@@ -185,7 +185,6 @@ def test_in_a_grid_search_and_stored(tmp_path: Path) -> None:
             "estimator predicts one number a row, the score takes lower and upper",
         ),
         ({"score": fc.Normalized(), "estimator": lambda x: x * [1, 0]}, "site 'a': predictions: row 0 has prediction"),
-        ({"score": fc.CQR(), "estimator": lambda x: x * [1, -1]}, "site 'a': predictions: row 0 has lower and upper"),
     ],
 )
 def test_what_is_refused_is_one_line(given: dict[str, Any], fragment: str) -> None:

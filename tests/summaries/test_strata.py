@@ -151,8 +151,8 @@ def test_the_size_follows_the_groups_that_have_rows() -> None:
 @pytest.mark.parametrize(
     ("groups", "reason"),
     [
-        ({}, "expected columns with a value a row"),
-        (["F", "M"], "expected columns with a value a row"),
+        ({}, "expected columns by name"),
+        (["F", "M"], "columns by name"),
         ({"sex": ["F"]}, "sex: expected 2 values, one a row"),
         ({"sex": [["F", "M"], ["F", "M"]]}, "sex: expected 2 values"),
         ({"sex": [{1}, {2}]}, "sex: expected a text or a number a row"),

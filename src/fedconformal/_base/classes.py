@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers, Probabilities, as_labels, as_matrix, column_of, one_a_row
 from fedconformal._base.names import abbreviate, as_name, first_duplicate, join_names, name_key
-from fedconformal.errors import InputError, prefix_errors
+from fedconformal.errors import InputError, prefix_errors, requires_extra
 
 
 def class_names(classes: ArrayLike) -> int | tuple[str, ...]:
@@ -160,6 +160,31 @@ def in_order(probs: Any, classes: int | Sequence[str] | None) -> Probabilities:
             where="probabilities",
         )
     return matrix
+
+
+def format_sets(sets: NDArray[np.bool_], names: Any, output: str, rows: Any) -> Any:
+    """Return sets as booleans ("array"), lists of names ("labels"), or a pandas frame with a column for each class.
+
+    >>> format_sets(np.array([[True, False], [True, True]]), ["no", "yes"], "labels", None)
+    [['no'], ['no', 'yes']]
+    """
+    if output == "array":
+        return sets
+    if output not in ("labels", "frame"):
+        raise InputError(f"output is {output!r:.60}, expected 'array', 'labels' or 'frame'", param="output")
+    if sets.ndim != 2:
+        raise InputError("sets by name are for one alpha; give one, or take the array", param="output")
+    named = list(range(sets.shape[1]) if isinstance(names, int) or names is None else names)
+    if output == "labels":
+        return [[name for name, inside in zip(named, row, strict=True) if inside] for row in sets.tolist()]
+    with requires_extra("sklearn"):
+        import pandas as pd
+    return pd.DataFrame(sets, columns=named, index=index_of(rows))
+
+
+def index_of(table: Any) -> Any:
+    """Return the index of a pandas object; None of any other."""
+    return table.index if hasattr(table, "iloc") and hasattr(table, "index") else None
 
 
 def rows_at(table: Any, index: NDArray[np.int64]) -> Any:

@@ -18,8 +18,8 @@ from fedconformal._base.arrays import Integers
 from fedconformal._base.names import abbreviate, as_name, check_name, escape_control, name_key
 from fedconformal.errors import InputError
 
-Groups = Mapping[str, Any]
-"""Columns by their names, each with a value a row; None or an empty text where there is none."""
+Groups = Any
+"""A mapping from names to columns, a frame, or a Series with a name; None or an empty text is a missing value."""
 ALL, NONE = "all rows", "none of the others"
 """The two groups that are always there; their names are not those of a column and a value."""
 ABSENT = "not given"
@@ -55,10 +55,10 @@ def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
     """
     found: dict[str, list[Integers]] = {}
     others = np.ones(rows, dtype=np.bool_)
+    given = {name_key(name): values for name, values in group_columns(groups).items()}
     for column in columns_of(groups):
-        given = next(values for name, values in groups.items() if name_key(str(name)) == column)
         missing = np.zeros(rows, dtype=np.bool_)
-        for value, mine in _distinct(_one_a_row(given, rows=rows, name=column), column):
+        for value, mine in _distinct(_one_a_row(given[column], rows=rows, name=column), column):
             if (text := _name(value)) == ABSENT:
                 missing[mine] = True
             else:
@@ -69,17 +69,35 @@ def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
     return {ALL: np.arange(rows), **parts, **({NONE: rest} if len(rest) else {})}
 
 
-def columns_of(groups: Mapping[str, Any]) -> list[str]:
+def group_columns(groups: Groups | None) -> dict[str, Any]:
+    """Return the columns of a mapping, a frame of pandas, polars or Arrow, or a Series by their names.
+
+    >>> group_columns({"sex": ["F", "M"]})
+    {'sex': ['F', 'M']}
+    """
+    if groups is None:
+        return {}
+    if isinstance(groups, Mapping):
+        return {str(name): values for name, values in groups.items()}
+    names = getattr(groups, "column_names", getattr(groups, "columns", None))
+    if names is not None and hasattr(groups, "__getitem__"):
+        return {str(name): groups[name] for name in names}
+    if hasattr(groups, "to_numpy") and getattr(groups, "name", None):
+        return {str(groups.name): groups}
+    raise InputError(
+        f'groups is {abbreviate(groups)}, expected a frame or columns by name, such as {{"sex": [...]}}', param="groups"
+    )
+
+
+def columns_of(groups: Groups) -> list[str]:
     """Check the names of the columns, and return them in order.
 
     >>> columns_of({"sex": [], " age": []})
     ['age', 'sex']
     """
-    if not hasattr(groups, "items") or not len(groups):
-        raise InputError(
-            f'groups is {abbreviate(groups)}, expected columns with a value a row, such as {{"sex": [...]}}'
-        )
-    names = sorted(as_name(name, "the name of a column of groups") for name, _ in groups.items())
+    names = sorted(as_name(name, "the name of a column of groups") for name in group_columns(groups))
+    if not names:
+        raise InputError('groups has no columns, expected columns by name, such as {"sex": [...]}', param="groups")
     if odd := next((name for name in names if "=" in name), None):
         raise InputError(f"the column {abbreviate(odd)!r} has a = in its name; give it another one", where="groups")
     if len(set(names)) < len(names):

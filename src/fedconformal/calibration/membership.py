@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Integers, as_sites
-from fedconformal._base.groups import NONE, Groups, columns_of, members
+from fedconformal._base.groups import NONE, Groups, columns_of, group_columns, members
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 
 
-def needed_groups(certificate: Certificate, groups: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def needed_groups(certificate: Certificate, groups: Groups | None) -> dict[str, Any] | None:
     """Return the columns that a predictor needs among those that are given; None if it needs none."""
     if certificate.by != "group":
         return None
     needed = certificate.group_columns
-    return {str(name): values for name, values in (groups or {}).items() if name_key(str(name)) in needed}
+    return {name: values for name, values in group_columns(groups).items() if name_key(name) in needed}
 
 
 def own_sites(certificate: Certificate, sites: Any) -> Any:
@@ -31,10 +30,11 @@ def own_sites(certificate: Certificate, sites: Any) -> Any:
 def rows_by_group(certificate: Certificate, groups: Groups | None, rows: int) -> dict[str, Integers]:
     """Return which rows are in each calibrated group, and refuse rows that are promised nothing."""
     needed = certificate.group_columns
-    if not groups or columns_of(groups) != needed:
-        got = f"got {join_names(columns_of(groups))}" if groups else "got none"
+    given = group_columns(groups)
+    if not given or columns_of(given) != needed:
+        got = f"got {join_names(columns_of(given))}" if given else "got none"
         raise InputError(f"the predictor needs the columns {join_names(needed)} of every row, {got}", where="groups")
-    found = members(groups, rows=rows)
+    found = members(given, rows=rows)
     for group in found.keys() - certificate.parts.keys():
         row = found[group][0]
         if group == NONE:

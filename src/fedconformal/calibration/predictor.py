@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -27,7 +27,7 @@ from fedconformal._base.arrays import (
     as_array,
     shares_of,
 )
-from fedconformal._base.classes import in_order
+from fedconformal._base.classes import format_sets, in_order
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.groups import ALL, Groups
 from fedconformal._base.names import abbreviate
@@ -201,13 +201,19 @@ class Predictor:
         sites: ArrayLike | None = None,
         alpha: Any = None,
         allow_empty: bool = False,
-    ) -> Booleans:
+        output: Literal["array", "labels", "frame"] = "array",
+    ) -> Any:
         """Return (n, J) booleans, or (n, J, A) for a list of A alphas.
+
+        With `output="labels"` a list of class names for each row; with "frame" a pandas frame of booleans.
 
         A predictor by group needs the `groups` of the rows, such as {"sex": [...], "age": [...]}. One for every site
         takes the `sites` of the rows, or one name for all of them; without, the largest threshold. Each alpha must be
         fixed beforehand; choosing one after looking at sets voids the promise.
         """
+        if output != "array":
+            sets = self.predict_set(probs, groups=groups, sites=sites, alpha=alpha, allow_empty=allow_empty)
+            return format_sets(sets, self.certificate.class_names, output, probs)
         if (alphas := _several(alpha)) is not None:
             about: dict[str, Any] = {"groups": groups, "sites": sites, "allow_empty": allow_empty}
             return np.stack([self.predict_set(probs, alpha=one, **about) for one in alphas], axis=-1)

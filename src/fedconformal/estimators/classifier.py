@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 
-from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities
-from fedconformal._base.classes import class_names, in_order, rows_at, table_of
+from fedconformal._base.arrays import Floats, Integers, Probabilities
+from fedconformal._base.classes import class_names, format_sets, in_order, rows_at, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
 from fedconformal._base.spec import build
@@ -192,15 +192,23 @@ class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], Classif
         return in_order(self._outputs(X), self.certificate_.class_names)
 
     def predict_set(
-        self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None, alpha: Any = None
-    ) -> Booleans:
+        self,
+        X: Any,
+        *,
+        groups: Groups | None = None,
+        sites: ArrayLike | None = None,
+        alpha: Any = None,
+        output: Literal["array", "labels", "frame"] = "array",
+    ) -> Any:
         """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is the set of a row by name.
 
-        `groups` are for a guarantee by group, `sites` for `EverySite()`.
+        With `output="labels"` a list of classes for each row; with "frame" a pandas frame of booleans. `groups` are
+        for a guarantee by group, `sites` for `EverySite()`.
         """
-        return self.predictor.predict_set(
+        sets = self.predictor.predict_set(
             self._outputs(X), allow_empty=self.allow_empty, groups=groups, sites=sites, alpha=alpha
         )
+        return format_sets(sets, self.classes_.tolist(), output, X)
 
     def predict_p(self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
         """Return (n, J) p-values."""
@@ -219,3 +227,8 @@ class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], Classif
         return self.predictor.evaluate(
             self._outputs(X), y, allow_empty=self.allow_empty, sites=sites, clusters=clusters, groups=groups
         )
+
+    def mean_size(self, X: Any, y: ArrayLike) -> float:
+        """Return the mean number of labels in a set."""
+        size: float = self.evaluate(X, y).mean_size
+        return size

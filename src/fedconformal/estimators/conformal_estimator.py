@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,8 +17,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d, get_tags
 
 from fedconformal._base.arrays import Integers, as_sites
-from fedconformal._base.classes import rows_at
-from fedconformal._base.groups import Groups
+from fedconformal._base.classes import index_of, rows_at
+from fedconformal._base.groups import Groups, group_columns
 from fedconformal._base.names import abbreviate
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
@@ -98,6 +99,7 @@ class ConformalEstimator(Generic[M]):
         if not _is_trainable(self.estimator):
             return self.calibrate(X, y, sites=sites, groups=groups)
         check_consistent_length(X, y)
+        warn_of_indices(X, y, sites, *group_columns(groups).values())
         truth = column_or_1d(y, warn=True)
         assert_all_finite(truth, input_name="y")
         truth = self._check_target(truth)
@@ -127,6 +129,7 @@ class ConformalEstimator(Generic[M]):
         if model is None or estimator is not self.estimator:
             model = self._model()
         if y is not None:
+            warn_of_indices(X, y, sites)
             return self._calibrate(model, _split(_rows_by_site(len(np.asarray(y)), sites), X, y, groups))
         given: Any = sites if X is None else X
         return self._calibrate(
@@ -213,6 +216,27 @@ class ConformalEstimator(Generic[M]):
         return self._ready[1].outputs(X)
 
 
+def warn_of_indices(*tables: Any) -> None:
+    """Warn if pandas objects have different indices."""
+    indices = [index for table in tables if (index := index_of(table)) is not None]
+    if any(not indices[0].equals(index) for index in indices[1:]):
+        warnings.warn(
+            "X, y, sites or groups have different indices, and rows are matched by position; align them first",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def coverage_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
+    """Return the coverage of the sets or intervals; a scorer for `cross_validate` and `GridSearchCV`."""
+    return float(estimator.evaluate(X, y).coverage)
+
+
+def negative_size_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
+    """Return minus the mean size of the sets, or width of the intervals; larger is better."""
+    return -float(estimator.mean_size(X, y))
+
+
 def parts_of(estimator: Any) -> tuple[Any, ...]:
     """Return the estimators of a tuple or list, or the estimator alone."""
     return tuple(estimator) if isinstance(estimator, tuple | list) else (estimator,)
@@ -250,7 +274,8 @@ def _rows_by_site(rows: int, sites: Any) -> dict[str, Integers]:
 
 def _split(rows: Mapping[str, Integers], X: Any, y: ArrayLike, groups: Groups | None) -> dict[str, Site]:
     """Split rows, truth and groups by site; all must have the same length."""
-    columns = {} if groups is None else dict(groups.items())
+    columns = group_columns(groups)
+    warn_of_indices(X, y, *columns.values())
     count = len(np.asarray(y))
     for name, table in {"X": X, **{f"groups {name!r}": values for name, values in columns.items()}}.items():
         length = table.shape[0] if hasattr(table, "shape") else len(np.asarray(table))

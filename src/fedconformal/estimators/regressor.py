@@ -167,6 +167,11 @@ class FederatedConformalRegressor(ConformalEstimator[PredictionModel], Regressor
         """Evaluate the intervals on rows with known numbers."""
         return self.predictor.evaluate(self._outputs(X), y, sites=sites, clusters=clusters, groups=groups)
 
+    def mean_size(self, X: Any, y: ArrayLike) -> float:
+        """Return the mean width of an interval."""
+        width: float | None = self.evaluate(X, y).overall.mean_width
+        return np.inf if width is None else width
+
 
 def _predict(estimator: Any, rows: Any) -> Any:
     return as_array(estimator.predict(rows) if hasattr(estimator, "predict") else estimator(rows), "predictions")

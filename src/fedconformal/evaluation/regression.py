@@ -7,7 +7,6 @@ decision-theoretic approach to interval estimation", 1972.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_sites, one_a_row
-from fedconformal._base.groups import as_groups
+from fedconformal._base.groups import Groups, as_groups, group_columns
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import Outcomes
@@ -66,7 +65,7 @@ def evaluate_intervals(
     *,
     sites: ArrayLike | None = None,
     clusters: ArrayLike | None = None,
-    groups: Mapping[str, ArrayLike] | None = None,
+    groups: Groups | None = None,
     certificate: Certificate | None = None,
     alpha: Any = None,
 ) -> IntervalEvaluation:
@@ -95,7 +94,7 @@ def evaluate_intervals(
     rows, (low, high) = len(ends), ends.T
     truth = as_numbers(one_a_row(as_array(y, "y"), rows, "y"), "y")
     owners = None if sites is None else as_sites(sites, rows=rows)
-    columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
+    columns = {name: as_groups(values, rows=rows, name=name) for name, values in group_columns(groups).items()}
     covered, widths = (low <= truth) & (truth <= high), high - low
     known = certificate.alpha if alpha is None and certificate is not None else alpha
     level = None if known is None else as_alpha(known)

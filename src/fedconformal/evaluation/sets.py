@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, as_alpha, as_array, as_sites
 from fedconformal._base.classes import as_class_indices
-from fedconformal._base.groups import Groups, as_groups, members
+from fedconformal._base.groups import Groups, as_groups, group_columns, members
 from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
@@ -114,11 +114,11 @@ def evaluate_sets(
     named = known if isinstance(known, list) and len(known) == classes else None
     truth = as_class_indices(labels, rows=rows, classes=named or classes)
     owners = None if sites is None else as_sites(sites, rows=rows)
-    columns = {name: as_groups(values, rows=rows, name=name) for name, values in (groups or {}).items()}
+    columns = {name: as_groups(values, rows=rows, name=name) for name, values in group_columns(groups).items()}
     held = None
     if certificate is not None and certificate.by == "group" and groups is not None:
         needed = certificate.group_columns
-        own = {name: values for name, values in groups.items() if name_key(str(name)) in needed}
+        own = {name: values for name, values in group_columns(groups).items() if name_key(name) in needed}
         held = members(own, rows=rows) if len(own) == len(needed) else None
     covered, sizes, full = member[np.arange(rows), truth], np.count_nonzero(member, axis=1), full_sets(member)
     outcomes = Outcomes(covered, truth, owners, as_clusters(clusters, rows=rows), held)

@@ -5,11 +5,13 @@ Romano, Patterson and Candes, "Conformalized quantile regression", 2019.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.arrays import Floats
 from fedconformal.scores.regression_score import RegressionScore, around, highest
 
 
@@ -17,8 +19,8 @@ from fedconformal.scores.regression_score import RegressionScore, around, highes
 class CQR(RegressionScore):
     """max(lower - y, y - upper), where the model predicts both; negative inside.
 
-    A threshold below zero makes the predicted interval narrower. Where it would turn around, one point is left in the
-    middle: that can only raise coverage.
+    Rows whose quantiles cross are sorted, with a warning. A threshold below zero makes the predicted interval
+    narrower. Where it would turn around, one point is left in the middle: that can only raise coverage.
 
     >>> predictions = [[1.0, 2.0], [0.0, 4.0]]
     >>> CQR().evaluate(predictions, [2.5, 1.0])
@@ -38,8 +40,15 @@ class CQR(RegressionScore):
     def unseen(self) -> tuple[int, ...]:
         return 0, 1
 
-    def refused(self, columns: Floats) -> tuple[Booleans, str]:
-        return columns[0] > columns[1], "these quantiles cross; give the lower one first, or sort each row"
+    def matrix(self, predictions: ArrayLike) -> Floats:
+        """Sort rows whose quantiles cross, and warn of their number."""
+        found = super().matrix(predictions)
+        crossed = int(np.count_nonzero(found[:, 0] > found[:, 1]))
+        if not crossed:
+            return found
+        message = f"{crossed} of {len(found)} rows have a lower prediction above the upper one (quantiles cross)"
+        warnings.warn(f"{message}; they are sorted", UserWarning, stacklevel=3)
+        return np.sort(found, axis=1)
 
     def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
         np.subtract(columns[0], y, out=out)

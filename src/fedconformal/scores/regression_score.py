@@ -60,7 +60,7 @@ class RegressionScore(AnyScore):
 
     def evaluate(self, predictions: ArrayLike, y: ArrayLike) -> Floats:
         """Score these numbers: predictions and (n,) numbers give (n,) scores."""
-        matrix = self._matrix(predictions)
+        matrix = self.matrix(predictions)
         truth = one_a_row(as_array(y, "y"), len(matrix), "y")
         out = np.empty(len(matrix))
 
@@ -101,12 +101,13 @@ class RegressionScore(AnyScore):
     def read(self, predictions: ArrayLike) -> Floats:
         """Check the predictions, and return them in float64 with a row for each column."""
         with np.errstate(over="ignore"):
-            columns: Floats = np.ascontiguousarray(self._matrix(predictions).T, dtype=np.float64)
+            columns: Floats = np.ascontiguousarray(self.matrix(predictions).T, dtype=np.float64)
         self._check_finite(columns, 0)
         self._check_refused(columns, 0)
         return columns
 
-    def _matrix(self, predictions: ArrayLike) -> Floats:
+    def matrix(self, predictions: ArrayLike) -> Floats:
+        """Check the shape of predictions, and return them as (n, columns)."""
         array, names = as_array(predictions, NAME), self.columns
         if array.ndim == 1 and len(names) == 1:
             array = array[:, None]

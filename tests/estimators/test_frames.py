@@ -1,0 +1,96 @@
+"""Estimators with pandas: sets by name and as frames, scorers, and indices that differ."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_validate
+
+import fedconformal as fc
+from fedconformal.estimators import coverage_scorer, negative_size_scorer
+from tests.contracts.tools import refused
+
+RNG = np.random.default_rng(0)
+KINDS = RNG.integers(0, 3, 300)
+X = pd.DataFrame(RNG.normal(size=(300, 2)) + KINDS[:, None], columns=["width", "height"], index=range(7, 307))
+Y = pd.Series(np.array(["ash", "elm", "oak"])[KINDS], index=X.index)
+SITES = pd.Series(RNG.choice(["north", "south"], 300), index=X.index)
+
+
+def classifier(**given: Any) -> Any:
+    made = fc.FederatedConformalClassifier(LogisticRegression(), alpha=0.2, random_state=0, **given)
+    return made.fit(X, Y, sites=SITES)
+
+
+def test_sets_by_name_and_as_a_frame() -> None:
+    made = classifier(guarantee="every-site", score="aps")
+    sets = made.predict_set(X, sites=SITES)
+    names = [list(made.classes_[row]) for row in sets]
+    assert made.predict_set(X, sites=SITES, output="labels") == names
+    frame = made.predict_set(X, sites=SITES, output="frame")
+    assert frame.index.equals(X.index)
+    assert frame.columns.tolist() == ["ash", "elm", "oak"]
+    assert np.array_equal(frame.to_numpy(), sets)
+    probs = pd.DataFrame(made.predict_proba(X), columns=made.classes_, index=X.index)
+    assert made.predictor.predict_set(probs, sites=SITES, output="labels") == names
+    assert made.predictor.predict_set(probs, sites=SITES, output="frame").equals(frame)
+    with refused("output is 'list', expected", param="output"):
+        made.predict_set(X, output="list")
+    with refused("one alpha", param="output"):
+        made.predict_set(X, alpha=[0.2, 0.3], output="labels")
+
+
+def test_classes_without_names_are_numbers() -> None:
+    made = fc.FederatedConformalClassifier(alpha=0.2).calibrate([([[0.75, 0.25]] * 20, [0] * 20)])
+    assert made.predictor.predict_set([[0.75, 0.25]], output="labels") == [[0]]
+    assert made.predict_set([[0.75, 0.25]], output="frame").columns.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("made", "y"),
+    [
+        (fc.FederatedConformalClassifier(LogisticRegression(), alpha=0.2), Y),
+        (fc.FederatedConformalRegressor(LinearRegression(), alpha=0.2), pd.Series(KINDS * 1.0, index=X.index)),
+    ],
+    ids=["sets", "intervals"],
+)
+def test_scorers(made: Any, y: Any) -> None:
+    scoring = {"coverage": coverage_scorer, "size": negative_size_scorer}
+    found = cross_validate(made, X, y, scoring=scoring, cv=3, params={"sites": SITES})
+    assert 0.7 < found["test_coverage"].mean() <= 1
+    fitted = made.set_params(random_state=0).fit(X, y)
+    told = fitted.evaluate(X, y)
+    assert coverage_scorer(fitted, X, y) == told.coverage
+    assert negative_size_scorer(fitted, X, y) == -(getattr(told, "mean_size", None) or told.overall.mean_width)
+    search = GridSearchCV(made, {"alpha": [0.2, 0.5]}, scoring=negative_size_scorer, cv=3)
+    assert search.fit(X, y).best_params_ == {"alpha": 0.5}
+
+
+def test_indices_that_differ_warn() -> None:
+    shuffled = Y.sample(frac=1, random_state=0)
+    made = fc.FederatedConformalClassifier(LogisticRegression(), alpha=0.2)
+    for y, sites in ((shuffled, None), (Y, SITES.reset_index(drop=True))):
+        with pytest.warns(UserWarning, match="rows are matched by position"):
+            made.fit(X, y, sites=sites)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made.fit(X, Y.to_numpy(), sites=SITES)
+        made.fit(X.to_numpy(), Y)
+
+
+def test_crossed_quantiles_are_sorted_and_counted() -> None:
+    lower, y = np.arange(40.0), np.arange(40.0) + 0.5
+    pairs = np.stack([lower, lower + 1], axis=1)
+    crossed = pairs.copy()
+    crossed[:3] = crossed[:3, ::-1]
+    plain = fc.FederatedConformalRegressor(score="cqr", alpha=0.2).calibrate(pairs, y)
+    with pytest.warns(UserWarning, match=r"3 of 40 rows .*quantiles cross"):
+        made = fc.FederatedConformalRegressor(score="cqr", alpha=0.2).calibrate(crossed, y)
+    assert made.threshold_ == plain.threshold_
+    with pytest.warns(UserWarning, match="quantiles cross"):
+        assert np.array_equal(made.predict_interval(crossed), plain.predict_interval(pairs))
