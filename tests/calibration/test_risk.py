@@ -252,3 +252,21 @@ def test_a_loss_that_need_not_fall_is_not_one_that_falls_by_luck(loss: Any) -> N
     with refused("losses that may rise along the grid"):
         kept_more(site)
     assert fc.calibrate([site], risk=0.3, guarantee=fc.LearnThenTest(walks=1)).threshold == 0.5
+
+
+def test_two_calls_and_an_evaluation_of_scores_and_truth() -> None:
+    rng = np.random.default_rng(2)
+    truth = rng.random((120, 8)) < 0.3
+    scores = np.clip(0.5 * truth + 0.5 * rng.random(truth.shape), 0, 1)
+    site = fc.summarize(scores[:100], truth[:100], loss="false-negative-rate", site="a")
+    rule = fc.calibrate([site], risk=0.2)
+    found = rule.evaluate(scores[100:], truth[100:], sites=["a"] * 20)
+    losses = fc.FalseNegativeRate().evaluate(scores[100:], truth[100:], thresholds=[rule.threshold])[:, 0]
+    assert found == rule.evaluate(losses, sites=["a"] * 20)
+    assert rule.evaluate(scores[100:], truth[100:], alpha=0.4).overall.mean_loss >= found.overall.mean_loss
+    with refused("does not say which loss"):
+        fc.calibrate(sites(), risk=0.5).evaluate(scores, truth)
+    with pytest.warns(fc.InfeasibleWarning):
+        never = fc.calibrate([site], risk=0.001)
+    with refused("nothing but the safe action is left"):
+        never.evaluate(scores, truth)

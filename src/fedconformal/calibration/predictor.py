@@ -350,12 +350,14 @@ class Predictor:
 
         At +inf it is the safe action: every label for a false negative rate, none for an error among answers.
         """
+        return self._known_loss().predict(scores, self.threshold_at(risk))
+
+    def _known_loss(self) -> Loss:
         if self.loss is None:
             raise InputError(
-                "the certificate does not say which loss it limits, so it cannot predict; use its threshold where the "
-                "losses come from"
+                "the certificate does not say which loss it limits; use its threshold where the losses come from"
             )
-        return self.loss.predict(scores, self.threshold_at(risk))
+        return self.loss
 
     def evaluate(
         self,
@@ -373,9 +375,9 @@ class Predictor:
         Parameters
         ----------
         outputs
-            Probabilities or predictions; or losses, with a column for each threshold or at the threshold alone.
+            Probabilities, predictions, or scores of a loss; or losses, at every threshold or at the threshold alone.
         truth
-            Labels or numbers; none for losses.
+            Labels, numbers, or the truth of a loss; none for losses.
         sites
             The site of each row, for the coverage of the certified mixture and thresholds by site.
         clusters
@@ -393,7 +395,7 @@ class Predictor:
         """
         certificate = self.certificate
         if certificate.risk is not None:
-            return self._evaluate_losses(outputs, sites, alpha)
+            return self._evaluate_losses(outputs, truth, sites, alpha)
         if truth is None:
             raise InputError("truth: give the true label or number of every row", param="truth")
         own = sites if certificate.by == "site" else None
@@ -405,16 +407,20 @@ class Predictor:
         sets = self.predict_set(outputs, groups=needed, sites=own, alpha=alpha, allow_empty=allow_empty)
         return evaluation.evaluate_sets(sets, truth, certificate=certificate, **about)
 
-    def _evaluate_losses(self, losses: ArrayLike, sites: ArrayLike | None, risk: Any) -> Any:
-        (curve,), about = self.curves, self.risk
-        array, at = as_array(losses, "losses"), self._limit(0, self._level(risk))
-        if array.ndim == 2 and curve is not None:
-            if array.shape[1] != len(curve.thresholds):
-                raise InputError(f"have {array.shape[1]} columns for {about.points} thresholds", where="losses")
-            if at == math.inf:
-                raise InputError("there is no threshold to look up the losses at; give those of the safe action")
-            array = array[:, np.searchsorted(curve.thresholds, at)]
-        return evaluate_losses(array, bound=about.bound, sites=sites, shares=shares_by_site(self.certificate))
+    def _evaluate_losses(self, outputs: Any, truth: Any, sites: ArrayLike | None, risk: Any) -> Any:
+        """Evaluate scores and their truth at the threshold; without truth, losses."""
+        (curve,), about, at = self.curves, self.risk, self._limit(0, self._level(risk))
+        if truth is not None and at < math.inf:
+            losses = self._known_loss().evaluate(outputs, truth, thresholds=[at])[:, 0]
+        else:
+            losses = as_array(outputs, "losses")
+            if at == math.inf and (truth is not None or losses.ndim == 2):
+                raise InputError("no threshold keeps the limit: nothing but the safe action is left; give its losses")
+            if losses.ndim == 2 and curve is not None:
+                if losses.shape[1] != len(curve.thresholds):
+                    raise InputError(f"have {losses.shape[1]} columns for {about.points} thresholds", where="losses")
+                losses = losses[:, np.searchsorted(curve.thresholds, at)]
+        return evaluate_losses(losses, bound=about.bound, sites=sites, shares=shares_by_site(self.certificate))
 
     def content(self) -> dict[str, Any]:
         """Return what the file holds, besides its SHA-256."""

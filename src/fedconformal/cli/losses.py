@@ -113,16 +113,10 @@ def evaluate_risk(
     rule: Predictor, scores: Path, truth: Path | None, *, sites: str | None, risk: str | None = None
 ) -> Any:
     """Return the mean loss of new rows at the threshold, over all and by site."""
-    if rule.loss is None:
-        raise InputError("the certificate does not say which loss it limits; evaluate the losses in Python")
-    at = rule.curve.threshold(rule.risk_limit(risk))
-    if np.isinf(at):
-        raise InputError("there is no threshold to work out losses at; nothing but the safe action is left")
-    rows = read_scores_and_truth(scores, truth)
+    found, labels = read_scores_and_truth(scores, truth)
+    names = None if sites is None else as_sites(_column(Path(sites)), rows=len(found), name=sites)
     with prefix_errors(f"{scores}, {truth}"):
-        losses = rule.loss.evaluate(*rows, thresholds=[at])[:, 0]
-    names = None if sites is None else as_sites(_column(Path(sites)), rows=len(losses), name=sites)
-    return rule.evaluate(losses, sites=names, alpha=risk)
+        return rule.evaluate(found, labels, sites=names, alpha=risk)
 
 
 def print_risk(

@@ -52,8 +52,8 @@ def binomial_tail(misses: int, rows: int, rate: float, *, alike: bool = False) -
 def stratified_tail(found: float, rows: Integers, shares: Floats, rate: float) -> float:
     """Bound the probability that the weighted miss rate is at least `found`.
 
-    `found` is the sum of each site's weight times its share of missed rows, and `rate` the bound on that of the mixture.
-    `shares` add up to less than one where some sites have no row.
+    `found` is the sum of each site's weight times its share of missed rows; `rate` bounds that of the mixture. `shares`
+    add up to less than one where some sites have no row.
 
     >>> one = stratified_tail(0.15, np.array([400]), np.array([1.0]), 0.1)
     >>> round(one, 6), round(math.exp(-400 * (0.15 * math.log(1.5) + 0.85 * math.log(0.85 / 0.9))), 6)
