@@ -137,7 +137,7 @@ def test_where_no_threshold_is_good_enough() -> None:
     assert said.startswith("safe: not confirmed")
     with pytest.warns(fc.InfeasibleWarning, match="take the safe action: ask a doctor"):
         assert rule.threshold_at() == rule.threshold == math.inf
-    with refused("give those of the safe action"):
+    with refused("nothing but the safe action is left"):
         rule.evaluate(np.zeros((3, 11)))
     assert rule.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
 

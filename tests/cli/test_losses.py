@@ -151,6 +151,9 @@ def test_show_says_what_a_reader_learns(sent: Path, command: Command) -> None:
 def test_losses_of_ones_own_stay_in_python(sent: Path, command: Command) -> None:
     summary = LossSummary.of_losses(np.zeros((60, 3)), thresholds=[0, 1, 2], site="a")
     fc.calibrate([summary], risk=0.4).save("p.json")
-    for words in (("predict", "p.json", "scores-0.npy", "-o", "x.npz"), ("evaluate", "p.json", "scores-0.npy")):
+    for words in (
+        ("predict", "p.json", "scores-0.npy", "-o", "x.npz"),
+        ("evaluate", "p.json", "scores-0.npy", "truth-0.npy"),
+    ):
         done = command(*words)
         assert (done.code, "does not say which loss it limits" in done.err) == (2, True)
