@@ -2,7 +2,8 @@
 
 python benchmarks/serving.py [--requests 3000] [--rounds 7] [--steady 200000] [--rows 1000000]
 
-Four measurements: one row a request, as a share of the rate of the constant; images for ResNet-14 in batches of 64
+Five measurements: one row a request, as a share of the rate of the constant; the same with a watch that stores every
+row before it is answered, as a share of the rate without; images for ResNet-14 in batches of 64
 beside ONNX Runtime alone; sets of a million rows, compared bit for bit with the library's; and the server's
 memory over many requests. Load comes from this machine, over one connection after the other, bounded in count.
 """
@@ -32,11 +33,13 @@ from common import HERE, best, interleaved, save, table
 
 import fedconformal as fc
 from fedconformal.serving import app as serving
+from fedconformal.serving.batches import SWITCH_SECONDS
 from fedconformal.serving.bodies import JSON
 from fedconformal.serving.onnx import OnnxModel
 
 FEATURES, CLASSES, CONNECTIONS, BATCH = 20, 5, 8, 64
 BLOCK = 10_000
+MANY = 128
 
 
 def write_linear(path: Path) -> None:
@@ -83,8 +86,14 @@ def run_server(kind: str, folder: Path, port: int) -> None:
 
         known = Service(predictor, model).answer(Rows(form="features", matrix=np.zeros((1, FEATURES))))
         Service.answers = lambda _, requests: [known] * len(requests)
-    settings = serving.Settings(max_body=64 * 2**20)
-    made = serving.make_app(predictor, model=model, settings=settings)
+    settings, watch = serving.Settings(max_body=64 * 2**20), None
+    if kind == "watched":
+        from fedconformal.monitoring.limits import limits_of
+        from fedconformal.monitoring.store import Watch
+
+        watch = Watch.start(folder / "watch.db", predictor, limits_of(predictor))
+        sys.setswitchinterval(SWITCH_SECONDS)
+    made = serving.make_app(predictor, model=model, settings=settings, watch=watch)
     uvicorn.run(made, port=port, access_log=False, log_level="error", lifespan="off")
 
 
@@ -157,6 +166,22 @@ def measure_rate(folder: Path, count: int, rounds: int) -> dict[str, Any]:
     return {"what": "requests a second", **found, "us each": each, "ratio of these": round(each[1] / each[0], 3)}
 
 
+def measure_watched(folder: Path, count: int, rounds: int) -> dict[str, Any]:
+    """Time one row a request with a durable watch and without, in turns, over many connections."""
+    rows = np.random.default_rng(2).normal(size=(count, FEATURES)).round(4).tolist()
+    sent = [request(json.dumps({"features": [row]}).encode()) for row in rows]
+    with server("linear", folder) as (port, _), server("watched", folder) as (other, _):
+        ways = {
+            "without a watch": lambda: asyncio.run(load(port, sent, MANY)),
+            "with a watch": lambda: asyncio.run(load(other, sent, MANY)),
+        }
+        interleaved(ways, 1)  # to warm up
+        fastest = best(interleaved(ways, rounds))
+    found: dict[str, Any] = {name: round(count / seconds) for name, seconds in fastest.items()}
+    ratio = round(fastest["without a watch"] / fastest["with a watch"], 3)
+    return {"what": f"requests a second, {MANY} connections", **found, "ratio": ratio}
+
+
 def processor_time(pid: int) -> float:
     """Return the seconds that a process has computed."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -217,7 +242,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steady", type=int, default=200_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--server", choices=["linear", "constant", "resnet"])
+    parser.add_argument("--server", choices=["linear", "constant", "resnet", "watched"])
+    parser.add_argument("--only-watch", action="store_true", help="measure the watch alone, and print it")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--port", type=int)
     given = parser.parse_args()
@@ -228,11 +254,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         write_linear(folder / "linear.onnx")
+        if given.only_watch:
+            calibrated(OnnxModel(folder / "linear.onnx"), rng.normal(size=(500, FEATURES)).astype(np.float32)).save(
+                folder / "linear.json"
+            )
+            print(measure_watched(folder, given.requests, given.rounds))
+            return
         write_resnet(folder / "resnet.onnx")
         for name, shape in (("linear", (500, FEATURES)), ("resnet", (200, 3, 32, 32))):
             rows = rng.normal(size=shape).astype(np.float32)
             calibrated(OnnxModel(folder / f"{name}.onnx"), rows).save(folder / f"{name}.json")
         results = [measure_images(folder, given.rounds), measure_rate(folder, given.requests, given.rounds)]
+        results.append(measure_watched(folder, given.requests, given.rounds))
         results.append(compare_sets(folder, given.rows))
         results.append(measure_memory(folder, given.steady))
     for one in results:

@@ -154,7 +154,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "no distribution": (b'{"probabilities": [[0.5, 0.1, 0.1]]}', "sums to 0.7"),
     "ragged": (b'{"probabilities": [[0.5, 0.25, 0.25], [0.5, 0.5]]}', "row 1 has 2 numbers"),
     "two classes": (b'{"probabilities": [[0.5, 0.5]]}', "expected one for each of 3 classes"),
-    "wrong names": (b'{"probabilities": [[0.5, 0.25, 0.25]], "columns": ["a", "b", "c"]}', "are no classes"),
+    "wrong names": (b'{"probabilities": [[0.5, 0.25, 0.25]], "columns": ["a", "b", "c"]}', "no column for the class"),
     "too few names": (b'{"probabilities": [[0.5, 0.25, 0.25]], "columns": ["benign"]}', "1 names"),
     "too few ids": (b'{"probabilities": [[0.5, 0.25, 0.25]], "ids": ["a", "b"]}', "2 values"),
     "an id twice": (b'{"probabilities": [[1, 0, 0], [1, 0, 0]], "ids": ["a", "a"]}', "same id"),

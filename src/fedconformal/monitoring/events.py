@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ DAY = 86_400
 LONGEST_ID = 256
 LATEST = 2_932_897 * DAY
 """The end of the year 9999, in seconds since 1970."""
-THERE = "SELECT id FROM rows WHERE id IN (SELECT value FROM json_each(?))"
+THERE = "SELECT id, digest FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 ROWS = "SELECT id, time, stream_key, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json_each(?))"
 UPDATE = (
@@ -39,7 +39,8 @@ class Predicted:
     """Answered rows in any order, with times in seconds since 1970.
 
     `sets` are (n, J) booleans, or `ends` are (n, 2) ends of intervals, or neither, where outcomes are losses. `scores`
-    are those of the top labels, where they are known.
+    are those of the top labels, where they are known. `digests` identify the rows: one that comes again with the same
+    id and digest counts once.
     """
 
     ids: Sequence[str]
@@ -49,6 +50,19 @@ class Predicted:
     scores: Floats | None = None
     sites: Sequence[str | None] | None = None
     groups: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    digests: Sequence[bytes] | None = None
+
+    def some(self, places: Sequence[int]) -> Predicted:
+        """Return some of the rows."""
+
+        def taken(column: Any) -> Any:
+            if isinstance(column, np.ndarray):
+                return column[np.array(places, dtype=np.int64)]
+            return None if column is None else [column[place] for place in places]
+
+        columns = ("ids", "times", "sets", "ends", "scores", "sites", "digests")
+        groups = {name: taken(column) for name, column in self.groups.items()}
+        return Predicted(groups=groups, **{name: taken(getattr(self, name)) for name in columns})
 
     @property
     def sizes(self) -> Floats:
@@ -70,6 +84,9 @@ class Outcomes:
     ids: Sequence[str]
     times: Floats
     values: Floats
+
+    def __len__(self) -> int:
+        return len(self.ids)
 
 
 NO_OUTCOMES = Outcomes(ids=(), times=np.empty(0), values=np.empty(0))
@@ -137,20 +154,31 @@ class Settled:
         self.held.append(held)
 
 
+def new_rows(connection: sqlite3.Connection, rows: Predicted) -> Predicted:
+    """Return the rows whose ids are new; a known id with another row is refused."""
+    known = dict(schema.looked_up(connection, THERE, list(rows.ids)))
+    if not known:
+        return rows
+    digests = dict(zip(rows.ids, rows.digests or (), strict=False))
+    for name in rows.ids:
+        if name in known and digests.get(name, b"") != known[name]:
+            again = f"the id {abbreviate(name)} is there already; add each row once"
+            raise InputError(again, where="rows", code="known-id")
+    return rows.some([place for place, name in enumerate(rows.ids) if name not in known])
+
+
 def insert(connection: sqlite3.Connection, rows: Predicted, keys: Integers) -> None:
-    """Store rows until their outcomes come; a known id is refused."""
-    there = next(schema.looked_up(connection, THERE, list(rows.ids)), None)
-    if there is not None:
-        raise InputError(f"the id {abbreviate(there[0])} is there already; add each row once", where="rows")
-    values = zip(rows.ids, rows.times.tolist(), keys.tolist(), packed(rows), strict=True)
-    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL)", values)
+    """Store new rows until their outcomes come."""
+    digests: Sequence[bytes | None] = rows.digests or [None] * len(rows.ids)
+    values = zip(rows.ids, rows.times.tolist(), keys.tolist(), packed(rows), digests, strict=True)
+    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL, ?)", values)
 
 
 def settle(
     connection: sqlite3.Connection, rows: Predicted | None, outcomes: Outcomes
-) -> tuple[Settled, dict[str, int]]:
-    """Decide which outcomes count now, keep those of rows that are yet to come, and count the others."""
-    counts = dict.fromkeys(("counted", "repeated", "conflicting", "early"), 0)
+) -> tuple[Settled, dict[str, str]]:
+    """Decide which outcomes count now, and keep those of rows that are yet to come; return the fate of each outcome."""
+    fates: dict[str, str] = {}
     found, new = Settled(), () if rows is None else rows.ids
     early = {name: (time, value) for name, time, value in schema.looked_up(connection, EARLY, list(new))}
     there = {name: row for name, *row in schema.looked_up(connection, ROWS, [*outcomes.ids, *early])}
@@ -165,18 +193,18 @@ def settle(
         row = there.get(name)
         before = known.get(name) if row is None or row[3] is None else row[3]
         if before is not None:
-            counts["repeated" if before == value else "conflicting"] += 1
+            fates[name] = "repeated" if before == value else "conflicting"
         elif row is None:
-            counts["early"] += 1
+            fates[name] = "early"
             kept.append((name, time, value))
         else:
+            fates[name] = "counted"
             found.add(name, time, value, (row[0], row[1], row[2] or b""))
-    counts["counted"] = len(found.ids)
     connection.executemany("INSERT INTO early VALUES (?, ?, ?)", kept)
     connection.executemany("DELETE FROM early WHERE id = ?", [(name,) for name in early])
     settled = zip(found.values, found.ids, strict=True)
     connection.executemany("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", settled)
-    return found, counts
+    return found, fates
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,7 @@ from fedconformal.monitoring.events import (
     Predicted,
     check_ids,
     insert,
+    new_rows,
     settle,
 )
 from fedconformal.monitoring.limits import Limits
@@ -177,7 +178,14 @@ class Watch:
             yield
 
     def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> dict[str, int]:
-        """Add rows and outcomes, in the order of their times; return how many of them were what."""
+        """Add rows and outcomes in the order of their times, as one transaction; return counts of what became of them.
+
+        A row that comes again, by its id and digest, changes nothing.
+        """
+        return self.record(rows, outcomes)[0]
+
+    def record(self, rows: Predicted | None, outcomes: Outcomes) -> tuple[dict[str, int], dict[str, str]]:
+        """As `add`; also return the fate of each outcome: counted, repeated, conflicting or early."""
         check_ids(outcomes.ids, outcomes.times, "outcomes")
         with self._writing():
             if self._meta("closed") is not None:
@@ -185,12 +193,12 @@ class Watch:
             keys = np.empty(0, dtype=np.int64)
             if rows is not None:
                 self._check(rows)
+                rows = new_rows(self._connection, rows)
                 keys = self._index.stream_keys(len(rows.ids), rows.sites or (), rows.groups)
                 insert(self._connection, rows, keys)
             self._check_values(outcomes.values)
-            found, counts = settle(self._connection, rows, outcomes)
+            found, fates = settle(self._connection, rows, outcomes)
             last = int(self._meta("last_day") or 0)
-            counts["late"] = sum(time // DAY < last for time in found.times)
             if len(keys) + len(found.ids):
                 batch = EventBatch.of(rows, keys, found, last)
                 batch.apply(
@@ -202,10 +210,17 @@ class Watch:
                     labels=self.predictor.certificate.class_names,
                 )
                 self._note("last_day", int(batch.days[-1]))
+            fate = list(fates.values())
             lacking = rows is not None and rows.scores is None and self.detector.read() is not None
-            counts |= {"rows": len(keys), "unscored": len(keys) if lacking else 0}
+            counts = {
+                "rows": len(keys),
+                "counted": len(found.ids),
+                **{kind: fate.count(kind) for kind in ("repeated", "conflicting", "early")},
+                "late": sum(time // DAY < last for time in found.times),
+                "unscored": len(keys) if lacking else 0,
+            }
             self._count(counts)
-        return counts
+        return counts, fates
 
     def _check(self, rows: Predicted) -> None:
         check_ids(rows.ids, rows.times, "rows")
@@ -372,7 +387,7 @@ class Watch:
     def counted(self, ids: Sequence[str]) -> list[str]:
         """Return those of these rows that came to this watch, with an outcome or without; purged ones are forgotten."""
         with self._reading():
-            return [name for (name,) in schema.looked_up(self._connection, THERE, list(ids))]
+            return [name for name, _ in schema.looked_up(self._connection, THERE, list(ids))]
 
     def purge(self, before: int) -> dict[str, int]:
         """Forget rows answered before a day; those without an outcome stay counted as waiting, so as covered."""

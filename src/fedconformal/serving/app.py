@@ -1,7 +1,7 @@
 """The server: POST /predict answers with sets, POST /outcomes takes true labels, GET / is a page for people.
 
-Small bodies are answered in the event loop, together with others; larger ones in a thread, so that others are answered
-meanwhile. A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tokens are never logged.
+Small bodies are answered together with others; larger ones are read in a thread, so that others are answered meanwhile.
+A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tokens are never logged.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 import anyio
 import msgspec
@@ -25,13 +23,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from fedconformal._base.names import MAX_NAME, abbreviate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, StoreError
-from fedconformal.monitoring import events
 from fedconformal.monitoring.store import Watch
-from fedconformal.serving.bodies import JSON, Answer, Rows, read_outcomes, read_rows
-from fedconformal.serving.gather import Gatherer
+from fedconformal.serving.batches import Batcher
+from fedconformal.serving.bodies import JSON, Answer, read_outcomes, read_rows
 from fedconformal.serving.guard import RefusedError, check_caller, read_body
 from fedconformal.serving.metrics import CONTENT_TYPE, Metrics
 from fedconformal.serving.onnx import OnnxModel
@@ -40,8 +36,6 @@ from fedconformal.serving.service import Service
 
 AT_ONCE = 2**12
 """Bytes of a body that is answered in the event loop."""
-SITE = "X-Fedconformal-Site"
-"""The header that names the site of all rows of a request; other letters than ASCII are percent-encoded."""
 MOST_ACTIVE = 1000
 """Requests that are answered at a time; more are refused with a 503."""
 SECONDS = 30.0
@@ -72,7 +66,7 @@ class Server:
         self.metrics = Metrics({**about, "alpha": f"{service.certificate.alpha:g}"})
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
         self._storing = anyio.Lock()
-        self._gatherer = Gatherer(service)
+        self._batcher = Batcher(lambda: self.service, watch, self._storing)
         self._active = 0
 
     @contextmanager
@@ -88,39 +82,36 @@ class Server:
 
     async def predict(self, request: Request) -> Response:
         """Answer rows with sets."""
-        _check_content(request)
-        body = await read_body(request, self.settings.max_body, self.settings.seconds)
-        read = partial(_of_site, request.headers.get(SITE))
-        if self.watch is None and len(body) <= AT_ONCE:
-            answer = await self._gatherer.answer(read(read_rows(body)))
+        body = await self._body(request)
+        if len(body) <= AT_ONCE:
+            answer: Answer = await self._batcher.process(read_rows(body))
             data = answer.encoded()
         else:
-            rows, answer, data = await to_thread.run_sync(self._answer, body, read, limiter=self._threads)
-        if self.watch is not None:  # before the answer: an outcome may come as soon as the client has the id
-            async with self._storing:
-                await to_thread.run_sync(self.watch.add, self.service.predicted(rows, answer), limiter=self._threads)
+            rows = await to_thread.run_sync(read_rows, body, limiter=self._threads)
+            if self.watch is None:
+                answer = await to_thread.run_sync(self.service.answer, rows, limiter=self._threads)
+            else:
+                answer = await self._batcher.process(rows)
+            data = await to_thread.run_sync(answer.encoded, limiter=self._threads)
         labels = int(np.count_nonzero(answer.sets))
         self.metrics.sets(rows=len(answer.sets), labels=labels, full=answer.about["full_sets"])
         return Response(data, media_type=JSON)
 
-    def _answer(self, body: bytes, read: Callable[[Rows], Rows]) -> tuple[Rows, Answer, bytes]:
-        rows = read(read_rows(body))
-        answer = self.service.answer(rows)
-        return rows, answer, answer.encoded()
-
     async def outcomes(self, request: Request) -> Response:
         """Take the true labels of rows that were answered before."""
-        _check_content(request)
+        body = await self._body(request)
         if self.watch is None:
             raise RefusedError(404, "this server keeps no outcomes; start it with a monitor")
-        found = read_outcomes(await read_body(request, self.settings.max_body, self.settings.seconds))
-        labels = self.service.labels(found).astype(np.float64)
-        came = events.Outcomes(ids=found.ids, times=np.full(len(found.ids), time.time()), values=labels)
-        async with self._storing:
-            added = await to_thread.run_sync(self.watch.add, None, came, limiter=self._threads)
-        counts = {what: added[what] for what in ("counted", "repeated", "conflicting", "early")}
+        counts = await self._batcher.process(self.service.outcomes(read_outcomes(body)))
         self.metrics.outcomes(counts)
         return _json(200, counts)
+
+    async def _body(self, request: Request) -> bytes:
+        """Read a body; refuse content types that a web page of a stranger can set."""
+        found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if found != JSON:
+            raise RefusedError(415, f"the content type is {found or 'missing'}; send {JSON}")
+        return await read_body(request, self.settings.max_body, self.settings.seconds)
 
     async def health(self, _: Request) -> Response:
         """Say that the process is alive."""
@@ -190,30 +181,11 @@ def _guarded(handler: Handler, server: Server) -> Handler:
         except StoreError as error:
             response = _json(503, {"error": str(error)})
         except InputError as error:
-            response = _json(400, {"error": str(error)})
+            response = _json(409 if error.code == "known-id" else 400, {"error": str(error)})
         server.metrics.answered(request.scope["path"], response.status_code, time.perf_counter() - start)
         return response
 
     return call
-
-
-def _of_site(site: str | None, rows: Rows) -> Rows:
-    """Name the site of rows by the header of their request, unless the body does."""
-    if site is None:
-        return rows
-    named = unquote(site)
-    if not 0 < len(named) <= MAX_NAME or rows.site not in (None, named):
-        raise InputError(
-            f"the header {SITE} is {abbreviate(named)!r}, and the body names another site, or it is no name"
-        )
-    return msgspec.structs.replace(rows, site=named)
-
-
-def _check_content(request: Request) -> None:
-    """Refuse content types that a web page of a stranger can set."""
-    found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if found != JSON:
-        raise RefusedError(415, f"the content type is {found or 'missing'}; send {JSON}")
 
 
 def _refusal(refused: RefusedError) -> Response:

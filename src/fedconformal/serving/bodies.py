@@ -54,6 +54,9 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     site: Name | None = None
     groups: dict[Name, list[Name | None]] | None = None
 
+    def __len__(self) -> int:
+        return len(self.matrix)
+
     def __post_init__(self) -> None:
         count = len(self.matrix)
         if not 0 < count <= MOST_ROWS:
@@ -67,7 +70,7 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError("ids: an id holds characters that cannot be printed")
 
 
-class Outcomes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LabelledIds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The true labels of rows, by the ids that the answers gave: names where classes have names, else positions."""
 
     ids: list[Name]
@@ -75,7 +78,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 _ROWS = msgspec.json.Decoder(JsonRows)
-_OUTCOMES = msgspec.json.Decoder(Outcomes)
+_OUTCOMES = msgspec.json.Decoder(LabelledIds)
 
 
 def read_rows(body: bytes) -> Rows:
@@ -94,9 +97,9 @@ def read_rows(body: bytes) -> Rows:
     return Rows(form=form, matrix=_matrix(rows, form), ids=found.ids, **about)
 
 
-def read_outcomes(body: bytes) -> Outcomes:
+def read_outcomes(body: bytes) -> LabelledIds:
     """Read the labels of rows."""
-    found: Outcomes = _decoded(_OUTCOMES, body)
+    found: LabelledIds = _decoded(_OUTCOMES, body)
     if len(found.ids) > MOST_ROWS:
         raise InputError(f"ids: has {len(found.ids)} values; send at most {MOST_ROWS} at a time")
     if len(found.ids) != len(found.labels) or not found.ids:

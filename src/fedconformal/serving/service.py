@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -17,8 +18,8 @@ from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InputError
-from fedconformal.monitoring.events import Predicted
-from fedconformal.serving.bodies import Answer, Outcomes, Rows, new_ids
+from fedconformal.monitoring.events import Outcomes, Predicted
+from fedconformal.serving.bodies import Answer, LabelledIds, Rows, new_ids
 from fedconformal.serving.onnx import PREFIX, OnnxModel
 from fedconformal.summaries.format import MAX_CLASSES
 from fedconformal.summaries.provenance import has_expired, number_of
@@ -145,19 +146,39 @@ class Service:
             raise InputError(f"columns: there are {len(columns)} names, and rows of {width} numbers")
         return match_columns(columns, classes)[0]
 
-    def predicted(self, rows: Rows, answer: Answer) -> Predicted:
-        """Return the part of an answer that a watch keeps."""
-        count = len(answer.ids)
+    def predicted(self, requests: Sequence[Rows], answers: Sequence[Answer]) -> Predicted | None:
+        """Return the part of answers that a watch stores; a group column that a request lacks is empty there."""
+        if not requests:
+            return None
+        columns = {name for rows in requests for name in rows.groups or ()}
+        groups = {
+            name: [value for rows in requests for value in (rows.groups or {}).get(name, [None] * len(rows))]
+            for name in columns
+        }
+        scores = np.concatenate([answer.scores for answer in answers])
+        ids = [name for answer in answers for name in answer.ids]
+        sites = [rows.site for rows in requests for _ in range(len(rows))]
+        about = map(repr, zip(sites, *(groups[name] for name in sorted(columns)), strict=True))
+        digests = [
+            hashlib.blake2b(row.tobytes() + text.encode(), digest_size=16).digest()
+            for row, text in zip(scores, about, strict=True)
+        ]
         return Predicted(
-            ids=answer.ids,
-            times=np.full(count, time.time()),
-            sets=answer.sets,
-            scores=answer.scores.min(axis=1),
-            sites=None if rows.site is None else [rows.site] * count,
-            groups=rows.groups or {},
+            ids=ids,
+            times=np.full(len(ids), time.time()),
+            sets=np.concatenate([answer.sets for answer in answers]),
+            scores=scores.min(axis=1),
+            sites=sites,
+            groups=groups,
+            digests=digests,
         )
 
-    def labels(self, outcomes: Outcomes) -> NDArray[np.int64]:
+    def outcomes(self, given: LabelledIds) -> Outcomes:
+        """Return the outcomes that a watch stores."""
+        labels = self.labels(given).astype(np.float64)
+        return Outcomes(ids=given.ids, times=np.full(len(labels), time.time()), values=labels)
+
+    def labels(self, outcomes: LabelledIds) -> NDArray[np.int64]:
         """Return the positions of the labels that came true."""
         classes = self.certificate.class_names
         known = MAX_CLASSES if classes is None else classes

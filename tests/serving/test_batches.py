@@ -1,0 +1,111 @@
+"""Requests at the same moment are answered and stored together, and each as if it were alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fedconformal as fc
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.store import Watch
+from fedconformal.serving.onnx import OnnxModel
+from fedconformal.serving.service import Service
+from tests.serving.models import client, features, predictor, write_model
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many requests each call of the service was for."""
+    seen: list[int] = []
+    original = Service.answers
+
+    def counted(self: Service, requests: Any) -> Any:
+        seen.append(len(requests))
+        return original(self, requests)
+
+    monkeypatch.setattr(Service, "answers", counted)
+    return seen
+
+
+def bodies() -> list[Any]:
+    rows = features(200, seed=6).tolist()
+    return [
+        {"features": rows[2 * i : 2 * i + 1 + i % 2], "ids": [f"{i}-{j}" for j in range(1 + i % 2)]} for i in range(90)
+    ]
+
+
+def test_together_is_as_alone(tmp_path: Path, calls: list[int]) -> None:
+    model = OnnxModel(write_model(tmp_path / "m.onnx"))
+    asking = client(predictor(model), model=model)
+    together = [reply.json() for reply in asking.post_all("/predict", bodies())]
+    assert calls == [64, 26]
+    assert together == [asking.post("/predict", json=body).json() for body in bodies()]
+
+
+def test_only_the_bad_request_fails(tmp_path: Path) -> None:
+    model = OnnxModel(write_model(tmp_path / "m.onnx"))
+    asking, sent = client(predictor(model), model=model), bodies()[:20]
+    good = [reply.json() for reply in asking.post_all("/predict", sent)]
+    bad = [{"features": [[1.0, 2.0]]}, {"features": [[1e300] * 4]}, {"probabilities": [[1, 0, 0]]}, {"columns": []}]
+    mixed = [*sent[:7], *bad, *sent[7:]]
+    replies = asking.post_all("/predict", mixed)
+    assert [reply.status_code for reply in replies] == [200] * 7 + [400] * 4 + [200] * 13
+    assert [reply.json() for reply in replies if reply.status_code == 200] == good
+    assert "row 0 holds a value that is not finite" in replies[8].json()["error"]
+
+
+def test_probabilities_and_logits_are_checked_request_by_request() -> None:
+    sent = [{"logits": [[3.0, -1.0, 0.0]]}, {"logits": [[0.5, 0.25, 0.25]]}, {"probabilities": [[0.5, 0.25, 0.25]]}]
+    replies = client().post_all("/predict", sent)
+    assert [reply.status_code for reply in replies] == [200, 400, 200]
+
+
+def test_a_fault_of_the_server_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Service, "answers", broken)
+    with pytest.raises(RuntimeError, match="broken"):  # which the ASGI server logs, after the client's 500
+        client().post("/predict", json={"probabilities": [[0.5, 0.25, 0.25]]})
+
+
+def test_a_batch_is_stored_in_one_transaction_and_answered_after_it(tmp_path: Path) -> None:
+    """Requests at the same moment share commits; each has its own counts, and a refused one refuses no other."""
+    rule, commits = predictor(), list[str]()
+    rows = fc.softmax(features(90, seed=6)[:, :3]).tolist()
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
+        watch._connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
+        asking = client(rule, watch=watch)
+        sent: list[Any] = [{"probabilities": [row], "ids": [f"p{i}"]} for i, row in enumerate(rows)]
+        sent[3]["groups"] = {"sex": ["F"]}
+        replies = asking.post_all("/predict", sent)
+        assert [reply.status_code for reply in replies] == [200] * 90
+        assert len(commits) <= 4
+        assert (watch.whole().waiting, watch.status().counts["rows"]) == (90, 90)
+        came: list[Any] = [{"ids": [f"p{i}"], "labels": ["benign"]} for i in range(40)]
+        came += [came[0], {"ids": ["z"], "labels": ["no"]}]
+        counted = [reply.json() for reply in asking.post_all("/outcomes", came)]
+        assert counted[:40] == [{"counted": 1, "repeated": 0, "conflicting": 0, "early": 0}] * 40
+        assert counted[40]["repeated"] == 1
+        assert "error" in counted[41]
+        assert watch.whole().known == 40
+
+
+def test_a_repeated_request_gets_the_same_answer_and_another_row_a_409(tmp_path: Path) -> None:
+    rule = predictor()
+    sent = {"probabilities": fc.softmax(features(3)[:, :3]).tolist(), "ids": ["p", "q", "r"], "site": "a"}
+    with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
+        asking = client(rule, watch=watch)
+        first = asking.post("/predict", json=sent)
+        asking.post("/outcomes", json={"ids": ["q"], "labels": ["benign"]})
+        again = asking.post("/predict", json=sent)
+        assert (again.status_code, again.content) == (200, first.content)
+        together = asking.post_all("/predict", [sent, sent])
+        assert [reply.content for reply in together] == [first.content] * 2
+        assert watch.whole().known + watch.whole().waiting == 3
+        more = {**sent, "probabilities": [*sent["probabilities"], [1, 0, 0]], "ids": ["p", "q", "r", "new"]}
+        assert asking.post("/predict", json=more).status_code == 200
+        for other in ({**sent, "site": "b"}, {**sent, "ids": ["q", "p", "r"]}):
+            refused = asking.post("/predict", json=other)
+            assert (refused.status_code, "is there already" in refused.json()["error"]) == (409, True)
+        assert watch.whole().known + watch.whole().waiting == 4
