@@ -9,11 +9,12 @@ const GROUPED = /^[-+]?\p{Nd}{1,3}(?:[., '\u2019\u00a0\u202f]\p{Nd}{3})+(?:[.,]\
 
 /** What is wrong with a cell, and where it is; the table knows its name. */
 export class CellError extends Error {
-  /** @param {number} row @param {number} column @param {string} problem */
-  constructor(row, column, problem) {
+  /** @param {number} row @param {number} column @param {string} problem @param {boolean} [missing] whether the cell has no value */
+  constructor(row, column, problem, missing = false) {
     super(problem);
     this.row = row;
     this.column = column;
+    this.missing = missing;
   }
 }
 
@@ -112,7 +113,7 @@ export class TextCells {
     for (const row of rowsOf(text, this.separator)) {
       for (const j of columns) {
         const cell = strip(row[j]);
-        if (!(this.decimal === "." ? isPoint(cell) : isCommaOrWhole(cell))) throw new CellError(start + i, j, this.problem(cell));
+        if (!(this.decimal === "." ? isPoint(cell) : isCommaOrWhole(cell))) throw new CellError(start + i, j, this.problem(cell), absent(cell) !== null);
         out[at] = numberIn(cell, 0, cell.length, this.decimal.charCodeAt(0));
         if (!Number.isFinite(out[at])) throw new CellError(start + i, j, `holds ${shown(cell)}, which is too large`);
         at++;
@@ -123,8 +124,6 @@ export class TextCells {
 
   /** @param {string} cell @returns {string} */
   problem(cell) {
-    const missing = absent(cell);
-    if (missing !== null) return `${missing}; give every row its numbers, or leave the row out of every file`;
     if (this.decimal === "," && isPoint(cell)) {
       return `holds ${shown(cell)} with a decimal point, and other cells have decimal commas; write all alike`;
     }

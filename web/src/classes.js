@@ -7,6 +7,7 @@ import { InputError, absent, asName, listed, nameKey, quoted, shown, twice } fro
 /** @typedef {import("./table.js").Table} Table */
 
 const SOME = 2 ** 16;
+const LABEL = "give every row a label";
 
 /** @param {readonly string[]} classes @returns {string[]} */
 export function asClassNames(classes) {
@@ -74,6 +75,7 @@ export function* positionsOf(table, column, classes, count) {
     let at = found.get(cells[row]);
     if (at === undefined) {
       at = known.get(nameKey(cells[row]));
+      if (at === undefined && absent(cells[row]) !== null) throw yield* table.missingError([column], LABEL);
       if (at === undefined) throw table.error(`${table.place(row, column)} ${unknownLabel(cells[row], classes)}`);
       found.set(cells[row], at);
     }
@@ -108,18 +110,13 @@ function* numbered(table, column, count) {
   }
   const row = cells.findIndex((cell) => !isNumber(cell));
   if (row < 0) throw problem;
+  if (absent(cells[row]) !== null) throw yield* table.missingError([column], LABEL);
   const there = `holds ${shown(quoted(cells[row]))}, and the ${count} classes have no names; give the columns their names`;
-  throw table.error(`${table.place(row, column)} ${lacking(cells[row]) ?? there}`);
+  throw table.error(`${table.place(row, column)} ${there}`);
 }
 
 /** @param {string} cell @param {readonly string[]} classes @returns {string} */
 function unknownLabel(cell, classes) {
   if (isNumber(cell) && !classes.some(isNumber)) return `holds ${shown(cell)}, and the classes have the names ${listed(classes)}; write these names`;
-  return lacking(cell) ?? `holds ${shown(quoted(cell))}, which is none of the classes ${listed(classes)}`;
-}
-
-/** @param {string} cell @returns {string | null} */
-function lacking(cell) {
-  const missing = absent(cell);
-  return missing === null ? null : `${missing}; give every row a label`;
+  return `holds ${shown(quoted(cell))}, which is none of the classes ${listed(classes)}`;
 }

@@ -9,6 +9,7 @@ import { InputError, absent, counted, listed, nameKey, shown, strip, twice } fro
 
 export const SUM_TOLERANCE = 1e-3;
 const SOME_ROWS = 100;
+const MOST_LISTED = 10;
 
 /** @template T @typedef {import("./cells.js").Work<T>} Work */
 
@@ -54,8 +55,29 @@ export class Table {
     try {
       return yield* this.cells.numbers(columns);
     } catch (error) {
+      if (error instanceof CellError && error.missing) {
+        throw yield* this.missingError(columns, "give every row its numbers, or leave the row out of every file");
+      }
       throw this.named(error);
     }
+  }
+
+  /**
+   * An error that names the rows with a missing value: the first ten, and how many there are.
+   * @param {readonly number[]} columns @param {string} advice @returns {Work<InputError>}
+   */
+  *missingError(columns, advice) {
+    /** @type {Map<number, string>} */
+    const found = new Map();
+    for (const column of columns) {
+      const cells = yield* this.texts(column);
+      cells.forEach((cell, row) => {
+        const missing = absent(cell);
+        if (missing !== null && !found.has(row)) found.set(row, `${this.place(row, column)} ${missing}`);
+      });
+    }
+    const rows = [...found.keys()].sort((a, b) => a - b), first = rows.slice(0, MOST_LISTED).map((row) => found.get(row));
+    return this.error([...first, ...(rows.length > 1 ? [`${rows.length} rows lack a value`] : []), advice].join("; "));
   }
 
   /** @param {number | string} column @returns {Work<string[]>} */
