@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from fedconformal.engines.flower.app import App
-from fedconformal.engines.flower.internals import PROMPT
 from fedconformal.errors import InputError
 from fedconformal.training.data import Progress
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 90.0
 PATIENCE = 10.0
+PROMPT = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
+"""Seconds; the program that starts apps looks every second by default."""
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 NO_INSTALLING = "--disable-runtime-dependency-installation"
 """Without it a SuperLink tries to install what the app depends on."""

@@ -19,6 +19,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from fedconformal.engines.flower import InProcessGrid, internals
 from fedconformal.errors import InputError
+from scripts import superlink
 from tests.engines.flower.tools import calibrating_app
 
 PUBLIC = {"flwr", "flwr.app", "flwr.clientapp", "flwr.serverapp", "flwr.serverapp.strategy"}
@@ -34,7 +35,7 @@ def test_the_parts_that_are_not_public_are_as_they_were() -> None:
     assert ErrorCode.NODE_UNAVAILABLE == internals.NODE_GONE
     assert NodeInfo(node_id=3, name="clinic-a").name == "clinic-a"
     assert callable(Grid.get_nodes)
-    assert {run_superexec._TASK_POLL_INTERVAL_ENV} == internals.PROMPT.keys()
+    assert {run_superexec._TASK_POLL_INTERVAL_ENV} == superlink.PROMPT.keys()
 
 
 def test_all_else_that_is_used_of_flower_is_public() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -41,9 +42,6 @@ Check = Callable[[RecordDict, str], T]
 """Reads a reply of the site with this name."""
 
 POLL_SECONDS = 0.5
-
-PULLED = 1024
-"""Replies that are asked for, and read, together."""
 
 
 class Federation:
@@ -121,29 +119,23 @@ class Federation:
         name = self._roster.registered(node)
         return content if name is None else RecordDict({**content, SITE: ConfigRecord({"name": name})})
 
-    def _replies(self, numbers: list[str]) -> Iterator[list[Message]]:
-        """Yield the replies to messages with these numbers as they come, a batch at a time."""
+    def _replies(self, numbers: list[str]) -> Iterator[Message]:
+        """Yield the replies to messages with these numbers as they come."""
         end = time.monotonic() + self.timeout
         while numbers:
-            missing: list[str] = []
-            for start in range(0, len(numbers), PULLED):
-                asked = numbers[start : start + PULLED]
-                replies = list(self.grid.pull_messages(asked))
-                if len(replies) < len(asked):
-                    there = {reply.metadata.reply_to_message_id for reply in replies}
-                    missing += [number for number in asked if number not in there]
-                yield replies
-            numbers = missing
-            if numbers:
-                if time.monotonic() >= end:
-                    return
-                time.sleep(POLL_SECONDS)
+            replies = list(self.grid.pull_messages(numbers))
+            yield from replies
+            if len(replies) >= len(numbers) or time.monotonic() >= end:
+                return
+            there = {reply.metadata.reply_to_message_id for reply in replies}
+            numbers = [number for number in numbers if number not in there]
+            time.sleep(POLL_SECONDS)
 
     def read_replies(
         self,
         stage: str,
         messages: Sequence[Message],
-        replies: Iterable[Sequence[Message]],
+        replies: Iterable[Message],
         check: Check[T],
         *,
         gone: Sequence[int] | None = None,
@@ -159,21 +151,20 @@ class Federation:
         unsent = {message.metadata.dst_node_id: message for message in messages if not message.metadata.message_id}
         waiting, twice = {*asked.values()} - unsent.keys(), list[int]()
         answers: dict[tuple[int, int], Answer[T]] = {}
-        for some in replies:
-            for reply in some:
-                # A node that is gone is reported by the link, so what was asked says who it is.
-                node = asked.get(reply.metadata.reply_to_message_id)
-                if node is None:
-                    self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
-                elif node not in waiting:
-                    twice.append(node)
-                else:
-                    waiting.discard(node)
-                    try:
-                        partition, answer = self._read(record, node, reply, check)
-                        answers[partition, node] = answer
-                    except MALFORMED as error:
-                        self._refuse(record, node, refusal(error))
+        for reply in replies:
+            # A node that is gone is reported by the link, so what was asked says who it is.
+            node = asked.get(reply.metadata.reply_to_message_id)
+            if node is None:
+                self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
+            elif node not in waiting:
+                twice.append(node)
+            else:
+                waiting.discard(node)
+                try:
+                    partition, answer = self._read(record, node, reply, check)
+                    answers[partition, node] = answer
+                except MALFORMED as error:
+                    self._refuse(record, node, refusal(error))
         for node in sorted(waiting):
             self._refuse(record, node, self._late)
         for node, message in unsent.items():
@@ -242,11 +233,9 @@ class Federation:
         stage = self.stages[-1]
         stage.exchanges += 1
         stage.messages += len(messages)
-        sizes: dict[int, int] = {}  # mostly one content for all
-        for message in messages:
-            if id(message.content) not in sizes:
-                sizes[id(message.content)] = size_of(message.content)
-            stage.sent += sizes[id(message.content)]
+        contents = Counter(id(message.content) for message in messages)  # mostly one content for all
+        distinct = {id(message.content): message.content for message in messages}
+        stage.sent += sum(count * size_of(distinct[key]) for key, count in contents.items())
         return stage
 
     def _refuse(self, stage: Stage, node: int, reason: str) -> None:

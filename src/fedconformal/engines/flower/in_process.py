@@ -1,7 +1,4 @@
-"""Flower apps in one process: no Ray, no sockets, no waiting; for tests, and to see at once what an app does.
-
-The grid hands each message to the client app itself.
-"""
+"""Flower apps in one process: the grid hands each message to the client app itself, without Ray or sockets."""
 
 from __future__ import annotations
 
@@ -41,20 +38,13 @@ class InProcessGrid(Grid):
         run_config: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        count = nodes if isinstance(nodes, int) else len(nodes)
-        configs: Sequence[Mapping[str, Any]] = [{}] * count if isinstance(nodes, int) else nodes
+        configs: Sequence[Mapping[str, Any]] = [{}] * nodes if isinstance(nodes, int) else nodes
         self._client_app = client_app
         run = randbits(62)  # as on a link, where no two runs have the same number
-        self._contexts = {
-            SERVER + 1 + k: Context(
-                run_id=run,
-                node_id=SERVER + 1 + k,
-                node_config={"partition-id": k, "num-partitions": count, **config},
-                state=RecordDict(),
-                run_config=dict(run_config or {}),
-            )
-            for k, config in enumerate(configs)
-        }
+        self._contexts = {}
+        for k, config in enumerate(configs, start=SERVER + 1):
+            own = {"partition-id": k - SERVER - 1, "num-partitions": len(configs), **config}
+            self._contexts[k] = Context(run, k, own, RecordDict(), dict(run_config or {}))
         self._waiting: dict[str, Message] = {}
         self._count = 0
         self._progress = progress
@@ -128,5 +118,4 @@ def run_in_process(
 ) -> None:
     """Run both apps to the end."""
     grid = InProcessGrid(client_app, nodes, run_config=run_config, progress=progress)
-    context = Context(run_id=RUN, node_id=SERVER, node_config={}, state=RecordDict(), run_config=dict(run_config or {}))
-    server_app(grid=grid, context=context)
+    server_app(grid=grid, context=Context(RUN, SERVER, {}, RecordDict(), dict(run_config or {})))

@@ -1,8 +1,7 @@
-"""What is not public in Flower and needed all the same; `tests/engines/flower/test_internals.py` names each part.
+"""Private parts of Flower; `tests/engines/flower/test_internals.py` names each of them.
 
-Messages take the number of their run from `TaskIdentity`, and only the code that delivers a message can number it: both
-are needed to run apps in one process. A version of Flower that changes either is refused at once, with advice. What a
-link knows of a node, and its codes for errors, only make names and reasons better; a shorter interval only saves time.
+Apps in one process need the run number of messages and their numbers; a version of Flower that changes either is
+refused. The registered names of nodes and the error codes only make names and reasons better.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ EXPIRED = (3, 4)
 """Its codes for a message, or a reply, that has outlived its time."""
 NODE_GONE = 5
 """Its code for a node that is not there any more."""
-PROMPT = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.25"}
-"""Seconds; the program that starts apps looks every second by default."""
 
 
 def identify_run() -> None:

@@ -38,6 +38,7 @@ from fedconformal.engines.flower.sums_site import site_policy
 from fedconformal.errors import InputError
 from fedconformal.privacy.policy import WEIGHTS, Leaving
 from fedconformal.training.clients import ClientData, as_clients
+from fedconformal.training.config import make
 from fedconformal.training.fedavg import client_seed, local_sgd
 from fedconformal.training.fedprox import FedProx
 from fedconformal.training.flat_model import FlatModel, weights_of, with_weights
@@ -90,20 +91,11 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     Epochs, rate, momentum, batch and seed come from the message's config, so all sites train alike.
     """
     config: dict[str, Any] = dict(msg.content.config_records["config"])
-    settings = FedProx(
-        epochs=int(config["epochs"]),
-        rate=float(config["rate"]),
-        momentum=float(config["momentum"]),
-        batch=int(config["batch"]),
-        balanced=bool(config["balanced"]),
-        seed=int(config["seed"]),
-        mu=float(config.get("proximal-mu", 0.0)),
-        loss=config.get("loss"),
-        quantiles=tuple(config.get("quantiles", FedProx.quantiles)),
-    )
+    place, mu = int(config.pop("server-round")) - 1, float(config.pop("proximal-mu", 0.0))
+    settings = make(FedProx, {**config, "mu": mu})
     (rows,) = as_clients([rows], numbers=settings.numbers)
     loaded = load_model(model, msg.content.array_records[ARRAYS])
-    seed = client_seed(settings.seed, int(config["server-round"]) - 1, _place(context))
+    seed = client_seed(settings.seed, place, _place(context))
     with one_thread():
         update = local_sgd(FlatModel(loaded), weights_of(loaded), rows.x, rows.y, rows.preprocess, settings, seed)
     return _update_reply(msg, context, arrays_of(with_weights(loaded, update.tensors["weights"])), update)

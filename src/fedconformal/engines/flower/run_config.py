@@ -27,23 +27,7 @@ STAGES = ("train", "linear", "temperature", "calibrate", "evaluate", "broadcast"
 class RunConfig:
     """Settings of a run, in Flower's spelling with hyphens; other keys are the app's own.
 
-    Attributes:
-        method: fedavg, fedprox or tct; its settings, such as rounds and rate, are keys of the run config too.
-        classes: number of classes.
-        score: a spec string, such as "raps:penalty=0.1".
-        guarantee: a spec string, such as "pac:failure=0.05".
-        kind: of summary.
-        privacy: "sums" hides each site's counts from the server when it calibrates.
-        epsilon: with sums, noise for differential privacy; 0 for none.
-        reach: with sums of scores of numbers, a public bound that the threshold is not expected to exceed; 0 for 1.
-        temperature: whether to fit one.
-        min_sites: the fewest sites that have to answer properly in a stage.
-        min_scores: the fewest scores for a calibration.
-        wait: seconds for the nodes to connect.
-        timeout: seconds for an answer.
-        output: the directory for results, where the server app runs.
-        from_stage: the first stage of this run.
-        saved_model: the model.npz of an earlier run, to begin with.
+    The template's pyproject.toml explains each key. The settings of the method, such as rounds and rate, are keys too.
     """
 
     method: str = "fedavg"

@@ -86,7 +86,7 @@ class CheckedFedAvg(FedAvg):
         if not self._sent:
             return []
         least = min(self.federation.min_sites, len(self._sent))
-        answers = self.federation.read_replies(stage, self._sent, [list(replies)], read, least=least)
+        answers = self.federation.read_replies(stage, self._sent, replies, read, least=least)
         return [answer.value for answer in answers]
 
     def _read(self, content: RecordDict, _site: str) -> Update:
