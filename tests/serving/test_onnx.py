@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from skl2onnx import to_onnx
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -16,7 +17,8 @@ import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
-from tests.serving.models import WIDTH, features, predictor, write_model
+from tests.contracts.tools import refused
+from tests.serving.models import CLASSES, WIDTH, features, labels, predictor, write_model
 
 ESTIMATORS = {
     "logistic": LogisticRegression(),
@@ -164,3 +166,16 @@ def test_features_that_the_model_itself_refuses(tmp_path: Path) -> None:
 def test_a_temperature_is_for_logits(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a temperature is for logits"):
         OnnxModel(write_model(tmp_path / "m.onnx")).probabilities(features(2), temperature=2.0)
+
+
+def test_class_names_in_another_order_than_the_models_are_refused(tmp_path: Path) -> None:
+    rows = features(50)
+    fitted = LogisticRegression().fit(rows, np.array(CLASSES)[labels(rows)])
+    path = tmp_path / "model.onnx"
+    path.write_bytes(to_onnx(fitted, rows[:1], options={"zipmap": False}).SerializeToString())
+    model = OnnxModel(path)
+    model.check_names(rows, CLASSES)
+    model.check_names(rows[:1], CLASSES)
+    with refused("the model calls row 0", param="classes"):
+        model.check_names(rows, CLASSES[::-1])
+    OnnxModel(write_model(tmp_path / "numbers.onnx")).check_names(rows, CLASSES[::-1])  # whose labels are numbers

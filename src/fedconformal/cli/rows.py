@@ -206,7 +206,8 @@ class Columns:
         model, own_labels = self.model, self.label_column if labels is None else None
         table = self.open(path, self.content.value)
         if model is not None:
-            table = scored(table, self._aside(own_labels), model, temperature)
+            names = split(self.classes) if self.classes is not None else wanted
+            table = scored(table, self._aside(own_labels), model, temperature, names)
         found = self._find(table, own_labels, wanted)
         if wanted is not None:
             found = found.matched(wanted)
@@ -279,13 +280,21 @@ class ScoredCells:
         return ScoredCells(self.given.take(rows), self.probs[list(rows)], self.width)
 
 
-def scored(table: Table, others: Sequence[str], model: OnnxModel, temperature: float | None) -> Table:
+def scored(
+    table: Table,
+    others: Sequence[str],
+    model: OnnxModel,
+    temperature: float | None,
+    classes: int | Sequence[str] | None = None,
+) -> Table:
     """Put the model's probabilities in the place of the features, which are all columns but these `others`."""
     table = table.with_header()
     aside = [table.column(name) for name in others]
     with table.in_lines():
         features = table.numbers([column for column in table.columns if column not in aside])
         probs = model.probabilities(features, temperature=temperature)
+        if classes is not None and not isinstance(classes, int):
+            model.check_names(features, classes)
     width = len(table.names) if table.names is not None else 1 + max(table.columns, default=0)
     return replace(
         table,

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Floats, Probabilities, are_distributions, as_array, softmax
 from fedconformal._base.chunks import for_each_chunk
 from fedconformal._base.files import read_bytes
-from fedconformal._base.names import abbreviate, join_names
+from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.serving.external_data import check_self_contained
 
@@ -37,6 +37,9 @@ LEAST = 2
 """Rows that are run at a time, at least."""
 SIZE = 2**15
 """Numbers that are run at a time, if that is enough rows: what stays in a cache is faster."""
+NAMED_ROWS = 100
+"""Number of rows whose labels are compared with the class names."""
+
 FEW = 8
 """Rows of logits that may all look like probabilities by chance."""
 
@@ -69,6 +72,8 @@ class OnnxModel:
             self._session = _session(data)
             self._input, self._type, self._block, self._shape = _input(self._session.get_inputs())
             self._output = _output(self._session.get_outputs())
+            labels = [one.name for one in self._session.get_outputs() if one.type == "tensor(string)"]
+            self._labels = labels[0] if len(labels) == 1 else None
         self.gives: Gives = gives or ("logits" if "logit" in self._output.lower() else "probs")
         said = f"{RULE}\n{self._output}\n{self.gives}\n".encode()
         self.fingerprint = PREFIX + hashlib.sha256(said + data).hexdigest()[:DIGITS]
@@ -101,6 +106,23 @@ class OnnxModel:
                 f'{self.path.name}: gives probabilities already, not logits; pass gives="probs"', param="onnx_gives"
             )
         return softmax(found, temperature=1.0 if temperature is None else temperature, sure=True)
+
+    def check_names(self, features: ArrayLike, classes: Sequence[str]) -> None:
+        """Refuse class names that are not those by which the model calls its most probable class, if it has names."""
+        if self._labels is None:
+            return
+        rows = self._as_input(features)[: self._block or NAMED_ROWS]
+        top = self._outputs(rows).argmax(axis=1)
+        block = np.resize(rows, (self._block or len(rows), *rows.shape[1:]))
+        (called,) = self._session.run([self._labels], {self._input: block})
+        for row, (name, place) in enumerate(zip(called.ravel().tolist(), top.tolist(), strict=False)):
+            if place >= len(classes) or name_key(str(name)) != name_key(classes[place]):
+                given = abbreviate(classes[place]) if place < len(classes) else "nothing"
+                raise InputError(
+                    f"{self.path.name}: the model calls row {row} {abbreviate(str(name))}, and the class names given "
+                    f"call it {given}; give the names in the order of the model",
+                    param="classes",
+                )
 
     def _as_input(self, features: ArrayLike) -> NDArray[Any]:
         matrix = as_array(features, "features")
