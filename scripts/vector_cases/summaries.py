@@ -43,6 +43,7 @@ def _kinds() -> list[Case]:
             named(f"{kind}: one score", kind=kind, scores=[0.5], site="a"),
             named(f"{kind}: few, some tied", kind=kind, scores=FEW, site="clinic-a", score={"name": "lac"}),
             named(f"{kind}: extreme scores", kind=kind, scores=EXTREME),
+            named(f"{kind}: rows left out", kind=kind, scores=FEW, site="a", skipped=12),
             named(f"{kind}: whole numbers", kind=kind, scores=[3, 1, 2], alpha="0.2", site="病院"),
             named(
                 f"{kind}: classes and precision", kind=kind, scores=FEW, site="Köln 2", classes=3, precision="float32"

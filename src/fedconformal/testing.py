@@ -213,7 +213,7 @@ def check_bytes(summary: Summary) -> None:
     again = Summary.from_bytes(data)
     assert type(again) is type(summary)
     assert again.to_bytes() == data, "a message encodes to the same bytes"
-    for field in ("sizes", "sites", "provenance", "n", "gap"):
+    for field in ("sizes", "sites", "provenance", "n", "gap", "skipped"):
         assert getattr(again, field) == getattr(summary, field), f"{field} travels along"
     assert repr(again) == repr(summary)
     assert again.points.tobytes() == summary.points.tobytes()

@@ -49,7 +49,7 @@ def test_the_coordinator_sees_it_in_the_scores() -> None:
     )
     (said,) = messages(lambda: fc.calibrate([good, bad]))
     assert said.startswith(
-        "at site 'bad' the model gives the true label less probability than a guess, 0.33, in at least "
+        "at site bad the model gives the true label less probability than a guess, 0.33, in at least "
     )
 
 
@@ -58,7 +58,7 @@ def test_the_same_rows_under_two_names() -> None:
     a, b, c = (fc.Summary.of_scores(s, site=n) for s, n in ((scores, "a"), (scores[::-1], "b"), (scores[:49], "c")))
     assert messages(lambda: fc.calibrate([a, c])) == []
     (said,) = messages(lambda: fc.calibrate([a, b, c]))
-    assert said == "site 'a' and site 'b' have the same scores; are they the same rows under two names?"
+    assert said == "the sites a and b have the same scores; are they the same rows under two names?"
     few = [fc.Summary.of_scores([0, 1] * 20, site=name) for name in "ab"]  # the same by chance
     assert messages(lambda: fc.calibrate(few)) == []
 

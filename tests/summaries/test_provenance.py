@@ -36,6 +36,18 @@ def test_every_kind_carries_every_field(kind: str, name: str | None) -> None:
     assert fc.pool([again]).provenance == summary.provenance
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_left_out_are_stated(kind: str) -> None:
+    a, b = (fc.Summary.of_scores(SCORES, kind=kind, site=site, skipped=rows) for site, rows in (("a", 3), ("b", 0)))
+    assert fc.Summary.from_bytes(a.to_bytes()).skipped == 3
+    assert [one.skipped for one in SummaryBatch.from_bytes([b.to_bytes(), a.to_bytes()])] == [0, 3]
+    assert fc.pool([a, b]).skipped == 3
+    assert fc.summarize([[0.5, 0.5]], [0], skipped=2).skipped == 2
+    for bad in (-1, True, 1.0, 2**60):
+        with refused(param="skipped"):
+            fc.Summary.of_scores([0.5], kind=kind, skipped=bad)  # type: ignore[arg-type]
+
+
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_by_class_too() -> None:
     summary = fc.Summary.of_scores(SCORES, site="a", labels=[0, 1] * 20, alpha=0.1, **FULL)

@@ -23,7 +23,7 @@ const MAX_CLASSES = 2 ** 16;
 const LENGTH = 4;
 const SHARED = ["kind", "parameters", "columns", "by_class", "score", "model", "temperature", "classes", "precision", "estimated", "calibration", "alpha", "expires", "loss",
   "bound", "grid", "rising", "trained"];
-const OWN = ["sizes", "sites", "numbers", "lengths", "strata"];
+const OWN = ["sizes", "sites", "numbers", "lengths", "strata", "skipped"];
 const HEADED = new Set(["kind", "parameters", "columns", "by_class", "score", "model", "temperature"]);
 /** What each parameter of a score may be: b a boolean, s a seed, or a range of floats or of whole numbers. */
 const SCORES = /** @type {Record<string, (string | readonly [number, number] | bigint)[]>} */ ({
@@ -102,6 +102,8 @@ export function readSummary(data) {
   checkAbout(about);
   const sizes = readSizes(own.get("sizes"), 1n), sites = own.get("sites") ?? [];
   check(isList(sites, MAX_SITES) && sites.every(isName), MALFORMED);
+  const skipped = own.get("skipped") ?? 1n;
+  check(typeof skipped === "bigint" && skipped >= 1n && skipped <= 2n ** 52n, MALFORMED);
   const names = /** @type {string[]} */ (sites);
   check(!names.length || names.length === sizes.length, `${names.length} names for ${sizes.length} sites`);
   names.forEach((name) => check(nameKey(checkName(name, "site")) === name, NOT_CANONICAL));

@@ -69,7 +69,7 @@ function written(input) {
 
 /** Whether the page writes such a summary: it has these kinds and scores, and does not pool. */
 function isWritten(input) {
-  return input && !("pool" in input || "losses" in input || "key" in input || "estimated" in input) &&
+  return input && !("pool" in input || "losses" in input || "key" in input || "estimated" in input || "skipped" in input) &&
     ["ranks", "exact", undefined].includes(input.kind) && WRITTEN.includes(input.score?.name);
 }
 

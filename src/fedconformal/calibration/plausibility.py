@@ -8,9 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from fedconformal._base.names import join_names
 from fedconformal.errors import SuspiciousInputWarning
 from fedconformal.scores import Score
-from fedconformal.summaries import Summary, SummaryBatch
+from fedconformal.summaries import SummaryBatch
 from fedconformal.summaries.provenance import combine_provenances, number_of
 
 MOST_SITES = 1_000
@@ -36,23 +37,26 @@ def warn_of_summaries(batch: SummaryBatch) -> None:
     """Warn of sites with the same scores, and of sites whose labels contradict the model."""
     if len(batch) > MOST_SITES:
         return
-    seen: dict[bytes, Summary] = {}
-    for summary in batch:
-        points = summary.points
-        first = seen.setdefault(points.tobytes() + summary.lower_counts.tobytes(), summary)
-        if first is not summary and len(np.unique(points)) >= LEAST_VALUES:
-            _warn(f"{first} and {summary} have the same scores; are they the same rows under two names?")
+    values, rises = batch.points()
+    ends = np.cumsum(batch.lengths())[:-1]
+    parts = list(zip(np.split(values, ends), np.split(rises, ends), strict=True))
+    names = [join_names(some) if some else f"number {i + 1}" for i, some in enumerate(batch.sites)]
+    seen: dict[bytes, str] = {}
+    for (points, counts), name in zip(parts, names, strict=True):
+        first = seen.setdefault(points.tobytes() + counts.tobytes(), name)
+        if first is not name and len(np.unique(points)) >= LEAST_VALUES:
+            _warn(f"the sites {first} and {name} have the same scores; are they the same rows under two names?")
     provenance = combine_provenances(batch.provenances)
     if not isinstance(provenance.score, Score) or provenance.classes is None:
         return
     classes = number_of(provenance.classes)
     guess = provenance.score.of_guess(classes) + TOLERANCE
-    for summary in batch:
-        likely = summary.count_at_most(guess)[1]
-        if likely < summary.n / 2 - math.sqrt(summary.n):
+    for (points, counts), name, sizes, gap in zip(parts, names, batch.sizes, batch.gaps, strict=True):
+        n, likely = sum(sizes), int(counts[points <= guess].sum()) + gap
+        if likely < n / 2 - math.sqrt(n):
             _warn(
-                f"at {summary} the model gives the true label less probability than a guess, {1 / classes:.2g}, in at "
-                f"least {summary.n - likely} of {summary.n} rows; are its classes or its rows in another order?"
+                f"at site {name} the model gives the true label less probability than a guess, {1 / classes:.2g}, in "
+                f"at least {n - likely} of {n} rows; are its classes or its rows in another order?"
             )
 
 

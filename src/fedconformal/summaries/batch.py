@@ -179,7 +179,9 @@ def decode(data: bytes, known: dict[bytes, Shared] | None = None) -> Summary:
         columns=shared.columns,
         by_class=shared.by_class,
     )
-    summary = _kind(shared).from_content(content, sizes=own.sizes, sites=own.sites, provenance=provenance)
+    summary = _kind(shared).from_content(
+        content, sizes=own.sizes, sites=own.sites, provenance=provenance, skipped=own.skipped
+    )
     if summary.to_bytes() != data:
         raise InputError(wire.NOT_CANONICAL)
     return summary
@@ -221,7 +223,7 @@ def _columns(sent: list[bytes]) -> Columns | None:
     fits = (
         list(map(wire.ENCODER.encode, owns)) == headers
         and [own.lengths for own in owns] == [expected[one] for one in sizes]
-        and not any(own.numbers or own.strata for own in owns)
+        and not any(own.numbers or own.strata or own.skipped for own in owns)
         and {len(one) for one in sites} == {len(first.sites)} <= {0, 1} == {0, *map(len, sizes)}
         and are_names([one[0] for one in sites if one])
     )
@@ -299,4 +301,5 @@ def pool(summaries: Sequence[Summary]) -> Summary:
         sizes=tuple(size for summary in summaries for size in summary.sizes),
         sites=tuple(site for summary in summaries for site in summary.sites),
         provenance=first.provenance,
+        skipped=sum(summary.skipped for summary in summaries),
     )

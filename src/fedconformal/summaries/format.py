@@ -95,13 +95,14 @@ class StratumHeader(msgspec.Struct, array_like=True, forbid_unknown_fields=True,
 
 
 class OwnHeader(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """Sizes and names of the sites; numbers and lengths of the arrays, of the whole or of each stratum."""
+    """Sizes and names of the sites, numbers and lengths of the arrays (whole or by stratum), and rows left out."""
 
     sizes: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
     sites: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_SITES)] = ()
     numbers: Numbers = ()
     lengths: Lengths = ()
     strata: tuple[StratumHeader, ...] = ()
+    skipped: Annotated[int, msgspec.Meta(ge=0, le=MAX_SIZE * MAX_SITES)] = 0
 
 
 SHARED = msgspec.msgpack.Decoder(SharedHeader)

@@ -78,6 +78,7 @@ class LossSummary(_Named, Summary):
         site: str | None = None,
         loss: Any = None,
         rising: bool = False,
+        skipped: int = 0,
         **provenance: Any,
     ) -> Self:
         """Summarise losses that were computed elsewhere; `fedconformal.summarize` computes them with `loss`.
@@ -94,6 +95,8 @@ class LossSummary(_Named, Summary):
             The loss, or its name and parameters.
         rising
             Whether losses may rise along the grid; few guarantees take such losses.
+        skipped
+            Number of rows that were left out because a value is missing.
         provenance
             Other fields of `Provenance`: model, calibration, expires, estimated, trained.
 
@@ -113,7 +116,7 @@ class LossSummary(_Named, Summary):
         )
         sites = () if site is None else (as_name(site, "site"),)
         rows, units = added_up(losses, made)
-        return cls(units=units, sizes=(rows,), sites=sites, provenance=made)
+        return cls(units=units, sizes=(rows,), sites=sites, provenance=made, skipped=skipped)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -91,6 +91,7 @@ def summarize(  # noqa: PLR0913
     groups: Groups | None = None,
     classes: int | Sequence[str] | None = None,
     thresholds: ArrayLike | None = None,
+    skipped: int = 0,
     **provenance: Any,
 ) -> Summary:
     """Score the calibration rows of one site and summarise the scores.
@@ -116,6 +117,8 @@ def summarize(  # noqa: PLR0913
         Number of classes, or their names in order; columns and labels are matched by name.
     thresholds
         With `loss`: the grid, by default 0, 0.001, ..., 1. The same at all sites, fixed beforehand.
+    skipped
+        Number of rows of the site that were left out because a value is missing; the summary states it.
     provenance
         Other fields of `Provenance`: model, temperature, calibration, expires, estimated, trained.
 
@@ -134,7 +137,7 @@ def summarize(  # noqa: PLR0913
             raise InputError("losses are added up over all rows; leave out by_class and groups", param="groups")
         function, grid = build(loss, Loss), as_grid(thresholds)
         losses = np.concatenate([function.evaluate(*batch, thresholds=grid) for batch in _batches(outputs, truth)])
-        return LossSummary.of_losses(losses, thresholds=grid, loss=function, site=site, **provenance)
+        return LossSummary.of_losses(losses, thresholds=grid, loss=function, site=site, skipped=skipped, **provenance)
     rule: AnyScore = build(score, AnyScore)
     batches = [score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)]
     rows, agreement = _joined(batches), Agreement()
@@ -153,6 +156,7 @@ def summarize(  # noqa: PLR0913
         score=rule,
         classes=rows.classes,
         precision=rows.precision,
+        skipped=skipped,
         **provenance,
     )
 
@@ -195,7 +199,13 @@ def read_rows(
 
 
 def summarize_chunks(
-    read: Callable[[], Iterable[tuple[str, ScoredRows]]], *, score: AnyScore, alpha: Any, site: str, **provenance: Any
+    read: Callable[[], Iterable[tuple[str, ScoredRows]]],
+    *,
+    score: AnyScore,
+    alpha: Any,
+    site: str,
+    skipped: int = 0,
+    **provenance: Any,
 ) -> RankSummary:
     """Summarise rows that do not fit in memory; `read` starts from the beginning and yields named chunks."""
     first: list[tuple[str, ScoredRows]] = []
@@ -214,7 +224,7 @@ def summarize_chunks(
     summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), provenance=made)
     passes[0].warn()
     rows = first[0][1]
-    return replace(summary, provenance=replace(made, classes=rows.classes, precision=rows.precision))
+    return replace(summary, skipped=skipped, provenance=replace(made, classes=rows.classes, precision=rows.precision))
 
 
 def _batches(outputs: Any, truth: Any) -> Iterable[tuple[Any, Any]]:

@@ -39,6 +39,8 @@ class Summary(ABC):
         How the scores were made.
     gap
         Bound on the difference between upper and lower counts that holds before the scores are seen.
+    skipped
+        Number of rows that were left out because a value is missing.
     n
         Number of scores of all sites.
     """
@@ -53,6 +55,7 @@ class Summary(ABC):
     sites: tuple[str, ...] = ()
     provenance: Provenance = UNKNOWN
     gap: int = 0
+    skipped: int = 0
     n: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,11 +67,13 @@ class Summary(ABC):
                 raise InputError(f"site is {site!r}, expected {as_name(site, 'site')!r} (stripped, Unicode NFKC)")
         if len(set(self.sites)) != len(self.sites):
             raise InputError("the same site is in one summary twice")
+        if type(self.skipped) is not int or not 0 <= self.skipped <= wire.MAX_SIZE * wire.MAX_SITES:
+            raise InputError(f"skipped is {self.skipped!r:.40}, expected a number of rows", param="skipped")
         if max(self.sizes) > wire.MAX_SIZE:
             raise InputError(f"a site has {max(self.sizes)} scores, more than {wire.MAX_SIZE}")
 
     @staticmethod
-    def of_scores(
+    def of_scores(  # noqa: PLR0913
         scores: ArrayLike,
         *,
         kind: str = "ranks",
@@ -78,6 +83,7 @@ class Summary(ABC):
         groups: Groups | None = None,
         score: AnyScore | str | None = None,
         calibration: str | None = None,
+        skipped: int = 0,
         **provenance: Any,
     ) -> Summary:
         """Summarise calibration scores that were computed elsewhere; `fedconformal.summarize` scores outputs itself.
@@ -96,6 +102,8 @@ class Summary(ABC):
             Class of each row, for promises to every class; columns of values, for promises to every group.
         score, calibration, provenance
             Fields of `Provenance`; `alpha` is binding if a calibration is named.
+        skipped
+            Number of rows of the site that were left out because a value is missing.
 
         Examples
         --------
@@ -108,13 +116,22 @@ class Summary(ABC):
         sites = () if site is None else (as_name(site, "site"),)
         level = None if alpha is None else as_alpha(alpha)
         if labels is None and groups is None:
-            return spec.cls.build(as_scores(scores), alpha=level, sites=sites, provenance=made, **spec.values)
+            return spec.cls.build(
+                as_scores(scores), alpha=level, sites=sites, provenance=made, skipped=skipped, **spec.values
+            )
         if spec.values:
             raise InputError(f"{kind}: parameters do not go with labels or groups; omit them", param="kind")
         from fedconformal.summaries.strata import StratifiedSummary  # which is a summary
 
         return StratifiedSummary.of_rows(
-            scores, kind=spec.cls, labels=labels, groups=groups, alpha=level, sites=sites, provenance=made
+            scores,
+            kind=spec.cls,
+            labels=labels,
+            groups=groups,
+            alpha=level,
+            sites=sites,
+            provenance=made,
+            skipped=skipped,
         )
 
     @classmethod
@@ -169,7 +186,12 @@ class Summary(ABC):
         )
         lengths = () if content.strata else content.lengths
         own = wire.OwnHeader(
-            sizes=self.sizes, sites=self.sites, numbers=content.numbers, lengths=lengths, strata=content.strata
+            sizes=self.sizes,
+            sites=self.sites,
+            numbers=content.numbers,
+            lengths=lengths,
+            strata=content.strata,
+            skipped=self.skipped,
         )
         return wire.pack(shared, own, content.arrays)
 
