@@ -109,7 +109,7 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	PYTHONPATH=. $(BIN)/python benchmarks/false_alarms.py
 	$(PEERS)/bin/python benchmarks/tct.py
 	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/tct_solvers.py
-	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/tct_ridge.py
+	test -z "$$FEDCONFORMAL_DATA" || $(PEERS)/bin/python benchmarks/tct_ridge.py cifar100
 	$(PEERS)/bin/python benchmarks/training.py
 	$(PEERS)/bin/python benchmarks/privacy.py
 	$(PEERS)/bin/python benchmarks/noise_shares.py
