@@ -116,6 +116,7 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         "kind": summary.name,
         "sites": list(summary.sites) or "no names",
         "scores": list(summary.sizes) if len(summary.sizes) > 1 else summary.n,
+        "rows left out for missing values": summary.skipped or None,
         **_provenance(provenance),
         "sha256": digest_of(summary),
     }

@@ -278,7 +278,8 @@ class RowReader:
         rows = self.read(files[0], files[1] if len(files) > 1 else None)
         groups = {name: values_of(rows, name, "groups") for name in self.by} or None
         with rows.table.in_lines():
-            return self.request.summarize(rows.values, rows.truth, site=site, classes=rows.classes, groups=groups)
+            about = {"site": site, "classes": rows.classes, "groups": groups, "skipped": len(rows.skipped)}
+            return self.request.summarize(rows.values, rows.truth, **about)
 
     def summarize_chunks(self, files: Sequence[Path], site: str) -> Summary:
         """Summarise the rows of many files, read one at a time, more than once."""
@@ -294,7 +295,8 @@ class RowReader:
                 with rows.table.in_lines():
                     yield str(file), score_rows(rows.values, rows.truth, request.score, rows.classes)
 
-        return summarize_chunks(read, score=request.score, alpha=request.alpha, site=site, **request.provenance)
+        summary = summarize_chunks(read, score=request.score, alpha=request.alpha, site=site, **request.provenance)
+        return replace(summary, skipped=len(self.skipped))
 
 
 def summarize_run(path: Path, request: Request, temperature: float | None = None) -> dict[str, Summary]:

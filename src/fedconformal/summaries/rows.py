@@ -204,7 +204,6 @@ def summarize_chunks(
     score: AnyScore,
     alpha: Any,
     site: str,
-    skipped: int = 0,
     **provenance: Any,
 ) -> RankSummary:
     """Summarise rows that do not fit in memory; `read` starts from the beginning and yields named chunks."""
@@ -224,7 +223,7 @@ def summarize_chunks(
     summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), provenance=made)
     passes[0].warn()
     rows = first[0][1]
-    return replace(summary, skipped=skipped, provenance=replace(made, classes=rows.classes, precision=rows.precision))
+    return replace(summary, provenance=replace(made, classes=rows.classes, precision=rows.precision))
 
 
 def _batches(outputs: Any, truth: Any) -> Iterable[tuple[Any, Any]]:
