@@ -271,3 +271,31 @@ def test_a_predictor_knows_its_classes(tables: Path, command: Command) -> None:
     cells("plain.csv", lambda _, line: [line[0], line[2]])()  # of two classes, one column is enough
     assert command.ok(*EVALUATE, "--json").json == right
     command.ok("report", "predictor.json", "test.csv", "--labels", "truth", "-o", "page.html")
+
+
+def test_sets_that_people_can_use(tables: Path, command: Command) -> None:
+    """Chosen columns beside the id, a column a class, and the semicolons of the table that was read."""
+    predict = ("predict", "predictor.json", "--id", "patient", "-o", "sets.csv")
+    command.ok(*PREDICT)
+    plain = [row["labels"].split(";") for row in csv.DictReader(Path("sets.csv").read_text().splitlines())]
+    command.ok(*predict, "test.csv", "--keep", "sex,site", "--wide")
+    with Path("sets.csv").open() as file:
+        found = list(csv.DictReader(file))
+    assert list(found[0]) == ["patient", "sex", "site", "size", *NAMES]
+    assert [[name for name in NAMES if row[name] == "yes"] for row in found] == plain
+    assert [row["sex"] for row in found] == [row[1] for row in rows(7)]
+    write(
+        "german.csv",
+        ["patient", *NAMES],
+        [[one.replace(".", ",") for one in columns([row], 0, 2, 3)[0]] for row in rows(7)],
+        ";",
+    )
+    command.ok(*predict, "german.csv")
+    lines = list(csv.reader(Path("sets.csv").read_text().splitlines(), delimiter=";"))
+    assert lines[0] == ["patient", "size", "labels"]
+    assert [line[2].split(";") for line in lines[1:]] == plain
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    assert (
+        command.ok("monitor", "add", "watch.db", "sets.csv", "--id", "patient", "--json").json["added"]["rows"] == ROWS
+    )
+    assert command("predict", "predictor.json", "test.csv", "--wide", "-o", "sets.npz").code == 2

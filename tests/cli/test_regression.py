@@ -137,11 +137,6 @@ def test_too_few_scores_are_said_with_what_would_help(tables: Path, command: Com
 
 
 BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
-    "quantiles that cross": (
-        {"lower": [1, 3], "upper": [2, 2], "y": [1, 1]},
-        ["--score", "cqr"],
-        "bad.csv: line 3 has lower and upper 3 and 2; these quantiles cross",
-    ),
     "a column too few": (
         {"lower": [1, 2], "y": [1, 1]},
         ["--score", "cqr"],

@@ -209,3 +209,15 @@ def test_chunks_give_the_same_bytes(folder: Path, command: Command) -> None:
     command.ok("summarize", "all-probs.npy", "all-labels.npy", "--site", "a", "-o", "one.fcs")
     command.ok("summarize", "--chunks", *(f"chunk-{k}.npz" for k in range(4)), "--site", "a", "-o", "many.fcs")
     assert Path("one.fcs").read_bytes() == Path("many.fcs").read_bytes()
+
+
+def test_wildcards_are_expanded_by_the_program(calibrated: Path, command: Command) -> None:
+    """As the shells of Windows leave them to the program."""
+    command.ok("calibrate", "site-*.fcs", "-o", "all.json")
+    assert Path("all.json").read_bytes() == Path("predictor.json").read_bytes()
+    command.ok("verify", "all.json", "site-[012].fcs")
+    assert command.ok("plan", "site-?.fcs", "--json").json["sizes"] == [60, 60, 60]
+    done = command("calibrate", "clinic-*.fcs", "-o", "x.json")
+    assert (done.code, "clinic-*.fcs: no file has such a name" in done.err) == (2, True)
+    Path("site-1.fcs").rename("odd[1].fcs")  # a file of that very name
+    assert command.ok("plan", "odd[1].fcs", "--json").json["sizes"] == [60]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import warnings
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats
-from fedconformal._base.names import abbreviate
+from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
@@ -24,6 +25,7 @@ from fedconformal.evaluation import full_sets
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.tables import Predictions
 from fedconformal.tables.layout import guarded
+from fedconformal.tables.records import TextCells
 
 BLOCK = 2**22
 """Probabilities of which sets are made at a time."""
@@ -103,32 +105,38 @@ def _warn(remark: str, why: str | None) -> None:
         logger.warning("%s", f"{remark}: {why}" if remark else why)
 
 
-def encode_sets(sets: Booleans, ending: str, rows: Predictions, classes: Any, **about: Any) -> bytes:
-    """Write sets as .npz, .npy or .csv: each row by its id and each label by its name, where they are known."""
+def encode_sets(
+    sets: Booleans, ending: str, rows: Predictions, classes: Any, *, keep: Sequence[str], wide: bool, **about: Any
+) -> bytes:
+    """Write sets as .npz, .npy or .csv: each row by its id and each label by its name, where they are known.
+
+    A table has the labels in one column, or with `wide` a column for each class.
+    """
     names = None if classes is None or isinstance(classes, int) else list(classes)
     if ending != ".csv":
         about |= {} if names is None else {"classes": names}
         return _arrays(sets, ending, "sets", rows, about)
+    if wide:
+        header = ["size", *map(str, names or range(sets.shape[1]))]
+        return _table(
+            rows, keep, header, [(sum(row), *("yes" if one else "no" for one in row)) for row in sets.tolist()]
+        )
     odd = next((name for name in names or () if ";" in name), None)
     if odd is not None:
-        raise InputError(
-            f"the class {abbreviate(repr(odd))} has a semicolon, which parts names; write the sets as .npz"
-        )
+        raise InputError(f"the class {abbreviate(repr(odd))} has a semicolon, which parts names; write --wide, or .npz")
     members = [np.flatnonzero(one) for one in sets]
     if names is None:
         labels = [" ".join(map(str, one)) for one in members]
     else:
         labels = [";".join(names[label] for label in one) for one in members]
-    return _table(
-        rows, ["size", "labels"], [(one.size, guarded(said)) for one, said in zip(members, labels, strict=True)]
-    )
+    return _table(rows, keep, ["size", "labels"], [(one.size, cell) for one, cell in zip(members, labels, strict=True)])
 
 
-def encode_intervals(ends: Floats, ending: str, rows: Predictions, **about: Any) -> bytes:
+def encode_intervals(ends: Floats, ending: str, rows: Predictions, *, keep: Sequence[str], **about: Any) -> bytes:
     """Write intervals as .npz, .npy or .csv: each row by its id, where there are ids."""
     if ending != ".csv":
         return _arrays(ends, ending, "intervals", rows, about)
-    return _table(rows, ["lower", "upper"], [(repr(low), repr(high)) for low, high in ends.tolist()])
+    return _table(rows, keep, ["lower", "upper"], ends.tolist())
 
 
 def _arrays(values: NDArray[Any], ending: str, name: str, rows: Predictions, about: dict[str, Any]) -> bytes:
@@ -141,12 +149,26 @@ def _arrays(values: NDArray[Any], ending: str, name: str, rows: Predictions, abo
     return buffer.getvalue()
 
 
-def _table(rows: Predictions, header: list[str], cells: list[tuple[Any, Any]]) -> bytes:
-    """Write a table with the ids of the rows, or their numbers, before the cells."""
-    file = io.StringIO()
-    lines = csv.writer(file, lineterminator="\n")
-    lines.writerow([guarded(rows.id_column or "id") if rows.ids is not None else "row", *header])
-    numbers = range(len(cells)) if rows.table.taken is None else rows.table.taken
-    ids = numbers if rows.ids is None else map(guarded, rows.ids)
-    lines.writerows([name, *row] for name, row in zip(ids, cells, strict=True))
+def _table(rows: Predictions, keep: Sequence[str], header: list[str], answers: Sequence[Sequence[Any]]) -> bytes:
+    """Write the id of each row, or its number, the columns to keep and its answer, as the table that was read.
+
+    Semicolons and decimal commas are kept, for a spreadsheet that expects them.
+    """
+    cells, file = rows.table.cells, io.StringIO()
+    semicolons = isinstance(cells, TextCells) and cells.separator == ";"
+    comma = isinstance(cells, TextCells) and cells.decimal == ","
+    lines = csv.writer(file, lineterminator="\n", delimiter=";" if semicolons else ",")
+    numbers = range(len(answers)) if rows.table.taken is None else rows.table.taken
+    ids = [(rows.id_column or "id", rows.ids) if rows.ids is not None else ("row", numbers)]
+    columns = [*ids, *((name, rows.others[name_key(name)]) for name in keep)]
+    lines.writerow([*(guarded(name) for name, _ in columns), *map(guarded, header)])
+    for *about, answer in zip(*(values for _, values in columns), answers, strict=True):
+        lines.writerow([_cell(one, comma=comma) for one in (*about, *answer)])
     return file.getvalue().encode()
+
+
+def _cell(value: Any, *, comma: bool) -> str:
+    """Format a number with all its digits; text that a spreadsheet could run is guarded."""
+    if not isinstance(value, float):
+        return str(value) if isinstance(value, int) else guarded(str(value))
+    return repr(value).replace(".", ",") if comma else repr(value)

@@ -20,7 +20,16 @@ from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.losses import describe_risk
 from fedconformal.cli.monitor_rows import check_watches, close_watches
-from fedconformal.cli.options import GUARANTEES, SPEC, Json, Risk, expand_options, read_summaries, refuse
+from fedconformal.cli.options import (
+    GUARANTEES,
+    SPEC,
+    Json,
+    Risk,
+    expand_options,
+    expand_wildcards,
+    read_summaries,
+    refuse,
+)
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.privacy import LedgerFile, Noise, Privacy, describe_privacy, read_noisy
 from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, with_signatures
@@ -72,7 +81,7 @@ class RenewalOptions:
 
 @expand_options
 def calibrate(
-    summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.")],
+    summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.", callback=expand_wildcards)],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
     alpha: Annotated[str | None, typer.Option(help="How often the truth may be missed.", show_default="0.1")] = None,
     guarantee: Annotated[

@@ -18,7 +18,7 @@ from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
 from fedconformal.cli.monitor_rows import WatchColumns, holds, read_outcomes, read_predicted
-from fedconformal.cli.options import Json, expand_options, load_predictor
+from fedconformal.cli.options import Json, expand_options, expand_wildcards, load_predictor
 from fedconformal.cli.outputs import Force, check_output
 from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.cli.rows import Columns, Groups, Unlabelled, group_columns
@@ -266,7 +266,12 @@ def _as_day(text: str) -> int:
 
 
 def combine(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What sites sent (.fcw), or one watch (.db).")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="What sites sent (.fcw), or one watch (.db).", callback=expand_wildcards
+        ),
+    ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the page (.html).")] = None,
     signed: Trusted = None,
     force: Force = False,

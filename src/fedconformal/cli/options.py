@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import wraps
@@ -28,6 +29,7 @@ from fedconformal.summaries.summary import Summary
 F = TypeVar("F", bound=Callable[..., None])
 
 SPEC = "NAME[:KEY=VALUE,...]"
+WILDCARD = re.compile(r"[*?\[]")
 FILES = 1000
 """Summaries that are read at a time."""
 OTHERS = {MAGIC: "a site's summary", NOISY: "a site's noisy counts", NPY: "an array", b"PK": "arrays or a sheet"}
@@ -84,6 +86,20 @@ def _options_in(kind: Any, place: Any) -> list[inspect.Parameter]:
         for one in fields(kind)
         if get_origin(hints[one.name]) is Annotated
     ]
+
+
+def expand_wildcards(paths: list[Path] | None) -> list[Path] | None:
+    """Replace names with wildcards by the files that they match, for shells that do not."""
+    found: list[Path] = []
+    for path in paths or ():
+        if not WILDCARD.search(str(path)) or path.exists():
+            found.append(path)
+            continue
+        matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+        if not matches:
+            raise InputError(f"{path}: no file has such a name")
+        found += matches
+    return found if paths else paths
 
 
 def refuse(given: dict[str, Any], reason: str) -> None:

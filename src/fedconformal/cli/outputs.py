@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,6 +16,8 @@ from fedconformal.summaries.format import MAGIC, NOISY
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output also if it is a file of another kind.")]
 
+ANSWERS = re.compile(rb"[,;](size|lower[,;]upper\s*$)")
+"""Columns in the header of a table of sets or intervals."""
 BEGINNING = 4096
 """Bytes that are looked at."""
 
@@ -76,6 +79,6 @@ OURS: dict[str, tuple[str, Callable[[Path, bytes], bool]]] = {
     ".html": ("a report", lambda _, start: start.startswith(b"<!doctype html>") and b"fedconformal" in start),
     ".npz": ("prediction sets", _holds_sets),
     ".npy": ("prediction sets", lambda _, start: start.startswith(NPY) and b"'descr': '|b1'" in start),
-    ".csv": ("prediction sets", lambda _, start: start.partition(b"\n")[0].rstrip(b"\r").endswith(b",size,labels")),
+    ".csv": ("prediction sets", lambda _, start: bool(ANSWERS.search(start.partition(b"\n")[0]))),
 }
 """What a file of ours is, and how it is recognised, by its ending."""

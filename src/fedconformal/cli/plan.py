@@ -10,7 +10,7 @@ import typer
 from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.cli.console import note, print_json, say, table
-from fedconformal.cli.options import GUARANTEES, SPEC, Alpha, Json, read_summaries
+from fedconformal.cli.options import GUARANTEES, SPEC, Alpha, Json, expand_wildcards, read_summaries
 from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.summaries.provenance import UNKNOWN, Provenance
@@ -18,7 +18,8 @@ from fedconformal.summaries.provenance import UNKNOWN, Provenance
 
 def plan(
     summaries: Annotated[
-        list[Path] | None, typer.Argument(help="Summaries (.fcs), whose sites and sizes are planned for.")
+        list[Path] | None,
+        typer.Argument(help="Summaries (.fcs), whose sites and sizes are planned for.", callback=expand_wildcards),
     ] = None,
     sizes: Annotated[
         str | None, typer.Option(help="Calibration rows of each site, such as 200,50,20 or a=200,b=50.")

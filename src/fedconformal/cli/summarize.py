@@ -19,7 +19,7 @@ from fedconformal._base.spec import build, parse
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.losses import read_grid, read_scores_and_truth
 from fedconformal.cli.monitor_rows import NewRows, check_new
-from fedconformal.cli.options import SPEC, Alpha, Json, ScoreOption, expand_options, refuse
+from fedconformal.cli.options import SPEC, Alpha, Json, ScoreOption, expand_options, expand_wildcards, refuse
 from fedconformal.cli.outputs import Force, check_output, check_outputs
 from fedconformal.cli.policy import PolicyFile, check_files
 from fedconformal.cli.privacy import LedgerFile, Noise, SiteNoise
@@ -68,6 +68,7 @@ def summarize(
         list[Path],
         typer.Argument(
             metavar="PROBS [LABELS]",
+            callback=expand_wildcards,
             help="Probabilities and labels, predictions and true numbers, or with --loss scores and truth (.csv .tsv "
             ".txt .parquet .npy .npz); or one table with --labels COLUMN; the logits.npz or predictions.npz of a "
             "training run; the result of the query of fedconformal sql; with --chunks any number of files.",

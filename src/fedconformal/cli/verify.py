@@ -12,7 +12,7 @@ from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.cli.console import logger, print_result
-from fedconformal.cli.options import Json, read_summaries
+from fedconformal.cli.options import Json, expand_wildcards, read_summaries
 from fedconformal.cli.privacy import read_noisy
 from fedconformal.cli.sign import Trusted, is_signed_by, signature_path
 from fedconformal.errors import AlteredError, InputError, prefix_errors
@@ -29,7 +29,8 @@ REFORMATTED = "the file was reformatted: it says the same, but not in the same b
 def verify(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     summaries: Annotated[
-        list[Path] | None, typer.Argument(help="The .fcs or .fcn files it was made from, in any order.")
+        list[Path] | None,
+        typer.Argument(help="The .fcs or .fcn files it was made from, in any order.", callback=expand_wildcards),
     ] = None,
     signed: Trusted = None,
     coordinator: Annotated[
