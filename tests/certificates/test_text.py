@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.names import name_key
 from fedconformal.certificates import text
+from fedconformal.certificates.uninformative import describe_band
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee
 from tests.contracts.tools import checks, guarantee_examples, strata_examples
 
@@ -144,3 +146,17 @@ def test_a_guarantee_of_another_package_names_its_audience() -> None:
     assert text.assumption(Weekends(), []).startswith("weekends are exchangeable; the model was not fitted")
     assert text.lay_description(Weekends(), []) == "the cases that the fine print names"
     assert text.caveat(Weekends()) == ""
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        (np.linspace(0, 0.9, 30), "coverage between 0.9032 and, for distinct scores, 0.9032, before"),
+        (np.ones(30), "every label is in every set, so the coverage is 1"),
+        (np.zeros(3), "every label is in every set, so the coverage is 1"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
+def test_sets_that_hold_every_label_have_no_band(scores: Any, words: str) -> None:
+    site = fc.Summary.of_scores(scores, site="a", score=fc.LAC(), classes=2)
+    assert describe_band(fc.calibrate([site]).certificate).startswith(words)

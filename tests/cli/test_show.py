@@ -115,3 +115,9 @@ def test_anything_else_is_refused_in_one_line(folder: Path, command: Command, da
     assert done.code == 2
     assert done.err.startswith("error: strange: ")
     assert len(done.err.splitlines()) == 1
+
+
+def test_the_number_of_scores_that_are_shown(folder: Path, command: Command) -> None:
+    command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs")
+    shown = len(fc.Summary.from_bytes(Path("a.fcs").read_bytes()).points)
+    assert f"learns {shown} of the site's calibration scores" in " ".join(command.ok("show", "a.fcs").out.split())

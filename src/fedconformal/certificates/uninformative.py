@@ -196,6 +196,17 @@ def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: text.
     return f"{called}: {text.shortfall(bound, alpha, held, names, stratum=noun)}"
 
 
+def describe_band(certificate: Certificate) -> str:
+    """Return the range of the coverage in words; answers that say nothing have none."""
+    limits = [one.limit for one in certificate.whole]
+    full = missing_ends(limits) == text.INTERVALS.uninformative if limits and certificate.intervals else False
+    if full or (not certificate.intervals and certificate.by is None and explain_uninformative(certificate)):
+        answers = text.INTERVALS if certificate.intervals else text.SETS
+        return f"{answers.uninformative}, so the coverage is 1"
+    least, most = certificate.coverage_at_least, certificate.coverage_at_most
+    return f"coverage between {least:.4f} and, for distinct scores, {most:.4f}{certificate.before_rounding}"
+
+
 def warn_of_sites(certificate: Certificate) -> None:
     """Issue the remarks as warnings."""
     for remark in remarks(certificate):

@@ -16,7 +16,7 @@ from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
 from fedconformal.certificates.replacement import Replacement, Rows
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates.uninformative import describe_band, explain_uninformative
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.losses import describe_risk
 from fedconformal.cli.monitor_rows import check_watches, close_watches
@@ -214,5 +214,4 @@ def _describe(predictor: Predictor) -> str:
     found = f"threshold {about.limit_text}, {about.status} from {about.scores} scores of {plural(about.sites, 'site')}"
     if about.status != "certified":
         return f"{found}; nothing is promised: {about.why_estimated}"
-    band = f"coverage between {about.coverage_at_least:.4f} and {about.coverage_at_most:.4f}{about.before_rounding}"
-    return f"{found}; {band} (summaries cost at most {about.slack:.4f})"
+    return f"{found}; {describe_band(about)} (summaries cost at most {about.slack:.4f})"

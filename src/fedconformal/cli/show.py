@@ -38,7 +38,7 @@ READER = "Anyone with this file"
 EVERY_SCORE = "every calibration score of the site"
 SHOWS = {
     "exact": EVERY_SCORE,
-    "ranks": "about a hundred of the site's calibration scores, and what share of its scores is below each",
+    "ranks": "{} of the site's calibration scores, and what share of its scores is below each",
     "ddsketch": "how many of the site's scores are in each of many narrow ranges, and the smallest and the largest",
     "tdigest": "means of neighbouring scores of the site, and the smallest and the largest score",
 }
@@ -125,7 +125,8 @@ def _summary(summary: Summary, data: bytes) -> Shown:
         both = f"the number of rows of the site, and {whose} at each of {plural(len(summary.grid), 'threshold')}"
         holds = _stated({**holds, **_curves(summary), "scores": None})
         return Shown("the sums of a site's calibration losses", holds, [f"{READER} learns {both}.", PLAIN])
-    learns = [f"{READER} learns {SHOWS.get(kind, 'what is in the summary')}, and how many there are."]
+    shows = SHOWS.get(kind, "what is in the summary").format(len(summary.points))
+    learns = [f"{READER} learns {shows}, and how many there are."]
     learns.append(SCORE_OF_A_NUMBER if isinstance(provenance.score, RegressionScore) else SCORE)
     if isinstance(summary, StratifiedSummary):
         what = "group" if summary.columns else "class"

@@ -203,8 +203,8 @@ def _json(status: int, content: dict[str, Any], headers: dict[str, str] | None =
 
 async def _http_error(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    words = {404: "there is no such path; POST /predict answers", 405: "another method is needed here"}
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else None
+    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+    words = {404: "there is no such path; POST /predict answers", 405: f"this path takes {headers.get('Allow')}"}
     return _json(status, {"error": words.get(status, "the request cannot be answered")}, headers)
 
 
