@@ -217,3 +217,19 @@ def test_a_watch_of_another_predictor_is_refused(site: Path, command: Command) -
     done = command("serve", "predictor.json", "--onnx", "model.onnx", "--monitor", "watch.db")
     assert done.code == 2
     assert "watch.db: is bound to another predictor" in done.err
+
+
+@pytest.mark.engine
+def test_two_workers_share_a_watch_and_log_requests(site: Path, command: Command) -> None:
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    options = ("--onnx", "model.onnx", "--monitor", "watch.db", "--workers", "2", "--access-log")
+    with running(*options) as (process, said):
+        for k in range(12):
+            rows = features(2, seed=k).tolist()
+            status, _ = ask(said["url"], "/predict", {"features": rows, "ids": [f"{k}-a", f"{k}-b"]})
+            assert status == 200
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+    assert err.count("POST /predict") == 12
+    (whole,) = command.ok("monitor", "status", "watch.db", "--json").json["streams"]
+    assert whole["waiting"] == 24

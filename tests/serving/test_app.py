@@ -1,6 +1,7 @@
 """What the server answers: the library's own sets, with names, ids and the sentence."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import fedconformal as fc
 from fedconformal._base.registry import members
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
+from fedconformal.serving import app
 from fedconformal.serving.bodies import Rows
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
 from tests.contracts.tools import changed
+from tests.serving.asgi import Client
 from tests.serving.models import CLASSES, client, features, labels, predictor, write_model
 
 
@@ -202,3 +205,18 @@ def test_many_rows_are_bit_equal(tmp_path: Path) -> None:
     for block in np.split(rows, 4):
         answer = asking.post("/predict", json={"features": block.tolist()}).json()
         assert answer["sets"] == named(rule.predict_set(model.probabilities(block)))
+
+
+def test_changed_files_are_loaded_and_a_bad_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "RELOAD_SECONDS", 0.0)
+    path = tmp_path / "predictor.json"
+    predictor().save(path)
+    loaded = app.Reload(files=(path,), load=lambda: Service(fc.load(path)))
+    asking = Client(app.make_app(fc.load(path), reload=loaded))
+    body = {"probabilities": probabilities(2).tolist()}
+    assert asking.post("/predict", json=body).json()["alpha"] == 0.2
+    predictor(alpha=0.4).save(path)
+    os.utime(path, (1, 1))
+    assert asking.post("/predict", json=body).json()["alpha"] == 0.4
+    path.write_text("{")
+    assert asking.post("/predict", json=body).json()["alpha"] == 0.4

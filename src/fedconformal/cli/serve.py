@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +17,9 @@ from fedconformal.cli.options import Json, load_predictor
 from fedconformal.cli.rows import Onnx, open_model
 from fedconformal.errors import InputError, requires_extra
 from fedconformal.monitoring.store import Watch
+
+if TYPE_CHECKING:
+    from fedconformal.serving.service import Service
 
 MEGABYTE = 10**6
 GRACE = 30
@@ -35,6 +40,9 @@ def serve(
     monitor: Annotated[
         Path | None, typer.Option(metavar="WATCH", help="The watch that keeps answers and takes outcomes (.db).")
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
+    reload: Annotated[bool, typer.Option("--reload", help="Load predictor and model again when they change.")] = False,
+    access_log: Annotated[bool, typer.Option("--access-log", help="Log every request: address, path, status.")] = False,
     json: Json = False,
 ) -> None:
     """Answer POST /predict with sets, p-values and the certificate's sentence, until it is stopped."""
@@ -43,43 +51,88 @@ def serve(
         raise InputError(f"{predictor}: is a predictor of another kind; give one of sets")
     with requires_extra("serve"):
         import uvicorn
+        from uvicorn.supervisors import Multiprocess
 
-        from fedconformal.serving.app import Settings, make_app
-        from fedconformal.serving.connections import LimitedProtocol
         from fedconformal.serving.guard import HERE, read_token
     if not 0 < max_body <= 1000:
         raise InputError(f"--max-body is {max_body:g}, expected megabytes, more than 0 and at most 1000")
     token = read_token(token_file)
     if token is None and host not in HERE:
         raise InputError(f"--host {host} lets other machines ask, which needs a token; give it with --token-file")
-    settings = Settings(token=token, max_body=int(max_body * MEGABYTE))
-    watch = None if monitor is None else Watch.open(monitor)
-    app = make_app(rule, model=None if onnx is None else open_model(onnx), settings=settings, watch=watch)
+    level, body = logger.getEffectiveLevel(), int(max_body * MEGABYTE)
+    worker = Worker(predictor, onnx, monitor, token, body, reload=reload, access_log=access_log, level=level)
+    app = worker.app()  # which refuses what does not fit, before the port is opened
     listening = _listen(host, port)
-    bound = listening.getsockname()[1]
-    url = f"http://{f'[{host}]' if ':' in host else host}:{bound}"
-    logging.getLogger("uvicorn.error").handlers = logger.handlers
-    config = uvicorn.Config(
-        app,
-        access_log=False,
-        log_config=None,
-        log_level=logger.getEffectiveLevel(),
-        lifespan="off",
-        ws="none",
-        server_header=False,
-        http=LimitedProtocol,
-        timeout_graceful_shutdown=GRACE,
-    )
-    facts = {
-        "url": url,
-        "predictor": str(predictor),
-        "model": rule.certificate.provenance.model,
-        "token": token is not None,
-    }
-    facts["monitor"] = None if monitor is None else str(monitor)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    facts: dict[str, object] = {"url": url, "predictor": str(predictor), "model": rule.certificate.provenance.model}
+    facts |= {"token": token is not None, "monitor": None if monitor is None else str(monitor), "workers": workers}
     print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.certificate.sentence(), json=json)
-    with nullcontext() if watch is None else watch:
-        uvicorn.Server(config).run(sockets=[listening])
+    if workers == 1:
+        worker.run([listening], app)
+    else:
+        Multiprocess(uvicorn.Config("", workers=workers, log_config=None), worker.run, [listening]).run()
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process that answers: its files and settings."""
+
+    predictor: Path
+    onnx: str | None
+    monitor: Path | None
+    token: bytes | None = field(repr=False)
+    max_body: int
+    reload: bool
+    access_log: bool
+    level: int
+
+    def service(self) -> Service:
+        """Load predictor and model."""
+        from fedconformal.serving.service import Service
+
+        open_model.cache_clear()
+        return Service(load_predictor(self.predictor), None if self.onnx is None else open_model(self.onnx))
+
+    def app(self) -> Any:
+        """Return the ASGI app."""
+        from fedconformal.serving.app import Reload, Settings, make_app
+
+        service = self.service()
+        files = [self.predictor, *([] if service.model is None else [service.model.path])]
+        return make_app(
+            service.predictor,
+            model=service.model,
+            settings=Settings(token=self.token, max_body=self.max_body),
+            watch=None if self.monitor is None else Watch.open(self.monitor),
+            reload=Reload(files=files, load=self.service) if self.reload else None,
+        )
+
+    def run(self, sockets: list[socket.socket] | None, app: Any = None) -> None:
+        """Answer until the process is stopped."""
+        import uvicorn
+
+        from fedconformal.serving.batches import SWITCH_SECONDS
+        from fedconformal.serving.connections import LimitedProtocol
+
+        logger.setLevel(self.level)
+        for name in ("uvicorn.error", "uvicorn.access"):
+            logging.getLogger(name).handlers = logger.handlers or [logging.StreamHandler()]
+        if self.monitor is not None:
+            sys.setswitchinterval(SWITCH_SECONDS)
+        made = app or self.app()
+        config = uvicorn.Config(
+            made,
+            access_log=self.access_log,
+            log_config=None,
+            log_level=logging.INFO if self.access_log else self.level,
+            lifespan="off",
+            ws="none",
+            server_header=False,
+            http=LimitedProtocol,
+            timeout_graceful_shutdown=GRACE,
+        )
+        with made.state.watch or nullcontext():
+            uvicorn.Server(config).run(sockets=sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:

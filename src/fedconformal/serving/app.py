@@ -6,11 +6,13 @@ A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tok
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -41,6 +43,10 @@ MOST_ACTIVE = 1000
 SECONDS = 30.0
 """In which a body has to come."""
 
+RELOAD_SECONDS = 2.0
+"""Between two looks at the files of a service."""
+
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -57,11 +63,36 @@ class Settings:
         return f"Settings(token={'none' if self.token is None else 'hidden'}, max_body={self.max_body})"
 
 
+@dataclass(kw_only=True)
+class Reload:
+    """Files of a service, and a function that loads it again once they have changed."""
+
+    files: Sequence[Path]
+    load: Callable[[], Service]
+    seen: list[float] = field(default_factory=list)
+    next_look: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.seen = self._times()
+
+    def _times(self) -> list[float]:
+        return [path.stat().st_mtime if path.exists() else 0.0 for path in self.files]
+
+    def due(self) -> bool:
+        """Whether a file has changed since the last look; looks are some seconds apart."""
+        now = time.monotonic()
+        if now < self.next_look:
+            return False
+        self.next_look, before = now + RELOAD_SECONDS, self.seen
+        self.seen = self._times()
+        return self.seen != before
+
+
 class Server:
     """The handlers, and what they share."""
 
-    def __init__(self, service: Service, settings: Settings, watch: Watch | None) -> None:
-        self.service, self.settings, self.watch = service, settings, watch
+    def __init__(self, service: Service, settings: Settings, watch: Watch | None, reload: Reload | None = None) -> None:
+        self.service, self.settings, self.watch, self._reload = service, settings, watch, reload
         about = {"predictor": service.digest, "status": service.certificate.status}
         self.metrics = Metrics({**about, "alpha": f"{service.certificate.alpha:g}"})
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
@@ -79,6 +110,20 @@ class Server:
             yield
         finally:
             self._active -= 1
+
+    async def refresh(self) -> None:
+        """Load changed files; what cannot be loaded leaves the service as it is."""
+        if self._reload is None or not self._reload.due():
+            return
+        try:
+            service = await to_thread.run_sync(self._reload.load, limiter=self._threads)
+            if self.watch is not None:
+                self.watch.check_for(service.digest)
+        except InputError as error:
+            logger.warning("the changed files are not served: %s", error)
+        else:
+            self.service = service
+            logger.info("serving the predictor %s", service.digest)
 
     async def predict(self, request: Request) -> Response:
         """Answer rows with sets."""
@@ -144,15 +189,17 @@ def make_app(
     model: OnnxModel | None = None,
     settings: Settings | None = None,
     watch: Watch | None = None,
+    reload: Reload | None = None,
 ) -> Starlette:
     """Return the ASGI app, for any ASGI server; `fedconformal serve` runs it under uvicorn.
 
-    Without a token it answers only requests that name this machine as their host.
+    With `reload`, files that have changed are loaded again. Without a token the app answers only requests that name
+    this machine as their host.
     """
     service = Service(predictor, model)
     if watch is not None:
         watch.check_for(service.digest)
-    server = Server(service, settings or Settings(), watch)
+    server = Server(service, settings or Settings(), watch, reload)
     routes: dict[str, tuple[str, Handler]] = {
         "/predict": ("POST", server.predict),
         "/outcomes": ("POST", server.outcomes),
@@ -161,10 +208,12 @@ def make_app(
         "/metrics": ("GET", server.numbers),
         "/": ("GET", server.front),
     }
-    return Starlette(
+    made = Starlette(
         routes=[Route(path, _guarded(handler, server), methods=[verb]) for path, (verb, handler) in routes.items()],
         exception_handlers={HTTPException: _http_error, Exception: _internal_error},
     )
+    made.state.watch = watch
+    return made
 
 
 def _guarded(handler: Handler, server: Server) -> Handler:
@@ -175,6 +224,7 @@ def _guarded(handler: Handler, server: Server) -> Handler:
         try:
             check_caller(request, server.settings.token)
             with server.answering():
+                await server.refresh()
                 response = await handler(request)
         except RefusedError as refused:
             response = _refusal(refused)
