@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from fastdigest import TDigest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.summaries.tdigest import CENTROIDS, POOLED, TDigestSummary
-from scripts.vector_cases.tools import File, counts, floats
-from tests.contracts.tools import checks, refusal, vectors
-from tests.summaries.test_format import check_decoded, decode, golden
+from tests.contracts.tools import checks, vectors
+from tests.summaries.test_format import check_decoded
 
 
 def digest(scores: Any, **about: Any) -> TDigestSummary:
@@ -232,119 +227,3 @@ def test_one_estimate_makes_all_an_estimate() -> None:
     assert "are estimated to hold" in mixed.sentence()
     assert [record.kind for record in mixed.summaries] == kinds
     assert fc.calibrate(sites[:3], alpha=0.1).certificate.status == "certified"
-
-
-@pytest.mark.parametrize("kinds", [("tdigest", "tdigest"), ("tdigest", "ranks"), ("exact", "tdigest")])
-def test_the_command_says_estimated(kinds: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from fedconformal.cli.app import run
-
-    rng = np.random.default_rng(7)
-    files = []
-    for k, kind in enumerate(kinds):
-        probs = rng.dirichlet(np.ones(4), 150)
-        np.save(tmp_path / "probs.npy", probs)
-        np.save(tmp_path / "labels.npy", np.array([rng.choice(4, p=row) for row in probs]))
-        files.append(str(tmp_path / f"site-{k}.fcs"))
-        inputs = [str(tmp_path / "probs.npy"), str(tmp_path / "labels.npy")]
-        assert run(["summarize", *inputs, "--kind", kind, "--site", f"s{k}", "-o", files[-1]]) == 0
-    predictor = str(tmp_path / "predictor.json")
-    capsys.readouterr()
-    assert run(["calibrate", *files, "-o", predictor]) == 0
-    captured = capsys.readouterr()
-    words = " ".join((captured.out + captured.err).split())
-    assert "are estimated to hold" in words
-    assert "estimated from 300 scores" in words
-    assert "certified" not in words
-    assert run(["calibrate", *files, "-o", predictor, "--json"]) == 0
-    assert msgspec.json.decode(capsys.readouterr().out)["certificate"]["status"] == "estimated"
-    assert run(["verify", predictor, *files]) == 0
-
-
-# --- hostile bytes ---
-
-
-def altered(**changes: Any) -> bytes:
-    """Encode the golden file again with some fields altered."""
-    file = File(fc.Summary.from_bytes(golden("tdigest")))
-    smallest, largest = file.own["numbers"]
-    numbers = [changes.pop("smallest", smallest), changes.pop("largest", largest)]
-    arrays = [changes.pop(name, array) for name, array in zip(("means", "weights"), file.arrays, strict=True)]
-    return file.having(arrays, numbers=numbers, **changes)
-
-
-FINE: dict[str, Any] = {
-    "sizes": [10],
-    "means": floats(0.1, 0.5, 0.9),
-    "weights": counts(3, 5, 2),
-    "smallest": 0.0,
-    "largest": 1.0,
-}
-HOSTILE: dict[str, dict[str, Any]] = {
-    "no means": {"means": b"", "weights": b""},
-    "means without weights": {"weights": b""},
-    "one weight too few": {"weights": counts(3, 7)},
-    "half a mean": {"means": floats(0.1, 0.5, 0.9)[:-4]},
-    "unsorted means": {"means": floats(0.5, 0.1, 0.9)},
-    "a mean of minus zero": {"means": floats(-0.0, 0.5, 0.9)},
-    **{f"a mean of {bad}": {"means": floats(0.1, 0.5, bad)} for bad in (math.nan, math.inf)},
-    "a first mean of -inf": {"means": floats(-math.inf, 0.5, 0.9)},
-    "no weight": {"weights": counts(3, 7, 0)},
-    "more than n": {"weights": counts(3, 5, 3)},
-    "fewer than n": {"weights": counts(3, 5, 1)},
-    "a weight of 2^64 - 1": {"weights": counts(3, 5, 2**64 - 1)},
-    "weights as floats": {"weights": floats(3.0, 5.0, 2.0)},
-    "weights that wrap around": {"means": floats(*[0.5] * 4097), "weights": counts(*[2**52] * 4096, 10)},
-    "another size": {"sizes": [11]},
-    "smallest above the first mean": {"smallest": 0.2},
-    "largest below the last mean": {"largest": 0.8},
-    "smallest of minus zero": {"smallest": -0.0},
-    "smallest as an integer": {"smallest": 0},
-    "no largest": {"largest": None},
-    **{f"smallest {bad}": {"smallest": bad} for bad in (math.nan, math.inf, -math.inf)},
-    **{f"largest {bad}": {"largest": bad} for bad in (math.nan, math.inf, -math.inf)},
-    "two extremes of one score": {"sizes": [1], "means": floats(0.5), "weights": counts(1)},
-}
-
-
-def test_an_honest_body_is_decoded() -> None:
-    data = altered(**FINE)
-    check_decoded(fc.Summary.from_bytes(data), data)
-
-
-@pytest.mark.parametrize("what", list(HOSTILE))
-def test_a_hostile_body_is_refused(what: str) -> None:
-    refusal(decode(altered(**(FINE | HOSTILE[what]))))
-
-
-def test_a_claim_of_very_many_scores_costs_nothing() -> None:
-    data = altered(
-        sizes=[2**32 - 2],
-        means=floats(-1e308, 1e308),
-        weights=counts(2**31 - 1, 2**31 - 1),
-        smallest=-1.7e308,
-        largest=1.7e308,
-    )
-    summary = fc.Summary.from_bytes(data)
-    check_decoded(summary, data)
-    assert len(summary.points) < 5000
-
-
-@given(st.data())
-@checks(150)
-def test_altered_fields_are_refused_or_sound(data: st.DataObject) -> None:
-    means = sorted(
-        data.draw(st.lists(st.sampled_from([-1e308, -1.0, 0.0, 5e-324, 0.5, 1e308]), min_size=1, max_size=6))
-    )
-    weights = data.draw(st.lists(st.integers(0, 4), min_size=len(means), max_size=len(means)))
-    hostile = altered(
-        sizes=[max(1, sum(weights))],
-        means=floats(*means),
-        weights=counts(*weights),
-        smallest=means[0] - data.draw(st.sampled_from([0.0, 0.0, 1.0, 1e300])),
-        largest=means[-1] + data.draw(st.sampled_from([0.0, 0.0, 1.0, 1e300])),
-    )
-    try:
-        summary = fc.Summary.from_bytes(hostile)
-    except fc.InputError:
-        return
-    check_decoded(summary, hostile)
