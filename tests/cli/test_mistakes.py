@@ -299,3 +299,28 @@ def test_sets_that_people_can_use(tables: Path, command: Command) -> None:
         command.ok("monitor", "add", "watch.db", "sets.csv", "--id", "patient", "--json").json["added"]["rows"] == ROWS
     )
     assert command("predict", "predictor.json", "test.csv", "--wide", "-o", "sets.npz").code == 2
+
+
+@pytest.mark.parametrize("content", ["probs", "logits"])
+def test_columns_that_are_no_classes_are_told_from_those_that_are(tables: Path, command: Command, content: str) -> None:
+    """The line proposes the columns that add up to one, whether the others are numbers or text."""
+    found = rows(3)
+    for row, cells in enumerate(found):
+        cells.append(str(20 + row))
+    write("all.csv", ["patient", "sex", *NAMES, "truth", "site", "age"], found)
+    write("aged.csv", [*NAMES, "truth", "age"], columns(found, 2, 3, 4, 6))
+    for name in ("all.csv", "aged.csv"):
+        done = command("summarize", name, "--labels", "truth", "--from", content, "-o", "new.fcs")
+        assert done.code == 2
+        assert done.err.endswith('columns that add up to one: --classes "benign,malignant"\n')
+    options = ("--labels", "truth", "--classes", "benign,malignant")
+    command.ok("summarize", "all.csv", *options, "-o", "new.fcs")
+
+
+def test_percentages_are_recognised_whatever_is_said_of_them(tables: Path, command: Command) -> None:
+    found = [[f"{100 * float(cells[2]):.1f}", f"{100 * float(cells[3]):.1f}", cells[4]] for cells in rows(3)]
+    write("percent.csv", [*NAMES, "truth"], found)
+    for content in ("probs", "logits"):
+        done = command("summarize", "percent.csv", "--labels", "truth", "--from", content, "-o", "new.fcs")
+        assert done.code == 2
+        assert "these are percentages; divide them by 100" in done.err

@@ -7,6 +7,7 @@ the argument and the first bad row.
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -16,9 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.chunks import for_each_chunk
 from fedconformal._base.names import abbreviate, name_key
-from fedconformal.errors import InputError
+from fedconformal.errors import InputError, SuspiciousInputWarning
 
 SUM_TOLERANCE = 1e-3
+ROUNDING = 1e-4
+"""Rounding of float32 entries, times 1,000."""
 QUICK_CLASSES = 4096
 """Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
 ALPHA_UNIT = 10**15
@@ -56,9 +59,11 @@ def as_matrix(values: ArrayLike, name: str) -> Probabilities:
 def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabilities:
     """Check that every row is a distribution; rows are never renormalised.
 
-    >>> as_probabilities([[0.2, 0.8], [3.0, -1.0]], "p")
+    Sums may be off as far as the rounding of entries to 1, 2 or 3 decimals implies.
+
+    >>> as_probabilities([[1.0, -2.0], [3.0, -1.0]], "p")
     Traceback (most recent call last):
-    fedconformal.errors.InputError: p: row 1 has the negative entry -1; if these are logits, take their softmax
+    fedconformal.errors.InputError: p: row 0 has the negative entry -2; if these are logits, take their softmax
     """
     array = as_matrix(values, name)
     for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
@@ -76,19 +81,59 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
         if np.abs(sums - 1).max(initial=0) <= SUM_TOLERANCE / 2 and array.min(initial=0) >= 0:
             return
         sums = array.sum(axis=1, dtype=np.float64)
-    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | (array.min(axis=1) < 0)
+    negative = array.min(axis=1) < 0
+    off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | negative
+    if off.any() and (decimals := _decimals(array)):
+        off = ~(np.abs(sums - 1) < array.shape[1] * 0.5 * 10.0**-decimals - ROUNDING) | negative
+        if not off.any():
+            message = f"{name}: are rounded to {decimals} decimal{'s' * (decimals > 1)}, so that rows do not sum to 1"
+            warnings.warn(f"{message}; they are taken as they are", SuspiciousInputWarning, stacklevel=2)
     if not off.any():
         return
     row = int(np.argmax(off))
-    least = array[row].min()
     if not np.isfinite(array[row]).all():
         raise InputError("holds a value that is not finite (NaN or inf)", where=name, row=start + row)
+    refuse_other_scales(array, name)
+    least = array[row].min()
     problem = f"has the negative entry {least:.4g}" if least < 0 else f"sums to {sums[row]:.6g}, not 1"
-    if array.min() < 0 or sums[row] > 1 + SUM_TOLERANCE:
+    if array.min() < 0 and np.mean(np.abs(sums - 1) <= SUM_TOLERANCE) < 0.5:
         advice, code = "if these are logits, take their softmax", "logits"
     else:
         advice, code = "give whole distributions, one a row", "not-a-distribution"
     raise InputError(f"{problem}; {advice}", code=code, where=name, row=start + row)
+
+
+def _decimals(array: Probabilities) -> int:
+    """Return how many decimals all entries have, from 1 to 3; 0 if more, or if all are whole numbers."""
+    exact = array.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for decimals in range(4):
+            scaled = exact * 10.0**decimals
+            if np.abs(scaled - np.round(scaled)).max(initial=0) < ROUNDING:
+                return decimals
+    return 0
+
+
+def refuse_other_scales(array: Probabilities, name: str) -> None:
+    """Refuse percentages, and distributions beside a column that is no class."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = array.sum(axis=1, dtype=np.float64)
+        if array.min(initial=0) >= 0 and (np.abs(sums - 100) <= 1).all():
+            raise InputError(
+                "every row sums to 100: these are percentages; divide them by 100", code="percentages", where=name
+            )
+        if array.shape[1] < 3 or len(array) < 2:
+            return
+        others = (np.abs(sums[:, None] - array - 1) <= SUM_TOLERANCE).all(axis=0)
+    negative = (array < 0).any(axis=0)
+    for column in np.flatnonzero(others):
+        if not np.delete(negative, column).any() and not (array[:, column] == 0).all():
+            raise InputError(
+                f"without column {column} every row is a distribution; leave it out if it is no class",
+                param="classes",
+                code="stray-column",
+                where=name,
+            )
 
 
 def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
@@ -109,6 +154,8 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
         raise InputError("holds a value that is not finite (NaN or inf)", where=name, row=int(np.argmin(finite)))
+    if len(array) and not sure:
+        refuse_other_scales(array, name)
     if len(array) and not sure and are_distributions(array):
         raise InputError(
             "every row is a distribution already; leave out softmax, or pass logarithms", code="not-logits", where=name

@@ -21,7 +21,16 @@ from fedconformal.cli.console import logger, note
 from fedconformal.cli.options import refuse, split, warn_of_expiry
 from fedconformal.errors import InputError, requires_extra
 from fedconformal.scores import RegressionScore
-from fedconformal.tables import Predictions, Table, aligned_column, numbers_of, pair, probabilities_of, read_table
+from fedconformal.tables import (
+    Predictions,
+    Table,
+    aligned_column,
+    columns_that_add_up,
+    numbers_of,
+    pair,
+    probabilities_of,
+    read_table,
+)
 from fedconformal.tables import table_of as array_table
 from fedconformal.tables.files import ENDINGS
 from fedconformal.tables.table import MOST_LISTED, Cells
@@ -233,7 +242,25 @@ class Columns:
                 positive = rest[0]
         about: dict[str, Any] = {"drop": self._dropped(), "keep": self.keep, "positive": positive}
         about["skip_missing"] = self.skip_missing
-        return probabilities_of(table, ids=self.ids, labels=labels, classes=given, **about)
+        try:
+            found = probabilities_of(table, ids=self.ids, labels=labels, classes=given, **about)
+        except InputError as error:
+            if given is None and error.code == "not-a-number":
+                self._propose_classes(table.with_header(), labels, f"{error}")
+            raise
+        if given is None and positive is None and found.classes is not None and self.model is None:
+            self._propose_classes(found.table, labels, f"{found.table.source}: has columns that are no probabilities")
+        return found
+
+    def _propose_classes(self, table: Table, labels: str | None, problem: str) -> None:
+        """Raise with the columns that add up to one, if they are some of those that have no other use."""
+        aside = [table.column(name) for name in self._aside(labels)]
+        rest = [j for j in table.columns if j not in aside]
+        names = columns_that_add_up(table, rest)
+        if names is not None and len(names) < len(rest):
+            raise InputError(
+                f'{problem}; columns that add up to one: --classes "{",".join(names)}"', code="stray-column"
+            )
 
     def _aside(self, labels: str | None) -> list[str]:
         """Name the columns that have another use than the numbers of a row."""

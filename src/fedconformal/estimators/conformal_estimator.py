@@ -23,7 +23,7 @@ from fedconformal._base.names import abbreviate
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.errors import InputError, InputTypeError
+from fedconformal.errors import InputError, InputTypeError, SuspiciousInputWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Summary
 
@@ -222,7 +222,7 @@ def warn_of_indices(*tables: Any) -> None:
     if any(not indices[0].equals(index) for index in indices[1:]):
         warnings.warn(
             "X, y, sites or groups have different indices, and rows are matched by position; align them first",
-            UserWarning,
+            SuspiciousInputWarning,
             stacklevel=3,
         )
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats
+from fedconformal.errors import SuspiciousInputWarning
 from fedconformal.scores.regression_score import RegressionScore, around, highest
 
 
@@ -47,7 +48,7 @@ class CQR(RegressionScore):
         if not crossed:
             return found
         message = f"{crossed} of {len(found)} rows have a lower prediction above the upper one (quantiles cross)"
-        warnings.warn(f"{message}; they are sorted", UserWarning, stacklevel=3)
+        warnings.warn(f"{message}; they are sorted", SuspiciousInputWarning, stacklevel=3)
         return np.sort(found, axis=1)
 
     def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:

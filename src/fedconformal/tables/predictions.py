@@ -9,13 +9,14 @@ was recognised is in the one line `recognised`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, Probabilities
+from fedconformal._base.arrays import SUM_TOLERANCE, Floats, Probabilities
 from fedconformal._base.classes import as_class_names, find_columns, match_columns
 from fedconformal._base.names import abbreviate, first_duplicate, join_names, name_key
 from fedconformal.errors import InputError, prefix_errors
@@ -321,6 +322,21 @@ def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
         advice = "if the column is no class, use it for ids or labels, or leave it out"
         raise table.error(f"{error.problem}; {advice}", param="drop", code=error.code) from None
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def columns_that_add_up(table: Table, columns: Sequence[int]) -> list[str] | None:
+    """Return the names of columns that are distributions together, without at most one column of other shares."""
+    shares: dict[int, Floats] = {}
+    for j in columns:
+        with suppress(InputError):
+            values = table.numbers([j])[:, 0].astype(np.float64)
+            if values.dtype.kind == "f" and ((values >= 0) & (values <= 1)).all():
+                shares[j] = values
+    for left_out in (None, *shares):
+        chosen = [j for j in shares if j != left_out]
+        if len(chosen) > 1 and np.abs(sum(shares[j] for j in chosen) - 1).max() <= SUM_TOLERANCE:
+            return [table.place(0, j).split(", column ", 1)[1] for j in chosen]
+    return None
 
 
 def filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] | None:
