@@ -52,7 +52,7 @@ function* headed(found, table, ids, wanted) {
   const under = table.withHeader(), values = new Set(found.classes ?? []);
   for (const j of table.columns) for (const cell of yield* under.texts(j)) values.add(nameKey(cell));
   const name = (head.length === 1 && head[0] === "0") || !head.some((one) => values.has(one));
-  return name && under.rows === found.table.rows ? under : table;
+  return name && table.rows !== found.table.rows ? under : table;
 }
 
 /** @param {Predictions} found @param {Table} table @param {number | null} column @returns {Work<{order: number[] | null, how: string}>} */

@@ -46,7 +46,10 @@ export class Table {
   column(name) {
     const names = this.names;
     if (!names) throw this.error(`line 1 is not a header, so there is no column ${shown(name)}; write the names above`);
-    if (!names.includes(nameKey(name))) throw this.error(`has no column ${shown(name)}; there are ${listed(this.columns.map((j) => names[j]))}`);
+    if (!names.includes(nameKey(name))) {
+      const there = this.columns.map((j) => names[j]), close = closest(name, there);
+      throw this.error(`has no column ${shown(name)}; ${close === null ? "" : `did you mean ${shown(close)}? `}there are ${listed(there)}`);
+    }
     return names.indexOf(nameKey(name));
   }
 
@@ -112,6 +115,13 @@ export class Table {
     if (!below) return this;
     return new Table({ ...this.fields, cells: below, names: head, head: null, below: null, firstLine: this.firstLine + 1 });
   }
+}
+
+/** @param {string} name @param {readonly string[]} names @returns {string | null} the one that differs in capitals and marks only, or holds the other */
+function closest(name, names) {
+  const plain = (/** @type {string} */ one) => one.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ""), wanted = plain(name);
+  const part = (/** @type {string} */ one) => Math.min(one.length, wanted.length) > 2 && (one.includes(wanted) || wanted.includes(one));
+  return names.find((one) => plain(one) === wanted) ?? names.find((one) => part(plain(one))) ?? null;
 }
 
 const TEXT = [".csv", ".tsv", ".txt"];

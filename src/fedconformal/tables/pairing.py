@@ -82,7 +82,7 @@ def _align(
 
 
 def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | None) -> Table:
-    """Decide whether line 1 of a table of text is its header: it is if it has the names asked for, or is one row more.
+    """Decide whether line 1 of a table of text is its header: if it has the names asked for, or one row is too many.
 
     A class, or what occurs below as well, is never taken for a header; but pandas writes 0 above a series.
     """
@@ -91,7 +91,7 @@ def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | Non
     headed = table.with_header()
     values = {name_key(cell) for j in table.columns for cell in headed.texts(j)} | set(found.classes or ())
     name = table.head == ("0",) or not values & set(table.head)
-    return headed if name and headed.rows == found.table.rows else table
+    return headed if name and table.rows != found.table.rows else table
 
 
 def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[int] | None, str]:

@@ -98,8 +98,10 @@ class Table:
         if self.names is None:
             raise self.error(f"line 1 is not a header, so there is no column {abbreviate(name)}; write the names above")
         if name_key(name) not in self.names:
-            named = join_names([self.names[j] for j in self.columns])
-            raise self.error(f"has no column {abbreviate(name)}; there are {named}")
+            there = [self.names[j] for j in self.columns]
+            close = closest(name, there)
+            meant = "" if close is None else f"did you mean {abbreviate(close)}? "
+            raise self.error(f"has no column {abbreviate(name)}; {meant}there are {join_names(there)}")
         return self.names.index(name_key(name))
 
     def numbers(self, columns: Sequence[int | str]) -> NDArray[Any]:
@@ -183,6 +185,19 @@ class Table:
             raise type(error)(
                 f"{place}{error.problem}", param=error.param, code=error.code, where=self.source
             ) from None
+
+
+def closest(name: str, names: Sequence[str]) -> str | None:
+    """Return the name that differs in capitals and marks only, or else holds the other or is held by it.
+
+    >>> closest("Scan date", ["id", "scan_date"]), closest("patient", ["patient_id"]), closest("y", ["truth", "id"])
+    ('scan_date', 'patient_id', None)
+    """
+    plain = {one: "".join(filter(str.isalnum, one.lower())) for one in (name, *names)}
+    wanted = plain[name]
+    same = [one for one in names if plain[one] == wanted]
+    part = [one for one in names if min(len(wanted), len(plain[one])) > 2]
+    return next((one for one in (*same, *(one for one in part if wanted in plain[one] or plain[one] in wanted))), None)
 
 
 def absent(cell: str) -> str | None:
