@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,7 +18,6 @@ from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.site import join, new_site
 from fedconformal.training.data.partitions import Sites
 from scripts.vector_cases.tools import File
-from tests.cli.command import Command
 from tests.contracts.tools import refused
 
 NAME = "Köln"
@@ -117,31 +114,3 @@ def test_clients_and_partitions() -> None:
         Sites(names=(NAME, SPELLINGS[0]), train=none, val=none, test=none)
     with refused("names: expected a name for each site"):
         named_sites(np.array([0, 1]), np.array([NAME, SPELLINGS[0]]))
-
-
-def test_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    command = Command(capsys)
-    np.save("probs.npy", [[0.5, 0.5]] * 20)
-    np.save("labels.npy", [0] * 20)
-    np.savez("chunk.npz", probs=[[0.5, 0.5]] * 20, labels=[0] * 20)
-    files = ("probs.npy", "labels.npy")
-    june = ("--calibration", "june")
-    command.ok("summarize", *files, "--site", NAME, "-o", "a.fcs", *june)
-    command.ok("summarize", *files, "--site", SPELLINGS[0], "-o", "b.fcs", *june)
-    command.ok("summarize", "chunk.npz", "--chunks", "--site", SPELLINGS[1], "-o", "c.fcs", *june)
-    for other in ("b.fcs", "c.fcs"):
-        done = command("calibrate", "a.fcs", other, "-o", "p.json")
-        assert done.code == 2
-        assert f"site {NAME!r} is there twice (a.fcs, {other})" in done.err
-    made = command.ok("sign", "a.fcs", "--key", "key", "--new-key", "--json").json
-    Path("keys.json").write_text(json.dumps({SPELLINGS[0]: made["public_key"]}))
-    command.ok("calibrate", "a.fcs", "--signed", "keys.json", "--calibration", "june", "-o", "p.json")
-    command.ok("verify", "p.json", "a.fcs", "--signed", "keys.json")
-    logits = {"val_logits": np.eye(2) * 3 - 1, "val_labels": [0, 1]}
-    np.savez("run.npz", **logits, val_clients=[NAME, SPELLINGS[0]])  # type: ignore[arg-type]
-    done = command("summarize", "run.npz", "-o", "run")
-    assert done.code == 2
-    assert f"run.npz: the site {NAME!r} is there twice, in two spellings" in done.err

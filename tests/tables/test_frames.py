@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
-from numpy.typing import NDArray
 
 from fedconformal.tables import aligned_column, pair, probabilities_of, read_table, table_of
 from tests.contracts.tools import FakeTensor, refusal, refused
@@ -15,47 +16,11 @@ from tests.contracts.tools import FakeTensor, refusal, refused
 COLUMNS: dict[str, list[Any]] = {"id": ["a", "b"], "no": [0.9, 0.4], "yes": [0.1, 0.6], "truth": ["no", "yes"]}
 
 
-class Series:
-    """A column as in pandas and polars: it turns into an array, of objects if it holds text or categories."""
-
-    def __init__(self, values: Any, name: str | None = None) -> None:
-        self.name = name
-        self.values = np.asarray(values, dtype=object if any(isinstance(v, str) for v in values) else None)
-        self.dtype = self.values.dtype
-
-    def to_numpy(self) -> NDArray[Any]:
-        return self.values
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return self.values if dtype is None else self.values.astype(dtype)
-
-
-class PolarsFrame:
-    def __init__(self, columns: dict[str, list[Any]]) -> None:
-        self.columns = list(columns)
-        self.held = columns
-
-    def to_numpy(self) -> NDArray[Any]:
-        raise AssertionError("a frame of text and numbers is read by its columns")
-
-    def __getitem__(self, at: tuple[slice, int]) -> Series:
-        return Series(self.held[self.columns[at[1]]], self.columns[at[1]])
-
-
-class PandasFrame(PolarsFrame):
-    def __getitem__(self, at: Any) -> Series:
-        raise KeyError(at)  # pandas takes names here
-
-    @property
-    def iloc(self) -> PolarsFrame:
-        return PolarsFrame(self.held)
-
-
 def arrow_table(columns: dict[str, list[Any]]) -> Any:
     return pytest.importorskip("pyarrow", reason="reading .parquet needs pyarrow").table(columns)
 
 
-@pytest.mark.parametrize("make", [dict, PandasFrame, PolarsFrame, arrow_table])
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame, arrow_table])
 def test_frames(make: Any) -> None:
     found = probabilities_of(table_of(make(COLUMNS), name="f"), ids="id", labels="truth")
     assert found.recognised == (
@@ -75,8 +40,8 @@ def test_frames(make: Any) -> None:
         np.array(["yes", "no"]),
         np.array([b"yes", b"no"]),
         np.array([["yes"], ["no"]]),
-        Series(["yes", "no"], "truth"),
-        PandasFrame({"truth": ["yes", "no"]}),
+        pd.Series(["yes", "no"], name="truth"),
+        pd.DataFrame({"truth": ["yes", "no"]}),
     ],
 )
 def test_labels_by_name(labels: Any) -> None:
@@ -85,7 +50,7 @@ def test_labels_by_name(labels: Any) -> None:
     assert found.labels.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("labels", [[1, 0], [1.0, 0.0], [True, False], Series([True, False]), FakeTensor([1, 0])])
+@pytest.mark.parametrize("labels", [[1, 0], [1.0, 0.0], [True, False], pd.Series([True, False]), FakeTensor([1, 0])])
 def test_labels_by_position(labels: Any) -> None:
     matrix = np.array([[0.9, 0.1], [0.4, 0.6]], dtype=np.float32)
     found = pair(probabilities_of(table_of(matrix)), table_of(labels, name="y"))
@@ -111,17 +76,12 @@ def test_labels_by_position(labels: Any) -> None:
         (3.0, "t: has shape ()"),
         (np.zeros((2, 2, 2)), "t: has shape (2, 2, 2)"),
         ([], "t: has no rows"),
-        (Series([0.5]), "t: has one column"),
+        (pd.Series([0.5]), "t: has one column"),
     ],
 )
 def test_refusals(values: Any, problem: str) -> None:
     with refused(problem):
         probabilities_of(table_of(values, name="t"))
-
-
-def test_a_table_is_a_table() -> None:
-    table = table_of({"a": [1.0]})
-    assert table_of(table) is table
 
 
 def test_texts_of_numbers() -> None:
