@@ -1,0 +1,116 @@
+"""Slips of new users, and what is said: each is refused, warned about, or handled and stated.
+
+Two are not here. Classes in another order than an ONNX model has are in tests/serving/test_onnx.py. Rows that
+calibrated the predictor cannot be told from new ones: `evaluate` states the assumption.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cli.command import Command
+
+CLASSES = ["no tumour", "benign", "malignant"]
+HEADER = ["patient_id", "scan_date", "age", *CLASSES, "diagnosis"]
+TABLE = ("--id", "patient_id", "--labels", "diagnosis")
+OTHERS = ("--drop", "scan_date,age")
+
+
+def write(name: str, header: Sequence[str] | None, lines: Sequence[Sequence[Any]]) -> None:
+    with Path(name).open("w", newline="") as file:
+        csv.writer(file).writerows([*([] if header is None else [header]), *lines])
+
+
+@pytest.fixture
+def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+    """A hospital's table as it comes, its slips, and a predictor of three hospitals."""
+    monkeypatch.chdir(tmp_path)
+    for site in range(3):
+        rng = np.random.default_rng(site)
+        probs = rng.dirichlet(np.full(3, 0.6), 300)
+        truth = np.array([rng.choice(3, p=row) for row in probs])
+        rows = [
+            [f"p{site}-{k}", "2026-01-01", 40 + k % 50, *(f"{p:.6f}" for p in row), CLASSES[label]]
+            for k, (row, label) in enumerate(zip(probs, truth, strict=True))
+        ]
+        write(f"{site}.csv", HEADER, rows)
+        command.ok("-q", "summarize", f"{site}.csv", *TABLE, *OTHERS, "-o", f"{site}.fcs")
+    command.ok("-q", "calibrate", *(f"{site}.fcs" for site in range(3)), "-o", "predictor.json")
+    command.ok("-q", "summarize", "2.csv", *TABLE, *OTHERS, "--site", "copy", "-o", "copy.fcs")
+    command.ok("-q", "monitor", "start", "watch.db", "predictor.json")
+    for decimals in (1, 2, 3):
+        rounded = [[*row[:3], *(f"{p:.{decimals}f}" for p in probs[k]), row[6]] for k, row in enumerate(rows)]
+        write(f"rounded-{decimals}.csv", HEADER, rounded)
+    write("percent.csv", HEADER, [[*row[:3], *(100 * probs[k]).round(4), row[6]] for k, row in enumerate(rows)])
+    write("negative.csv", HEADER, [[*rows[0][:3], "-0.1", *rows[0][4:]], *rows[1:]])
+    write("twice.csv", HEADER, [*rows, *rows[:10]])
+    write("gap.csv", HEADER, [[*rows[0][:3], "", *rows[0][4:]], *rows[1:]])
+    write("probs.csv", CLASSES, [row[3:6] for row in rows])
+    write("short.csv", ["diagnosis"], [row[6:] for row in rows[:297]])
+    two = truth < 2
+    for name, values in {"p": probs, "p2": probs[two], "same": np.full((300, 3), 1 / 3)}.items():
+        np.save(f"{name}.npy", values)
+    for name, labels in {"y": truth, "shifted": truth[two] + 1, "reversed": truth[::-1]}.items():
+        np.save(f"{name}.npy", labels)
+    np.save("hard.npy", np.eye(3)[probs.argmax(axis=1)])
+    command.ok("-q", "summarize", "hard.npy", "y.npy", "-o", "hard.fcs")
+    command.ok("-q", "summarize", "same.npy", "y.npy", "-o", "same.fcs")
+    return tmp_path
+
+
+OUT = ("-o", "x.fcs")
+PROPOSED = '--classes "no tumour,benign,malignant"'
+UNLIKELY = "less often than the commonest class"
+SLIPS: list[tuple[str, int, tuple[str, ...], str]] = [
+    ("a column in other capitals", 2, ("0.csv", *TABLE[:3], "Diagnosis", *OTHERS), "did you mean diagnosis?"),
+    ("a column without its mark", 2, ("0.csv", *TABLE, "--drop", "scandate"), "did you mean scan_date?"),
+    ("a column that is no class", 2, ("0.csv", *TABLE), PROPOSED),
+    ("age left in as a class", 2, ("0.csv", *TABLE, "--drop", "scan_date"), PROPOSED),
+    ("age as a logit", 2, ("0.csv", *TABLE, "--drop", "scan_date", "--from", "logits"), PROPOSED),
+    ("percentages", 2, ("percent.csv", *TABLE, *OTHERS), "these are percentages; divide them by 100"),
+    ("percentages as logits", 2, ("percent.csv", *TABLE, *OTHERS, "--from", "logits"), "these are percentages"),
+    ("one decimal", 0, ("rounded-1.csv", *TABLE, *OTHERS), "are rounded to 1 decimal"),
+    ("two decimals", 0, ("rounded-2.csv", *TABLE, *OTHERS), "are rounded to 2 decimals"),
+    ("three decimals", 0, ("rounded-3.csv", *TABLE, *OTHERS), "are rounded to 3 decimals"),
+    ("a negative probability", 2, ("negative.csv", *TABLE, *OTHERS), "line 2 has the negative entry -0.1"),
+    ("labels 1..2 of 3 classes", 0, ("p2.npy", "shifted.npy"), UNLIKELY),
+    ("labels reversed", 0, ("p.npy", "reversed.npy"), UNLIKELY),
+    ("patients twice", 0, ("twice.csv", *TABLE, *OTHERS), "10 ids with several rows, such as p2-0"),
+    ("labels three rows short", 2, ("probs.csv", "short.csv"), "short.csv: has 297 rows, and probs.csv has 300"),
+    ("two complete tables", 2, ("0.csv", "0.csv", "--id", "patient_id"), PROPOSED),
+    ("a missing probability", 2, ("gap.csv", *TABLE, *OTHERS), "(--skip-missing)"),
+]
+OTHER_COMMANDS: list[tuple[str, int, tuple[str, ...], str]] = [
+    ("alpha 0.9 for 90%", 0, ("calibrate", "0.fcs", "--alpha", "0.9", "-o", "x.json"), "did you mean 0.1?"),
+    ("rows of another site", 0, ("calibrate", "2.fcs", "copy.fcs", "-o", "x.json"), "same rows under two names?"),
+    ("hard predictions", 0, ("calibrate", "hard.fcs", "-o", "x.json"), "every label is in every set, so the coverage"),
+    ("a constant model", 0, ("calibrate", "same.fcs", "-o", "x.json"), "and, for distinct scores, "),
+    ("a wildcard", 0, ("calibrate", "[012].fcs", "-o", "x.json"), "certified from 900 scores of 3 sites"),
+    ("a wildcard without a file", 2, ("calibrate", "site-*.fcs", "-o", "x.json"), "no file has such a name"),
+    ("the truth in a table to predict", 0, ("predict", "predictor.json", "0.csv", *TABLE[:2], "-o", "x.csv"),
+     "not used: scan_date, age, diagnosis"),
+    ("a gap in a table to predict", 0, ("predict", "predictor.json", "gap.csv", *TABLE[:2], "-o", "x.csv"),
+     "1 row left out: line 2, column no tumour is empty"),
+    ("outcomes beside probabilities", 0, ("monitor", "add", "watch.db", "0.csv", *TABLE, "--time", "scan_date"),
+     "added 300 rows and 300 outcomes"),
+    ("test rows that calibrated", 0, ("evaluate", "predictor.json", "0.csv", *TABLE),
+     "This holds if calibration rows and test rows are independent"),
+]  # fmt: skip
+ALL = [*((name, code, ("summarize", *words, *OUT), said) for name, code, words, said in SLIPS), *OTHER_COMMANDS]
+
+
+def test_what_is_said(clinic: Path, command: Command) -> None:
+    for name, code, words, said in ALL:
+        done = command(*words)
+        assert (name, done.code) == (name, code), done.err
+        assert said in done.out + done.err, (name, done)
+        assert done.err.count("error: ") == (code == 2)
+        assert not (code == 2 and any(Path().glob("x.*"))), name
+        for path in Path().glob("x.*"):
+            path.unlink()
