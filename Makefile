@@ -56,7 +56,7 @@ test: lint ## lint, check types and run all tests but the longest (under seven m
 
 # As users install it: the wheel, and no pins. The server is in one of the extras, so its tests run too.
 fresh: $(VENV)/.core ## install the wheel without pins, with the newest versions and with the lowest, and use it (five minutes)
-	$(BIN)/python scripts/fresh.py $(PARALLEL) $(SHORT) $(QUICK_TESTS:%=tests/%) tests/serving tests/test_readme.py
+	$(BIN)/python scripts/fresh.py $(PARALLEL) $(SHORT) $(QUICK_TESTS:%=tests/%) tests/serving tests/test_docs.py
 
 prove: slow fuzz ## what takes longest: simulations, a real deployment and fuzzing (under half an hour)
 

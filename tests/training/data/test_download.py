@@ -1,7 +1,6 @@
 """Search path of data files, and downloads from a hostile loopback server."""
 
 import hashlib
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -129,25 +128,6 @@ def test_only_https_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.undo()  # the real `connect`, which refuses before it opens anything
     with pytest.raises(InputError, match="only https"):
         download.connect(url)
-
-
-@pytest.mark.parametrize(
-    ("platform", "variable", "value", "expected"),
-    [
-        ("linux", "XDG_CACHE_HOME", "{home}/elsewhere", "elsewhere/fedconformal"),
-        ("linux", "XDG_CACHE_HOME", "", ".cache/fedconformal"),
-        ("darwin", "XDG_CACHE_HOME", "{home}/elsewhere", "Library/Caches/fedconformal"),
-        ("win32", "LOCALAPPDATA", "{home}/Local", "Local/fedconformal"),
-        ("win32", "LOCALAPPDATA", "", "AppData/Local/fedconformal"),
-    ],
-)
-def test_the_cache_is_where_the_platform_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, variable: str, value: str, expected: str
-) -> None:
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setenv(variable, value.format(home=tmp_path))
-    assert download.cache() == tmp_path / expected
 
 
 def test_the_users_own_directory_comes_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

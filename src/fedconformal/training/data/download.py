@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -37,14 +36,8 @@ class Release:
 
 
 def cache() -> Path:
-    """Return the directory that downloads go to, which depends on the platform."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "fedconformal"
+    """Return the directory of downloads."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedconformal"
 
 
 def places() -> list[Path]:

@@ -1,0 +1,96 @@
+"""Documents: examples run as they stand, measured tables are those of the results, and named tests exist."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fedconformal as fc
+from tests.cli.command import Command
+from tests.monitoring.watches import CLASSES, predictor, rows_of
+from tests.readme import run_readme
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/groups.md", "docs/recalibration.md"])
+def test_example_prints_what_the_page_says(page: str) -> None:
+    text = (ROOT / page).read_text()
+    found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text, re.DOTALL)
+    assert found
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(found[1], page, "exec"), {})  # noqa: S102
+    assert printed.getvalue() == found[2]
+
+
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sklearn", reason="the first block uses scikit-learn")
+    monkeypatch.chdir(tmp_path)
+    run_readme()
+    assert fc.load("predictor.json").score == fc.LAC()
+    assert len(np.load("sets.npz")["sets"]) == 30
+    assert "<h2>What is promised</h2>" in Path("report.html").read_text("utf-8")
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def test_the_commands_of_monitoring_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.chdir(tmp_path)
+    rule: fc.Predictor = predictor()
+    rule.save("predictor.json")
+    probs, labels = rows_of(9, 40)
+    lines = [",".join([f"p{k}", *(f"{p:.6f}" for p in row)]) for k, row in enumerate(probs)]
+    Path("predictions.csv").write_text("\n".join([",".join(["id", *CLASSES]), *lines]) + "\n")
+    lines = [f"p{k},{CLASSES[label]}" for k, label in enumerate(labels[:30])]
+    Path("outcomes.csv").write_text("\n".join(["id,label", *lines]) + "\n")
+    found = re.search(r"```sh\n(.*?)```", (DOCS / "monitoring.md").read_text(), re.DOTALL)
+    assert found
+    commands = [shlex.split(line, comments=True) for line in found[1].splitlines()]
+    said = [command.ok(*words).out for _, *words in commands]
+    assert "30 outcomes" in said[2]
+    assert np.isclose(len(Path("clinic-a.fcw").read_bytes()), 100, atol=30)
+
+
+def benchmark(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_the_count_of_false_alarms_is_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    found = json.loads((ROOT / "benchmarks" / "results" / "false_alarms.json").read_text())["results"]
+    page = (DOCS / "monitoring.md").read_text()
+    assert benchmark("false_alarms").written(page, found) == page, "run `benchmarks/false_alarms.py`"
+
+
+def test_the_page_of_speed_is_what_the_results_give() -> None:
+    made = benchmark("page")
+    advice = "run `python benchmarks/page.py`"
+    assert (DOCS / "speed.md").read_text() == made.page(), advice
+
+
+def test_every_claim_of_the_threat_model_points_to_a_test_that_exists() -> None:
+    text = (DOCS / "threat-model.md").read_text("utf-8")
+    code = "\n".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", text))
+    assert [name for name in sorted(named) if f"def {name}(" not in code] == []
+    files = set(re.findall(r"`(tests/[\w/]+\.py)`", text))
+    assert [name for name in sorted(files) if not (ROOT / name).is_file()] == []
