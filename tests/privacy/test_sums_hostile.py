@@ -30,18 +30,14 @@ from tests.privacy.sums_play import Round, one_of, took
 
 def test_duplicates_and_replays_are_refused(first: Round) -> None:
     other = Round()
-    with refused("site 'a' answered round 0 twice"):
-        took(first.begun, [*first.answers, first.answers[0]])
-    with refused("site 'a' signed the list of round 0 twice"):
-        took(first.closed, [*first.signatures, first.signatures[0]])
-    with refused("site 'a' revealed round 0 twice"):
-        took(first.open, [*first.reveals, first.reveals[0]])
-    with refused("site 'a' opened shares twice"):
-        took(first.waiting, [*first.opened, first.opened[0]])
-    with refused("expected the message Countersign, got one of the kind b'A'"):
-        took(first.closed, first.answers)  # the list is closed
-    with refused("an answer is of another session, round or list of sites, expected round 1"):
-        took(first.done, first.answers)
+    for state, messages, did in (
+        (first.begun, first.answers, "answered round 0"),
+        (first.closed, first.signatures, "signed the list of round 0"),
+        (first.open, first.reveals, "revealed round 0"),
+        (first.waiting, first.opened, "opened shares"),
+    ):
+        with refused(f"site 'a' {did} twice"):
+            took(state, [*messages, messages[0]])
     for state, messages in (
         (first.begun, other.answers),
         (first.closed, other.signatures),
@@ -50,49 +46,41 @@ def test_duplicates_and_replays_are_refused(first: Round) -> None:
     ):
         with refused("signature is wrong"):
             took(state, messages)
-    with refused("round 0 has been answered"):
-        at_site.answer(first.answered["a"], first.question)
-    with refused("round 0 has been answered"):
-        at_site.answer(first.signed["a"], first.question)
-    with refused("is not to be signed now"):
-        at_site.countersign(first.signed["a"], first.list)
-    with refused("round 0, expected round 1"):
-        at_site.answer(first.revealed["a"], first.question)
-    with refused("is not to be revealed now"):
-        at_site.reveal(first.revealed["a"], first.request)
-    with refused("signature is wrong"):
-        at_site.answer(first.sites["a"], other.question)
-    with refused("is not to be opened now"):
-        at_site.open_shares(first.helped["a"], first.requests["a"])
     later, _ = at_site.answer(first.revealed["a"], first.next_question)
-    for take, message in (
-        (at_site.countersign, first.list),
-        (at_site.reveal, first.request),
-        (at_site.open_shares, first.requests["a"]),
+    elsewhere = "is of another session, round or list of sites than site 'a' knows of"
+    for take, site, message, why in (
+        (at_site.answer, first.answered["a"], first.question, "round 0 has been answered"),
+        (at_site.answer, first.signed["a"], first.question, "round 0 has been answered"),
+        (at_site.answer, first.revealed["a"], first.question, "round 0, expected round 1"),
+        (at_site.answer, first.sites["a"], other.question, "signature is wrong"),
+        (at_site.answer, first.sites["a"], first.next_question, "round 1, expected round 0"),
+        (at_site.countersign, first.signed["a"], first.list, "is not to be signed now"),
+        (at_site.countersign, first.sites["a"], first.list, "than site 'a' knows of"),
+        (at_site.countersign, later, first.list, elsewhere),
+        (at_site.reveal, first.revealed["a"], first.request, "is not to be revealed now"),
+        (at_site.reveal, first.answered["a"], first.request, "is not to be revealed now"),
+        (at_site.reveal, later, first.request, elsewhere),
+        (at_site.open_shares, first.helped["a"], first.requests["a"], "is not to be opened now"),
+        (at_site.open_shares, first.signed["a"], first.requests["a"], "is not to be opened now"),
+        (at_site.open_shares, first.revealed["a"], first.requests["b"], "cannot be right"),
+        (at_site.open_shares, later, first.requests["a"], elsewhere),
     ):
-        with refused("is of another session, round or list of sites than site 'a' knows of"):
-            take(later, message)
+        with refused(why):
+            take(site, message)
 
 
 def test_messages_out_of_order_are_refused(first: Round) -> None:
-    with refused("round 1, expected round 0"):
-        at_site.answer(first.sites["a"], first.next_question)
-    with refused("is not to be revealed now"):
-        at_site.reveal(first.answered["a"], first.request)
-    with refused("is not to be opened now"):
-        at_site.open_shares(first.signed["a"], first.requests["a"])
-    with refused("than site 'a' knows of"):
-        at_site.countersign(first.sites["a"], first.list)
-    with refused("expected the message Answer, got one of the kind b'V'"):
-        took(first.done, first.reveals)  # nobody has answered round 1
-    with refused("expected the message Shares, got one of the kind b'V'"):
-        took(first.waiting, first.reveals)
-    with refused("expected the message Reveal, got one of the kind b'S'"):
-        took(first.open, first.opened)  # nobody is lost in round 0
-    with refused("expected the message Countersign, got one of the kind b'V'"):
-        took(first.closed, first.reveals)
-    with refused("cannot be right"):
-        at_site.open_shares(first.revealed["a"], first.requests["b"])
+    for state, messages, expected, kind in (
+        (first.closed, first.answers, "Countersign", "A"),  # the list is closed
+        (first.done, first.reveals, "Answer", "V"),  # nobody has answered round 1
+        (first.waiting, first.reveals, "Shares", "V"),
+        (first.open, first.opened, "Reveal", "S"),  # nobody is lost in round 0
+        (first.closed, first.reveals, "Countersign", "V"),
+    ):
+        with refused(f"expected the message {expected}, got one of the kind b'{kind}'"):
+            took(state, messages)
+    with refused("an answer is of another session, round or list of sites, expected round 1"):
+        took(first.done, first.answers)
 
 
 def test_altered_messages_are_refused(first: Round) -> None:

@@ -56,14 +56,7 @@ def test_it_is_the_threshold_of_plain_calibration(
             found = calibrate_losses_by_sums(sites, risk=risk, guarantee=guarantee, exact=True)
     assert found.threshold == expected.threshold
     stated, plain = found.predictor.certificate, expected.certificate
-    for field in (
-        "risk",
-        "status",
-        "coverage_at_least",
-        "coverage_at_most",
-        "target",
-        "alpha",
-    ):
+    for field in ("risk", "status", "coverage_at_least", "coverage_at_most", "target", "alpha"):
         assert getattr(stated, field) == getattr(plain, field)
     assert stated.statement.promise == plain.statement.promise
     assert stated.statement.conditions == plain.statement.conditions
@@ -187,19 +180,6 @@ def test_rows_are_known_by_their_number_whatever_is_summed() -> None:
     assert (by_losses.size, by_scores.size) == (20, 20)
     assert set(known_by(by_losses)) & set(known_by(by_scores))
     assert at_site.renewed(by_losses).size == 20
-
-
-def test_bad_terms() -> None:
-    asked: Any
-    for asked, why in (
-        ({"risk": 0}, "risk is 0, expected a number above 0"),
-        ({"risk": 2}, "risk is 2, expected a number above 0 and below the bound 1"),
-        ({"risk": 0.1, "safe": "x\ny"}, "safe is"),
-    ):
-        with refused(why):
-            calibrate_losses_by_sums(curves(3, 9, 4), **asked)
-    with refused("there are no loss curves"):
-        calibrate_losses_by_sums([], risk=0.1)
 
 
 def test_a_part_of_the_grid_in_which_few_rows_change_is_not_split_in_eight() -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ pytest.importorskip("flwr", reason="running on Flower needs flwr")
 
 from fedconformal.engines.flower.app import App, make_app
 from fedconformal.errors import InputError
-from scripts.certs import make_certs
 from scripts.superlink import program, running, simulate
 from tests.cli.command import Command
 
@@ -84,14 +82,6 @@ def test_simulation_gives_the_same_threshold_to_the_last_bit(app: Path, command:
     assert left_running(str(tmp_path)) == []
 
 
-def test_noise_by_command(app: Path, command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("opendp", reason="noise needs OpenDP")
-    settings = ("--nodes", "4", "--set", "rounds=1", "--set", "temperature=false", "--set", "epsilon=8")
-    out = command.ok("flower", "run", app, *settings, "--set", "privacy=sums", "-o", tmp_path / "run").out
-    assert "from sums only, in 1 round: epsilon 8 for " in out
-    assert "epsilon is 8, which goes with privacy sums" in command("flower", "run", app, *settings).err
-
-
 @pytest.mark.slow
 def test_sums_by_command_and_in_simulation(app: Path, command: Command, tmp_path: Path) -> None:
     command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run")
@@ -129,13 +119,6 @@ def test_a_new_app_by_command(command: Command, tmp_path: Path) -> None:
     again = command("flower", "init", tmp_path / "my-app")
     assert (again.code, again.err.count("\n")) == (2, 1)
     assert "is there already" in again.err
-
-
-def test_keys_of_a_trial_deployment(tmp_path: Path) -> None:
-    make_certs(tmp_path / "keys", 2, ["link.example"])
-    names = {"ca.crt", "server.pem", "server.key", "node-0", "node-0.pub", "node-1", "node-1.pub"}
-    assert {path.name for path in (tmp_path / "keys").iterdir()} == names
-    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / "keys").iterdir())
 
 
 def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) -> None:

@@ -183,18 +183,14 @@ def more_arrays(reply: Message) -> None:
 TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "raises": (fail, "failed: RuntimeError: out of memory"),
     "NaN": (weights(np.full((2, 3), np.nan, np.float32)), "w holds a value that is not finite"),
-    "infinite": (weights(np.full((2, 3), np.inf, np.float32)), "w holds a value that is not finite"),
     "wrong shape": (weights(np.zeros((3, 2), np.float32)), "w is float32 (3, 2), expected float32 (2, 3)"),
     "wrong type": (weights(np.zeros((2, 3))), "w is float64 (2, 3), expected float32 (2, 3)"),
     "a header that is too deep": (header(b"{'descr':" + b"-" * 5000 + b"1}"), "w cannot be read"),
-    "a header of a long sum": (header(b"1+" * 4000 + b"1"), "w cannot be read"),
-    "a header that never ends": (header(b"[" * 9000), "w cannot be read"),
     "too large to be true": (bomb, "w is shorter or longer than it says"),
     "a missing key": (lambda reply: reply.content.array_records["arrays"].pop("w"), "weights: are ['steps']"),
     "an extra key": (more_arrays, "weights: are"),
     "NaN metric": (metrics(train_loss=float("nan")), "train-loss is nan"),
     "negative": (metrics(num_examples=-1e9), "num-examples is -1000000000"),
-    "huge": (metrics(num_examples=1e12), "num-examples is 1000000000000"),
     "a fraction": (metrics(num_examples=0.5), "num-examples is 0.5"),
     "an extra record": (records(more=MetricRecord({"a": 1})), "holds 2 records of metrics, expected 1"),
 }

@@ -86,29 +86,6 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
     assert again["certificate"] == found["certificate"]
 
 
-def test_the_server_sees_sums_only(app: App, tmp_path: Path) -> None:
-    plain = run(app, tmp_path / "plain", kind="exact")
-    found = run(
-        app,
-        tmp_path / "sums",
-        privacy="sums",
-        reach=500.0,
-        from_stage="calibrate",
-        saved_model=str(tmp_path / "plain" / "model.npz"),
-    )
-    predictor = fc.load(tmp_path / "sums" / "predictor.json")
-    assert isinstance(predictor, fc.Predictor)
-    assert not list((tmp_path / "sums" / "sites").iterdir())
-    certificate = found["certificate"]
-    assert certificate["privacy"]["precision"]["above"] < plain["threshold"] <= found["threshold"]
-    for field in ("coverage_at_least", "provenance", "status"):
-        assert certificate[field] == plain["certificate"][field]
-    (promise,), (expected,) = certificate["promises"], plain["certificate"]["promises"]
-    for field in ("rank", "rank_out_of"):
-        assert promise[field] == expected[field]
-    assert found["evaluation"]["overall"]["coverage"] >= plain["evaluation"]["overall"]["coverage"]
-
-
 def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     client = app.load()[0]  # whose task.py says how many outputs there are
     monkeypatch.setattr(sys.modules["conformal_app.task"], "OUTPUTS", 1)
@@ -139,8 +116,3 @@ def test_bad_settings(more: dict[str, Any], words: str, app: App, tmp_path: Path
     with refused(words):
         run(app, tmp_path / "out", **more)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_task_that_there_is_not(tmp_path: Path) -> None:
-    with refused("task is 'ranking'; there are classification and regression"):
-        make_app(tmp_path / "app", "ranking")

@@ -45,12 +45,6 @@ def training_app(arrays: str = "arrays", metrics: str = "metrics", weight: str =
         numbers = MetricRecord({"loss": float(me), weight: 10})
         return Message(RecordDict({arrays: trained, metrics: numbers}), reply_to=msg)
 
-    @app.evaluate()
-    def evaluate(msg: Message, context: Context) -> Message:
-        me = int(context.node_config["partition-id"])
-        numbers = MetricRecord({"accuracy": float("nan") if me == 2 else 0.25, weight: 10})
-        return Message(RecordDict({metrics: numbers}), reply_to=msg)
-
     @app.query("calibrate")
     def answer(msg: Message, context: Context) -> Message:
         return calibrate_reply(msg, context, *site_logits(int(context.node_config["partition-id"])))
@@ -197,7 +191,6 @@ def test_the_checked_strategy_takes_the_settings_and_keys_of_fedavg() -> None:
     strategy = CheckedFedAvg(
         federation,
         fraction_train=0.5,
-        fraction_evaluate=1.0,
         weighted_by_key="rows",
         arrayrecord_key="net",
         configrecord_key="settings",
@@ -205,15 +198,7 @@ def test_the_checked_strategy_takes_the_settings_and_keys_of_fedavg() -> None:
     )
     result = strategy.start(here, initial_arrays=MODEL, num_rounds=2)
     assert result.train_metrics_clientapp[1] == MetricRecord({"replies": 3, "rows": 7})
-    assert result.evaluate_metrics_clientapp[2] == MetricRecord({"accuracy": 0.25})
-    first, second, *_ = federation.to_list()
-    assert (first["stage"], len(first["took_part"]), first["refused"]) == ("train", 3, [])
-    assert second["refused"] == [{"site": "node-4", "reason": "metrics: accuracy is nan, expected a finite number"}]
+    first, *_ = federation.to_list()
+    assert (first["stage"], first["refused"]) == ("train", [])
     with pytest.raises(TypeError, match="fraction"):
         CheckedFedAvg(federation, fraction=0.5)
-
-
-def test_a_checked_strategy_that_asks_nobody_does_nothing() -> None:
-    here = InProcessGrid(training_app(), 3)
-    result = CheckedFedAvg(Federation(here), fraction_train=0.0).start(here, initial_arrays=MODEL, num_rounds=1)
-    assert not result.train_metrics_clientapp
