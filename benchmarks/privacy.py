@@ -22,7 +22,7 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
 from fedconformal.privacy.sums.drive import calibrate_by_sums
-from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, sum_target
 from fedconformal.privacy.sums.site import new_site
 from fedconformal.summaries import Summary
 
@@ -36,14 +36,14 @@ ERROR = 0.001
 
 def plain(sites: list[np.ndarray]) -> tuple[float, int]:
     """Find the threshold from sums without masks; return it and the bytes that a site sends."""
-    wanted = weighted_sum(Mixture(), ALPHA, [len(site) for site in sites])
+    wanted = sum_target(Mixture(), ALPHA, [len(site) for site in sites])
     rounds, search = Rounds(EXACT, wanted), Search()
     keys = [keys_of(site) for site in sites]
     sent = 0
     while search.answer is None:
         total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for index, part in enumerate(keys):
-            total += rounds.histogram(search, part, index)
+        for part in keys:
+            total += rounds.histogram(search, part)
         sent += total.nbytes
         search = rounds.advance(search, total, frozenset(range(len(keys))))
     return search.answer, sent

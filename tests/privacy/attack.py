@@ -41,7 +41,7 @@ def decided(seen: Seen, members: Floats, others: Floats) -> int:
     """Count the members that are in a cell with no more candidates than rows."""
     known = np.zeros(len(members), dtype=bool)
     for rounds, search, total in seen:
-        candidates = rounds.histogram(search, keys_of(np.concatenate([members, others])), 0)
+        candidates = rounds.histogram(search, keys_of(np.concatenate([members, others])))
         keys = keys_of(members)
         codes = keys if rounds.least is None else codes_of(keys)
         path = codes >> np.uint64(rounds.bits - sum(rounds.widths[: search.number + 1]))

@@ -135,7 +135,7 @@ def read_by(played: Session, coalition: Sequence[int]) -> set[tuple[int, frozens
                 words = words - mask if j > i else words + mask
             left[i] = words
         for some in subsets(sorted(left)):
-            own = [rounds.histogram(search, played.sites[session.names[i]].keys, i) for i in some]
+            own = [rounds.histogram(search, played.sites[session.names[i]].keys) for i in some]
             if np.array_equal(np.sum([left[i] for i in some], axis=0, dtype=rounds.dtype), sum(own)):
                 found.add((number, frozenset(some)))
     return found

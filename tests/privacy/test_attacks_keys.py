@@ -74,7 +74,7 @@ def words(session: Session, answer: bytes) -> Counted:
 
 
 def counts(session: Session, name: str) -> Counted:
-    return session.rounds.histogram(Search(), keys_of(MORE[name]), 0)
+    return session.rounds.histogram(Search(), keys_of(MORE[name]))
 
 
 def asked(state: CoordinatorState, session: Session, sites: Sites, present: list[int]) -> tuple[Sites, list[bytes]]:

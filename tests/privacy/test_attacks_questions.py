@@ -55,7 +55,7 @@ def summed(session: Session, number: int, sites: Sites, answers: list[bytes]) ->
 def counts(session: Session, search: Search, names: str) -> Integers:
     """Return what the sites' counts add up to."""
     assert isinstance(session.rounds, Rounds)
-    own = [session.rounds.histogram(search, keys_of(SCORES[name]), 0).astype(np.int64) for name in names]
+    own = [session.rounds.histogram(search, keys_of(SCORES[name])).astype(np.int64) for name in names]
     total: Integers = np.sum(own, axis=0)
     return total
 

@@ -78,7 +78,7 @@ def test_the_honest_sites_alone_send_the_noise_of_one_draw(sites: int) -> None:
     exact = in_cells(keys, noisy.grid) * noisy.honest
     drawn = []
     for _ in range(2):
-        sent = [noisy.histogram(Search(), keys, index).astype(np.int32) for index in range(noisy.honest)]
+        sent = [noisy.histogram(Search(), keys).astype(np.int32) for index in range(noisy.honest)]
         drawn.append(np.sum(sent, axis=0) - exact)
     p = math.exp(-1 / 2)
     # Almost seven standard errors; with shares made for all sites it would be two thirds, or half, of this.

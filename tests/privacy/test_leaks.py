@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
-from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search, SumTarget, weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, IN_STEPS, JOINED, LEAST, Rounds, Search, SumTarget, sum_target
 from fedconformal.privacy.sums.scale import edges
 from tests.contracts.tools import checks, refused
 from tests.privacy.attack import Seen, alone, decided, of_digits, watching
@@ -72,19 +72,17 @@ def searched(scores: list[Floats], wanted: SumTarget) -> Search:
     widths, least = IN_STEPS
     rounds, search, keys = Rounds(widths, wanted, least), Search(), [keys_of(part) for part in scores]
     while search.answer is None:
-        counts = [rounds.histogram(search, part, index) for index, part in enumerate(keys)]
+        counts = [rounds.histogram(search, part) for part in keys]
         total = np.sum(counts, axis=0, dtype=rounds.dtype)
         before, search = search, rounds.advance(search, total, frozenset(range(len(keys))))
         assert search.answer is not None or rounds.extends(before, search)
     return search
 
 
-@given(pieces, st.integers(1, 12), st.integers(1, 3))
+@given(pieces, st.integers(1, 12))
 @checks(300)
-def test_never_below_the_plain_threshold(scores: list[Floats], target: int, weight: int) -> None:
-    weights = tuple(weight if k else 1 for k in range(len(scores)))
-    most = sum(w * len(s) for w, s in zip(weights, scores, strict=True))
-    wanted = SumTarget(weights=weights, target=target, most=most)
+def test_never_below_the_plain_threshold(scores: list[Floats], target: int) -> None:
+    wanted = SumTarget(target=target, most=sum(map(len, scores)))
     found, exact = searched(scores, wanted), plain(scores, wanted)
     assert found.answer is not None
     assert found.answer >= exact
@@ -95,12 +93,11 @@ def test_never_below_the_plain_threshold(scores: list[Floats], target: int, weig
         assert above is None or above < exact
 
 
-@pytest.mark.parametrize("weight", [1, 3])
 @pytest.mark.parametrize(("rows", "parts"), [(12, 1), (13, 2), (24, 2), (25, 4), (49, 4), (50, 8)])
-def test_a_cell_of_few_rows_is_split_in_fewer_parts(rows: int, parts: int, weight: int) -> None:
-    """The target is in a cell of this many rows; others are far above, and weigh less."""
+def test_a_cell_of_few_rows_is_split_in_fewer_parts(rows: int, parts: int) -> None:
+    """The target is in a cell of this many rows; others are far above."""
     inside = np.linspace(0.04, 0.45, rows)
-    wanted = SumTarget(weights=(weight, 1), target=weight * rows // 2, most=(weight + 1) * rows)
+    wanted = SumTarget(target=rows // 2, most=2 * rows)
     with watching() as seen:
         found = searched([inside, np.full(rows, 0.99)], wanted)
     assert len(seen) == (1 if parts == 1 else 2)
@@ -118,7 +115,7 @@ def test_a_cell_of_few_rows_is_split_in_fewer_parts(rows: int, parts: int, weigh
 
 def test_many_rows_are_narrowed_to_a_cell_of_the_scale() -> None:
     scores = [np.random.default_rng(k).random(100_000) for k in range(3)]
-    wanted = weighted_sum(fc.Mixture(), as_alpha(0.1), [len(s) for s in scores])
+    wanted = sum_target(fc.Mixture(), as_alpha(0.1), [len(s) for s in scores])
     found, exact = searched(scores, wanted), plain_quantile(scores, wanted.target)
     assert (found.number, found.stopped) == (4, "it was the last round")
     assert found.answer is not None
@@ -134,7 +131,7 @@ def coverage(alpha: Fraction) -> Fraction:
     """Return the chance that a fourth score is at most the threshold of three: every way to draw them is as likely."""
     atoms = edges()[511::512]
     hits = total = 0
-    wanted = weighted_sum(fc.Mixture(), alpha, [1, 1, 1])
+    wanted = sum_target(fc.Mixture(), alpha, [1, 1, 1])
     for drawn in itertools.product(range(8), repeat=3):
         found = searched([atoms[[k]] for k in drawn], wanted).answer
         assert found is not None
@@ -181,8 +178,8 @@ def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch
     honest = calibrate_by_sums(sites).threshold
     histogram = Rounds.histogram
 
-    def lying(rounds: Rounds, search: Search, keys: Any, index: int) -> Any:
-        counts = histogram(rounds, search, keys, index)
+    def lying(rounds: Rounds, search: Search, keys: Any) -> Any:
+        counts = histogram(rounds, search, keys)
         if len(keys) == 1 and search.number == 0:  # 400 rows too many up to 1/32, as many too few up to 31/32
             return counts + np.array([0, 0, 400, 0, 2**32 - 400, 0, 0, 0], dtype=np.uint32)
         return counts
@@ -196,7 +193,7 @@ def test_one_site_of_one_row_moves_the_threshold(monkeypatch: pytest.MonkeyPatch
 
 
 def test_cells_that_are_too_small_are_refused() -> None:
-    wanted = SumTarget(weights=(1,), target=1, most=1)
+    wanted = SumTarget(target=1, most=1)
     with refused("cells of 39 rows are to be split, expected 40 at least"):
         Rounds((3,), wanted, 39)
     Rounds((3,), wanted, 40)
@@ -206,7 +203,7 @@ def test_cells_that_are_too_small_are_refused() -> None:
 
 
 def test_a_question_extends_the_last_one() -> None:
-    rounds = Rounds((3, 3, 3), SumTarget(weights=(1,), target=1, most=1), 50)
+    rounds = Rounds((3, 3, 3), SumTarget(target=1, most=1), 50)
     assert rounds.extends(None, Search())
     assert rounds.extends(Search(1, 5), Search(2, 5 * 8 + 7))
     assert rounds.extends(Search(1, 5), Search(2, 2 << JOINED | 5 * 8 + 7))

@@ -60,7 +60,7 @@ def test_the_difference_of_two_sums_shows_a_site(monkeypatch: pytest.MonkeyPatch
     everybody = session(fresh())
     first, before = sums[0], len(sums)
     session({name: site for name, site in fresh().items() if name != "c"})
-    own = everybody["c"].session.rounds.histogram(everybody["c"].session.rounds.start, everybody["c"].keys, 0)
+    own = everybody["c"].session.rounds.histogram(everybody["c"].session.rounds.start, everybody["c"].keys)
     assert (first - sums[before] == own).all()
     with refused(REFUSED):
         session(again(everybody, "c"))

@@ -30,7 +30,6 @@ from fedconformal.privacy.policy import (
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.site import new_site, step
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import each, took
 
 KINDS = ["sums", "noisy", "ranks", "exact", "exact by class", "watch", "evaluation", "weights"]
 MODELS = ["onnx:0123", "resnet"]
@@ -308,27 +307,6 @@ def test_who_is_left_counts_in_every_round() -> None:
     Policy(least_sites=3).check(Leaving.of_sums(later))
     with refused("least_sites = 4, and this is over 3"):
         Policy(least_sites=4).check(Leaving.of_sums(later))
-
-
-def test_a_sum_that_can_be_taken_apart_is_over_one_site() -> None:
-    """Weights that the coordinator chooses can leave nothing but one site's counts in the sum."""
-    scores = {name: np.linspace(0, 1, 9) for name in "abcd"}
-    for guarantee, sites in (
-        (fc.Mixture(weights=(1.0, 0.0, 0.0, 0.0)), 1),
-        (fc.Mixture(weights=(0.4, 0.3, 0.2, 0.1)), 1),
-        (fc.Mixture(weights="uniform"), 4),
-        (fc.NewSite(), 4),
-    ):
-        state, invitation = invite(guarantee, 0.1, (3, 3), 50)
-        joined, joins = each(
-            {name: new_site(name, part) for name, part in scores.items()}, dict.fromkeys(scores, invitation)
-        )
-        entered, _ = each(joined, took(state, joins)[1])
-        leaving = Leaving.of_sums(entered["a"])
-        assert leaving.sites == sites
-        if sites == 1:
-            with refused("least_sites = 2, and this is over 1"):
-                Policy(least_sites=2).check(leaving)
 
 
 ROWS, CLASSES, STEP = 90, 3, 4e-7

@@ -6,7 +6,6 @@ import math
 import struct
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
-from fedconformal.privacy.sums.radix import EXACT, MOST, Rounds, Search, SumTarget, weighted_sum
+from fedconformal.privacy.sums.radix import EXACT, Rounds, Search, SumTarget, sum_target
 from fedconformal.privacy.sums.scale import BITS, codes_of, edges, exponent_of
 from fedconformal.privacy.sums.scale import MOST as FARTHEST
 from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
@@ -25,8 +24,6 @@ from tests.privacy.sums_play import SHORT
 GUARANTEES = (
     fc.Mixture(),
     fc.FCP(),
-    fc.Mixture(weights="uniform"),
-    fc.NewSite(),
     fc.PAC(failure=0.2),
 )
 
@@ -37,8 +34,8 @@ def threshold(scores: Sequence[Floats], wanted: SumTarget, widths: tuple[int, ..
     keys = [keys_of(part) for part in scores]
     while search.answer is None:
         total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
-        for index, part in enumerate(keys):
-            total += rounds.histogram(search, part, index)
+        for part in keys:
+            total += rounds.histogram(search, part)
         search = rounds.advance(search, total, frozenset(range(len(keys))))
     return search.answer
 
@@ -46,7 +43,7 @@ def threshold(scores: Sequence[Floats], wanted: SumTarget, widths: tuple[int, ..
 def plain(scores: Sequence[Floats], wanted: SumTarget) -> float:
     """Try every score."""
     for q in np.unique(np.concatenate(scores)).tolist():
-        if sum(w * int((s <= q).sum()) for w, s in zip(wanted.weights, scores, strict=True)) >= wanted.target:
+        if sum(int((s <= q).sum()) for s in scores) >= wanted.target:
             return float(q)
     return math.inf
 
@@ -89,27 +86,25 @@ def read(data: bytes) -> list[Floats]:
     return [np.array(site) for site in sites if site]
 
 
-any_scores = given(st.binary(min_size=SCORE, max_size=24 * SCORE), st.integers(1, 30), st.integers(0, 255))
+any_scores = given(st.binary(min_size=SCORE, max_size=24 * SCORE), st.integers(1, 30))
 
 
 @any_scores
 @checks(2_000)
-def test_sums_find_the_exact_score(data: bytes, target: int, weights: int) -> None:
-    check_exact(data, target, weights)
+def test_sums_find_the_exact_score(data: bytes, target: int) -> None:
+    check_exact(data, target)
 
 
 @pytest.mark.slow
 @any_scores
 @checks(20_000)
-def test_sums_find_the_exact_score_among_many(data: bytes, target: int, weights: int) -> None:
-    check_exact(data, target, weights)
+def test_sums_find_the_exact_score_among_many(data: bytes, target: int) -> None:
+    check_exact(data, target)
 
 
-def check_exact(data: bytes, target: int, weights: int) -> None:
+def check_exact(data: bytes, target: int) -> None:
     scores = read(data)
-    used = tuple(weights >> 2 * k & 3 for k in range(len(scores)))
-    most = sum(w * len(s) for w, s in zip(used, scores, strict=True))
-    wanted = SumTarget(weights=used, target=target, most=most)
+    wanted = SumTarget(target=target, most=sum(map(len, scores)))
     found, expected = threshold(scores, wanted, EXACT), plain(scores, wanted)
     assert found == expected
     assert math.copysign(1, found) == math.copysign(1, expected + 0.0)  # -0.0 is 0.0
@@ -130,7 +125,7 @@ def test_those_bytes_hold_every_kind_of_score() -> None:
 @given(pieces, st.integers(1, 12))
 @checks(500)
 def test_two_rounds_round_up_a_little(scores: list[Floats], target: int) -> None:
-    wanted = SumTarget(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
+    wanted = SumTarget(target=target, most=sum(map(len, scores)))
     exact, short = plain(scores, wanted), threshold(scores, wanted, SHORT)
     assert short >= exact
     if math.isfinite(exact):
@@ -142,7 +137,7 @@ def test_two_rounds_round_up_a_little(scores: list[Floats], target: int) -> None
 @checks(150)
 def test_sums_and_summaries_agree(guarantee: fc.Guarantee, data: st.DataObject, alpha: Fraction) -> None:
     scores = data.draw(pieces)
-    wanted = weighted_sum(guarantee, alpha, [len(part) for part in scores])
+    wanted = sum_target(guarantee, alpha, [len(part) for part in scores])
     with maybe_infeasible():
         expected = fc.calibrate(
             [fc.Summary.of_scores(s, kind="exact") for s in scores], alpha=alpha, guarantee=guarantee, exact=True
@@ -150,28 +145,10 @@ def test_sums_and_summaries_agree(guarantee: fc.Guarantee, data: st.DataObject, 
     assert threshold(scores, wanted, EXACT) == expected.threshold
 
 
-def test_weights_too_large_are_rounded_to_the_safe_side() -> None:
-    sizes = [10_007 + 2 * k for k in range(60)]
-    alpha = as_alpha(0.1)
-    wanted = weighted_sum(fc.Mixture(weights="uniform"), alpha, sizes)
-    assert wanted.most <= MOST
-    # Where the weights, as shares of the target, are no more than what a score is worth, so is any sum of them.
-    for n, weight in zip(sizes, wanted.weights, strict=True):
-        worth = Fraction(1, len(sizes) * n) / (1 - alpha + Fraction(1, len(sizes) * sizes[0]))
-        assert worth * (1 - Fraction(1, 10**9)) < Fraction(weight, wanted.target) <= worth
-    rng = np.random.default_rng(1)
-    for _ in range(20):
-        counts = [int(rng.integers(int(0.88 * n), int(0.93 * n))) for n in sizes]
-        if sum(w * m for w, m in zip(wanted.weights, counts, strict=True)) >= wanted.target:
-            assert fc.Mixture(weights="uniform").promised(counts, sizes) >= 1 - alpha
-    full = sum(w * n for w, n in zip(wanted.weights, sizes, strict=True))
-    assert full >= wanted.target
-
-
 @given(pieces, st.integers(1, 20), st.data())
 @checks(300)
 def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], target: int, data: st.DataObject) -> None:
-    wanted = SumTarget(weights=(1,) * len(scores), target=target, most=sum(map(len, scores)))
+    wanted = SumTarget(target=target, most=sum(map(len, scores)))
     rounds, search = Rounds(EXACT, wanted), Search()
     keys = [keys_of(part) for part in scores]
     drops_at = [data.draw(st.integers(0, 16)) for _ in scores]
@@ -179,7 +156,7 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
         total = np.zeros(rounds.cells(search.number), dtype=rounds.dtype)
         present = [index for index, last in enumerate(drops_at) if search.number < last]
         for index in present:
-            total += rounds.histogram(search, keys[index], index)
+            total += rounds.histogram(search, keys[index])
         search = rounds.advance(search, total, frozenset(present))
     assert search.answer >= plain(scores, wanted)
 
@@ -187,8 +164,8 @@ def test_what_goes_missing_only_raises_the_threshold(scores: list[Floats], targe
 @pytest.mark.parametrize("scores", [[0.0, 1e300], [1.7e308, 1.7e308], [-1.7e308, 1.7976931348623157e308]])
 def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     """All is counted in the first round and nothing after it: the end of a cell with the largest floats."""
-    rounds = Rounds((4, 4), SumTarget(weights=(1,), target=2, most=2))
-    search = rounds.advance(Search(), rounds.histogram(Search(), keys_of(np.array(scores)), 0), frozenset([0]))
+    rounds = Rounds((4, 4), SumTarget(target=2, most=2))
+    search = rounds.advance(Search(), rounds.histogram(Search(), keys_of(np.array(scores))), frozenset([0]))
     found = rounds.advance(search, np.zeros(16, dtype=rounds.dtype), frozenset())
     assert found.answer == np.finfo(np.float64).max
 
@@ -199,37 +176,20 @@ def test_the_end_of_the_last_cell_is_a_number(scores: list[float]) -> None:
     ids=repr,
 )
 def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee) -> None:
-    with refused("needs every site's own counts", "mixture, fcp, pac and new-site"):
-        weighted_sum(guarantee, as_alpha(0.1), [10, 10])
-
-
-@pytest.mark.parametrize("guarantee", [fc.NewSite(), fc.Mixture(weights="uniform")])
-def test_a_roster_of_many_sizes_takes_no_minutes(guarantee: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weights of all sites are worked out once, not once for each; and too many different sizes are refused."""
-    asked: list[int] = []
-    terms = type(guarantee).terms
-
-    def counted(self: Any, sizes: Any) -> Any:
-        asked.append(len(sizes))
-        return terms(self, sizes)
-
-    monkeypatch.setattr(type(guarantee), "terms", counted)
-    found = weighted_sum(guarantee, as_alpha(0.1), range(1, 2_001))
-    assert asked == [2_000]
-    assert found.weights[0] > found.weights[-1] > 0
-    with refused("weighs sites by their sizes: 2001 different ones, expected 2000 at most"):
-        weighted_sum(guarantee, as_alpha(0.1), range(1, 2_002))
+    with refused("needs every site's own counts", "mixture by rows, fcp and pac"):
+        sum_target(guarantee, as_alpha(0.1), [10, 10])
 
 
 @pytest.mark.parametrize(("most", "word"), [(2**32 - 1, "<u4"), (2**32, "<u8")])
 def test_no_sum_wraps_around(most: int, word: str) -> None:
-    rounds = Rounds((1, 1), SumTarget(weights=(most,), target=most, most=most))
+    rounds = Rounds((1, 1), SumTarget(target=most, most=most))
     assert rounds.dtype == np.dtype(word)
-    assert rounds.histogram(Search(), keys_of(np.array([0.5])), index=0).tolist() == [0, most]
+    total = np.array([0, most], dtype=rounds.dtype)
+    assert rounds.advance(Search(), total, frozenset([0])).digits == 1
 
 
 def test_bad_sums_are_refused() -> None:
-    rounds = Rounds((4,), SumTarget(weights=(1,), target=1, most=1))
+    rounds = Rounds((4,), SumTarget(target=1, most=1))
     with refused("the sum has 3 counts, expected 16"):
         rounds.advance(Search(), np.zeros(3, dtype=np.uint32), frozenset([0]))
     with refused("there are no more rounds"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from fractions import Fraction
 from typing import Any
@@ -22,7 +21,7 @@ from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.drive import InMemory, run_session
 from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
-from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, weighted_sum
+from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, SumTarget
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import alphas, checks, maybe_infeasible, refused, vectors
@@ -45,9 +44,7 @@ def test_sums_and_summaries_agree(scores: list[Floats], alpha: Fraction) -> None
         assert getattr(found.predictor.certificate, field) == getattr(expected.certificate, field)
 
 
-@pytest.mark.parametrize(
-    "guarantee", [fc.FCP(), fc.Mixture(weights="uniform"), fc.PAC(failure=0.1), fc.NewSite()], ids=repr
-)
+@pytest.mark.parametrize("guarantee", [fc.FCP(), fc.PAC(failure=0.1)], ids=repr)
 def test_other_guarantees(guarantee: fc.Guarantee) -> None:
     summaries = [fc.Summary.of_scores(part, kind="exact", site=name) for name, part in SCORES.items()]
     expected = fc.calibrate(summaries, alpha=0.3, guarantee=guarantee, exact=True)
@@ -149,25 +146,19 @@ def test_masks_are_added_word_by_word(dtype: str) -> None:
     assert np.array_equal(masks.masks_of([], 37, words), np.zeros(37, dtype=words))
 
 
-def test_sums_with_weights_that_differ_can_be_taken_apart(caplog: pytest.LogCaptureFixture) -> None:
-    """Modulo n_k only the counts of site k are left: the other weights are multiples of it. So nothing is claimed."""
+@pytest.mark.parametrize("guarantee", [fc.NewSite(), fc.Mixture(weights="uniform"), fc.EverySite()], ids=repr)
+def test_weighted_sums_can_be_taken_apart_and_are_refused(guarantee: fc.Guarantee) -> None:
+    """Weights 1/n_k as whole numbers: modulo n_k only the counts of site k are left, as all others are multiples."""
     sizes = (101, 103, 107, 109)
     scores = {f"site-{n}": np.random.default_rng(n).random(n) for n in sizes}
-    wanted = weighted_sum(fc.NewSite(), Fraction(3, 10), sizes)
-    rounds = Rounds((16,), wanted)
-    own = [rounds.histogram(Search(), keys_of(part), k) for k, part in enumerate(scores.values())]
-    total = sum(histogram.astype(object) for histogram in own)
-    for n, weight, histogram in zip(sizes, wanted.weights, own, strict=True):
-        assert np.array_equal(total * pow(weight, -1, n) % n, histogram.astype(object) // weight)
-    with caplog.at_level(logging.WARNING):
-        certificate = calibrate_by_sums(scores, alpha=0.3, guarantee=fc.NewSite()).predictor.certificate
-    assert "the sites weigh differently with new-site: sums can be taken apart" in caplog.text
-    assert "count every site's own histogram as seen" in certificate.statement.caveat
-    assert "no site's own counts were seen" not in certificate.statement.caveat
-    assert certificate.privacy is not None
-    assert "which it may be able to take apart" in certificate.privacy["claim"]
-    alike = calibrate_by_sums({name: part[:100] for name, part in scores.items()}, guarantee=fc.NewSite(), alpha=0.3)
-    assert "no site's own counts were seen" in alike.predictor.certificate.statement.caveat
+    rounds = Rounds((16,), SumTarget(target=1, most=sum(sizes)))
+    own = [rounds.histogram(Search(), keys_of(part)).astype(object) for part in scores.values()]
+    weights = [math.prod(sizes) // n for n in sizes]
+    total = sum(weight * histogram for weight, histogram in zip(weights, own, strict=True))
+    for n, weight, histogram in zip(sizes, weights, own, strict=True):
+        assert np.array_equal(total * pow(weight, -1, n) % n, histogram)
+    with refused("or weighs sites apart, and sums hide them"):
+        calibrate_by_sums(scores, alpha=0.3, guarantee=guarantee)
 
 
 NAMED = ("benign", "malignant")

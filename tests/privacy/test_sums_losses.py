@@ -161,7 +161,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     [
         (fc.EverySite(), "every-site needs every site's own counts"),
         (fc.FCP(), "fcp is no promise on losses"),
-        (fc.NewSite(), "new-site weighs the sites' losses differently"),
+        (fc.NewSite(), "new-site needs every site's own counts"),
         (fc.LearnThenTest(), "learn-then-test needs the losses at every threshold"),
     ],
     ids=repr,

@@ -57,7 +57,7 @@ def distributed(sizes: list[int], alpha: Fraction, epsilon: Fraction, grid: Floa
     assert noisy.plan is not None
 
     def release(parts: Sequence[Floats]) -> float:
-        sent = [noisy.histogram(Search(), keys_of(part), k) for k, part in enumerate(parts)]
+        sent = [noisy.histogram(Search(), keys_of(part)) for k, part in enumerate(parts)]
         total = np.sum(sent, axis=0, dtype=noisy.dtype)
         found = noisy.advance(Search(), total, frozenset(range(len(sizes)))).answer
         assert found is not None

@@ -42,7 +42,7 @@ def calibrate_privately(
     alpha
         The miss rate.
     guarantee
-        The promise. With noise "mixture" or "fcp", with sums also "pac" and "new-site".
+        The promise. With noise "mixture" or "fcp", with sums also "pac".
     epsilon
         The privacy spent; needed for "dp", and stated by the histograms for "local".
     grid

@@ -46,7 +46,6 @@ class NoisyRound:
     grid: Floats
 
     noisy: ClassVar[bool] = True
-    alike: ClassVar[bool] = True
 
     @cached_property
     def plan(self) -> NoisyPlan | None:
@@ -142,7 +141,7 @@ class NoisyRound:
         """Words with room for all scores and any noise that will ever be drawn, on both sides of zero."""
         return np.dtype("<u4") if sum(self.sizes) < 2**30 else np.dtype("<u8")
 
-    def histogram(self, search: Search, keys: Keys, index: int) -> Counted:
+    def histogram(self, search: Search, keys: Keys) -> Counted:
         """Count the scores of one site, and add its share of the noise."""
         noisy = in_cells(keys, self.grid) + shares(len(self.grid), self.epsilon, self.honest)
         counted: Counted = noisy.astype(f"<i{self.dtype.itemsize}").view(self.dtype)

@@ -93,7 +93,7 @@ class Leaving:
         return cls(
             kind=SUMS,
             rows=site.size,
-            sites=_hidden_among(site) if site.roster else None,
+            sites=len(site.present) if site.roster else None,
             epsilon=site.invite.epsilon,
             cell=site.invite.least or 0,
             guarantee=guarantee_of(site.invite).name,
@@ -102,12 +102,6 @@ class Leaving:
             patients=site.patients,
             model=site.provenance.model,
         )
-
-
-def _hidden_among(site: SiteState) -> int:
-    """Return over how many sites the sum can be read; one whose weights differ can be taken apart (`Rounds.alike`)."""
-    rounds = site.session.rounds
-    return len(site.present) if rounds.alike else 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -314,7 +314,7 @@ def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
         ({"score": "raps:penalty=high"}, "penalty is 'high', expected a number"),
         ({"guarantee": "one-site"}, "guarantee one-site needs site"),
         ({"privacy": "little"}, "there are none, sums"),
-        ({"guarantee": "new-site", "privacy": "sums"}, "new-site promises nothing of a model that was trained on"),
+        ({"guarantee": "new-site", "privacy": "sums"}, "new-site needs every site's own counts"),
     ],
 )
 def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:

@@ -60,7 +60,7 @@ Fault = Callable[[Message], Any]
 
 
 @pytest.mark.parametrize("score", [fc.LAC(), fc.APS(randomized=True, random_state=3)], ids=repr)
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.NewSite(), fc.PAC(failure=0.1)], ids=repr)
+@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(failure=0.1)], ids=repr)
 def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: fc.Guarantee) -> None:
     asked: dict[str, Any] = {"alpha": 0.3, "score": score, "temperature": 1.5, "guarantee": guarantee}
     federation = Federation(grid(SITES))

@@ -112,8 +112,8 @@ def leaked(seen: Any) -> int:
     logits, labels = site_logits(TARGET, ROWS)
     own = keys_of(fc.LAC().evaluate(softmax(logits), labels))
     known = keys_of(np.full((SITES - 1) * ROWS, 1 - 1 / CLASSES))
-    read_off = [total - rounds.histogram(search, known, 0) for rounds, search, total in seen]
-    target = [rounds.histogram(search, own, 0) for rounds, search, _ in seen]
+    read_off = [total - rounds.histogram(search, known) for rounds, search, total in seen]
+    target = [rounds.histogram(search, own) for rounds, search, _ in seen]
     return sum(np.array_equal(one, other) for one, other in zip(read_off, target, strict=True))
 
 

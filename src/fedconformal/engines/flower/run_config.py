@@ -88,11 +88,6 @@ class RunConfig:
         parse(self.kind, Summary, maker="build")
         if self.privacy == "sums":
             summable(guarantee)
-            if guarantee.untrained:
-                raise InputError(
-                    f"{guarantee.name} promises nothing of a model that was trained on these sites, as here; "
-                    "take another guarantee"
-                )
             check_one_end(score, "the run")
             if self.reach:
                 exponent_of(self.reach)

@@ -37,10 +37,6 @@ TO_THE_POINT = (
     " The sums show how much all rows together lose at a few thresholds, and at last at those beside this one: who "
     "knows a row may be able to tell that it is in there."
 )
-APART = (
-    " It was found from weighted sums over all sites. The sites' weights differ, so that who knows every n_k can often "
-    "take such a sum apart: count every site's own histogram as seen by the coordinator."
-)
 FOLLOWED = (
     " It is assumed that every site follows the protocol: nothing bounds the counts that a site sends by its number of "
     "rows, so one site can move the threshold to anywhere."
@@ -82,7 +78,6 @@ def certified(state: CoordinatorState) -> Predictor:
     lowest = band.least if finite else Fraction(1)
     sure = not state.provenance.estimated and not (state.provenance.trained and bound.untrained)
     highest = band.most if finite and whole else Fraction(1)
-    seen = "sums" if rounds.alike else "weighted sums, which it may be able to take apart"
     played["precision"] = _precision(state, rounds) | {"reach": 2.0**rounds.exponent}
     return certify(
         threshold,
@@ -90,7 +85,7 @@ def certified(state: CoordinatorState) -> Predictor:
         inputs,
         status="certified" if sure else "estimated",
         caveat=text.caveat(bound, text.answers_to(state.provenance.score))
-        + (HIDDEN if rounds.alike else APART)
+        + HIDDEN
         + (TO_THE_BIT if rounds.least is None else IN_CELLS)
         + caveat,
         target=band.least,
@@ -107,7 +102,7 @@ def certified(state: CoordinatorState) -> Predictor:
         ],
         privacy={
             **played,
-            "claim": f"the coordinator saw the name and number of scores of every site, and of the scores only {seen}",
+            "claim": "the coordinator saw the name and number of scores of every site, and of the scores only sums",
         },
     )
 

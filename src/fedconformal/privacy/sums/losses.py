@@ -49,12 +49,12 @@ class LossRounds(Rounds):
         """Whether the search goes on to a single threshold, however few rows change there."""
         return self.least is None and sum(self.widths) == self.bits
 
-    def histogram(self, search: Search, keys: Keys, index: int) -> Counted:
+    def histogram(self, search: Search, keys: Keys) -> Counted:
         """Add up what the rows of a site keep more in each part of the thresholds that start with the digits found.
 
         >>> grid = np.arange(4.0).tobytes()
-        >>> rounds = LossRounds((1, 1), SumTarget(weights=(UNIT,), target=UNIT, most=2 * UNIT), grid=grid)
-        >>> rounds.histogram(Search(1, 1), np.array([5, 0, 2, 7], dtype=np.uint64), 0)
+        >>> rounds = LossRounds((1, 1), SumTarget(target=UNIT, most=2 * UNIT, unit=UNIT), grid=grid)
+        >>> rounds.histogram(Search(1, 1), np.array([5, 0, 2, 7], dtype=np.uint64))
         array([2, 7], dtype=uint32)
         """
         width = self.widths[search.number]
@@ -103,7 +103,7 @@ def loss_rounds(invite: Invite, guarantee: Guarantee, sizes: Counts) -> LossRoun
         raise InputError("the session is not for losses")
     limit, rows = limit_of(terms), sum(sizes)
     target = kept_needed(guarantee, sizes, limit / Fraction(terms.bound)) if rows else 1
-    wanted = SumTarget(weights=(UNIT,) * len(sizes), target=target, most=max(1, rows * UNIT))
+    wanted = SumTarget(target=target, most=max(1, rows * UNIT), unit=UNIT)
     return LossRounds(tuple(invite.widths), wanted, invite.least, grid=terms.grid)
 
 
@@ -117,9 +117,7 @@ def kept_needed(guarantee: Guarantee, sizes: Counts, share: Fraction) -> int:
     16.0
     """
     check_losses(guarantee)
-    group, promise = guarantee.grouped(sizes, UNIT)
-    if group is not None and group.max() > 0:
-        raise InputError(f"{guarantee.name} weighs the sites' losses differently, and one sum over all does not tell")
+    _, promise = guarantee.grouped(sizes, UNIT)
     low, high = -1, sum(sizes) * UNIT + 1
     while high - low > 1:
         middle = (low + high) // 2

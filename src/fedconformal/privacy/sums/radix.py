@@ -13,14 +13,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
 from fedconformal.errors import InputError
-from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture, NewSite
+from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts
 from fedconformal.privacy.sums import scale
 
@@ -42,27 +42,23 @@ LOST = "a site was lost after the first sum"
 LAST = "it was the last round"
 """Why a search stopped."""
 
-MOST = 2**62
-"""Sums stay below this."""
-MOST_SIZES = 2_000
-"""Where sites weigh by their sizes, more different ones than this would keep everybody busy for long."""
-
 Counted = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SumTarget:
-    """The threshold is the smallest q at which sum w_k m_k(q) reaches the target; all of them whole numbers."""
+    """The threshold is the smallest q at which the sum over all sites reaches the target."""
 
-    weights: tuple[int, ...]
     target: int
     most: int
-    """What the sum can be at most."""
+    """The largest possible sum."""
+    unit: int = 1
+    """The weight of a row."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """How far the search is: the round, the digits found, and the weight of all scores below them."""
+    """How far the search is: the round, the digits found, and the number of scores below them."""
 
     number: int = 0
     prefix: int = 0
@@ -120,7 +116,7 @@ class Rounds:
     def extends(self, before: Search | None, after: Search) -> bool:
         """Tell whether a question is the first one, or asks for a cell of the one before it.
 
-        >>> rounds = Rounds((3, 3), SumTarget(weights=(1,), target=2, most=3))
+        >>> rounds = Rounds((3, 3), SumTarget(target=2, most=3))
         >>> (
         ...     rounds.extends(None, Search()),
         ...     rounds.extends(Search(), Search(1, 7)),
@@ -145,12 +141,7 @@ class Rounds:
 
     def can_reach(self, sizes: Sequence[int], sites: Iterable[int]) -> bool:
         """Tell whether the rows of these sites alone can give a finite threshold."""
-        return sum(self.wanted.weights[k] * sizes[k] for k in sites) >= self.wanted.target
-
-    @property
-    def alike(self) -> bool:
-        """Whether all sites weigh alike; else a sum may tell which site a count is from."""
-        return len(set(self.wanted.weights)) == 1
+        return self.wanted.unit * sum(sizes[k] for k in sites) >= self.wanted.target
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -161,12 +152,12 @@ class Rounds:
         """How many counts a site sends in this round."""
         return 1 << self.widths[number]
 
-    def histogram(self, search: Search, keys: Keys, index: int) -> Counted:
-        """Count the next digit of the scores that start with the digits found, at the site with this number.
+    def histogram(self, search: Search, keys: Keys) -> Counted:
+        """Count the next digit of the scores that start with the digits found, at one site.
 
         >>> from fedconformal._base.float_bits import keys_of
-        >>> rounds = Rounds((1, 4), SumTarget(weights=(1,), target=2, most=3))
-        >>> rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 2.0])), index=0)  # one negative, two are not
+        >>> rounds = Rounds((1, 4), SumTarget(target=2, most=3))
+        >>> rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 2.0])))  # one negative, two are not
         array([1, 2], dtype=uint32)
         """
         done = sum(self.widths[: search.number])
@@ -177,7 +168,6 @@ class Rounds:
             digits = digits[digits >> np.uint64(width) == search.digits] & np.uint64((1 << width) - 1)
         digits = digits | np.uint64((1 << min(search.joined, width)) - 1)  # of cells that are one part, the last
         counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(self.dtype)
-        counts *= self.dtype.type(self.wanted.weights[index])
         return counts
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
@@ -215,7 +205,7 @@ class Rounds:
     def stopped(self, search: Search) -> Search:
         """Stop at the cell that was found so far.
 
-        >>> rounds = Rounds((3, 3), SumTarget(weights=(1,), target=2, most=3), least=50)
+        >>> rounds = Rounds((3, 3), SumTarget(target=2, most=3), least=50)
         >>> rounds.stopped(Search(1, 3, below=1)).answer  # of eight parts of the scale, the one that ends at 1/2
         0.5
         """
@@ -225,11 +215,11 @@ class Rounds:
     def _joined(self, number: int, weight: int) -> int | None:
         """Return how many bits are left open if a cell is split: its parts have as many rows as those of `least` rows.
 
-        No row weighs more than the heaviest site's. None if not even two parts have that many.
+        None if not even two parts have that many.
         """
         if self.least is None:
             return 0
-        enough = self.least * max(self.wanted.weights)
+        enough = self.least * self.wanted.unit
         return next((joined for joined in range(self.widths[number]) if weight << joined >= enough), None)
 
     def _edge(self, number: int, digits: int) -> float:
@@ -246,44 +236,20 @@ class Rounds:
 
 
 def summable(guarantee: Guarantee) -> Guarantee:
-    """Refuse a guarantee that needs more than one sum."""
-    if isinstance(guarantee, Mixture | FCP | PAC | NewSite):
+    """Refuse a guarantee that needs more than one sum over all rows; a weighted sum could be taken apart."""
+    if isinstance(guarantee, Mixture | FCP | PAC) and not guarantee.sites_apart:
         return guarantee
     raise InputError(
-        f"{guarantee.name} needs every site's own counts, and sums hide them; with sums only there are "
-        "mixture, fcp, pac and new-site"
+        f"{guarantee.name} needs every site's own counts, or weighs sites apart, and sums hide them; with sums only "
+        "there are mixture by rows, fcp and pac"
     )
 
 
-def weighted_sum(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> SumTarget:
-    """Write a guarantee as a weighted sum, or refuse.
+def sum_target(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> SumTarget:
+    """Write a guarantee as a sum over all rows, or refuse.
 
-    >>> weighted_sum(Mixture(), Fraction(1, 10), [10, 20])
-    SumTarget(weights=(1, 1), target=28, most=30)
-    >>> weighted_sum(NewSite(), Fraction(1, 2), [1, 2])  # m_1 + m_2 / 2 is at least half of 3
-    SumTarget(weights=(2, 1), target=3, most=4)
+    >>> sum_target(Mixture(), Fraction(1, 10), [10, 20])
+    SumTarget(target=28, most=30, unit=1)
     """
-    if not summable(guarantee).sites_apart:
-        rank = guarantee.band(alpha, sizes).rank or 0
-        return SumTarget(weights=(1,) * len(sizes), target=rank, most=sum(sizes))
-    different = len(set(sizes))
-    if different > MOST_SIZES:  # their common denominator has a word or so for each
-        raise InputError(
-            f"{guarantee.name} weighs sites by their sizes: {different} different ones, expected {MOST_SIZES} at most"
-        )
-    weights, whole, price = cast("Mixture | NewSite", guarantee).terms(sizes)  # all others have a rank
-    return _whole([Fraction(weight, whole) for weight in weights or ()], 1 - alpha + Fraction(price, whole), sizes)
-
-
-def _whole(worth: Sequence[Fraction], target: Fraction, sizes: Counts) -> SumTarget:
-    """Go over to whole numbers: exactly if these are not too large, else rounded to the safe side."""
-    scale = math.lcm(*(w.denominator for w in worth))
-    if scale * sum(w * n for w, n in zip(worth, sizes, strict=True)) >= MOST:
-        scale = MOST  # sum w_k n_k is one at most
-    weights = tuple(math.floor(w * scale) for w in worth)
-    common = math.gcd(*weights) or 1
-    return SumTarget(
-        weights=tuple(w // common for w in weights),
-        target=math.ceil(target * scale / common),
-        most=sum(w // common * n for w, n in zip(weights, sizes, strict=True)),
-    )
+    rank = summable(guarantee).band(alpha, sizes).rank
+    return SumTarget(target=sum(sizes) + 1 if rank is None else rank, most=sum(sizes))

@@ -35,7 +35,7 @@ from fedconformal.privacy.sums.messages import (
     joining,
     unpack,
 )
-from fedconformal.privacy.sums.radix import Rounds, SumTarget, summable, weighted_sum
+from fedconformal.privacy.sums.radix import Rounds, SumTarget, sum_target, summable
 from fedconformal.summaries import Provenance
 
 
@@ -163,7 +163,7 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     if invite.losses is not None:
         rounds = loss_rounds(invite, guarantee, sizes)
     elif invite.epsilon is None:
-        rounds = Rounds(tuple(invite.widths), weighted_sum(guarantee, alpha, sizes), invite.least, invite.exponent)
+        rounds = Rounds(tuple(invite.widths), sum_target(guarantee, alpha, sizes), invite.least, invite.exponent)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
         rounds = NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
@@ -238,5 +238,5 @@ def guarantee_of(invite: Invite) -> Guarantee:
         as_grid(invite.grid)
         check_alike(found)
     else:
-        Rounds(tuple(invite.widths), SumTarget(weights=(1,), target=1, most=1), invite.least)
+        Rounds(tuple(invite.widths), SumTarget(target=1, most=1), invite.least)
     return summable(found)

@@ -180,8 +180,6 @@ def enter(site: SiteState, roster: bytes) -> Step:
         raise InputError(f"the roster is for other scores than those of site {site.name!r}: {difference}")
     if site.trusted is not None:
         check_trusted(session, site.trusted)
-    if not session.rounds.alike:
-        logger.warning("the sites weigh differently with %s: sums can be taken apart", session.guarantee.name)
     index = listed.index(mine)
     keys, mark = session.masking, session.fingerprint
     agreed = {j: masks.pair_keys(site.masking, keys[j], mark) for j in session.neighbours(index)}
@@ -212,7 +210,7 @@ def answer(site: SiteState, asked: bytes) -> Step:
         raise InputError(f"round {question.number} asks for other scores than those of the round before")
     present = _left(site, question.present)
     about = session.about(question.number, question.prefix, question.present)
-    counts = session.rounds.histogram(search, site.keys, site.index)
+    counts = session.rounds.histogram(search, site.keys)
     masked = counts + _mask(site, present, about, len(counts))
     message = Answer(session.id, about, site.index, masked.tobytes())
     now = changed(site, stage="answered", about=about, prefix=question.prefix, present=present)
