@@ -1,13 +1,8 @@
-"""Calibrate from loss curves: the smallest threshold of the grid whose expected loss is at most a limit.
+"""Calibration from loss curves: the smallest threshold of the grid whose expected loss is at most a limit.
 
-Where a guarantee promises a share of rows, it promises the same of rows that count in part, m_k(t) = sum_i (1 -
-L_i(t)/B), so the mean loss is at most B (1 - what is promised). In proportion to n_k + 1 that is (sum L + K B)/(N + K).
-Proof: add a virtual row to every site. The smallest t at which all losses, with these, add up to at most a (N + K) is
-symmetric within every site, so the mixture's mean loss there is at most a; taking B for the virtual losses can only
-raise it. One virtual row at the site of the test row is not enough (tests/validity/test_risk.py). Where no threshold of
-the grid is good enough, the answer is one more, beyond its end: a safe action, which never loses more than the limit,
-nor than the last threshold does on the same row. An action that loses the limit always is not safe (.54 at .5).
-Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", 2022, for one site.
+A guarantee on a share of rows holds for rows that count in part, m_k(t) = sum_i (1 - L_i(t)/B); the mean loss is at
+most B (1 - the promised share) (docs/proofs.md). Beyond the grid is a safe action, which never loses more than the
+limit, nor than the last threshold on the same row. Angelopoulos et al., "Conformal risk control", 2022, for one site.
 """
 
 from __future__ import annotations

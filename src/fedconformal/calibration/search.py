@@ -1,11 +1,8 @@
 """The smallest threshold that promises enough, among the points of all summaries.
 
-Every guarantee is the smallest q at which the counts of scores promise enough. So this file searches over
-q, asks the summaries for lower counts and the guarantee for what they promise, and knows nothing of either.
-
-The promise curve asks at hundreds of points, so all points are sorted once and counted from left to right. For one
-threshold that is too much: ask at two points that it is probably between, and keep only what is between these, until
-few are left to sort.
+The summaries bound counts, the guarantee turns counts into coverage, and the search knows neither. For the promise
+curve all points are sorted once. For one threshold it asks at two points that the threshold is probably between, and
+keeps only what is between these, until few are left to sort.
 """
 
 from __future__ import annotations

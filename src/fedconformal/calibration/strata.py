@@ -1,10 +1,7 @@
 """Strata: all rows, a site, a group, a class or an end of an interval, each with a threshold of its own.
 
-A stratum has summaries and sizes by site, a guarantee and a share of alpha. One search finds its threshold.
-
-Intervals whose score has a sign have two ends, each with a share of alpha. The lower end is minus the threshold of the
-scores times -1: for a mixture, the largest q with sum lambda_k (u_k(q) + 1) / (n_k + 1) <= its share, where u_k(q)
-bounds the number of scores below q from above. A value that misses the interval misses an end, so the shares add up.
+The lower end of an interval whose score has a sign is minus the threshold of the scores times -1. A value that misses
+the interval misses an end, so the ends share alpha.
 """
 
 from __future__ import annotations

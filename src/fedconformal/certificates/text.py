@@ -184,19 +184,10 @@ def shortfall(
     owner: Literal["site", "class"] = "site",
     answers: Answers = SETS,
 ) -> str:
-    """Return what is missing for a finite threshold.
+    """Return what is missing for a finite threshold, given the sizes of sites, or of classes if these are the owners.
 
-    Parameters
-    ----------
-    stratum
-        The noun of the stratum that the sizes are of, if they are not of all rows.
-    owner
-        What each size belongs to: a site, or a class where classes take the place of sites.
-    answers
-        What the predictor answers with.
+    `stratum` is the noun of the stratum that the sizes are of, if they are not of all rows.
 
-    Examples
-    --------
     >>> from fedconformal import EverySite, Mixture
     >>> shortfall(EverySite(), Fraction(1, 10), [9, 2, 4], ["a", "b", "c"])
     "calibration scores needed: 7 more at site 'b', 5 more at site 'c'"

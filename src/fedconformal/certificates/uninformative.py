@@ -38,28 +38,10 @@ def explain_uninformative(
     classes: int | None = None,
     share: float | None = None,
 ) -> str | None:
-    """Explain why every label, or every label of some classes, is in every set, or why intervals lack an end.
+    """Return why labels are in every set, or intervals lack an end, and what would help; None if they do not.
 
-    Parameters
-    ----------
-    certificate
-        The promises and the summaries they are from.
-    threshold
-        The threshold of the answers, by default the certified one: one number, one for each class or group, or both
-        ends of an interval.
-    alpha
-        The level of the threshold, by default the certified one.
-    score
-        The score, by default that of the certificate.
-    classes
-        The number of labels, by default that of the certificate. If it is not known, only an infinite threshold is a
-        reason.
-    share
-        The share of the sets at hand that hold every label; None if there are no sets yet.
-
-    Returns
-    -------
-        The reason and what would help; None if the answers are informative.
+    Threshold, alpha, score and number of classes are the certified ones by default. `threshold` is one number, one for
+    each class or group, or both ends; `share` is the share of the sets at hand that hold every label.
     """
     level = as_alpha(certificate.alpha if alpha is None else alpha)
     if classes is None and certificate.class_names is not None:

@@ -1,11 +1,8 @@
-"""How uncertain the coverage on test rows is: 95% intervals, for independent rows and for rows in clusters.
+"""95% intervals of the coverage on test rows: Clopper and Pearson (1934) for independent rows, else clustered.
 
-Ten images of one patient are not ten patients. For independent rows the interval is exact (Clopper and Pearson, 1934).
-For clusters it is that of Korn and Graubard, "Confidence intervals for proportions with small expected number of
-positive counts estimated from survey data", 1998: as many independent rows as the rows at hand are worth, fewer by what
-a t quantile is wider. The worth is the smaller of two. One comes from the linearised variance between clusters, which
-is too small if the few clusters that were missed happen to be small ones. The other comes from how alike the rows of a
-cluster are and from the sizes of all clusters, which does not depend on which were missed.
+For clusters, Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts
+estimated from survey data", 1998: with the smaller of two effective sample sizes, as the linearised variance is too
+small if the few clusters that were missed happen to be small ones. The other is from the intraclass correlation.
 """
 
 from __future__ import annotations

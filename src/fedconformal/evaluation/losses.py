@@ -1,11 +1,7 @@
-"""Losses of new rows: their mean with an interval that holds for any bounded losses, over all rows and by site.
+"""Mean losses of new rows, over all rows and by site, with intervals for any bounded losses of independent rows.
 
-The interval is that of `guarantees/bounded_mean.py`, at both ends; it takes independent rows, which need not be alike.
-
-A promise to a mixture of the sites is about sum_k lambda_k mean_k, and not about the plain mean of rows in other
-shares. Its interval is from `stratified_tail`: E exp(h L) <= 1 + E L (exp(h) - 1) for a loss in [0, 1], so that what
-bounds the misses of a mixture bounds its losses. A site without rows counts as zero in the low end and as the bound in
-the high end.
+A promise to a mixture of the sites is about sum_k lambda_k mean_k. Its interval is from `stratified_tail`, as E exp(h
+L) <= 1 + E L (exp(h) - 1) for a loss in [0, 1]. A site without rows may lose nothing, or the bound.
 """
 
 from __future__ import annotations

@@ -69,19 +69,10 @@ def evaluate_intervals(
     certificate: Certificate | None = None,
     alpha: Any = None,
 ) -> IntervalEvaluation:
-    """Compare (n, 2) intervals, lower and upper ends, with the true values.
+    """Compare (n, 2) intervals, lower and upper ends, with the true values, as `evaluate_sets` does.
 
-    Parameters
-    ----------
-    intervals
-        The two ends of each row; they may be infinite, and both belong to the interval.
-    y
-        The true values.
-    sites, clusters, groups, certificate, alpha
-        As in `evaluate_sets`.
+    Ends may be infinite, and both belong to the interval.
 
-    Examples
-    --------
     >>> result = evaluate_intervals([[0, 2], [1, 2], [1, 4]], [1.0, 2.5, 3.0], sites=["a", "a", "b"], alpha=0.5)
     >>> result
     IntervalEvaluation(coverage=0.6667, mean_width=2, rows=3)

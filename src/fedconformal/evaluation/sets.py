@@ -78,28 +78,10 @@ def evaluate_sets(
     certificate: Certificate | None = None,
     alpha: Any = None,
 ) -> Evaluation:
-    """Compare (n, J) boolean sets with the true labels.
+    """Compare (n, J) boolean sets with the true labels; see `Predictor.evaluate`.
 
-    Parameters
-    ----------
-    sets
-        The labels of each row's set.
-    labels
-        The true labels; names, if the certificate has the names of the classes.
-    sites
-        The site of each row.
-    clusters
-        The cluster of each row, such as the patient of an image; rows of one cluster may depend on each other. Without
-        clusters the intervals hold only for independent rows.
-    groups
-        Other columns to give the coverage by, such as {"sex": [...]}. A certificate by group needs its own.
-    certificate
-        The promise to test; the coverage of its mixture needs `sites`.
-    alpha
-        The alpha of the sets, if it is not the certified one.
+    With a `certificate` its promise is tested; `alpha` is that of the sets, if it is not the certified one.
 
-    Examples
-    --------
     >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], sites=["a", "a", "b"])
     >>> result
     Evaluation(coverage=0.6667, mean_size=1.333, rows=3)

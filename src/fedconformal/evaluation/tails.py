@@ -1,19 +1,12 @@
-"""How likely at least this many misses are, if a mixture of the sites is missed at most so often.
+"""Tail bounds on the number of misses of independent rows, whatever the miss rates of single sites are.
 
-All bounds are for independent rows, and hold whatever the single sites' miss rates are.
+Rows that weigh alike: from t a + 1 on, the tail is no heavier than that of Bin(t, a) (Hoeffding, "On the distribution
+of the number of successes in independent trials", 1956); for one site it is exact. Other rows: Chernoff's bound at the
+worst miss rates p_k with sum lambda_k p_k <= a, where for every h >= 0 and, by duality, every v >= 0
 
-Where every row weighs alike, the number of misses in t rows is a sum of unlike indicators, and from t a + 1 on its
-upper tail is no heavier than that of Bin(t, a): Hoeffding, "On the distribution of the number of successes in
-independent trials", 1956. Rows of one site are alike, and the binomial tail is exact.
+    ln P(sum lambda_k S_k/t_k >= x) <= v a - h x + sum_k max_p (t_k ln(1 + p (exp(h lambda_k/t_k) - 1)) - v lambda_k p)
 
-Where rows weigh unequally, because the test rows are another mixture, Chernoff's bound is taken for the weighted sum of
-the sites' miss rates, at the worst miss rates p_k with sum lambda_k p_k <= a:
-
-    ln P(sum lambda_k S_k / t_k >= x) <= max over p of sum t_k ln(1 + p_k (exp(h lambda_k / t_k) - 1)) - h x
-
-for every h >= 0. By duality the maximum is at most v a + sum over k of max over p_k of (t_k ln(1 + ...) - v lambda_k
-p_k) for every v >= 0. So each pair (h, v) gives a bound, and a search that stops early only makes it weaker. If all
-rows weigh alike it is exp(-t kl(x, a)); a site with few rows and much weight costs no more than its own weight.
+so that a search over (h, v) that stops early only makes the bound weaker.
 """
 
 from __future__ import annotations

@@ -1,15 +1,8 @@
 """Verdicts: a test of the promise on rows with known labels.
 
-What is tested is that the sets miss at most a_b of the mixture that was promised coverage: alpha, and what an unlucky
-calibration explains but for a share b = .025 of the draws (`guarantees/binomial.py`). The test errs in a share
-of .025 at most. So a predictor that keeps its promise is found to be below it in at most .05 of all calibrations,
-if calibration rows and test rows are independent. Testing against alpha itself raises five times as many false alarms.
-
-Where every site, class or group is promised coverage by itself, each is tested at an equal part of both shares
-(Bonferroni).
-
-Rows are too few if sets that miss twice as often as promised would not be found: if all sites missed 2 alpha of the
-rows at hand, the test would not reject. Then "no contradiction" would only mean that nobody could have seen one.
+Tested is a miss rate of at most alpha and what an unlucky calibration explains, but for a share .025 of the draws. The
+test errs in a share of .025, so a valid predictor is accused in at most .05 of all calibrations; parts that are
+promised apart share both (Bonferroni). Rows are too few if twice the promised miss rate would not be found.
 """
 
 from __future__ import annotations
