@@ -91,7 +91,7 @@ def test_rows_that_wait_count_as_covered() -> None:
         known = order >= rows
         lost = np.concatenate([np.zeros(rows), missed])[order]
         events = Events(np.zeros(2 * rows, dtype=np.int64), known, lost, np.zeros(2 * rows))
-        alarms += advance(StreamState(0, "all", "", 0.1, 0.05, 0.0), events).state.alarm_at is not None
+        alarms += advance(StreamState(0, "all", "", 0.1, 0.05, 0.0), events)[0].alarm_at is not None
     assert stats.binomtest(alarms, streams, 0.05, alternative="greater").pvalue > 1e-3
 
 

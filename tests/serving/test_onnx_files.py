@@ -46,48 +46,32 @@ def product(inputs: Any = ("x", "w")) -> onnx.NodeProto:
     return helper.make_node("MatMul", list(inputs), ["logits"])
 
 
-def in_the_graph() -> onnx.ModelProto:
-    return model_of([product()], [outside()])
+INSIDE = numpy_helper.from_array(np.zeros((WIDTH, 3), np.float32), "w")
+INDICES = numpy_helper.from_array(np.arange(12, dtype=np.int64), "")
 
 
-def in_a_constant() -> onnx.ModelProto:
-    return model_of([helper.make_node("Constant", [], ["w"], value=outside()), product()])
-
-
-def in_a_list_of_tensors() -> onnx.ModelProto:
+def with_attribute(value: Any, **about: Any) -> onnx.ModelProto:
+    """A model of which one node has an attribute that nobody uses."""
     node = product()
-    node.attribute.append(helper.make_attribute("own", [outside()]))
-    return model_of([node], [numpy_helper.from_array(np.zeros((WIDTH, 3), np.float32), "w")])
+    node.attribute.append(
+        helper.make_attribute("own", value) if not about else onnx.AttributeProto(name="own", **about)
+    )
+    return model_of([node], [INSIDE])
 
 
-def branches(initializers: Any = (), nodes: Any = ()) -> onnx.ModelProto:
+def constant(**value: Any) -> onnx.NodeProto:
+    return helper.make_node("Constant", [], ["w"], **value)
+
+
+def branches(initializers: Any = ()) -> onnx.ModelProto:
     made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    inner = [*nodes, helper.make_node("MatMul", ["x", "w"], ["y"])]
+    inner = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     one, other = (helper.make_graph(inner, name, [], made, list(initializers)) for name in ("one", "other"))
     truth = numpy_helper.from_array(np.array(True), "c")
     return model_of([helper.make_node("If", ["c"], ["logits"], then_branch=one, else_branch=other)], [truth])
 
 
-def in_a_subgraph() -> onnx.ModelProto:
-    return branches([outside()])
-
-
-def in_a_subgraph_of_a_list() -> onnx.ModelProto:
-    found, node = branches([outside()]), product()
-    node.attribute.append(helper.make_attribute("own", [found.graph.node[0].attribute[0].g]))
-    return model_of([node], [numpy_helper.from_array(np.zeros((WIDTH, 3), np.float32), "w")])
-
-
-def in_a_function() -> onnx.ModelProto:
-    body = [helper.make_node("Constant", [], ["w"], value=outside()), helper.make_node("MatMul", ["a", "w"], ["b"])]
-    own = helper.make_function("own", "layer", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
-    return model_of([helper.make_node("layer", ["x"], ["logits"], domain="own")], functions=[own])
-
-
-def in_a_default_of_a_function() -> onnx.ModelProto:
-    body = [helper.make_node("Identity", ["a"], ["b"])]
-    default = helper.make_attribute("value", outside())
-    about: dict[str, Any] = {"attribute_protos": [default]}
+def function(body: Any, **about: Any) -> onnx.ModelProto:
     own = helper.make_function("own", "layer", ["a"], ["b"], body, [helper.make_opsetid("", 17)], **about)
     return model_of([helper.make_node("layer", ["x"], ["logits"], domain="own")], functions=[own])
 
@@ -96,53 +80,47 @@ def sparse(values: TensorProto, indices: TensorProto) -> onnx.SparseTensorProto:
     return onnx.SparseTensorProto(values=values, indices=indices, dims=[WIDTH, 3])
 
 
-def in_sparse_values() -> onnx.ModelProto:
+def sparse_initializer() -> onnx.ModelProto:
     found = model_of([product()])
-    places = numpy_helper.from_array(np.arange(12, dtype=np.int64), "")
-    found.graph.sparse_initializer.append(sparse(outside("w", (12,)), places))
+    found.graph.sparse_initializer.append(sparse(outside("w", (12,)), INDICES))
     return found
 
 
-def in_sparse_indices() -> onnx.ModelProto:
+def sparse_indices() -> onnx.ModelProto:
     values, places = numpy_helper.from_array(np.ones(6, np.float32), "w"), outside("", (6,))
     places.data_type = TensorProto.INT64
-    return model_of([helper.make_node("Constant", [], ["w"], sparse_value=sparse(values, places)), product()])
+    return model_of([constant(sparse_value=sparse(values, places)), product()])
 
 
-def in_a_list_of_sparse_tensors() -> onnx.ModelProto:
-    node, places = product(), numpy_helper.from_array(np.arange(12, dtype=np.int64), "")
-    made = onnx.AttributeProto(name="own", type=onnx.AttributeProto.SPARSE_TENSORS)
-    made.sparse_tensors.append(sparse(outside("v", (12,)), places))
-    node.attribute.append(made)
-    return model_of([node], [numpy_helper.from_array(np.zeros((WIDTH, 3), np.float32), "w")])
-
-
-def in_a_training_graph() -> onnx.ModelProto:
-    found = in_the_graph()
-    graph = onnx.GraphProto.FromString(found.graph.SerializeToString())
-    found = model_of([product()], [numpy_helper.from_array(np.zeros((WIDTH, 3), np.float32), "w")])
+def training_graph() -> onnx.ModelProto:
+    found = model_of([product()], [INSIDE])
+    graph = onnx.GraphProto.FromString(PLACES["graph"]().graph.SerializeToString())
     found.training_info.append(onnx.TrainingInfoProto(algorithm=graph))
     return found
 
 
-PLACES: list[Callable[[], onnx.ModelProto]] = [
-    in_the_graph,
-    in_a_constant,
-    in_a_list_of_tensors,
-    in_a_subgraph,
-    in_a_subgraph_of_a_list,
-    in_a_function,
-    in_a_default_of_a_function,
-    in_sparse_values,
-    in_sparse_indices,
-    in_a_list_of_sparse_tensors,
-    in_a_training_graph,
-]
+IDENTITY = helper.make_node("Identity", ["a"], ["b"])
+SPARSE = onnx.AttributeProto.SPARSE_TENSORS
+PLACES: dict[str, Callable[[], onnx.ModelProto]] = {
+    "graph": lambda: model_of([product()], [outside()]),
+    "constant": lambda: model_of([constant(value=outside()), product()]),
+    "list of tensors": lambda: with_attribute([outside()]),
+    "subgraph": lambda: branches([outside()]),
+    "list of subgraphs": lambda: with_attribute([branches([outside()]).graph.node[0].attribute[0].g]),
+    "function": lambda: function([constant(value=outside()), helper.make_node("MatMul", ["a", "w"], ["b"])]),
+    "default of a function": lambda: function([IDENTITY], attribute_protos=[helper.make_attribute("value", outside())]),
+    "sparse values": sparse_initializer,
+    "sparse indices": sparse_indices,
+    "list of sparse tensors": lambda: with_attribute(
+        None, type=SPARSE, sparse_tensors=[sparse(outside("v", (12,)), INDICES)]
+    ),
+    "training graph": training_graph,
+}
 
 
-@pytest.mark.parametrize("make", PLACES)
-def test_a_model_that_names_another_file_is_refused(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("m.onnx").write_bytes(make().SerializeToString())
+@pytest.mark.parametrize("place", PLACES)
+def test_a_model_that_names_another_file_is_refused(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("m.onnx").write_bytes(PLACES[place]().SerializeToString())
     monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, **__: pytest.fail("a session was made"))
     with pytest.raises(InputError, match="names another file for its weights; save it with its weights in one file"):
         OnnxModel("m.onnx")
@@ -172,7 +150,7 @@ def test_exchanged_weights_do_not_keep_a_fingerprint() -> None:
 
 def test_the_runtime_itself_finds_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second lock: without the check, the runtime still looks into an empty folder only."""
-    Path("m.onnx").write_bytes(in_the_graph().SerializeToString())
+    Path("m.onnx").write_bytes(PLACES["graph"]().SerializeToString())
     plain = onnxruntime.InferenceSession(Path("m.onnx").read_bytes(), providers=["CPUExecutionProvider"])
     read = plain.run(None, {"x": np.eye(WIDTH, dtype=np.float32)})[0].tobytes()
     assert read == SECRET  # without any lock

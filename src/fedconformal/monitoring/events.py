@@ -18,7 +18,7 @@ from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
-from fedconformal.monitoring.streams import CLASS, Events, StreamIndex, advance, rows_by_stream
+from fedconformal.monitoring.streams import CLASS, Events, StreamIndex, advance
 
 Kind = Literal["sets", "intervals", "losses"]
 
@@ -27,7 +27,7 @@ LONGEST_ID = 256
 LATEST = 2_932_897 * DAY
 """The end of the year 9999, in seconds since 1970."""
 THERE = "SELECT id, digest FROM rows WHERE id IN (SELECT value FROM json_each(?))"
-ROWS = "SELECT id, time, stream_key, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
+ROWS = "SELECT id, time, streams, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json_each(?))"
 UPDATE = (
     "UPDATE streams SET known = ?, misses = ?, waiting = ?, sizes = ?, alarm_at = ?, alarm_day = ? WHERE number = ?"
@@ -136,21 +136,21 @@ def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int) -> Flo
 
 @dataclass
 class Settled:
-    """Outcomes that count now, in the order in which they came, with the stream key and stored part of their rows."""
+    """Outcomes that count now, in the order in which they came, with the streams and the stored part of their rows."""
 
     ids: list[str] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
-    keys: list[int] = field(default_factory=list)
+    streams: list[str] = field(default_factory=list)
     held: list[bytes] = field(default_factory=list)
 
-    def add(self, name: str, time: float, value: float, row: tuple[float, int, bytes]) -> None:
+    def add(self, name: str, time: float, value: float, row: tuple[float, str, bytes]) -> None:
         """Add an outcome; it comes no sooner than its row."""
-        then, key, held = row
+        then, streams, held = row
         self.ids.append(name)
         self.times.append(max(time, then))
         self.values.append(value)
-        self.keys.append(key)
+        self.streams.append(streams)
         self.held.append(held)
 
 
@@ -167,10 +167,10 @@ def new_rows(connection: sqlite3.Connection, rows: Predicted) -> Predicted:
     return rows.some([place for place, name in enumerate(rows.ids) if name not in known])
 
 
-def insert(connection: sqlite3.Connection, rows: Predicted, keys: Integers) -> None:
+def insert(connection: sqlite3.Connection, rows: Predicted, streams: Sequence[str]) -> None:
     """Store new rows until their outcomes come."""
     digests: Sequence[bytes | None] = rows.digests or [None] * len(rows.ids)
-    values = zip(rows.ids, rows.times.tolist(), keys.tolist(), packed(rows), digests, strict=True)
+    values = zip(rows.ids, rows.times.tolist(), streams, packed(rows), digests, strict=True)
     connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL, ?)", values)
 
 
@@ -185,8 +185,8 @@ def settle(
     lacking = [name for name in outcomes.ids if name not in there]
     known = {name: value for name, _, value in schema.looked_up(connection, EARLY, lacking)}
     for name, (time, value) in early.items():
-        then, key, held, _ = there[name]
-        found.add(name, time, value, (then, key, held))
+        then, streams, held, _ = there[name]
+        found.add(name, time, value, (then, streams, held))
         known[name] = value
     kept = []
     for name, time, value in zip(outcomes.ids, outcomes.times.tolist(), outcomes.values.tolist(), strict=True):
@@ -215,19 +215,19 @@ class EventBatch:
     """
 
     rows: Predicted | None
-    keys: Integers
+    streams: Sequence[str]
     outcomes: Settled
     order: Integers
     days: Integers
 
     @classmethod
-    def of(cls, rows: Predicted | None, keys: Integers, outcomes: Settled, last: int) -> EventBatch:
+    def of(cls, rows: Predicted | None, streams: Sequence[str], outcomes: Settled, last: int) -> EventBatch:
         """Sort the events."""
         times = np.concatenate([np.empty(0) if rows is None else rows.times, outcomes.times])
-        kinds = np.repeat([0, 1], [len(keys), len(outcomes.ids)])
+        kinds = np.repeat([0, 1], [len(streams), len(outcomes.ids)])
         order = np.lexsort((kinds, times))
         days = np.maximum(np.floor(times[order] / DAY).astype(np.int64), last)
-        return cls(rows=rows, keys=keys, outcomes=outcomes, order=order, days=days)
+        return cls(rows=rows, streams=streams, outcomes=outcomes, order=order, days=days)
 
     def in_order(self, of_rows: Floats | Integers, of_outcomes: Floats | Integers) -> Floats:
         """Sort a number of each row and of each outcome."""
@@ -245,13 +245,16 @@ class EventBatch:
         labels: ClassNames,
     ) -> None:
         """Update all streams, tallies and the detector."""
-        none, values = np.zeros(len(self.keys)), np.array(self.outcomes.values)
+        none, values = np.zeros(len(self.streams)), np.array(self.outcomes.values)
         lost = missed(kind, self.outcomes.held, values, width)
-        known = self.order >= len(self.keys)
+        known = self.order >= len(self.streams)
         sizes = none if self.rows is None else self.rows.sizes
         events = Events(self.days, known, self.in_order(none, lost), self.in_order(sizes, np.zeros(len(values))))
-        keys = self.in_order(self.keys, np.array(self.outcomes.keys, dtype=np.int64)).astype(np.int64)
-        by_stream = dict(rows_by_stream(keys, index.streams(keys)))
+        by_stream: dict[int, list[int]] = {}
+        streams = [*self.streams, *self.outcomes.streams]
+        for place, event in enumerate(self.order.tolist()):
+            for stream in map(int, streams[event].split()):
+                by_stream.setdefault(stream, []).append(place)
         states = index.states([0, *by_stream])
         done = [advance(states[0], events)]
         done += [advance(states[one], events.some(mine)) for one, mine in by_stream.items()]
@@ -265,8 +268,8 @@ class EventBatch:
                 mine = truth == number[state.name]
                 lost_here, sized = (np.where(mine, column, 0.0) for column in (events.missed, own_sizes))
                 done.append(advance(state, Events(self.days, mine, lost_here, sized), waiting))
-        connection.executemany(UPDATE, [one.state.values for one in done])
-        tallies = [row for one in done for row in one.tallies]
+        connection.executemany(UPDATE, [state.values for state, _ in done])
+        tallies = [row for _, rows in done for row in rows]
         connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?)", tallies)
         if self.rows is not None and self.rows.scores is not None:
             detector.update(self.rows.scores[self.order[~known]], self.days[~known])

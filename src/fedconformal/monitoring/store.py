@@ -167,7 +167,6 @@ class Watch:
             with schema.store_errors(self.path), schema.transaction(self._connection):
                 yield
         except BaseException:
-            self._index.forget()
             self.detector.forget()
             raise
 
@@ -190,17 +189,17 @@ class Watch:
         with self._writing():
             if self._meta("closed") is not None:
                 raise InputError(f"{self.path.name}: the watch is closed, and takes no more; it still answers status")
-            keys = np.empty(0, dtype=np.int64)
+            streams: list[str] = []
             if rows is not None:
                 self._check(rows)
                 rows = new_rows(self._connection, rows)
-                keys = self._index.stream_keys(len(rows.ids), rows.sites or (), rows.groups)
-                insert(self._connection, rows, keys)
+                streams = self._index.numbers_of(len(rows.ids), rows.sites or (), rows.groups)
+                insert(self._connection, rows, streams)
             self._check_values(outcomes.values)
             found, fates = settle(self._connection, rows, outcomes)
             last = int(self._meta("last_day") or 0)
-            if len(keys) + len(found.ids):
-                batch = EventBatch.of(rows, keys, found, last)
+            if len(streams) + len(found.ids):
+                batch = EventBatch.of(rows, streams, found, last)
                 batch.apply(
                     self._connection,
                     self._index,
@@ -213,11 +212,11 @@ class Watch:
             fate = list(fates.values())
             lacking = rows is not None and rows.scores is None and self.detector.read() is not None
             counts = {
-                "rows": len(keys),
+                "rows": len(streams),
                 "counted": len(found.ids),
                 **{kind: fate.count(kind) for kind in ("repeated", "conflicting", "early")},
                 "late": sum(time // DAY < last for time in found.times),
-                "unscored": len(keys) if lacking else 0,
+                "unscored": len(streams) if lacking else 0,
             }
             self._count(counts)
         return counts, fates

@@ -7,10 +7,9 @@ outcome, so the evidence is that of what is known at that moment. Batches do not
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
@@ -137,15 +136,12 @@ class Events(NamedTuple):
         return Events(*(column[index] for column in self))
 
 
-class Advance(NamedTuple):
-    """A stream after events, and its counts at the end of each day on which there was one."""
-
-    state: StreamState
-    tallies: list[tuple[int, int, int, float, int, float]]
+DayTally = tuple[int, int, int, float, int, float]
+"""A stream, a day, and the counts at its end."""
 
 
-def advance(state: StreamState, events: Events, waiting: Integers | None = None) -> Advance:
-    """Apply events to a stream, in their order.
+def advance(state: StreamState, events: Events, waiting: Integers | None = None) -> tuple[StreamState, list[DayTally]]:
+    """Apply events to a stream, in their order; also return its counts at the end of each day with an event.
 
     `waiting` is the number of rows that wait after each event, where these are not the stream's own: the class of a row
     is unknown before its outcome, so all rows that wait count as covered rows of each class.
@@ -165,7 +161,7 @@ def advance(state: StreamState, events: Events, waiting: Integers | None = None)
     tallies = [(state.number, *row) for row in rows]
     names = ("known", "misses", "waiting", "sizes")
     last: dict[str, Any] = dict(zip(names, tallies[-1][2:], strict=True))
-    return Advance(replace(state, **last, alarm_at=alarm_at, alarm_day=alarm_day), tallies)
+    return replace(state, **last, alarm_at=alarm_at, alarm_day=alarm_day), tallies
 
 
 def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
@@ -176,36 +172,18 @@ def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
     return summed
 
 
-def rows_by_stream(keys: Integers, streams: dict[int, tuple[int, ...]]) -> Iterator[tuple[int, Integers]]:
-    """Return the positions of the events of each stream, in their order, from the stream key of each event."""
-    order = np.argsort(keys, kind="stable")
-    starts = np.flatnonzero(np.diff(keys[order], prepend=-1)) if len(order) else np.empty(0, dtype=np.int64)
-    found: dict[int, list[Integers]] = {}
-    for key, mine in zip(keys[order][starts].tolist(), np.split(order, starts[1:]), strict=True):
-        for stream in streams[key]:
-            found.setdefault(stream, []).append(mine)
-    for stream, parts in found.items():
-        yield stream, np.sort(np.concatenate(parts)) if parts[1:] else parts[0]
-
-
 class StreamIndex:
-    """The streams that a row belongs to, besides that of all rows: its site and its groups.
+    """The streams of rows besides that of all rows: their sites and groups.
 
-    Rows keep a stream key: the number of a combination of streams, which many rows share. New sites and groups get a
-    stream without a limit, which only counts.
+    New sites and groups get a stream without a limit, which only counts.
     """
 
     def __init__(self, connection: sqlite3.Connection, site: str | None, false_alarm: float) -> None:
         self._connection, self._site, self._false_alarm = connection, site, false_alarm
-        self._keys: dict[tuple[int, ...], int] = {}
 
-    def forget(self) -> None:
-        """Read anew what a transaction that failed had added."""
-        self._keys.clear()
-
-    def stream_keys(self, count: int, sites: Iterable[str | None], groups: Groups) -> Integers:
-        """Return the stream key of each of `count` rows."""
-        columns: list[Integers] = []
+    def numbers_of(self, count: int, sites: Iterable[str | None], groups: Groups) -> list[str]:
+        """Return the numbers of the streams of each of `count` rows, with spaces between them."""
+        found: list[list[int]] = [[] for _ in range(count)]
         names = [None if site is None else name_key(site) for site in sites]
         if self._site is not None:
             other = next((site for site in names if site not in (None, self._site)), None)
@@ -213,25 +191,14 @@ class StreamIndex:
                 raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {self._site} alone")
         elif names:
             numbers = self._numbers(SITE, {site for site in names if site is not None}, MOST_SITES)
-            columns.append(np.array([-1 if site is None else numbers[site] for site in names]))
+            found = [[] if site is None else [numbers[site]] for site in names]
         if groups:
-            found = {name: index for name, index in members(groups, rows=count).items() if name != ALL}
-            numbers = self._numbers(GROUP, found, MOST_STREAMS - 1)
-            for name, index in found.items():
-                inside = np.full(count, -1)
-                inside[index] = numbers[name]
-                columns.append(inside)
-        if not columns:
-            return np.full(count, self._key(()))
-        kinds, places = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-        keys = [self._key(tuple(one for one in kind if one >= 0)) for kind in kinds.tolist()]
-        return np.array(keys, dtype=np.int64)[places.ravel()]
-
-    def streams(self, keys: Integers) -> dict[int, tuple[int, ...]]:
-        """Return the streams of each stream key."""
-        query = "SELECT number, streams FROM stream_keys WHERE number IN (SELECT value FROM json_each(?))"
-        found = schema.looked_up(self._connection, query, np.unique(keys).tolist())
-        return {number: tuple(json.loads(text)) for number, text in found}
+            inside = {name: index for name, index in members(groups, rows=count).items() if name != ALL}
+            numbers = self._numbers(GROUP, inside, MOST_STREAMS - 1)
+            for name, index in inside.items():
+                for row in np.arange(count)[index].tolist():
+                    found[row].append(numbers[name])
+        return [" ".join(map(str, own)) for own in found]
 
     def states(self, numbers: list[int]) -> dict[int, StreamState]:
         """Return streams by their numbers."""
@@ -252,12 +219,3 @@ class StreamIndex:
             self._connection.executemany(schema.NEW_STREAM, added)
             there |= {name: number for number, _, name, *_ in added}
         return there
-
-    def _key(self, streams: tuple[int, ...]) -> int:
-        number = self._keys.get(streams)
-        if number is None:
-            text = json.dumps(streams)
-            self._connection.execute("INSERT OR IGNORE INTO stream_keys (streams) VALUES (?)", (text,))
-            (found,) = self._connection.execute("SELECT number FROM stream_keys WHERE streams = ?", (text,)).fetchone()
-            number = self._keys[streams] = int(found)
-        return number

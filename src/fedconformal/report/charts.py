@@ -326,11 +326,6 @@ def coverage_chart(groups: Sequence[Group | IntervalGroup], target: float) -> st
     return dots_chart(dots, target, (low, 1.0), "coverage", title)
 
 
-def drawn_note(groups: Sequence[object]) -> str:
-    """Say that not all groups are drawn."""
-    return f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}." if len(groups) > MAX_GROUPS else ""
-
-
 def dots_chart(
     dots: Sequence[Dot],
     target: float,

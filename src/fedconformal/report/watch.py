@@ -19,7 +19,7 @@ from fedconformal.monitoring.history import SiteHistory
 from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.text import chance, count, date, sentence, to_do
 from fedconformal.report.charts import Point, TimePlot, percent, shortened
-from fedconformal.report.html import Answer, board, card, columns, page, soft, table
+from fedconformal.report.html import Answer, board, card, page, soft, table
 
 ROWS, POINTS, DOTS = 30, 120, 40
 """Rows of a table behind a chart, points of a large chart, and windows of time whose own coverage is drawn."""
@@ -92,7 +92,7 @@ def combined_page(found: Combined, *, promise: str = "", more: Sequence[str] = (
     sections = [
         soft(f"{sites}, from {date(found.first)} to {date(found.last)}. Predictor {found.predictor[:12]}."),
         board(_answers(found, everything)),
-        columns(_over_time(everything)),
+        _over_time(everything),
         _by_site(found),
         _by_group(found),
         _messages(found),
@@ -143,7 +143,7 @@ def _where(found: Combined) -> tuple[str, list[str]]:
     return f"{len(together.named):,} of {sites}" if together.named else "No site stands out", texts
 
 
-def _over_time(line: SiteHistory) -> Iterator[str]:
+def _over_time(line: SiteHistory) -> str:
     at = thinned(line, ROWS)
     low, high = line.intervals(at)
     rows = [
@@ -160,19 +160,11 @@ def _over_time(line: SiteHistory) -> Iterator[str]:
         for i, one, other in zip(at.tolist(), low.tolist(), high.tolist(), strict=True)
     ]
     heads = ("day", "outcomes", "missed", "covered", "interval", "evidence", "waiting", "size")
-    shown = table(heads, rows)
-    yield card(
-        "Coverage over time",
-        soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
-        + (_coverage_plot(line) if line.coverage is not None else soft("No outcome yet.")),
-        shown,
-    )
-    yield card(
-        "Evidence over time",
-        soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
-        + _evidence_plot(line),
-        shown,
-    )
+    coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
+    coverage += _coverage_plot(line) if line.coverage is not None else soft("No outcome yet.")
+    evidence = soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
+    charts = f'<div class="grid2"><div>{coverage}</div><div>{evidence}{_evidence_plot(line)}</div></div>'
+    return card("Coverage and evidence over time", charts, table(heads, rows))
 
 
 def _messages(found: Combined) -> str:
