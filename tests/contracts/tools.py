@@ -21,6 +21,7 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha
 from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.errors import SuspiciousInputWarning
 from fedconformal.guarantees.guarantee import summed
 from fedconformal.summaries import LossSummary
 
@@ -231,6 +232,7 @@ def refused(*fragments: str, param: str | None = None, code: str | None = None) 
     """Demand an InputError in one line that holds these fragments, of this param and code, and no warning before it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", SuspiciousInputWarning)
         with pytest.raises(fc.InputError) as caught:
             yield
     message = str(caught.value)
