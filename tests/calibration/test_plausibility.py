@@ -14,7 +14,7 @@ from fedconformal.errors import SuspiciousInputWarning
 RNG = np.random.default_rng(0)
 PROBS = RNG.dirichlet([0.3, 0.3, 0.3], size=300)
 LABELS = (PROBS.cumsum(axis=1) > RNG.random((300, 1))).argmax(axis=1)
-SKEWED = np.where(RNG.random(300) < 0.6, 0, LABELS)
+SKEWED = RNG.dirichlet([1.5, 0.4, 0.2], size=300)
 
 
 def messages(action: Any) -> list[str]:
@@ -26,7 +26,11 @@ def messages(action: Any) -> list[str]:
 
 @pytest.mark.parametrize(
     ("probs", "labels"),
-    [(PROBS[:, [1, 2, 0]], LABELS), (PROBS, (LABELS + 1) % 3), (PROBS[:, ::-1], SKEWED)],
+    [
+        (PROBS[:, [1, 2, 0]], LABELS),
+        (PROBS, (LABELS + 1) % 3),
+        (SKEWED[:, ::-1], (SKEWED.cumsum(axis=1) > RNG.random((300, 1))).argmax(axis=1)),
+    ],
     ids=["classes in another order", "labels shifted by one", "reversed columns"],
 )
 def test_a_model_that_contradicts_the_labels_is_said_at_the_site(probs: Any, labels: Any) -> None:
@@ -39,6 +43,13 @@ def test_a_model_that_contradicts_the_labels_is_said_at_the_site(probs: Any, lab
 def test_a_model_that_fits_is_not_doubted() -> None:
     assert messages(lambda: fc.summarize(PROBS, LABELS)) == []
     assert messages(lambda: fc.summarize(PROBS[:10, [1, 2, 0]], LABELS[:10])) == []  # too few rows to tell
+    one = LABELS == 0  # a site that sees one class: the commonest class is always right there
+    assert messages(lambda: fc.summarize(PROBS[one], LABELS[one])) == []
+
+
+def test_outputs_and_labels_of_different_rows_are_said() -> None:
+    (said,) = messages(lambda: fc.summarize(PROBS, LABELS[::-1]))
+    assert "of the same rows" in said
     assert messages(lambda: fc.calibrate([fc.summarize(PROBS, LABELS)])) == []
 
 

@@ -46,36 +46,58 @@ class ScoredRows:
     labels: Integers | None = None
     classes: Classes | None = None
     precision: str | None = None
-    right: int = 0
-    """Number of rows whose most probable label is the true one."""
+    top: Integers | None = None
+    """The most probable label of each row."""
 
 
 @dataclass
 class Agreement:
     """Agreement of a model with the labels of a site, counted batch by batch."""
 
-    rows: int = 0
-    right: int = 0
-    of_class: Counter[int] = field(default_factory=Counter)
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """The number of rows by label and most probable label."""
 
     def add(self, rows: ScoredRows) -> None:
         """Count the rows of a batch."""
-        if rows.labels is not None:
-            self.rows += len(rows.labels)
-            self.right += rows.right
-            self.of_class.update(dict(enumerate(np.bincount(rows.labels).tolist())))
+        if rows.labels is not None and rows.top is not None:
+            self.pairs.update(zip(rows.labels.tolist(), rows.top.tolist(), strict=True))
 
     def warn(self, stacklevel: int = 3) -> None:
-        """Warn if the model is clearly right less often than the commonest class alone; nothing leaves the site."""
-        commonest = max(self.of_class.values(), default=0)
-        if self.rows >= LEAST_ROWS and commonest - self.right > math.sqrt(self.rows) / 2:
+        """Warn of a model that is clearly right less often than the commonest class alone; nothing leaves the site.
+
+        A site of few classes can be so with any model. So another order of the classes must agree more often, or
+        shuffled labels as often.
+        """
+        seen = {label: i for i, label in enumerate(sorted({one for pair in self.pairs for one in pair}))}
+        table = np.zeros((len(seen), len(seen)))
+        for (label, top), count in self.pairs.items():
+            table[seen[label], seen[top]] = count
+        n, right, commonest = int(table.sum()), int(table.trace()), int(table.sum(axis=1).max(initial=0))
+        if n < LEAST_ROWS or commonest - right <= math.sqrt(n) / 2:
+            return
+        if _best_order(table) - right > math.sqrt(n) or _is_chance(table, right):
             warnings.warn(
-                f"the most probable label is right in {self.right} of {self.rows} rows, less often than the commonest "
+                f"the most probable label is right in {right} of {n} rows, less often than the commonest "
                 f"class alone ({commonest}); check that the classes are in the order of the columns, that labels are "
                 "not shifted by one, and that outputs and labels are of the same rows",
                 SuspiciousInputWarning,
                 stacklevel=stacklevel,
             )
+
+
+def _best_order(table: Floats) -> float:
+    """Return the largest number of rows that an order of the classes makes right."""
+    from scipy.optimize import linear_sum_assignment
+
+    return float(table[linear_sum_assignment(table, maximize=True)].sum())
+
+
+def _is_chance(table: Floats, right: int) -> bool:
+    """Whether shuffled labels would agree as often, within two standard deviations; not if all have one class."""
+    n, labels, tops = table.sum(), table.sum(axis=1), table.sum(axis=0)
+    both = labels * tops
+    variance = (both @ ((n - labels) * (n - tops)) + both.sum() ** 2 - both @ both) / (n**2 * (n - 1))
+    return bool(variance > 0 and right <= both.sum() / n + 2 * math.sqrt(variance))
 
 
 def summarize(  # noqa: PLR0913
@@ -176,8 +198,7 @@ def score_rows(
     if not isinstance(score, Score):
         raise InputError(f"score is {score!r:.80}, expected a score such as fedconformal.LAC()", param="score")
     matrix, labels, known = read_rows(outputs, truth, classes)
-    right = int(np.count_nonzero(matrix.argmax(axis=1) == labels))
-    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION, right)
+    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION, matrix.argmax(axis=1))
 
 
 def read_rows(
