@@ -21,7 +21,7 @@ from common import best, interleaved, save, table
 from fedconformal._base.float_bits import keys_of
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
-from fedconformal.privacy.sums.drive import calibrate_by_sums
+from fedconformal.privacy.sums.driver import calibrate_by_sums
 from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, sum_target
 from fedconformal.privacy.sums.site import new_site
 from fedconformal.summaries import Summary

@@ -14,7 +14,7 @@ import fedconformal as fc
 from fedconformal.federated.ask import MAX_BYTES, failure
 from fedconformal.federated.calibration import unusual
 from fedconformal.federated.evaluation import EvaluationQuestion
-from fedconformal.federated.questions import FORMAT, Outputs, ScoreQuestion, check_origin
+from fedconformal.federated.questions import FORMAT, Outputs, ScoreQuestion, check_provenance
 from fedconformal.federated.temperature import TemperatureQuestion
 from fedconformal.federated.watch import WatchQuestion
 from fedconformal.monitoring.messages import read_periods, write_periods
@@ -101,9 +101,9 @@ def test_a_question_says_that_the_model_was_trained_on_the_sites() -> None:
     assert ScoreQuestion.from_dict(question.to_dict()) == question
     found = question.summarize(ROWS, site="a").provenance
     assert found.trained
-    check_origin(question.provenance, found)
+    check_provenance(question.provenance, found)
     with refused("for a calibration of its own"):
-        check_origin(ScoreQuestion(model="m").provenance, found)
+        check_provenance(ScoreQuestion(model="m").provenance, found)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.privacy.sums import drive
+from fedconformal.privacy.sums import driver
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.messages import Answer, Countersign, Message, Reveal, Shares
@@ -28,9 +28,9 @@ Stage = Callable[[int, str], bool]
 Sites = dict[str, SiteState]
 
 
-def calibrate_by_sums(scores: Mapping[str, Any], *, provenance: Provenance | None = None, **how: Any) -> drive.Sums:
+def calibrate_by_sums(scores: Mapping[str, Any], *, provenance: Provenance | None = None, **how: Any) -> driver.Sums:
     """Run a session of sites with these scores."""
-    return drive.calibrate_by_sums([at_site.new_site(name, one, provenance) for name, one in scores.items()], **how)
+    return driver.calibrate_by_sums([at_site.new_site(name, one, provenance) for name, one in scores.items()], **how)
 
 
 def took(state: CoordinatorState, received: Iterable[bytes]) -> tuple[CoordinatorState, dict[str, bytes]]:

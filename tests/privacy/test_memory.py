@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy import Leaving, Ledger, Policy, read_ledger, write_ledger
+from fedconformal.privacy import Ledger, Outgoing, Policy, read_ledger, write_ledger
 from fedconformal.privacy.ledger import ChargedRows, OpenedSums, enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
@@ -128,16 +128,16 @@ def test_sessions_are_counted(tmp_path: Path) -> None:
         warmer = recalled(at_site.new_site("a", SCORES["a"] / count), path)  # other scores of the same rows
         assert warmer.sessions == count - 1
         done = session(fresh() | {"a": warmer})["a"]
-        policy.check(Leaving.of_sums(done))
+        policy.check(Outgoing.of_sums(done))
         note(warmer, done)
         note(done, done)  # later steps of a session are not counted again
         assert {one.count for one in read_ledger(path).sessions.values()} == {*range(1, count + 1)}
     assert at_site.renewed(done).sessions == 2
     joined, _ = at_site.join(recalled(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1)[1])
     with refused("most_sessions = 2, and these rows were in as many sums sessions before"):
-        policy.check(Leaving.of_sums(joined))
+        policy.check(Outgoing.of_sums(joined))
     noisy, _ = at_site.join(recalled(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1, epsilon=1)[1])
-    policy.check(Leaving.of_sums(noisy))  # which spends epsilon instead
+    policy.check(Outgoing.of_sums(noisy))  # which spends epsilon instead
 
 
 def test_a_session_that_opens_no_sum_does_not_count() -> None:

@@ -21,7 +21,7 @@ from fedconformal.privacy.policy import (
     EXAMPLE,
     VARIABLE,
     WORDS,
-    Leaving,
+    Outgoing,
     Policy,
     known_kinds,
     policy_of,
@@ -37,7 +37,7 @@ GUARANTEES = ["mixture", "pac", "by-class"]
 EPSILONS = [0.1, 0.3, 0.4, 1.0, 2.5]
 
 requests = strategies.builds(
-    Leaving,
+    Outgoing,
     kind=strategies.sampled_from(KINDS),
     rows=strategies.integers(1, 6),
     patients=strategies.none() | strategies.integers(1, 6),
@@ -66,7 +66,7 @@ policies = strategies.fixed_dictionaries(
 )
 
 
-def may_leave(said: dict[str, Any], asked: Leaving) -> bool:
+def may_leave(said: dict[str, Any], asked: Outgoing) -> bool:
     """Say again, key by key, what a policy allows."""
     allowed: dict[str, Callable[[Any], bool]] = {
         "sums_only": lambda only: asked.kind == "sums" or not only,
@@ -113,8 +113,8 @@ def test_each_key_by_itself(key: str, value: Any) -> None:
         requests, cycle(rows_of), strict=False
     ):
         said: dict[str, Any] = {"guarantee": guarantee, "ledger": ledger, "patients": patients, "model": model}
-        asked = Leaving(kind=kind, rows=rows, sites=sites, epsilon=epsilon, **said)
-        keys = [name for name, _ in found.against(asked)]
+        asked = Outgoing(kind=kind, rows=rows, sites=sites, epsilon=epsilon, **said)
+        keys = [name for name, _ in found.violations(asked)]
         assert keys == ([] if may_leave({key: value}, asked) else [key])
         passed.add(not keys)
     assert passed == ({True} if value is False else {False, True})
@@ -122,7 +122,7 @@ def test_each_key_by_itself(key: str, value: Any) -> None:
 
 @given(said=policies, asked=requests)
 def test_a_policy_allows_what_its_lines_allow(
-    said: dict[str, Any], asked: Leaving, tmp_path_factory: pytest.TempPathFactory
+    said: dict[str, Any], asked: Outgoing, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A refusal names a line of the file that says what stands there; everything else passes."""
     lines = [f"{key} = {json.dumps(value)}" for key, value in said.items()]
@@ -151,7 +151,7 @@ def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
     for kind in known_kinds():
         noise = kind in ("sums", "noisy")
         best = [
-            Leaving(
+            Outgoing(
                 kind=kind,
                 rows=10**6,
                 patients=10**6,
@@ -179,9 +179,9 @@ def test_least_cell() -> None:
         site, _ = step(new_site("a", [0.5]), invitation)
         if why:
             with refused(f"least_cell = 50, and {why}"):
-                policy.check(Leaving.of_sums(site))
+                policy.check(Outgoing.of_sums(site))
         else:
-            policy.check(Leaving.of_sums(site))
+            policy.check(Outgoing.of_sums(site))
 
 
 def test_every_key_has_words_and_a_reader() -> None:
@@ -207,7 +207,7 @@ def test_what_is_not_said_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert Policy().may_leave == known_kinds()
     assert Policy().in_words() == ["All kinds may leave."]
     for kind in known_kinds():
-        Policy().check(Leaving(kind=kind, rows=1))
+        Policy().check(Outgoing(kind=kind, rows=1))
 
 
 def test_an_empty_variable_opens_no_door(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,21 +269,21 @@ def test_where_the_policy_is_stays_at_the_site(tmp_path: Path, monkeypatch: pyte
     written(tmp_path / "policy.toml", "least_rows = 3")
     assert policy_of() == Policy(least_rows=3)
     with pytest.raises(InputError, match=r"^policy\.toml, line 1: least_rows = 3, and this site has fewer$"):
-        policy_of().check(Leaving(kind="ranks", rows=2))
+        policy_of().check(Outgoing(kind="ranks", rows=2))
     assert policy_of(written(tmp_path / "other.toml", "least_rows = 4")) == Policy(least_rows=4)
 
 
 def test_summaries_and_noisy_counts_say_what_they_are() -> None:
     one, two = fc.Summary.of_scores([0.1, 0.2], site="a"), fc.Summary.of_scores([0.1, 0.2, 0.3], site="b")
-    assert Leaving.of(one) == Leaving(kind="ranks", rows=2)
+    assert Outgoing.of(one) == Outgoing(kind="ranks", rows=2)
     pooled = fc.pool([one, two])
-    assert Leaving.of(pooled, guarantee="pac") == Leaving(kind=pooled.name, rows=2, sites=2, guarantee="pac")
+    assert Outgoing.of(pooled, guarantee="pac") == Outgoing(kind=pooled.name, rows=2, sites=2, guarantee="pac")
     pytest.importorskip("opendp", reason="noise needs opendp")
     noisy = noisy_histogram([0.1, 0.2], epsilon="0.3", site="a")
-    assert Leaving.of(noisy, ledger=True) == Leaving(kind="noisy", rows=2, epsilon=0.3, ledger=True)
-    Policy(largest_epsilon=0.3).check(Leaving.of(noisy))
+    assert Outgoing.of(noisy, ledger=True) == Outgoing(kind="noisy", rows=2, epsilon=0.3, ledger=True)
+    Policy(largest_epsilon=0.3).check(Outgoing.of(noisy))
     with refused("largest_epsilon = 0.29, and this spends 0.3"):
-        Policy(largest_epsilon=0.29).check(Leaving.of(noisy))
+        Policy(largest_epsilon=0.29).check(Outgoing.of(noisy))
 
 
 def test_who_is_left_counts_in_every_round() -> None:
@@ -296,17 +296,17 @@ def test_who_is_left_counts_in_every_round() -> None:
 
     alone = new_site("a", [0.1, 0.2])
     with refused("site 'a' has not joined a session"):
-        Leaving.of_sums(alone)
+        Outgoing.of_sums(alone)
     joined, _ = join(alone, invite(fc.Mixture(), 0.1, epsilon=2)[1])
-    assert Leaving.of_sums(joined) == Leaving(kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture")
+    assert Outgoing.of_sums(joined) == Outgoing(kind="sums", rows=2, sites=None, epsilon=2.0, guarantee="mixture")
     _, _, sites = opened({name: np.linspace(0, 1, 9) for name in "abcd"})
     entered = sites["a"]
-    assert Leaving.of_sums(entered) == Leaving(kind="sums", rows=9, sites=4, guarantee="mixture", sessions=1)
-    assert Leaving.of_sums(msgspec.structs.replace(entered, ledger="ledger.json")).ledger
+    assert Outgoing.of_sums(entered) == Outgoing(kind="sums", rows=9, sites=4, guarantee="mixture", sessions=1)
+    assert Outgoing.of_sums(msgspec.structs.replace(entered, ledger="ledger.json")).ledger
     later = msgspec.structs.replace(entered, present=frozenset([0, 1, 2]))
-    Policy(least_sites=3).check(Leaving.of_sums(later))
+    Policy(least_sites=3).check(Outgoing.of_sums(later))
     with refused("least_sites = 4, and this is over 3"):
-        Policy(least_sites=4).check(Leaving.of_sums(later))
+        Policy(least_sites=4).check(Outgoing.of_sums(later))
 
 
 ROWS, CLASSES, STEP = 90, 3, 4e-7
@@ -326,4 +326,4 @@ def test_a_model_made_for_it_writes_features_into_scores() -> None:
     assert len(truth) == ROWS
     assert len(read & truth) == ROWS
     with pytest.raises(InputError, match="this is of the model made for it"):
-        Policy(models=("agreed",)).check(Leaving.of(sent))
+        Policy(models=("agreed",)).check(Outgoing.of(sent))

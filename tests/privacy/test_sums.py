@@ -19,7 +19,7 @@ from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.drive import InMemory, run_session
+from fedconformal.privacy.sums.driver import InMemory, run_session
 from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
 from fedconformal.privacy.sums.radix import BYTES, EXACT, Rounds, Search, SumTarget
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState, decode_state, encode_state

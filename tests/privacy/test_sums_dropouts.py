@@ -16,7 +16,7 @@ from fedconformal.privacy.sums import scale
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.drive import InMemory, Reader, run_session
+from fedconformal.privacy.sums.driver import InMemory, Reader, run_session
 from fedconformal.privacy.sums.masks import combine
 from fedconformal.privacy.sums.messages import Message, Question, Shares, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import BYTES, IN_STEPS

@@ -17,7 +17,7 @@ import fedconformal as fc
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite, invite_losses
-from fedconformal.privacy.sums.drive import calibrate_losses_by_sums
+from fedconformal.privacy.sums.driver import calibrate_losses_by_sums
 from fedconformal.privacy.sums.losses import kept_needed
 from fedconformal.privacy.sums.messages import Answer, Losses, pack
 from fedconformal.privacy.sums.radix import IN_STEPS

@@ -24,7 +24,7 @@ from fedconformal.cli.policy import PolicyFile, allowed
 from fedconformal.cli.rows import Columns, Groups, Unlabelled, group_columns
 from fedconformal.cli.sign import Trusted, one_site, signature_of
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.federated.watch import leaving
+from fedconformal.federated.watch import outgoing
 from fedconformal.monitoring import combine as combination
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES
 from fedconformal.monitoring.limits import limits_of
@@ -244,7 +244,7 @@ def send(
     rules, end = allowed(policy), None if last is None else _as_day(last)
     least = max(rules.least_rows, rules.least_patients)
     with Watch.open(watch) as held:
-        found = held.send(end, by_day=least <= 1, least=least, check=lambda new: rules.check(leaving(new)))
+        found = held.send(end, by_day=least <= 1, least=least, check=lambda new: rules.check(outgoing(new)))
     if found[-1].withheld:
         note(f"groups, classes and sites are withheld: one of them has fewer than {least} new outcomes")
     data, (first, to) = write_periods(found), (str(day_of(day)) for day in (found[0].first, found[-1].last))

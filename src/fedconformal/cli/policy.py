@@ -14,7 +14,7 @@ from fedconformal.cli.options import Json
 from fedconformal.cli.outputs import check_output
 from fedconformal.errors import InputError
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.privacy.policy import EXAMPLE, VARIABLE, Leaving, Policy, policy_of, read_policy
+from fedconformal.privacy.policy import EXAMPLE, VARIABLE, Outgoing, Policy, policy_of, read_policy
 from fedconformal.summaries import Summary
 
 PolicyFile = Annotated[
@@ -40,7 +40,7 @@ def check_files(
     """Refuse to write what must not leave."""
     rules = allowed(path)
     for one in sent:
-        rules.check(Leaving.of(one, ledger=ledger is not None, patients=patients))
+        rules.check(Outgoing.of(one, ledger=ledger is not None, patients=patients))
 
 
 policy = typer.Typer(help="Write down what may leave a site.", no_args_is_help=True)

@@ -17,7 +17,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
 from fedconformal.federated.ask import Question, Sites
 from fedconformal.federated.questions import Outputs, for_score
-from fedconformal.privacy.policy import EVALUATION, Leaving, Policy, count_patients
+from fedconformal.privacy.policy import EVALUATION, Outgoing, Policy, count_patients
 
 
 class Counts(NamedTuple):
@@ -100,7 +100,7 @@ class EvaluationQuestion(Question[Counts]):
         certificate = self.predictor.certificate
         found = (Counts.of_intervals if certificate.intervals else Counts.of_sets)(self.predictor, rows, site)
         name, patients = str(certificate.guarantee["name"]), count_patients(rows.ids)
-        policy.check(Leaving(kind=EVALUATION, rows=found.rows, model=model, guarantee=name, patients=patients))
+        policy.check(Outgoing(kind=EVALUATION, rows=found.rows, model=model, guarantee=name, patients=patients))
         return found._asdict()
 
     def read(self, reply: Mapping[str, Any], *, site: str) -> Counts:

@@ -23,7 +23,7 @@ from fedconformal.federated.ask import Question, payload
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses import Loss
 from fedconformal.losses.loss import as_grid
-from fedconformal.privacy.policy import Leaving, Policy, count_patients
+from fedconformal.privacy.policy import Outgoing, Policy, count_patients
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import LossSummary, Provenance, Summary
 from fedconformal.summaries.rows import summarize
@@ -104,13 +104,13 @@ class SummaryQuestion(Question[Summary]):
 
     def reply(self, summary: Summary, *, policy: Policy, patients: int | None = None) -> dict[str, Any]:
         """Return the reply with this summary, unless the site's policy forbids it."""
-        policy.check(Leaving.of(summary, guarantee=self.guarantee, patients=patients))
+        policy.check(Outgoing.of(summary, guarantee=self.guarantee, patients=patients))
         return {"data": summary.to_bytes(), "format": FORMAT}
 
     def read(self, reply: Mapping[str, Any], *, site: str) -> Summary:
         """Read a summary, and refuse it unless it is what was asked for."""
         summary = Summary.from_bytes(payload(reply, FORMAT))
-        check_origin(self.provenance, summary.provenance)
+        check_provenance(self.provenance, summary.provenance)
         if summary.name != self.sent:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self.sent}")
         if len(summary.sites) != 1 or name_key(summary.sites[0]) != name_key(site):
@@ -293,7 +293,7 @@ def read_question(found: Mapping[str, Any]) -> ScoreQuestion | LossQuestion:
     return LossQuestion.from_dict(found) if "loss" in found else ScoreQuestion.from_dict(found)
 
 
-def check_origin(expected: Provenance, found: Provenance) -> None:
+def check_provenance(expected: Provenance, found: Provenance) -> None:
     """Refuse scores of another model, score or temperature than was asked for."""
     stated = replace(found, classes=None, precision=None)  # compared with those of the other sites
     if difference := expected.difference(stated):

@@ -20,14 +20,14 @@ from fedconformal._base.spec import build
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer, Question, Sites, payload
 from fedconformal.federated.calibration import Calibrated, unusual
-from fedconformal.federated.questions import ScoreQuestion, check_origin
+from fedconformal.federated.questions import ScoreQuestion, check_provenance
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.drive import Reader, run_session
+from fedconformal.privacy.sums.driver import Reader, run_session
 from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import IN_STEPS, summable
-from fedconformal.privacy.sums.session import stated_origin
+from fedconformal.privacy.sums.session import stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import DEFAULT, AnyScore
 
@@ -114,7 +114,7 @@ class _Channel:
         def check(data: bytes, site: str) -> Any:
             found: Any = read(data)
             _check_sender(site, found.site)
-            check_origin(self._question.provenance, stated_origin(found))
+            check_provenance(self._question.provenance, stated_provenance(found))
             if keys & {found.signing, found.masking}:
                 raise InputError("brings a key that another site has")
             keys.update((found.signing, found.masking))
@@ -122,7 +122,7 @@ class _Channel:
 
         if not self._joined:
             joined = self._sites.ask(SumsQuestion(invitation, check, self._question), self._model)
-            self._joined = self._sites.refuse(joined, unusual([stated_origin(one.value) for one in joined]))
+            self._joined = self._sites.refuse(joined, unusual([stated_provenance(one.value) for one in joined]))
         else:
             self._check_enough(self._answered)
             again = SumsQuestion(invitation, check)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Question, Sites
-from fedconformal.privacy.policy import TEMPERATURE, Leaving, Policy
+from fedconformal.privacy.policy import TEMPERATURE, Outgoing, Policy
 
 STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
 """Inverse temperatures where the search may start."""
@@ -49,7 +49,7 @@ class TemperatureQuestion(Question[Sums]):
 
     def answer(self, logits: ArrayLike, labels: ArrayLike, *, model: str, policy: Policy) -> dict[str, list[float]]:
         """Return a site's sums over its rows at each inverse temperature, unless its policy forbids it."""
-        policy.check(Leaving(kind=TEMPERATURE, rows=len(np.asarray(labels)), model=model))
+        policy.check(Outgoing(kind=TEMPERATURE, rows=len(np.asarray(labels)), model=model))
         sums = likelihood_of(logits, labels)
         return dict(zip(NAMES, map(list, zip(*(sums(b) for b in self.points), strict=True)), strict=True))
 

@@ -23,7 +23,7 @@ from fedconformal.federated.ask import Question, Sites, payload
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
 from fedconformal.monitoring.history import histories_of
 from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
-from fedconformal.privacy.policy import WATCH, Leaving, Policy, hide_folder
+from fedconformal.privacy.policy import WATCH, Outgoing, Policy, hide_folder
 
 FORMAT = "fcw1"
 DIGEST = 32
@@ -79,7 +79,7 @@ class WatchQuestion(Question[list[Period]]):
             raise InputError(f"this site has no message{others}")
         self.check(own, site)
         check_apart(own)
-        policy.check(leaving(own))
+        policy.check(outgoing(own))
         return {"data": write_periods(own), "format": FORMAT}
 
     def read(self, reply: Mapping[str, Any], *, site: str) -> list[Period]:
@@ -113,14 +113,14 @@ def check_apart(periods: Iterable[Period]) -> None:
             )
 
 
-def leaving(periods: Sequence[Period]) -> Leaving:
+def outgoing(periods: Sequence[Period]) -> Outgoing:
     """Describe messages for a policy: the fewest new outcomes that one of them has, of all rows or of a group.
 
     In a watch an id is there once, so there are as many ids as outcomes.
     """
     new = [stream.new for period in periods for stream in period.streams]
     fewest = min(filter(None, new), default=0)
-    return Leaving(kind=WATCH, rows=fewest, patients=fewest)
+    return Outgoing(kind=WATCH, rows=fewest, patients=fewest)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -3,7 +3,7 @@
 from fedconformal.privacy.calibrate import calibrate_privately
 from fedconformal.privacy.ledger import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.local_dp import NoisyHistogram, noisy_histogram
-from fedconformal.privacy.policy import Leaving, Policy, read_policy
+from fedconformal.privacy.policy import Outgoing, Policy, read_policy
 from fedconformal.privacy.signatures import (
     check_signatures,
     is_sealed,
@@ -16,9 +16,9 @@ from fedconformal.privacy.signatures import (
 )
 
 __all__ = [
-    "Leaving",
     "Ledger",
     "NoisyHistogram",
+    "Outgoing",
     "Policy",
     "calibrate_privately",
     "check_signatures",

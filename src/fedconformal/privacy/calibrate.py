@@ -11,7 +11,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
-from fedconformal.privacy.sums.drive import calibrate_by_sums
+from fedconformal.privacy.sums.driver import calibrate_by_sums
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.summaries import Summary
 

@@ -53,7 +53,7 @@ def count_patients(ids: Iterable[Any] | None) -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leaving:
+class Outgoing:
     """What is about to leave a site."""
 
     kind: str
@@ -78,7 +78,7 @@ class Leaving:
     """Of sums without noise: how many sessions of these rows there are with this one."""
 
     @classmethod
-    def of(cls, sent: Summary | NoisyHistogram, *, ledger: bool = False, **about: Any) -> Leaving:
+    def of(cls, sent: Summary | NoisyHistogram, *, ledger: bool = False, **about: Any) -> Outgoing:
         """Describe a summary, of one site or pooled, or noisy counts; `about` has the guarantee and the patients."""
         about["model"] = sent.provenance.model
         if isinstance(sent, NoisyHistogram):
@@ -86,7 +86,7 @@ class Leaving:
         return cls(kind=sent.name, rows=min(sent.sizes), sites=len(sent.sizes), **about)
 
     @classmethod
-    def of_sums(cls, site: SiteState) -> Leaving:
+    def of_sums(cls, site: SiteState) -> Outgoing:
         """Describe a step of a sums session, by the state after it."""
         if site.invite is None:
             raise InputError(f"site {site.name!r} has not joined a session")
@@ -108,7 +108,7 @@ class Leaving:
 class Policy:
     """What may leave a site; what is not said is allowed.
 
-    >>> Policy(kinds=("sums", "ranks")).check(Leaving(kind="exact", rows=100))
+    >>> Policy(kinds=("sums", "ranks")).check(Outgoing(kind="exact", rows=100))
     Traceback (most recent call last):
     fedconformal.errors.InputError: the site's policy: kinds = ["sums", "ranks"], and this is of the kind exact
     """
@@ -127,40 +127,40 @@ class Policy:
     file: str = field(default="the site's policy", compare=False)
     lines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
-    def check(self, leaving: Leaving) -> None:
+    def check(self, outgoing: Outgoing) -> None:
         """Refuse what must not leave, with the line that is in the way; the reason may be sent to the coordinator."""
-        for key, why in self.against(leaving):
+        for key, why in self.violations(outgoing):
             raise InputError(f"{self._place(key)}: {key} = {json.dumps(getattr(self, key))}, and {why}")
 
-    def against(self, leaving: Leaving) -> Iterator[tuple[str, str]]:
+    def violations(self, outgoing: Outgoing) -> Iterator[tuple[str, str]]:
         """Yield each key that is in the way, and why."""
-        if self.sums_only and leaving.kind != SUMS:
-            yield "sums_only", f"this is of the kind {leaving.kind}"
-        if self.kinds is not None and leaving.kind not in self.kinds:
-            yield "kinds", f"this is of the kind {leaving.kind}"
-        if leaving.sites is not None and leaving.sites < self.least_sites:
-            yield "least_sites", f"this is over {leaving.sites}"
-        if leaving.kind == SUMS and leaving.epsilon is None and leaving.cell < self.least_cell:
+        if self.sums_only and outgoing.kind != SUMS:
+            yield "sums_only", f"this is of the kind {outgoing.kind}"
+        if self.kinds is not None and outgoing.kind not in self.kinds:
+            yield "kinds", f"this is of the kind {outgoing.kind}"
+        if outgoing.sites is not None and outgoing.sites < self.least_sites:
+            yield "least_sites", f"this is over {outgoing.sites}"
+        if outgoing.kind == SUMS and outgoing.epsilon is None and outgoing.cell < self.least_cell:
             yield (
                 "least_cell",
-                f"this splits cells of {leaving.cell} rows" if leaving.cell else "this goes on to the last bit",
+                f"this splits cells of {outgoing.cell} rows" if outgoing.cell else "this goes on to the last bit",
             )
-        if self.most_sessions is not None and leaving.sessions > self.most_sessions:
+        if self.most_sessions is not None and outgoing.sessions > self.most_sessions:
             yield "most_sessions", "these rows were in as many sums sessions before"
-        if self.guarantees is not None and leaving.kind not in TRAINED and leaving.guarantee not in self.guarantees:
-            yield "guarantees", f"this is for {leaving.guarantee or 'any guarantee'}"
-        if self.largest_epsilon is not None and leaving.epsilon is None:
+        if self.guarantees is not None and outgoing.kind not in TRAINED and outgoing.guarantee not in self.guarantees:
+            yield "guarantees", f"this is for {outgoing.guarantee or 'any guarantee'}"
+        if self.largest_epsilon is not None and outgoing.epsilon is None:
             yield "largest_epsilon", "this has no noise"
-        elif self.largest_epsilon is not None and as_decimal(leaving.epsilon or 0) > as_decimal(self.largest_epsilon):
-            yield "largest_epsilon", f"this spends {leaving.epsilon:g}"
-        if self.ledger is not None and (leaving.epsilon is not None or leaving.kind == SUMS) and not leaving.ledger:
+        elif self.largest_epsilon is not None and as_decimal(outgoing.epsilon or 0) > as_decimal(self.largest_epsilon):
+            yield "largest_epsilon", f"this spends {outgoing.epsilon:g}"
+        if self.ledger is not None and (outgoing.epsilon is not None or outgoing.kind == SUMS) and not outgoing.ledger:
             yield "ledger", "no ledger is given to enter this in"
-        if self.models is not None and leaving.kind not in (WATCH, WEIGHTS) and leaving.model not in self.models:
-            yield "models", "this is of " + ("no model" if leaving.model is None else f"the model {leaving.model}")
-        if leaving.rows < self.least_rows:  # how many there are is nobody's business then
+        if self.models is not None and outgoing.kind not in (WATCH, WEIGHTS) and outgoing.model not in self.models:
+            yield "models", "this is of " + ("no model" if outgoing.model is None else f"the model {outgoing.model}")
+        if outgoing.rows < self.least_rows:  # how many there are is nobody's business then
             yield "least_rows", "this site has fewer"
-        if self.least_patients > 1 and (leaving.patients or 0) < self.least_patients:
-            yield "least_patients", "this site has fewer" if leaving.patients else "these rows have no ids to count"
+        if self.least_patients > 1 and (outgoing.patients or 0) < self.least_patients:
+            yield "least_patients", "this site has fewer" if outgoing.patients else "these rows have no ids to count"
 
     def _place(self, key: str) -> str:
         return f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
@@ -187,7 +187,7 @@ class Policy:
         def passes(kind: str) -> bool:
             noise = 0.001 if kind in (SUMS, NoisyHistogram.name) else None
             sites = None if kind == SUMS else 1
-            return not any(self.against(Leaving(kind=kind, sites=sites, epsilon=noise, **best)))
+            return not any(self.violations(Outgoing(kind=kind, sites=sites, epsilon=noise, **best)))
 
         return [kind for kind in known_kinds() if passes(kind)]
 

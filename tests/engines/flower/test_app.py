@@ -20,7 +20,7 @@ import fedconformal as fc  # noqa: E402
 from fedconformal.calibration.temperature import fit_temperature  # noqa: E402
 from fedconformal.engines.flower import InProcessGrid  # noqa: E402
 from fedconformal.engines.flower.app import App, make_app  # noqa: E402
-from fedconformal.engines.flower.learning import arrays_of, load_model  # noqa: E402
+from fedconformal.engines.flower.site_training import arrays_of, load_model  # noqa: E402
 from fedconformal.engines.flower.stages import read_model, run_stages  # noqa: E402
 from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402

@@ -14,7 +14,7 @@ pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 import fedconformal as fc  # noqa: E402
 from fedconformal.cli.flower import _show  # noqa: E402
 from fedconformal.engines.flower import InProcessGrid  # noqa: E402
-from fedconformal.engines.flower.learning import load_model  # noqa: E402
+from fedconformal.engines.flower.site_training import load_model  # noqa: E402
 from fedconformal.engines.flower.stages import read_model  # noqa: E402
 from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402

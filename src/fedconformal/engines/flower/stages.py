@@ -28,10 +28,10 @@ from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates.certificate import threshold_json
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.engines.flower.federation import Federation
-from fedconformal.engines.flower.learning import arrays_of, load_model
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.run_config import STAGES, RunConfig
-from fedconformal.engines.flower.training import ask_linear, ask_rounds, weights_in, with_weights
+from fedconformal.engines.flower.server_training import ask_linear, ask_rounds, weights_in, with_weights
+from fedconformal.engines.flower.site_training import arrays_of, load_model
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import calibrate
 from fedconformal.federated.evaluation import PredictorQuestion, evaluate, overall

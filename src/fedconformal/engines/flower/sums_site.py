@@ -25,7 +25,7 @@ from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint, reply
 from fedconformal.errors import InputError
 from fedconformal.federated.sums import FORMAT
 from fedconformal.privacy.ledger import locked, read_ledger, rows_of, spending
-from fedconformal.privacy.policy import Leaving, Policy, policy_of
+from fedconformal.privacy.policy import Outgoing, Policy, policy_of
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.messages import Invite, letter_of
 from fedconformal.privacy.sums.site import known_by, note, recalled, renewed, site_from, step
@@ -90,7 +90,7 @@ def _answered(
         state = msgspec.structs.replace(state, patients=patients)
     before = state
     state, sent = step(state, message, read_bytes(key) if invited and key else None)
-    site_policy(context).check(Leaving.of_sums(state))
+    site_policy(context).check(Outgoing.of_sums(state))
     _pay(context, before, state)
     note(before, state)
     done = Turn(state.signing.public, state.asked, sent, known_by(state), state.summed, state.sessions + state.counts)

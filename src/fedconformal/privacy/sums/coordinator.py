@@ -59,7 +59,7 @@ from fedconformal.privacy.sums.messages import (
 )
 from fedconformal.privacy.sums.radix import EXACT, Rounds
 from fedconformal.privacy.sums.scale import exponent_of
-from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of, stated_origin
+from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of, stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries.provenance import as_bound, check_provenances
@@ -158,7 +158,9 @@ def _remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("nobody joined")
-    together = check_provenances([stated_origin(found) for found in joins], [f"site {found.site!r}" for found in joins])
+    together = check_provenances(
+        [stated_provenance(found) for found in joins], [f"site {found.site!r}" for found in joins]
+    )
     ordered = sorted(joins, key=lambda found: found.site)
     listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
     made_from = Roster(state.invite.session, listed, together.to_header())
@@ -315,7 +317,7 @@ def _check_join(state: CoordinatorState, found: Join) -> None:
         raise InputError("a site joined another session")
     check_name(found.site, "site")
     masks.check_public(found.masking)
-    check_scores(stated_origin(found), state.invite, f"site {found.site!r}")
+    check_scores(stated_provenance(found), state.invite, f"site {found.site!r}")
     joined = joining(found.site, found.size, found.signing, found.masking, found.session)
     check_identity(found.site, found.identity, joined)
 

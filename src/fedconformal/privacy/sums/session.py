@@ -178,12 +178,12 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
         signing=signing,
         masking=masking,
         identities=identities,
-        provenance=stated_origin(roster),
+        provenance=stated_provenance(roster),
         fingerprint=hashlib.sha256(invited + msgspec.msgpack.encode(roster)).hexdigest(),
     )
 
 
-def stated_origin(found: Join | Roster) -> Provenance:
+def stated_provenance(found: Join | Roster) -> Provenance:
     """Return what a message says that scores were made from; it may be hostile."""
     return Provenance.from_header(found.provenance)
 

@@ -4,7 +4,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedconformal.engines.flower import calibrate_reply
-from fedconformal.engines.flower.learning import add_handlers, outputs, train_reply
+from fedconformal.engines.flower.site_training import add_handlers, outputs, train_reply
 
 from .task import build_model, load_rows
 

@@ -10,8 +10,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MessageType, RecordDict
 from torch import Tensor, nn
 
 from fedconformal.engines.flower.federation import Federation
-from fedconformal.engines.flower.learning import arrays_of
 from fedconformal.engines.flower.records import ARRAYS, ASK, LINEAR, METRIC_OF, fingerprint, is_float, read_update
+from fedconformal.engines.flower.site_training import arrays_of
 from fedconformal.federated.ask import Answer, Ask
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.fedprox import FedProx

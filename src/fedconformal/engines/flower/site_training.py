@@ -36,7 +36,7 @@ from fedconformal.engines.flower.records import (
 )
 from fedconformal.engines.flower.sums_site import site_policy
 from fedconformal.errors import InputError
-from fedconformal.privacy.policy import WEIGHTS, Leaving
+from fedconformal.privacy.policy import WEIGHTS, Outgoing
 from fedconformal.training.clients import ClientData, as_clients
 from fedconformal.training.config import make
 from fedconformal.training.fedavg import client_seed, local_sgd
@@ -185,7 +185,7 @@ def _place(context: Context) -> int:
 
 
 def _update_reply(msg: Message, context: Context, arrays: ArrayRecord, update: Update) -> Message:
-    site_policy(context).check(Leaving(kind=WEIGHTS, rows=update.rows))
+    site_policy(context).check(Outgoing(kind=WEIGHTS, rows=update.rows))
     numbers: dict[str, Any] = {METRIC_OF[name]: value for name, value in update.numbers.items()}
     return wrap(msg, context, {ARRAYS: arrays, METRICS: MetricRecord({EXAMPLES: update.rows, **numbers})})
 
