@@ -1,6 +1,5 @@
 // Rows of a text file, checked: as many cells in each, quotes closed, none blank but at the very end.
 
-import { countOf } from "./decode.js";
 import { InputError, length, strip } from "./text.js";
 
 const MOST_COLUMNS = 2 ** 17;
@@ -59,13 +58,15 @@ export function* rowsOf(text, separator) {
 
 class CellProblem extends Error {}
 
-/** @param {string} text @returns {[string, string]} its first row, which may have line ends in quotes, and the rest */
-export function firstRow(text) {
-  let quotes = 0, end = 0;
-  for (let next = text.indexOf("\n") + 1; next; next = text.indexOf("\n", end) + 1) {
-    quotes += countOf(text.slice(end, next), '"');
-    end = next;
-    if (quotes % 2 === 0) return [text.slice(0, end), text.slice(end)];
+/** @param {string} text @param {string} separator @returns {[string, string]} its first row, which may have line ends in quotes, and the rest */
+export function firstRow(text, separator) {
+  let quoted = false, start = true;
+  for (let at = 0; at < text.length; at++) {
+    const one = text[at];
+    if (quoted && one === '"' && text[at + 1] === '"') at++;
+    else if (one === '"' && (quoted || start)) quoted = !quoted;
+    else if (one === "\n" && !quoted) return [text.slice(0, at + 1), text.slice(at + 1)];
+    start = !quoted && (one === separator || (start && one === " "));
   }
   return [text, ""];
 }

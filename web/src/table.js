@@ -148,7 +148,7 @@ function* readText(source, data, asked) {
   text = stated ? text.slice(stated[0].length) : text;
   const layout = stated ? { separator: stated[1], said: SEPARATORS[stated[1]], short: false } : layoutOf(text);
   const texts = (function* () {
-    yield* firstRow(text);
+    yield* firstRow(text, layout.separator);
     yield* pieces;
   })();
   const blocks = [];

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import as_probabilities, as_sites, softmax
+from fedconformal._base.arrays import are_distributions, as_probabilities, as_sites, softmax
 from fedconformal._base.files import TEXT, read_array
 from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.calibration.predictor import Predictor
@@ -248,7 +248,7 @@ class Columns:
             if given is None and error.code == "not-a-number":
                 self._propose_classes(table.with_header(), labels, f"{error}")
             raise
-        if given is None and positive is None and found.classes is not None and self.model is None:
+        if given is None and found.classes is not None and self.model is None and not are_distributions(found.values):
             self._propose_classes(found.table, labels, f"{found.table.source}: has columns that are no probabilities")
         return found
 

@@ -23,6 +23,9 @@ from fedconformal.errors import InputError, prefix_errors
 from fedconformal.tables.labels import positions_of
 from fedconformal.tables.table import Table, absent
 
+MOST_SEARCHED = 100
+"""Columns among which distributions are looked for."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
@@ -326,16 +329,18 @@ def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
 
 def columns_that_add_up(table: Table, columns: Sequence[int]) -> list[str] | None:
     """Return the names of columns that are distributions together, without at most one column of other shares."""
+    if table.names is None or len(columns) > MOST_SEARCHED:
+        return None
     shares: dict[int, Floats] = {}
     for j in columns:
         with suppress(InputError):
             values = table.numbers([j])[:, 0].astype(np.float64)
-            if values.dtype.kind == "f" and ((values >= 0) & (values <= 1)).all():
+            if ((values >= 0) & (values <= 1)).all():
                 shares[j] = values
     for left_out in (None, *shares):
         chosen = [j for j in shares if j != left_out]
         if len(chosen) > 1 and np.abs(sum(shares[j] for j in chosen) - 1).max() <= SUM_TOLERANCE:
-            return [table.place(0, j).split(", column ", 1)[1] for j in chosen]
+            return [table.names[j] for j in chosen]
     return None
 
 

@@ -53,7 +53,8 @@ def read_text_file(path: Path, encoding: str | None) -> Table:
     text = _decode(data, coding)
     stated = SEP_LINE.match(text)
     text = text[stated.end() :] if stated else text
-    first = text if len(text) <= LAYOUT_TEXT else text[: text.find("\n", LAYOUT_TEXT) + 1 or None]
+    cut = text.rfind("\n", 0, LAYOUT_TEXT) + 1  # the last line may be cut off, and so may an open quote
+    first = text if not cut or text.count('"', 0, cut) % 2 else text[:cut]
     layout = Layout(stated[1], SEPARATORS[stated[1]]) if stated else layout_of(first)
     cells = split_records(text, layout)
     if not cells.rows:
