@@ -77,6 +77,11 @@ def test_a_model_with_outputs_of_another_shape() -> None:
         FedAvg(workers=1).fit(nn.Sequential(nn.Linear(3, 3), nn.Unflatten(1, (1, 3))), [(np.eye(3), [0, 1, 2])])
 
 
+def test_a_model_for_rows_of_another_shape() -> None:
+    with refused("site-0: the model fails on rows of shape (3,) and float32 (RuntimeError: mat1", param="model"):
+        FedAvg(workers=1).fit(nn.Linear(5, 3), [rows(0)])
+
+
 def test_items_that_are_dictionaries() -> None:
     items = [{"image": torch.zeros(3), "label": 0}] * 2
     with refused("site-0: its items are dictionaries (image, label); give pairs, as [(item['image'], item['label'])"):

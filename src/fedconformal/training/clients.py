@@ -72,8 +72,12 @@ def as_clients(
 def count_classes(model: nn.Module, sites: Sequence[ClientData]) -> int:
     """Return the number of logits of a model, and check that it gives logits, and one for every label."""
     x, rows = sites[0].inputs(slice(0, CHECKED_ROWS)), min(sites[0].n, CHECKED_ROWS)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        outputs: Tensor = copy.deepcopy(model).cpu().eval()(x)
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            outputs: Tensor = copy.deepcopy(model).cpu().eval()(x)
+    except Exception as error:
+        problem = f"the model fails on rows of {_kind(x)} ({type(error).__name__}: {' '.join(str(error).split())})"
+        raise InputError(f"{sites[0].name}: {problem}", param="model") from error
     if outputs.ndim != 2 or len(outputs) != rows:
         raise InputError(f"the model's outputs have shape {tuple(outputs.shape)}, expected (rows, classes)")
     if rows > 1 and are_distributions(outputs.numpy()):

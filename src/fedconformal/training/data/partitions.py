@@ -160,7 +160,9 @@ class Classes(Partition):
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
         groups = dataset.groups if self.groups is None else self.groups
         if groups is None:
-            raise InputError(f"{dataset.name}: the paper has no class groups for it; give groups, or part it otherwise")
+            raise InputError(
+                f"{dataset.name}: the paper has no class groups for it; give groups, or part it by iid or column"
+            )
         held = np.zeros((dataset.num_classes, len(groups)))
         for k, group in enumerate(groups):
             for label in group:
