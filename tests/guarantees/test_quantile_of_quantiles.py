@@ -147,7 +147,7 @@ def test_a_third_is_not_withstood_with_few_scores() -> None:
 
 
 def test_liars_do_not_choose_the_ranks() -> None:
-    sites = [fc.Summary.of_scores(np.arange(20), kind="exact") for _ in range(9)]
+    sites = [fc.Summary.of_scores(np.arange(20) + k / 10, kind="exact") for k in range(9)]
     with refused("quantile-of-quantiles: liars would choose the ranks", "give least_scores", "before calibration"):
         fc.calibrate(sites, guarantee=fc.QuantileOfQuantiles(liars=1))
     with refused("give least_scores"):

@@ -126,7 +126,7 @@ def test_bad_sets(parameters: dict[str, Any], words: str) -> None:
 )
 def test_sets_that_do_not_fit_the_sites(guarantee: fc.Guarantee, words: str) -> None:
     with refused(words):
-        fc.calibrate([fc.Summary.of_scores(range(30), site=name) for name in "ab"], guarantee=guarantee)
+        fc.calibrate([fc.Summary.of_scores(range(k, k + 30), site=str(k)) for k in range(2)], guarantee=guarantee)
 
 
 def test_a_site_that_cannot_carry_weight_needs_no_scores() -> None:

@@ -20,7 +20,7 @@ from tests.contracts.tools import changed, refused
 KEYS = {name: new_key() for name in "ab"}
 TRUSTED = {name: public_key(key) for name, key in KEYS.items()}
 ABOUT: dict[str, Any] = {"score": fc.LAC(), "alpha": 0.1, "model": "m", "calibration": "june", "expires": "2999-01-31"}
-SITES = [fc.Summary.of_scores([i / 20 for i in range(20)], site=name, **ABOUT) for name in "ab"]
+SITES = [fc.Summary.of_scores([(i + (name == "b") / 2) / 20 for i in range(20)], site=name, **ABOUT) for name in "ab"]
 
 
 def made() -> tuple[Certificate, list[SignatureRecord]]:
@@ -99,7 +99,10 @@ def test_keys_must_be_trusted_and_sites_named() -> None:
 def test_a_summary_of_an_earlier_calibration_does_not_pass() -> None:
     """January's summaries, signed in January, sent again in June."""
     january = [
-        fc.Summary.of_scores([i / 20 for i in range(20)], site=n, **{**ABOUT, "calibration": "january"}) for n in "ab"
+        fc.Summary.of_scores(
+            [(i + (n == "b") / 2) / 20 for i in range(20)], site=n, **{**ABOUT, "calibration": "january"}
+        )
+        for n in "ab"
     ]
     old = [sign(site, KEYS[site.sites[0]]) for site in january]
     certificate = fc.calibrate(SITES).certificate
@@ -119,7 +122,10 @@ def test_everything_that_is_named_is_signed(fields: dict[str, Any]) -> None:
 
 
 def test_what_names_no_calibration_is_neither_signed_nor_accepted() -> None:
-    plain = [fc.Summary.of_scores([i / 20 for i in range(20)], site=name, score=fc.LAC(), model="m") for name in "ab"]
+    plain = [
+        fc.Summary.of_scores([(i + (name == "b") / 2) / 20 for i in range(20)], site=name, score=fc.LAC(), model="m")
+        for name in "ab"
+    ]
     with refused("does not say which calibration it is for"):
         sign(plain[0], KEYS["a"])
     with refused("do not say which calibration they are for"):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,17 +88,6 @@ def test_false_alarms_are_rare(name: str) -> None:
 def test_without_luck_they_are_not(name: str) -> None:
     """Testing against alpha itself accuses every calibration that is a little unlucky."""
     assert not is_at_most(0.05, accused(name, luck=False))
-
-
-def test_the_page_has_the_shares_that_are_found_here() -> None:
-    def percent(name: str, digits: int, *, luck: bool) -> str:
-        return f"{100 * accused(name, luck=luck) / DRAWS:.{digits}f}%".removeprefix("0")
-
-    text = " ".join((Path(__file__).parents[2] / "docs" / "evaluation.md").read_text("utf-8").split())
-    plain = [percent(name, 0, luck=False) for name in ("one site", "in proportion")]
-    allowed = [percent(name, 1, luck=True) for name in ("one site", "in proportion")]
-    assert f"{DRAWS:,} draws) it accuses {plain[0]} of the predictors that keep their promise to one site" in text
-    assert f"and {plain[1]} to the mixture; with a_b it is {allowed[0]} and {allowed[1]}." in text
 
 
 def calibrated(guarantee: fc.Guarantee | str = "mixture", sizes: Any = (400, 300, 300)) -> fc.Certificate:
