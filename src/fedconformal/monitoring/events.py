@@ -200,10 +200,14 @@ def settle(
         else:
             fates[name] = "counted"
             found.add(name, time, value, (row[0], row[1], row[2] or b""))
-    connection.executemany("INSERT INTO early VALUES (?, ?, ?)", kept)
-    connection.executemany("DELETE FROM early WHERE id = ?", [(name,) for name in early])
-    settled = zip(found.values, found.ids, strict=True)
-    connection.executemany("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", settled)
+    settled = list(zip(found.values, found.ids, strict=True))
+    for statement, values in (
+        ("INSERT INTO early VALUES (?, ?, ?)", kept),
+        ("DELETE FROM early WHERE id = ?", [(name,) for name in early]),
+        ("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", settled),
+    ):
+        if values:
+            connection.executemany(statement, values)
     return found, fates
 
 

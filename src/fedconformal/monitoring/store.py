@@ -48,6 +48,7 @@ from fedconformal.summaries.format import MAX_CLASSES
 COUNTED = ("rows", "counted", "repeated", "conflicting", "early", "late", "unscored", "purged", "purged_waiting")
 """What is counted over all calls."""
 
+NOTES = "SELECT key, value FROM meta WHERE key IN ('closed', 'purged', 'last_day', 'width')"
 MOST_SPANS = 60
 """Parts that all days are cut into for a page."""
 
@@ -187,17 +188,18 @@ class Watch:
         """As `add`; also return the fate of each outcome: counted, repeated, conflicting or early."""
         check_ids(outcomes.ids, outcomes.times, "outcomes")
         with self._writing():
-            if self._meta("closed") is not None:
+            meta = dict(self._connection.execute(NOTES))
+            if "closed" in meta:
                 raise InputError(f"{self.path.name}: the watch is closed, and takes no more; it still answers status")
             streams: list[str] = []
             if rows is not None:
-                self._check(rows)
+                self._check(rows, int(meta.get("purged", 0)), int(meta.get("width", 0)))
                 rows = new_rows(self._connection, rows)
                 streams = self._index.numbers_of(len(rows.ids), rows.sites or (), rows.groups)
                 insert(self._connection, rows, streams)
             self._check_values(outcomes.values)
             found, fates = settle(self._connection, rows, outcomes)
-            last = int(self._meta("last_day") or 0)
+            last = int(meta.get("last_day", 0))
             if len(streams) + len(found.ids):
                 batch = EventBatch.of(rows, streams, found, last)
                 batch.apply(
@@ -208,7 +210,8 @@ class Watch:
                     width=self.width,
                     labels=self.predictor.certificate.class_names,
                 )
-                self._note("last_day", int(batch.days[-1]))
+                if int(batch.days[-1]) > last:
+                    self._note("last_day", int(batch.days[-1]))
             fate = list(fates.values())
             lacking = rows is not None and rows.scores is None and self.detector.read() is not None
             counts = {
@@ -221,9 +224,8 @@ class Watch:
             self._count(counts)
         return counts, fates
 
-    def _check(self, rows: Predicted) -> None:
+    def _check(self, rows: Predicted, purged: int, width: int) -> None:
         check_ids(rows.ids, rows.times, "rows")
-        purged = int(self._meta("purged") or 0)
         old = np.flatnonzero(rows.times < purged * DAY)
         if len(old):  # its id may be one that was counted and is forgotten
             raise InputError(
@@ -237,7 +239,7 @@ class Watch:
         if rows.sets is None:
             return
         if not self.width:  # the certificate does not say, so the first rows do
-            self.width = int(self._meta("width") or rows.sets.shape[1])
+            self.width = width or rows.sets.shape[1]
             self._note("width", self.width)
         if rows.sets.shape[1] != self.width:
             raise InputError(f"the sets are of {rows.sets.shape[1]} classes, the predictor has {self.width}")

@@ -189,7 +189,7 @@ class StreamIndex:
             other = next((site for site in names if site not in (None, self._site)), None)
             if other is not None:
                 raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {self._site} alone")
-        elif names:
+        elif any(names):
             numbers = self._numbers(SITE, {site for site in names if site is not None}, MOST_SITES)
             found = [[] if site is None else [numbers[site]] for site in names]
         if groups:
