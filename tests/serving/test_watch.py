@@ -115,3 +115,20 @@ def test_others_read_while_the_server_writes(tmp_path: Path) -> None:
         reader.join()
         assert watch.whole().known == 60
     assert done == [True] * 5
+
+
+def test_nothing_is_acknowledged_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = predictor()
+    with started(tmp_path / "w.db", rule) as watch:
+        asking = client(rule, watch=watch)
+        sent = {"probabilities": probabilities(2).tolist(), "ids": ["p", "q"]}
+        monkeypatch.setattr("fedconformal.monitoring.store.os.fsync", failing)
+        refused = asking.post("/predict", json=sent)
+        assert (refused.status_code, "cannot be written" in refused.json()["error"]) == (503, True)
+        monkeypatch.undo()
+        assert asking.post("/predict", json=sent).status_code == 200  # as a repeated request
+        assert watch.whole().waiting == 2
+
+
+def failing(_: int) -> None:
+    raise OSError(5, "Input/output error")

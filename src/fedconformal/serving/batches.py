@@ -36,6 +36,9 @@ class Batcher:
         self._service, self._watch, self._lock = service, watch, lock
         self._waiting: list[tuple[Rows | Outcomes, asyncio.Future[Any]]] = []
         self._running: asyncio.Task[None] | None = None
+        self._syncing: set[asyncio.Task[None]] = set()
+        if watch is not None:
+            watch.defer_sync()
 
     async def process(self, request: Rows | Outcomes) -> Any:
         """Return the answer to rows, or the counts of outcomes, once they are stored."""
@@ -60,14 +63,24 @@ class Batcher:
             except Exception as fault:  # noqa: BLE001
                 # A fault of the server, which its log has; nobody is left waiting.
                 results = [fault] * len(now)
-            for (_, coming), result in zip(now, results, strict=True):
-                if coming.done():  # its client has gone
-                    continue
-                if isinstance(result, Exception):
-                    coming.set_exception(result)
-                else:
-                    coming.set_result(result)
-            await asyncio.sleep(0)
+            coming = [future for _, future in now]
+            if self._watch is None:
+                _settle(coming, results)
+                await asyncio.sleep(0)
+            else:  # the next batch is committed while this one reaches the disk
+                task = asyncio.create_task(self._acknowledge(self._watch, coming, results))
+                self._syncing.add(task)
+                task.add_done_callback(self._syncing.discard)
+
+    async def _acknowledge(
+        self, watch: Watch, coming: Sequence[asyncio.Future[Any]], results: Sequence[Result | Exception]
+    ) -> None:
+        """Answer once all commits so far are on the disk."""
+        try:
+            await to_thread.run_sync(watch.sync)
+        except StoreError as error:
+            results = [error] * len(results)
+        _settle(coming, results)
 
     def _next(self) -> list[tuple[Rows | Outcomes, asyncio.Future[Any]]]:
         """Take the next requests, as many as have about the rows of one large request."""
@@ -107,3 +120,13 @@ def _all_outcomes(came: Sequence[Outcomes]) -> Outcomes:
     ids = [name for one in came for name in one.ids]
     times, values = (np.concatenate([getattr(one, name) for one in came]) for name in ("times", "values"))
     return Outcomes(ids=ids, times=times, values=values)
+
+
+def _settle(coming: Sequence[asyncio.Future[Any]], results: Sequence[Result | Exception]) -> None:
+    for future, result in zip(coming, results, strict=True):
+        if future.done():  # its client has gone
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
