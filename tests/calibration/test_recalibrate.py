@@ -160,6 +160,7 @@ def test_groups_and_classes_lose_their_bands_too() -> None:
     old, fresh = ([fc.summarize(probs[k::2], labels[k::2], score=fc.LAC(), site="a", by_class=True)] for k in range(2))
     predictor = fc.calibrate(old, guarantee=fc.ByClass(fc.Mixture()))
     new = fc.recalibrate(predictor, fresh, why="alarm", rows="watched")
+    assert new.certificate.guarantee == predictor.certificate.guarantee
     assert {(one.coverage_at_least, one.coverage_at_most) for one in new.certificate.promises} == {(0.0, 1.0)}
     assert fc.verify(new, fresh, older=predictor) == []
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.calibration.curve import RiskCurve
 from fedconformal.certificates.certificate import RiskRecord
 from fedconformal.privacy.sums.losses import kept_more
 from fedconformal.summaries import LossSummary
@@ -213,7 +214,6 @@ def test_files_that_do_not_hold_together_are_refused() -> None:
     ],
 )
 def test_bad_curves_are_refused(thresholds: list[float], risks: list[int], words: str) -> None:
-    from fedconformal.calibration.curve import RiskCurve
 
     with refused(words):
         RiskCurve(np.array(thresholds), tuple(risks))
@@ -270,3 +270,8 @@ def test_two_calls_and_an_evaluation_of_scores_and_truth() -> None:
         never = fc.calibrate([site], risk=0.001)
     with refused("nothing but the safe action is left"):
         never.evaluate(scores, truth)
+
+
+def test_a_limit_is_kept_to_the_last_unit() -> None:
+    at, above = (RiskCurve(np.array([0.5]), (risk,)) for risk in (10**14, 10**14 + 1))
+    assert (at.threshold(Fraction(1, 10)), above.threshold(Fraction(1, 10))) == (0.5, math.inf)
