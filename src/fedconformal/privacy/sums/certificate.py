@@ -76,7 +76,7 @@ def certified(state: CoordinatorState) -> Predictor:
     whole = _is_whole(state, rounds)
     band = bound.band(alpha, sizes)
     lowest = band.least if finite else Fraction(1)
-    sure = not state.provenance.estimated and not (state.provenance.trained and bound.untrained)
+    sure = not state.provenance.estimated
     highest = band.most if finite and whole else Fraction(1)
     played["precision"] = _precision(state, rounds) | {"reach": 2.0**rounds.exponent}
     return certify(
@@ -112,18 +112,14 @@ def _is_whole(state: CoordinatorState, rounds: Rounds) -> bool:
 
     The upper edge of a cell instead, or sites that dropped out, may cost any amount of coverage on top.
     """
-    return rounds.exact and _everybody(state) and state.search.stopped == LAST
-
-
-def _everybody(state: CoordinatorState) -> bool:
-    return len(state.counted) == len(state.session.names)
+    return rounds.exact and len(state.counted) == len(state.session.names) and state.search.stopped == LAST
 
 
 def _precision(state: CoordinatorState, rounds: Rounds) -> dict[str, Any]:
-    finite = state.search.answer != math.inf
+    finite, everybody = state.search.answer != math.inf, len(state.counted) == len(state.session.names)
     return {
         "exact": _is_whole(state, rounds),
-        "above": rounds.above(state.search) if finite and _everybody(state) else None,
+        "above": rounds.above(state.search) if finite and everybody else None,
         "least": rounds.least,
         "stopped": state.search.stopped,
     }
@@ -141,14 +137,13 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
     if not finite:
         dropped = "sites dropped out, and their rows count as lost" if state.dropped else "rows lose too much"
         warn_of_no_threshold(bound, session.alpha, sizes, session.names, limit, safe, f"at the last one {dropped}")
-    estimated = provenance.estimated or (provenance.trained and bound.untrained)
-    sure = finite and not estimated
+    sure = finite and not provenance.estimated
     certificate = made_certificate(
         guarantee=bound,
         provenance=provenance,
         summaries=inputs.records,
         alpha=float(session.alpha),
-        status="estimated" if estimated else "certified",
+        status="estimated" if provenance.estimated else "certified",
         answers=text.LOSSES,
         caveat=text.LOSS_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
         target=limit,
