@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import typer
 
 from fedconformal.cli.app import app
@@ -20,9 +21,12 @@ def commands(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
             yield from commands(member, (*above, name))
 
 
-def test_every_command_shows_its_help(command: Command) -> None:
+def test_every_command_shows_its_help_on_one_screen(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(commands(typer.main.get_command(app)))
     assert ("calibrate",) in found
     assert ("monitor", "status") in found
+    monkeypatch.setenv("COLUMNS", "100")
     for words in found:
-        assert f"Usage: fedconformal {' '.join(words)} " in command.ok(*words, "--help").out
+        shown = command.ok(*words, "--help").out
+        assert f"Usage: fedconformal {' '.join(words)} " in shown
+        assert len(shown.strip().splitlines()) <= 40, words

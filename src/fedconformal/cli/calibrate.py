@@ -47,25 +47,19 @@ class RenewalOptions:
 
     replaces: Annotated[
         Path | None,
-        typer.Option(
-            metavar="OLD.json", help="The predictor that is replaced: its promise is kept, unless one is given."
-        ),
+        typer.Option(metavar="OLD.json", help="The predictor that is replaced; its terms are kept."),
     ] = None
     why: Annotated[
         str | None,
-        typer.Option(help="With --replaces: why, in your words; recorded.", show_default="a planned renewal"),
+        typer.Option(help="With --replaces: the reason, recorded."),
     ] = None
     rows: Annotated[
         Rows | None,
-        typer.Option(
-            help="With --replaces: new rows, that no watch counted; or watched ones, from which nothing is promised."
-        ),
+        typer.Option(metavar="KIND", help="With --replaces: new, or watched (nothing is promised)."),
     ] = None
     watch: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--watch", metavar="WATCH", help="With --replaces: a watch (.db) of the old one, to close; repeatable."
-        ),
+        typer.Option("--watch", metavar="WATCH", help="With --replaces: a watch to close (.db)."),
     ] = None
 
     def replacement(self, old: Predictor | None) -> Replacement | None:
@@ -84,9 +78,7 @@ def calibrate(
     summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.", callback=expand_wildcards)],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
     alpha: Annotated[str | None, typer.Option(help="How often the truth may be missed.", show_default="0.1")] = None,
-    guarantee: Annotated[
-        str | None, typer.Option(metavar=SPEC, help=f"What is promised: {GUARANTEES}", show_default=Mixture.name)
-    ] = None,
+    guarantee: Annotated[str | None, typer.Option(metavar=SPEC, help=GUARANTEES, show_default=False)] = None,
     privacy: Privacy = None,
     ledger: LedgerFile = None,
     signed: Trusted = None,
@@ -96,15 +88,14 @@ def calibrate(
         str | None,
         typer.Option(
             metavar="TEXT",
-            help="With --risk: what to do if no threshold is good enough; it never loses more than LIMIT, nor than the "
-            "last threshold.",
+            help="With --risk: what to do if no threshold is good enough.",
         ),
     ] = None,
     exact: Annotated[
         bool,
         typer.Option(
             "--exact",
-            help="Do not round thresholds up: the file then shows calibration scores, so keep it to yourself.",
+            help="Do not round thresholds up; the file then shows scores.",
         ),
     ] = False,
     *,

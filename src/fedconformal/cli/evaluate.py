@@ -37,19 +37,16 @@ def evaluate(
     probs: Annotated[
         Path,
         typer.Argument(
-            help="Probabilities, predictions, or scores of a loss (.csv .tsv .txt .parquet .npy .npz); or the "
-            "logits.npz or predictions.npz of a training run."
+            help="Probabilities, predictions or scores; or the .npz of a training run.",
         ),
     ],
-    labels: Annotated[
-        Path | None, typer.Argument(help="Labels, or true numbers; not with --labels or a training run.")
-    ] = None,
+    labels: Annotated[Path | None, typer.Argument(help="Labels, or true numbers.")] = None,
     sites: Sites = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="COLUMN|FILE[:COLUMN]",
-            help="Which cluster, such as a patient, each row is from; its rows may depend on each other.",
+            metavar="COLUMN|FILE",
+            help="The cluster of each row, such as its patient.",
         ),
     ] = None,
     groups: Groups = None,

@@ -54,21 +54,15 @@ REMARKS = {
 def start(
     watch: File,
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
-    site: Annotated[
-        str | None, typer.Option(help="The one site that rows come from.", show_default="all sites")
-    ] = None,
+    site: Annotated[str | None, typer.Option(help="The one site that rows come from.")] = None,
     summary: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--summary", metavar="FILE", help="A site's own summary (.fcs), for a limit of its own; repeatable."
-        ),
+        typer.Option("--summary", metavar="FILE", help="A site's own summary (.fcs), for its own limit."),
     ] = None,
-    limit: Annotated[float | None, typer.Option(help="A limit of your own: how often rows may be missed.")] = None,
-    calibration: Annotated[
-        Path | None, typer.Option(help="A table of the site's calibration rows, to notice changes of scores.")
-    ] = None,
-    failure: Annotated[float, typer.Option(help="How often the calibration may have been too lucky.")] = 0.025,
-    false_alarm: Annotated[float, typer.Option(help="How often an alarm may be raised by chance.")] = 0.025,
+    limit: Annotated[float | None, typer.Option(help="A miss rate of your own.")] = None,
+    calibration: Annotated[Path | None, typer.Option(help="Calibration rows, to notice changes of scores.")] = None,
+    failure: Annotated[float, typer.Option(help="Chance of a lucky calibration.")] = 0.025,
+    false_alarm: Annotated[float, typer.Option(help="Chance of a false alarm.")] = 0.025,
     groups: Groups = None,
     *,
     columns: Columns,

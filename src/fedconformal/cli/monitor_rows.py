@@ -33,7 +33,7 @@ TIME, SITE, SETS, ENDS, DIGEST = "time", "site", "labels", ("lower", "upper"), "
 
 NewRows = Annotated[
     Path | None,
-    typer.Option("--watch", metavar="WATCH", help="Refuse rows that this watch has counted (.db); needs --id."),
+    typer.Option("--watch", metavar="WATCH", help="Refuse rows that it has counted (.db); needs --id."),
 ]
 
 

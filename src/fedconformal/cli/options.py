@@ -28,7 +28,7 @@ from fedconformal.summaries.summary import Summary
 
 F = TypeVar("F", bound=Callable[..., None])
 
-SPEC = "NAME[:KEY=VALUE,...]"
+SPEC = "SPEC"
 WILDCARD = re.compile(r"[*?\[]")
 FILES = 1000
 """Summaries that are read at a time."""
@@ -37,26 +37,18 @@ OTHERS = {MAGIC: "a site's summary", NOISY: "a site's noisy counts", NPY: "an ar
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
-OtherAlpha = Annotated[
-    str | None, typer.Option("--alpha", help="Another alpha than the certified one, fixed beforehand.")
-]
-Risk = Annotated[
-    str | None, typer.Option("--risk", metavar="LIMIT", help="With losses: how large the expected loss may be.")
-]
+OtherAlpha = Annotated[str | None, typer.Option("--alpha", help="Another alpha than the certified one.")]
+Risk = Annotated[str | None, typer.Option("--risk", metavar="LIMIT", help="With losses: the largest expected loss.")]
 ScoreOption = Annotated[
     str | None,
     typer.Option(
         "--score",
         metavar=SPEC,
-        help="The score, with its parameters: lac, aps, raps:penalty=0.001, saps, margin, topk; of numbers: residual, "
-        "cqr, normalized, signed.",
-        show_default="lac; of numbers residual",
+        help="lac, aps, raps:penalty=0.1, ...; of numbers residual, cqr.",
+        show_default=False,
     ),
 ]
-GUARANTEES = (
-    "mixture, mixture:weights=a=0.7,b=0.3, every-site, one-site:NAME, new-site, worst-case:box=LOW,HIGH, "
-    "pac:failure=0.05, robust:liars=1, by-class:mixture, by-group:pac, ... (docs/guarantees.md)."
-)
+GUARANTEES = "mixture, every-site, one-site:NAME, new-site, pac, by-class, ..."
 
 
 def expand_options(function: F) -> F:

@@ -14,7 +14,7 @@ from numpy.lib.format import MAGIC_PREFIX as NPY
 from fedconformal.errors import InputError
 from fedconformal.summaries.format import MAGIC, NOISY
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the output also if it is a file of another kind.")]
+Force = Annotated[bool, typer.Option("--force", hidden=True, help="Overwrite a file of another kind.")]
 
 ANSWERS = re.compile(rb"[,;](size|lower[,;]upper\s*$)")
 """Columns in the header of a table of sets or intervals."""

@@ -27,7 +27,7 @@ def plan(
     alpha: Alpha = "0.1",
     guarantees: Annotated[
         list[str] | None,
-        typer.Option("--guarantee", metavar=SPEC, help=f"One more to plan; repeatable: {GUARANTEES}"),
+        typer.Option("--guarantee", metavar=SPEC, help=GUARANTEES),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -19,9 +19,7 @@ from fedconformal.summaries import Summary
 
 PolicyFile = Annotated[
     Path | None,
-    typer.Option(
-        "--policy", envvar=VARIABLE, help="This site's policy (.toml); what it forbids is refused before it is written."
-    ),
+    typer.Option("--policy", envvar=VARIABLE, help="This site's policy (.toml)."),
 ]
 
 

@@ -25,11 +25,9 @@ def predict(
     predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
     probs: Annotated[
         Path,
-        typer.Argument(help="Probabilities, predictions, or scores of a loss (.csv .tsv .txt .parquet .npy .npz)."),
+        typer.Argument(help="Probabilities, predictions, or scores of a loss."),
     ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Where to write the sets or intervals (.npz .npy .csv).")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The sets or intervals (.csv .npz .npy).")],
     alpha: OtherAlpha = None,
     risk: Risk = None,
     *,
@@ -38,7 +36,7 @@ def predict(
     sites: Sites = None,
     keep: Annotated[
         str | None,
-        typer.Option(metavar="A,B,...", help="Columns of the table to write beside the sets (.csv)."),
+        typer.Option(metavar="A,B,...", help="Columns to write beside the sets (.csv)."),
     ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="A column for each class, with yes or no (.csv).")] = False,
     force: Force = False,

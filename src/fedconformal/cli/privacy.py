@@ -26,22 +26,21 @@ SiteNoise = Annotated[
     str | None,
     typer.Option(
         "--privacy",
-        metavar="local:epsilon=E[,grid=FILE]",
-        help="Write noisy counts, with differential privacy. The grid (.npy .csv) has the thresholds to choose from, "
-        "rising, inf the last, and must not come from the scores; by default it is for scores from 0 to 2.",
+        metavar="SPEC",
+        help="Noisy counts: local:epsilon=1, local:epsilon=1,grid=FILE.",
     ),
 ]
 Privacy = Annotated[
     str | None,
     typer.Option(
         "--privacy",
-        metavar="dp:epsilon=E|local",
-        help="dp: release the threshold with differential privacy. local: from what summarize --privacy local wrote.",
+        metavar="SPEC",
+        help="dp:epsilon=1, or local for noisy counts (docs/which-privacy.md).",
     ),
 ]
 LedgerFile = Annotated[
     Path | None,
-    typer.Option("--ledger", help="Enter what is spent here (.json with a budget), and refuse to exceed it."),
+    typer.Option("--ledger", help="Pays for epsilon (.json with a budget)."),
 ]
 
 

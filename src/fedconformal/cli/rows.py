@@ -47,19 +47,17 @@ class Source(StrEnum):
     features = "features"
 
 
-Sites = Annotated[
-    str | None, typer.Option("--sites", metavar="COLUMN|FILE[:COLUMN]", help="Which site each row is from.")
-]
+Sites = Annotated[str | None, typer.Option("--sites", metavar="COLUMN|FILE", help="The site of each row.")]
 Groups = Annotated[
     str | None, typer.Option("--groups", metavar="A,B,...", help="Columns with groups, such as sex,age.")
 ]
 SkipMissing = Annotated[
     bool,
-    typer.Option("--skip-missing", help="Leave out rows with a missing probability or label, and count them."),
+    typer.Option("--skip-missing", help="Leave out rows with a missing probability or label."),
 ]
 Onnx = Annotated[
     str | None,
-    typer.Option("--onnx", metavar="FILE[:logits|:probs]", help="The model, as an ONNX file, and what it gives."),
+    typer.Option("--onnx", metavar="FILE", help="The ONNX model; FILE:logits if it gives logits."),
 ]
 
 
@@ -77,38 +75,36 @@ def open_model(given: str) -> OnnxModel:
 class Columns:
     """The options of a table and its columns; `keep` are columns that the command uses besides."""
 
-    content: Annotated[Source, typer.Option("--from", help="What the file holds; features need --onnx.")] = field(
-        default=Source.probs, compare=False
-    )
+    content: Annotated[
+        Source, typer.Option("--from", metavar="KIND", help="probs, logits, or features for --onnx.")
+    ] = field(default=Source.probs, compare=False)
     onnx: Onnx = None
-    ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="The column with the ids of the rows.")] = (
+    ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Ids of the rows, such as patients.")] = None
+    label_column: Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="Labels, or true numbers.")] = (
         None
     )
-    label_column: Annotated[
-        str | None, typer.Option("--labels", metavar="COLUMN", help="The column with the labels, or true numbers.")
-    ] = None
     classes: Annotated[
-        str | None, typer.Option("--classes", metavar="A,B,...", help="The classes: which columns, in which order.")
+        str | None, typer.Option("--classes", metavar="A,B,...", help="Columns of the classes, in order.")
     ] = None
     drop: Annotated[
         list[str] | None,
-        typer.Option("--drop", metavar="COLUMN", help="A column to leave out; repeatable, or A,B,..."),
+        typer.Option("--drop", metavar="COLUMN", help="Columns to leave out: A,B,...; repeatable."),
     ] = None
     positive: Annotated[
         str | None,
-        typer.Option("--positive", metavar="CLASS", help="Of one single column: the class it is about."),
+        typer.Option("--positive", metavar="CLASS", help="The class of the only column of probabilities."),
     ] = None
     predictions: Annotated[
         str | None,
         typer.Option(
             "--predictions",
             metavar="A,B,...",
-            help="A regressor's columns: prediction; lower, upper; prediction, scale.",
+            help="Columns of a regressor, such as lower,upper.",
         ),
     ] = None
-    encoding: Annotated[
-        str | None, typer.Option("--encoding", help="Encoding of a text file, if not UTF-8; Excel may use cp1252.")
-    ] = None
+    encoding: Annotated[str | None, typer.Option("--encoding", help="Of text that is not UTF-8, such as cp1252.")] = (
+        None
+    )
     keep: tuple[str, ...] = ()
     skip_missing: bool = field(default=False, compare=False)
 

@@ -25,11 +25,11 @@ from fedconformal.summaries.summary import Summary
 
 Trusted = Annotated[
     Path | None,
-    typer.Option("--signed", metavar="KEYS", help='The sites\' public keys, {"site": "hex"} (.json); all must sign.'),
+    typer.Option("--signed", metavar="KEYS", help="The sites' public keys (.json); all must sign."),
 ]
 CalibrationId = Annotated[
     str | None,
-    typer.Option("--calibration", metavar="ID", help="The id of this calibration, used once, such as lungs-2027-06."),
+    typer.Option("--calibration", metavar="ID", help="Id of this calibration, such as lungs-2027-06."),
 ]
 
 

@@ -69,48 +69,38 @@ def summarize(
         typer.Argument(
             metavar="PROBS [LABELS]",
             callback=expand_wildcards,
-            help="Probabilities and labels, predictions and true numbers, or with --loss scores and truth (.csv .tsv "
-            ".txt .parquet .npy .npz); or one table with --labels COLUMN; the logits.npz or predictions.npz of a "
-            "training run; the result of the query of fedconformal sql; with --chunks any number of files.",
+            help="Outputs and truth; a run; a result of sql.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
     score: ScoreOption = None,
     kind: Annotated[
         str,
-        typer.Option(
-            metavar=SPEC, help="What the file holds: ranks takes about a kilobyte, exact all scores; tdigest, ddsketch."
-        ),
+        typer.Option(metavar=SPEC, help="ranks, exact, tdigest or ddsketch."),
     ] = "ranks",
     alpha: Alpha = DEFAULT_ALPHA,
     loss: Annotated[
         str | None,
-        typer.Option(
-            metavar=SPEC, help="A loss instead: false-negative-rate, false-discovery-rate, selective-error:limit=0.1."
-        ),
+        typer.Option(metavar=SPEC, help="false-negative-rate, selective-error:limit=0.1, ..."),
     ] = None,
     thresholds: Annotated[
         str | None,
-        typer.Option(metavar="GRID", help="With --loss: numbers such as 0,0.1,0.2 or a file, fixed beforehand."),
+        typer.Option(metavar="GRID", help="With --loss: 0,0.1,0.2 or a file, fixed beforehand."),
     ] = None,
     *,
     columns: Columns,
     temperature: Annotated[
         float | None,
         typer.Option(
-            help="Divide logits by this; for probabilities, what they were made with. Recorded.",
-            show_default="the run's",
+            help="Divides logits; of probabilities, what they were made with.",
+            show_default=False,
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Fingerprint of the model; must be the same everywhere.")] = None,
-    site: Annotated[str | None, typer.Option(help="The site's name.", show_default="that of the file")] = None,
+    model: Annotated[str | None, typer.Option(help="Fingerprint of the model, the same everywhere.")] = None,
+    site: Annotated[str | None, typer.Option(help="The site's name; by default that of the file.")] = None,
     calibration: CalibrationId = None,
-    expires: Annotated[
-        str | None, typer.Option(metavar="DAY", help="The last day to use this summary, such as 2027-06-30.")
-    ] = None,
-    by_class: Annotated[
-        bool, typer.Option("--by-class", help="Class by class, for by-class; shows the class counts.")
-    ] = False,
+    expires: Annotated[str | None, typer.Option(metavar="DAY", help="The last day of use, such as 2027-06-30.")] = None,
+    by_class: Annotated[bool, typer.Option("--by-class", help="Class by class; shows the class counts.")] = False,
     groups: Groups = None,
     watch: NewRows = None,
     skip_missing: SkipMissing = False,
