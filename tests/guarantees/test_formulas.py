@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.guarantees.guarantee import feasible
-from fedconformal.privacy.sums.radix import weighted_sum
 from tests.contracts.tools import alphas, checks, maybe_infeasible, promised_many, refused, vectors
 from tests.guarantees.plain_fractions import form, in_class, of_mixture, total
 
@@ -190,18 +189,6 @@ def test_a_cap_that_nobody_exceeds_changes_nothing() -> None:
         plain = calibrated(scores, alpha).threshold
         assert calibrated(scores, alpha, fc.Mixture(most_scores=31)).threshold == plain
         assert calibrated(scores, alpha, fc.Mixture(most_scores=10**400)).threshold == plain
-
-
-@given(st.lists(st.integers(1, 2**32), min_size=1, max_size=5), st.integers(1, 100), alphas)
-@checks(60)
-def test_a_capped_mixture_is_a_weighted_sum(sizes: list[int], cap: int, alpha: Fraction) -> None:
-    """So that sites may add up their scores behind masks; up to rounding, to the safe side."""
-    found = weighted_sum(fc.Mixture(most_scores=cap), alpha, sizes)
-    counted = [min(n, cap) for n in sizes]
-    shares = [Fraction(c, sum(counted)) for c in counted]
-    rows, price = form([shares], sizes)
-    for weight, share, n in zip(found.weights, shares, rows, strict=True):
-        assert Fraction(weight, found.target) <= share / n / (1 - alpha + price)
 
 
 @pytest.mark.parametrize("cap", [0, -1, 1.5, True, "9"])
