@@ -5,6 +5,8 @@ import { SUM_TOLERANCE } from "./table.js";
 import { InputError } from "./text.js";
 import { draws } from "./hash.js";
 
+const ROUNDING = 1e-4;
+
 /** @template T @typedef {import("./cells.js").Work<T>} Work */
 
 /**
@@ -43,6 +45,19 @@ export function scoreOf(name, { randomized = false, seed = "0", penalty = "0.001
 /** @param {Float64Array} values @returns {Float32Array} as they are scored */
 export const rounded = (values) => new Float32Array(values);
 
+/** @type {WeakMap<Float32Array | Float64Array, number>} */
+const SLACK = new WeakMap();
+
+/** @param {Float32Array | Float64Array} probs @param {number} classes @returns {number} how far a sum may be off if entries have 1, 2 or 3 decimals */
+function slackOf(probs, classes) {
+  const known = SLACK.get(probs);
+  if (known !== undefined) return known;
+  const decimals = [0, 1, 2, 3].find((d) => probs.every((p) => Math.abs(p * 10 ** d - Math.round(p * 10 ** d)) < ROUNDING)) ?? 0;
+  const slack = decimals ? classes * 0.5 * 10 ** -decimals - ROUNDING : 0;
+  SLACK.set(probs, slack);
+  return slack;
+}
+
 /**
  * Refuses a row that is no distribution.
  * @param {Float32Array | Float64Array} probs @param {number} at where the row begins @param {number} classes @returns {string | null}
@@ -53,7 +68,7 @@ export function wrongRow(probs, at, classes) {
     sum += probs[k];
     if (probs[k] < least) least = probs[k];
   }
-  if (Math.abs(sum - 1) <= SUM_TOLERANCE && least >= 0) return null;
+  if (least >= 0 && (Math.abs(sum - 1) <= SUM_TOLERANCE || Math.abs(sum - 1) < slackOf(probs, classes))) return null;
   if (!Number.isFinite(sum)) return "holds a value that is not finite (NaN or inf)";
   const problem = least < 0 ? `has the negative entry ${general(least, 4)}` : `sums to ${general(sum)}, not 1`;
   return `${problem}; ${least < 0 || sum > 1 ? `if these are logits, take their softmax: ${LOGITS}` : "give whole distributions, one a row"}`;

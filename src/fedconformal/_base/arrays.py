@@ -84,7 +84,7 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     negative = array.min(axis=1) < 0
     off = ~(np.abs(sums - 1) <= SUM_TOLERANCE) | negative
     if off.any() and (decimals := _decimals(array)):
-        off = ~(np.abs(sums - 1) < array.shape[1] * 0.5 * 10.0**-decimals - ROUNDING) | negative
+        off &= ~(np.abs(sums - 1) < array.shape[1] * 0.5 * 10.0**-decimals - ROUNDING) | negative
         if not off.any():
             message = f"{name}: are rounded to {decimals} decimal{'s' * (decimals > 1)}, so that rows do not sum to 1"
             warnings.warn(f"{message}; they are taken as they are", SuspiciousInputWarning, stacklevel=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -13,13 +14,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import are_distributions, as_probabilities, as_sites, softmax
+from fedconformal._base.arrays import as_probabilities, as_sites, softmax
 from fedconformal._base.files import TEXT, read_array
 from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.options import refuse, split, warn_of_expiry
-from fedconformal.errors import InputError, requires_extra
+from fedconformal.errors import InputError, SuspiciousInputWarning, requires_extra
 from fedconformal.scores import RegressionScore
 from fedconformal.tables import (
     Predictions,
@@ -244,8 +245,13 @@ class Columns:
             if given is None and error.code == "not-a-number":
                 self._propose_classes(table.with_header(), labels, f"{error}")
             raise
-        if given is None and found.classes is not None and self.model is None and not are_distributions(found.values):
-            self._propose_classes(found.table, labels, f"{found.table.source}: has columns that are no probabilities")
+        if given is None and found.classes is not None and self.model is None:
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SuspiciousInputWarning)  # said when rows are scored
+                    as_probabilities(found.values)
+            except InputError:
+                self._propose_classes(found.table, labels, f"{table.source}: has columns that are no probabilities")
         return found
 
     def _propose_classes(self, table: Table, labels: str | None, problem: str) -> None:
