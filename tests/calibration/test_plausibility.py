@@ -48,9 +48,17 @@ def test_a_model_that_fits_is_not_doubted() -> None:
 
 
 def test_outputs_and_labels_of_different_rows_are_said() -> None:
-    (said,) = messages(lambda: fc.summarize(PROBS, LABELS[::-1]))
+    labels = (SKEWED.cumsum(axis=1) > np.random.default_rng(5).random((300, 1))).argmax(axis=1)
+    assert messages(lambda: fc.summarize(SKEWED, labels)) == []
+    (said,) = messages(lambda: fc.summarize(SKEWED, labels[::-1]))
     assert "of the same rows" in said
-    assert messages(lambda: fc.calibrate([fc.summarize(PROBS, LABELS)])) == []
+
+
+def test_two_swapped_classes_are_said_although_the_third_is_right() -> None:
+    labels = np.repeat([0, 1, 2], [180, 90, 30])
+    assert messages(lambda: fc.summarize(np.eye(3)[labels], labels)) == []
+    (said,) = messages(lambda: fc.summarize(np.eye(3)[2 - labels], labels))
+    assert "in the order of the columns" in said
 
 
 def test_the_coordinator_sees_it_in_the_scores() -> None:
