@@ -81,8 +81,8 @@ def test_a_predictor_by_group_takes_the_groups_of_each_request() -> None:
 
 @pytest.mark.parametrize("rows", [1, 400])
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
-def test_a_site_has_its_own_threshold(rows: int) -> None:
-    """Of a small body, and of one that a thread answers."""
+def test_a_header_names_the_site(rows: int) -> None:
+    """Of a small body, and of one that a thread answers; the site in the body does the same."""
     rng, probs = np.random.default_rng(3), probabilities(rows)
     sites = [
         fc.Summary.of_scores(rng.random(n) * w, kind="exact", score=fc.LAC(), site=s)
@@ -90,12 +90,20 @@ def test_a_site_has_its_own_threshold(rows: int) -> None:
     ]
     rule = fc.calibrate(sites, alpha=0.2, guarantee=fc.EverySite())
     asking, body = client(rule), {"probabilities": probs.tolist()}
-    for site in ("a", "Köln", None):
-        found = asking.post("/predict", json=body if site is None else {**body, "site": site}).json()
+    for site, header in (("a", "a"), ("Köln", "K%C3%B6ln")):
+        found = asking.post("/predict", json=body, headers={"X-Fedconformal-Site": header}).json()
         assert found["sets"] == [np.flatnonzero(row).tolist() for row in rule.predict_set(probs, sites=site)]
         assert found["p_values"] == rule.predict_p(probs, sites=site).tolist()
-    bad = asking.post("/predict", json={**body, "site": "b"})
-    assert (bad.status_code, "b, which was not calibrated" in bad.json()["error"]) == (400, True)
+        assert asking.post("/predict", json={**body, "site": site}).json()["sets"] == found["sets"]
+    without = asking.post("/predict", json=body).json()
+    assert without["sets"] == [np.flatnonzero(row).tolist() for row in rule.predict_set(probs)]
+    for header, words in (("b", "b, which was not calibrated"), ("", "no name"), ("x" * 300, "no name")):
+        bad = asking.post("/predict", json=body, headers={"X-Fedconformal-Site": header})
+        assert (bad.status_code, words in bad.json()["error"]) == (400, True)
+    other = asking.post("/predict", json={**body, "site": "a"}, headers={"X-Fedconformal-Site": "Köln"})
+    assert other.status_code == 400
+    plain = client().post("/predict", json=body, headers={"X-Fedconformal-Site": "a"})  # for the monitor alone
+    assert plain.status_code == 200
 
 
 def test_columns_are_matched_by_name() -> None:

@@ -29,7 +29,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring.store import Watch
 from fedconformal.serving.batches import Batcher
-from fedconformal.serving.bodies import JSON, Answer, read_outcomes, read_rows
+from fedconformal.serving.bodies import JSON, SITE, Answer, read_outcomes, read_rows
 from fedconformal.serving.guard import RefusedError, check_caller, read_body
 from fedconformal.serving.metrics import CONTENT_TYPE, Metrics
 from fedconformal.serving.onnx import OnnxModel
@@ -127,12 +127,12 @@ class Server:
 
     async def predict(self, request: Request) -> Response:
         """Answer rows with sets."""
-        body = await self._body(request)
+        body, site = await self._body(request), request.headers.get(SITE)
         if len(body) <= AT_ONCE:
-            answer: Answer = await self._batcher.process(read_rows(body))
+            answer: Answer = await self._batcher.process(read_rows(body, site))
             data = answer.encoded()
         else:
-            rows = await to_thread.run_sync(read_rows, body, limiter=self._threads)
+            rows = await to_thread.run_sync(read_rows, body, site, limiter=self._threads)
             if self.watch is None:
                 answer = await to_thread.run_sync(self.service.answer, rows, limiter=self._threads)
             else:

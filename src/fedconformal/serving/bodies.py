@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import unquote
 
 import msgspec
 import numpy as np
@@ -20,6 +21,7 @@ from fedconformal._base.names import MAX_NAME, abbreviate
 from fedconformal.errors import InputError
 
 JSON = "application/json"
+SITE = "X-Fedconformal-Site"
 FORMS = ("probabilities", "logits", "features")
 MOST_ROWS, MOST_NUMBERS = 10_000, 2**21
 """In one request. A number takes several times its bytes in memory while it is decoded."""
@@ -81,8 +83,8 @@ _ROWS = msgspec.json.Decoder(JsonRows)
 _OUTCOMES = msgspec.json.Decoder(LabelledIds)
 
 
-def read_rows(body: bytes) -> Rows:
-    """Decode rows.
+def read_rows(body: bytes, header: str | None = None) -> Rows:
+    """Decode rows; the header `X-Fedconformal-Site`, percent-encoded, names their site if the body does not.
 
     >>> read_rows(b'{"probabilities": [[0.75, 0.25]], "ids": ["scan-7"]}').matrix
     array([[0.75, 0.25]])
@@ -93,7 +95,10 @@ def read_rows(body: bytes) -> Rows:
         names = " and ".join(name for name, _ in given)
         raise InputError(f"the body has {names or 'no rows'}; give one of {', '.join(FORMS)}")
     ((form, rows),) = given
-    about: dict[str, Any] = {"columns": found.columns, "site": found.site, "groups": found.groups}
+    site = found.site if header is None else unquote(header)
+    if site is not None and (not 0 < len(site) <= MAX_NAME or found.site not in (None, site)):
+        raise InputError(f"the header {SITE} is {abbreviate(site)!r}: no name, or not the site of the body")
+    about: dict[str, Any] = {"columns": found.columns, "site": site, "groups": found.groups}
     return Rows(form=form, matrix=_matrix(rows, form), ids=found.ids, **about)
 
 
