@@ -18,6 +18,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 import fedconformal as fc
+from fedconformal import _public
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha
 from fedconformal.calibration.curve import PromiseCurve
@@ -41,7 +42,7 @@ KINDS = built_in(fc.Summary)
 GUARANTEES = built_in(fc.Guarantee)
 
 PUBLIC = {cls.__name__: cls for cls in (*SCORES.values(), *GUARANTEES.values())}
-PUBLIC |= {name: getattr(fc, name) for name in fc.__all__}
+PUBLIC |= {name: getattr(_public, name) for name in fc.__all__ if hasattr(_public, name)}  # without any extra
 
 SITES = ("a", "b", "c")
 """The sites that the examples of guarantees are made for."""
