@@ -20,7 +20,8 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # as GitHub makes them, so a link works in both places
 
 default_role = "py:obj"  # a docstring writes `Name` for code
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+# scikit-learn adds set_fit_request, with links into its own glossary.
+autodoc_default_options = {"members": True, "member-order": "bysource", "exclude-members": "set_fit_request"}
 autodoc_inherit_docstrings = False  # what a method does is explained once, in the base class
 autodoc_preserve_defaults = True
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
