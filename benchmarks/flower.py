@@ -20,13 +20,13 @@ os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 
 import numpy as np
 from common import best, in_a_fresh_process, interleaved, memory, save, table
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
 
 import fedconformal as fc
-from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate
-from fedconformal.engines.flower.client import summary_reply
-from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
+from fedconformal.engines.flower.records import content_of, fingerprint, reply
 from fedconformal.federated.questions import ScoreQuestion
 
 CLIENTS, ROUNDS = 10, 20
@@ -61,7 +61,7 @@ def flower_rounds(shapes: Shapes) -> None:
 
     grid = InProcessGrid(app, CLIENTS)
     model = ArrayRecord({f"w{i}": Array(np.zeros(shape, np.float32)) for i, shape in enumerate(shapes)})
-    CheckedFedAvg(Federation(grid)).start(grid, model, num_rounds=ROUNDS)
+    FedAvg(fraction_evaluate=0.0).start(grid, model, num_rounds=ROUNDS)
 
 
 def many(clients: int) -> tuple[InProcessGrid, list[fc.Summary]]:
@@ -77,7 +77,7 @@ def many(clients: int) -> tuple[InProcessGrid, list[fc.Summary]]:
 
     @app.query("calibrate")
     def answer(msg: Message, context: Context) -> Message:
-        return summary_reply(msg, context, summaries[int(context.node_config["partition-id"])])
+        return reply(msg, context, summaries[int(context.node_config["partition-id"])].to_bytes())
 
     return InProcessGrid(app, clients), summaries
 
@@ -85,7 +85,7 @@ def many(clients: int) -> tuple[InProcessGrid, list[fc.Summary]]:
 def handling(grid: InProcessGrid) -> None:
     """Send one message to every site and take the replies as they are."""
     question = ScoreQuestion.about(fingerprint(TINY), alpha=0.1)
-    content = RecordDict({ARRAYS: TINY, ASK: ConfigRecord(question.to_dict())})
+    content = content_of(question, TINY)
     messages = [Message(content, node, "query.calibrate", ttl=60) for node in grid.get_node_ids()]
     list(grid.send_and_receive(messages))
 

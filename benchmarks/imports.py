@@ -60,7 +60,7 @@ def calibrate_ten(folder: Path) -> str:
     draws, files = np.random.default_rng(0), [str(folder / f"{site}.fcs") for site in range(10)]
     for site, file in enumerate(files):
         Path(file).write_bytes(fc.Summary.of_scores(draws.random(200), score=fc.LAC(), site=f"s{site}").to_bytes())
-    arguments = ["calibrate", *files, "--force", "--json", "-o", str(folder / "predictor.json")]
+    arguments = ["calibrate", *files, "--json", "-o", str(folder / "predictor.json")]
     return COMMAND.format(arguments=arguments)
 
 

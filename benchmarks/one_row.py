@@ -19,7 +19,6 @@ from common import best, interleaved, save, table
 
 import fedconformal as fc
 from fedconformal._base.arrays import check_distributions
-from fedconformal.scores.score import any_true
 
 CALLS = 50
 
@@ -32,7 +31,7 @@ def bare(score: fc.Score, row: Any, limit: Any) -> Callable[[], Any]:
         check_distributions(probs, "probabilities", 0)
         sets = np.empty(probs.shape, dtype=np.bool_)
         score.rule(limit)(probs, sets)
-        if not any_true(sets)[0]:
+        if not sets.any():
             sets[0, probs[0].argmax()] = True
         return sets
 

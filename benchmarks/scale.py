@@ -121,8 +121,7 @@ def on_flower(sites: int, rows: int) -> dict[str, Any]:
     from flwr.clientapp import ClientApp
 
     from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
-    from fedconformal.engines.flower.client import summary_reply
-    from fedconformal.engines.flower.records import fingerprint
+    from fedconformal.engines.flower.records import fingerprint, reply
 
     logging.getLogger("flwr").setLevel(logging.ERROR)
     weights = ArrayRecord({"w": Array(np.zeros(1, np.float32))})
@@ -136,7 +135,7 @@ def on_flower(sites: int, rows: int) -> dict[str, Any]:
     @app.query("calibrate")
     def answer(msg: Message, context: Context) -> Message:
         message, _ = pools[int(context.node_config["partition-id"])]
-        return summary_reply(msg, context, fc.Summary.from_bytes(message))
+        return reply(msg, context, message)
 
     result = calibrate(Federation(InProcessGrid(app, len(pools))), weights, alpha=ALPHA, guarantee=fc.Mixture())
     predictor = result.predictor

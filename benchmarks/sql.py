@@ -22,8 +22,7 @@ import numpy as np
 from common import Seconds, best, in_a_fresh_process, memory, save, table
 
 import fedconformal as fc
-from fedconformal.summaries.sql import DIALECTS, column_of, lac_of, statement
-from fedconformal.summaries.sql_result import read_result
+from fedconformal.summaries.sql import DIALECTS, column_of, lac_of, read_result, statement
 
 ALPHA = 0.1
 BAR = 1.5
@@ -45,15 +44,17 @@ def write(path: Path, rows: int) -> None:
             file.write_table(pa.table({"a": first, "b": 1 - first, "s": score, "y": label}))
 
 
-def ran(path: Path, query: str) -> Any:
-    """Run a query in DuckDB."""
+def ran(path: Path, query: str) -> Path:
+    """Run a query in DuckDB, and save its result."""
     import duckdb
 
     with duckdb.connect() as connection:
         found = connection.execute(query.replace("ROWS.parquet", str(path)))
         names = [name for name, *_ in found.description or ()]
         lines = [",".join('"' + str(cell).replace('"', '""') + '"' for cell in row) for row in found.fetchall()]
-        return "\n".join([",".join(names), *lines]).encode()
+    result = path.with_name("result.csv")
+    result.write_text("\n".join([",".join(names), *lines]), encoding="utf-8")
+    return result
 
 
 def duckdb_sort(path: Path) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedAvg
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal.engines.flower import CheckedFedAvg, Federation, InProcessGrid, calibrate, calibrate_reply
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_reply
 
 app = ClientApp()
 
@@ -46,7 +47,7 @@ def main() -> None:
     grid = InProcessGrid(app, 4)  # on a deployment, Flower hands the server app its grid
     federation = Federation(grid, min_sites=3)
     start = ArrayRecord({"weights": Array(np.zeros((3, 3)))})
-    trained = CheckedFedAvg(federation).start(grid, initial_arrays=start, num_rounds=3).arrays
+    trained = FedAvg(fraction_evaluate=0.0).start(grid, initial_arrays=start, num_rounds=3).arrays
     calibrated = calibrate(federation, trained, alpha=0.1)
     print(calibrated.certificate.sentence())
     x, y = (np.concatenate(parts) for parts in zip(*(rows_of(site, 2, 500) for site in range(4)), strict=True))

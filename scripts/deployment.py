@@ -23,9 +23,9 @@ from flwr.app import Context, RecordDict
 from fedconformal._base.files import write_bytes
 from fedconformal.calibration.predictor import load
 from fedconformal.cli.console import tell
-from fedconformal.engines.flower.app import App, make_app
-from fedconformal.engines.flower.rows import PARTS
+from fedconformal.engines.flower.in_process import App, make_app
 from fedconformal.engines.flower.template.task import load_rows
+from fedconformal.engines.flower.training import PARTS
 from fedconformal.errors import InputError
 from fedconformal.training.outputs import npz
 from scripts.certs import make_certs

@@ -53,6 +53,8 @@ RESNET: Settings = {
     "rounds": 50,
 }
 HEART: Settings = {"dataset": "heart_disease", "partition": "column", "column": "hospital"}
+LITE: Settings = {"model": "efficientnet-lite1", "augment": "flip-crop", "rounds": 10}
+"""ImageNet weights: see lite1_weights.py."""
 SOURCE: Settings = {"partition": "column", "column": "source"}
 CENTRAL: Settings = {"method": "central"}
 FEDAVG: Settings = {"method": "fedavg"}
@@ -128,6 +130,8 @@ RUNS: dict[str, Settings] = {
     "dermamnist-source-central": {**DERMA, **SOURCE, **CENTRAL, "rounds": 30},
     "dermamnist-source-fedavg": {**DERMA, **SOURCE, **FEDAVG, "rounds": 30},
     "dermamnist-source-tct": {**DERMA, **SOURCE, **TCT, **STAGES},
+    "dermamnist-source-imagenet": {**DERMA, **SOURCE, **FEDAVG, **LITE, "weights": "efficientnet-lite1.pt"},
+    "dermamnist-source-lite": {**DERMA, **SOURCE, **FEDAVG, **LITE},
     "cifar100-tct": {**CIFAR100, **TCT, "linear_rounds": 60, "coordinates": 40_000, "ridge": 0.1, "memory": 12.0},
     "cifar100-tct-authors": CIFAR100_SHORT,
     "cifar100-tct-squared": {**CIFAR100_SHORT, "loss": "squared"},

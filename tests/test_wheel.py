@@ -139,7 +139,7 @@ def test_the_wheel_works_on_every_python_at_hand(version: str, wheel: Path, tmp_
 def test_types_licence_and_template_are_in_the_wheel(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "fedconformal/py.typed" in names
-    template = ("classification.toml", "README.md", "client_app.py", "server_app.py", "task.py")
+    template = ("app.toml", "README.md", "client_app.py", "server_app.py", "task.py")
     assert {f"fedconformal/engines/flower/template/{name}" for name in template} <= set(names)
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"fedconformal"}

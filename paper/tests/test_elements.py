@@ -69,7 +69,7 @@ def test_data_sets_networks_methods_and_presets() -> None:
     from fedconformal._base.registry import members
     from fedconformal.training.config import preset
     from fedconformal.training.data.sets.source import DataSource
-    from fedconformal.training.models.network import Network
+    from fedconformal.training.models import Network
     from fedconformal.training.trainer import Trainer
 
     known = {"dataset": DataSource, "network": Network, "method": Trainer}

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, as_alpha
-from fedconformal.guarantees.guarantee import Counts, Guarantee, Shortfall, feasible, summed
+from fedconformal.guarantees.guarantee import Counts, Guarantee, Shortfall, feasible, whole_type
 from fedconformal.scores import Score
 from fedconformal.summaries import Summary, pool
 
@@ -128,15 +128,23 @@ def check_guarantee(guarantee: Guarantee, sizes: Counts | None = None, *, seed: 
         group, promise = bound.grouped(held)
         shuffled = columns[:, rng.permutation(columns.shape[1])]
         alone = [bound.promised(column, held) for column in shuffled.T.tolist()]
-        assert promise(summed(shuffled, group, sum(held))) == alone, "many counts at once promise the same"
+        assert promise(summed(shuffled, group, held)) == alone, "many counts at once promise the same"
         for alpha in map(as_alpha, ALPHAS):
             _check_band(bound, alpha, held, rng.integers(0, held).tolist())
             _check_shortfall(bound, alpha, held)
 
 
+def summed(counts: NDArray[Any], group: NDArray[Any] | None, sizes: Counts) -> NDArray[Any]:
+    """Add up the counts of the sites of each group, exactly."""
+    place = np.zeros(len(counts), dtype=np.int64) if group is None else group
+    sums: NDArray[Any] = np.zeros((int(place.max()) + 1, counts.shape[1]), dtype=whole_type(sum(sizes)))
+    np.add.at(sums, place, counts)
+    return sums
+
+
 def _check_value(thing: Any, base: Any) -> None:
     """Check that a score or guarantee is a frozen value that its description rebuilds."""
-    again = registry.build(thing.to_dict(), base)
+    again = registry.rebuild(thing.to_dict(), base)
     assert again == thing, "a description rebuilds the value"
     assert hash(again) == hash(thing), "equal values have equal hashes"
     assert type(again) is type(thing)

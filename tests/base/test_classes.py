@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fedconformal._base.arrays import as_sites
 from fedconformal._base.classes import as_class_indices, class_names, in_order, match_columns, rows_at, table_of
+from fedconformal._base.groups import as_sites
 from tests.contracts.frames import FRAMES, SERIES
 from tests.contracts.tools import refused
 

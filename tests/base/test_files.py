@@ -41,7 +41,6 @@ def test_npz(tmp_path: Path) -> None:
 BAD: dict[str, tuple[str, str | bytes, str]] = {
     "text npy": ("a.npy", "0.5,0.5\n", "cannot be read: it is no array as numpy"),
     "empty npz": ("a.npz", b"", "cannot be read"),
-    "text npz": ("a.npz", "0.5,0.5\n", "cannot be read"),
     "zip without arrays": ("a.npz", b"PK\x05\x06" + bytes(18), "nothing"),
     "truncated zip": ("a.npz", b"PK\x03\x04" + bytes(40), "cannot be read"),
     "another ending": ("a.txt", "0.5,0.5\n", ".npy, .npz"),
@@ -93,23 +92,18 @@ def test_a_flipped_byte_is_refused_or_read(tmp_path: Path) -> None:
                 assert str(path) in str(error)  # noqa: PT017
 
 
-@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
-def test_missing_files_and_folders(tmp_path: Path, name: str) -> None:
-    with refused(f"{tmp_path / name}: cannot be read (No such file or directory)"):
-        read_array(tmp_path / name)
-    (tmp_path / name).mkdir()
-    with refused(f"{tmp_path / name}: cannot be read (Is a directory)"):
-        read_array(tmp_path / name)
-
-
 def test_read_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path / "a.fcs", b"123")
     assert read_bytes(path) == b"123"
     monkeypatch.setattr(files, "MAX_FILE", 2)
     with refused(f"{path}: has 3 bytes, more than 2"):
         read_bytes(path)
-    with refused("No such file"):
-        read_bytes(tmp_path / "b.fcs")
+    monkeypatch.undo()
+    (tmp_path / "folder.npy").mkdir()
+    for read in (read_bytes, read_array):
+        for name, reason in (("no.npy", "No such file or directory"), ("folder.npy", "Is a directory")):
+            with refused(f"{tmp_path / name}: cannot be read ({reason})"):
+                read(tmp_path / name)
 
 
 @pytest.mark.parametrize(
@@ -184,15 +178,11 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with refused("cannot be written (No such file or directory)", "choose another place"):
-        write_bytes(tmp_path / "no" / "a.fcs", b"x")
-    (tmp_path / "folder").mkdir()
-    with refused("is a directory or a device"):
-        write_bytes(tmp_path / "folder", b"x")
     file = put(tmp_path / "file", b"old")
-    with refused("cannot be written"):
-        write_bytes(file / "a.fcs", b"x")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+    for path in (tmp_path / "no" / "a.fcs", file / "a.fcs", tmp_path / ("a" * 300)):
+        with refused("cannot be written", "choose another place", param="output"):
+            write_bytes(path, b"x")
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_what_is_no_plain_file_is_left_alone(tmp_path: Path) -> None:
@@ -206,5 +196,3 @@ def test_what_is_no_plain_file_is_left_alone(tmp_path: Path) -> None:
         write_bytes(tmp_path / "link", data)
         assert (tmp_path / "target").read_bytes() == data
     assert (tmp_path / "link").is_symlink()
-    with refused("cannot be written"):
-        write_bytes(tmp_path / ("a" * 300), b"x")

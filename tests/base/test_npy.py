@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,6 @@ ODD: dict[str, bytes] = {
     "code": headed("__import__('os').abort()"),
     "nested lists": headed("{'descr': " + "[" * 3000 + "]" * 3000 + ", 'fortran_order': False, 'shape': ()}"),
     "an open string": headed("{'descr': '<f8"),
-    "an open triple quote": headed("'''"),
-    "an open bracket": headed("{'descr': ("),
-    "bad indentation": headed("  {\n a\n  b"),
-    "a number with a letter": headed("{'descr': '<f8', 'fortran_order': False, 'shape': (1x,)}"),
     "an escape that warns": headed("{'descr': '\\d', 'fortran_order': False, 'shape': ()}"),
     "thousands of digits": headed(PLAIN.replace("3", "9" * 3000)),
     "a huge shape": headed(PLAIN.replace("3", "9" * 18)),
@@ -54,25 +51,20 @@ ODD: dict[str, bytes] = {
     "two shapes": headed("{'descr': '<f8', 'shape': (3, 2), 'shape': (3, 2), }", SIX),
     "objects": headed(PLAIN.replace("<f8", "|O")),
     "a structure": headed(PLAIN.replace("'<f8'", "[('a', '<f8'), ('b', '<i4')]")),
-    "a structure of structures": headed(PLAIN.replace("'<f8'", "[('a', [('b', [('c', '<f8')])])]")),
     "an array of arrays": headed(PLAIN.replace("'<f8'", "('<f8', (1000, 1000, 1000))")),
-    "fields by commas": headed(PLAIN.replace("<f8", "f8,f8")),
     "bytes without a meaning": headed(PLAIN.replace("<f8", "|V8"), SIX),
     "dates": headed(PLAIN.replace("<f8", "<M8[ns]"), SIX),
-    "an unknown type": headed(PLAIN.replace("<f8", "<f7"), SIX),
     "no type": headed(PLAIN.replace("'<f8'", "None"), SIX),
     "text of no characters": headed(PLAIN.replace("<f8", "<U0").replace("3, 2", "99999999")),
     "text of too many characters": headed(PLAIN.replace("<f8", "<U999999999")),
     "letters": headed("{'descr': 'é', 'fortran_order': False, 'shape': ()}"),
     "not UTF-8": headed(b"\xff\xfe{'descr': '<f8'}", version=3),
-    "terminal commands": headed("{'descr': '\x1b[31m', 'fortran_order': False, 'shape': ()}"),
     "a long header": headed(PLAIN + " " * 5000, SIX),
     "a header of gigabytes": b"\x93NUMPY\x02\x00" + b"\xff\xff\xff\xff" + PLAIN.encode() + SIX,
     "version 4": headed(PLAIN, SIX, version=4),
     "nothing below the header": headed(PLAIN),
     "less than it says": headed(PLAIN, SIX[:-1]),
     "more than it says": headed(PLAIN, SIX + b"x"),
-    "two arrays": 2 * headed(PLAIN, SIX),
     "text that is not Unicode": headed(PLAIN.replace("<f8", "<U2"), b"\xff" * 48),
     "half a character": headed(PLAIN.replace("<f8", "<U2"), (0xD800).to_bytes(4, "little") * 12),
 }
@@ -82,13 +74,10 @@ ODD: dict[str, bytes] = {
 def test_odd_headers_are_refused(tmp_path: Path, what: str) -> None:
     path = tmp_path / "a.npy"
     path.write_bytes(ODD[what])
-    with refused(f"{path}: "):
-        read_array(path, "probs")
     assert refusal(lambda: read_array(path, "probs")).startswith(f"{path}: ")
-    path = zipped(tmp_path / "a.npz", ODD[what])
-    with refused(f"{path}: probs: "):
-        read_array(path, "probs")
-    assert refusal(lambda: read_npz(path)).startswith(f"{path}: probs: ")
+    packed = zipped(tmp_path / "a.npz", ODD[what])
+    for read in (read_array, read_npz):
+        assert refusal(partial(read, packed)).startswith(f"{packed}: probs: ")
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0)])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.spec import Spec, build, parse
+from fedconformal._base.registry import Spec, build, parse
 from fedconformal.losses import Loss
 from fedconformal.scores import AnyScore
 from fedconformal.summaries import Summary

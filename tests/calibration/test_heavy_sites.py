@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
 import fedconformal as fc
 from fedconformal.errors import HeavySiteWarning
-from fedconformal.report import report_page
 from fedconformal.summaries.exact import ExactSummary
 from tests.contracts.tools import maybe_infeasible
 
@@ -52,10 +49,3 @@ def test_one_file_with_a_million_zeros_is_said() -> None:
     predictor = result
     assert fc.verify(predictor, sites) == []
     assert fc.Predictor.from_bytes(predictor.to_bytes()).certificate == predictor.certificate
-
-
-def test_the_report_says_it() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        predictor = fc.calibrate(made())
-    assert "site &#x27;liar&#x27; has 100% of all scores, by its own claim" in report_page(predictor)

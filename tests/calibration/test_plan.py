@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.calibration.plan import USUAL
-from fedconformal.guarantees.guarantee import feasible
 from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused
 
 
@@ -93,13 +92,3 @@ def test_bad_names(sites: Any) -> None:
 def test_bad_alphas(alpha: Any) -> None:
     with refused("alpha is "):
         fc.plan(alpha=alpha, sizes=[5])
-
-
-@pytest.mark.parametrize(("alpha", "enough"), [(0.1, 10), (0.05, 20), (0.3, 4)])
-@pytest.mark.parametrize("sites", [1, 20])
-def test_what_every_class_takes(alpha: float, enough: int, sites: int) -> None:
-    """As `ByClass` finds it: with as many scores of a class there is a threshold, with one less over several none."""
-    assert fc.plan(alpha=alpha, sizes=[50] * sites).rows_of_a_stratum == enough
-    bound = fc.Mixture().bind((), [50] * sites, "class")
-    held = [[some, *[0] * (sites - 1)] for some in (enough, enough - 1)]
-    assert [feasible(bound, Fraction(str(alpha)), sizes) for sizes in held] == [True, sites == 1]

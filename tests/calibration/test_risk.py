@@ -89,7 +89,7 @@ def test_a_bound_is_a_unit(bound: float) -> None:
 def test_pooled_sites_count_as_they_are() -> None:
     given = sites()
     apart, together = fc.calibrate(given, risk=0.35), fc.calibrate([fc.pool(given)], risk=0.35)
-    assert apart.curve.to_dict() == together.curve.to_dict()
+    assert apart.curve.fields() == together.curve.fields()
     assert together.certificate.sites == 3
     with refused("came pooled, and every-site needs every site's own summary"):
         fc.calibrate([fc.pool(given)], risk=0.35, guarantee=fc.EverySite())

@@ -1,13 +1,11 @@
 """The demo runs end to end and leaves a report."""
 
-import re
 from pathlib import Path
 
 import pytest
 
 import fedconformal as fc
 from fedconformal.cli.demo import METHODS
-from fedconformal.monitoring.store import Watch
 from fedconformal.scores import DEFAULT
 from tests.cli.command import Command
 
@@ -25,11 +23,9 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     assert predictor.certificate.sites == 10
     assert predictor.score == DEFAULT
     assert predictor.certificate.sentence() in page
-    assert "what another alpha would give" in page.lower()
     assert "http" not in page.replace("http-equiv", "")
     for site in range(10):
         assert f"site-{site}" in page
-    check_watch(done.out)
     rows = [line.split() for line in done.out.splitlines()]
     found = {row[0]: [float(cell) for cell in row[1:]] for row in rows if row and row[0] in METHODS and len(row) == 4}
     assert list(found) == list(METHODS)
@@ -40,22 +36,6 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
     for _, coverage, size in found.values():
         assert coverage > 0.85
         assert 1 <= size <= 10
-
-
-def check_watch(said: str) -> None:
-    """One site drifts from day 4 on: its watch rings, no other one does, and the page shows it."""
-    folder = Path("fedconformal-demo")
-    page = (folder / "watch.html").read_text()
-    assert "The page that shows when the noisy scanner was noticed is fedconformal-demo/watch.html" in said
-    noticed = re.search(r"alarm since (\S+) at site-3: more rows are missed", said)
-    assert noticed
-    assert "2026-03-05" < noticed[1] <= "2026-03-29"
-    assert "site-3" in re.findall(r"Ask (site-\d) what changed", said)
-    assert "Alarm" in page
-    for site in range(10):
-        assert (folder / "watch" / f"site-{site}.fcw").stat().st_size < 10_000
-        with Watch.open(folder / "watch" / f"site-{site}.db") as watch:
-            assert (watch.status().verdict == "alarm") == (site == 3)
 
 
 def test_the_demo_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:

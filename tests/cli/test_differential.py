@@ -13,7 +13,7 @@ import fedconformal as fc
 from fedconformal.privacy import read_ledger
 from tests.cli.command import Command
 
-LOCAL = ["--privacy", "local:epsilon=2", "--ledger", "site.json"]
+LOCAL = ["--epsilon", "2", "--ledger", "site.json"]
 CLAIM = "for replacing one calibration row of one site"
 
 
@@ -42,7 +42,7 @@ def noisy(sites: list[str], command: Command) -> list[str]:
 
 
 def test_a_private_threshold(sites: list[str], command: Command) -> None:
-    options = ["-o", "p.json", "--privacy", "dp:epsilon=1", "--ledger", "ledger.json"]
+    options = ["-o", "p.json", "--epsilon", "1", "--ledger", "ledger.json"]
     done = command.ok("calibrate", *sites, *options)
     assert f"epsilon 1 {CLAIM}" in done.out
     certificate = fc.load("p.json").certificate
@@ -60,7 +60,7 @@ def test_a_private_threshold(sites: list[str], command: Command) -> None:
 def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Command) -> None:
     entries = read_ledger(Path("site.json")).entries
     assert [(entry.site, entry.epsilon) for entry in entries] == [("clinic-0", 2.0), ("clinic-1", 2.0)]
-    assert f"epsilon 2 {CLAIM}" in command.ok("calibrate", *noisy, "--privacy", "local", "-o", "p.json").out
+    assert f"epsilon 2 {CLAIM}" in command.ok("calibrate", *noisy, "-o", "p.json").out
     certificate = fc.load("p.json").certificate
     assert (certificate.status, certificate.coverage_at_least >= 0.9) == ("certified", True)
     command.ok("predict", "p.json", "probs-0.npy", "-o", "sets.npz")
@@ -74,43 +74,27 @@ def test_another_name_is_no_new_budget(noisy: list[str], command: Command) -> No
     assert "'other', which has the rows of 'clinic-0', has spent 2 of 3" in command(*again, "other.fcn").err
     assert not Path("other.fcn").exists()
     Path("link.json").symlink_to("site.json")
-    rows = ("summarize", "probs-2.npy", "labels-2.npy", "--privacy", "local:epsilon=2", "--ledger", "link.json")
+    rows = ("summarize", "probs-2.npy", "labels-2.npy", "--epsilon", "2", "--ledger", "link.json")
     assert "'clinic-1' has spent 2 of 3" in command(*rows, "--site", "clinic-1 ", "-o", "other.fcn").err
-
-
-def test_another_grid(noisy: list[str], command: Command) -> None:
-    Path("grid.csv").write_text("0.5\n0.9\n0.95\n1\ninf\n")
-    options = ["--privacy", "local:epsilon=2,grid=grid.csv", "-o", "a.fcn"]
-    command.ok("summarize", "probs-0.npy", "labels-0.npy", *options)
-    command.ok("calibrate", "a.fcn", "--privacy", "local", "-o", "p.json")
-    privacy = fc.load("p.json").certificate.privacy
-    assert privacy is not None
-    assert privacy["grid"] == [0.5, 0.9, 0.95, 1.0, "inf"]
-    done = command("calibrate", "a.fcn", noisy[1], "--privacy", "local", "-o", "q.json")
-    assert (done.code, "another grid or epsilon" in done.err) == (2, True)
 
 
 ROWS = ("summarize", "probs-0.npy", "labels-0.npy", "-o", "x.fcn")
 SITES = ("calibrate", "site-0.fcs", "site-1.fcs", "-o", "x.json")
 NOISY = ("calibrate", "clinic-0.fcn", "-o", "x.json")
 REFUSED = {
-    (*ROWS, "--privacy", "local"): "--privacy local needs epsilon",
-    (*ROWS, "--privacy", "dp:epsilon=1"): "expected local:epsilon=1",
-    (*ROWS, "--ledger", "site.json"): "--ledger goes with --privacy local",
-    (*ROWS, *LOCAL, "--kind", "exact"): "--kind does not go with --privacy local",
-    (*ROWS, *LOCAL, "--by-class"): "--by-class does not go with --privacy local",
-    (*ROWS, "--privacy", "local:epsilon=none"): "epsilon is none",
-    (*ROWS, "--privacy", "local:epsilon=1,grid=labels-0.npy"): "labels-0.npy: grid: expected 2 to 4096",
-    (*ROWS, "--privacy", "local:epsilon=1", "--ledger", "none.json"): "none.json: cannot be read",
-    (*SITES, "--privacy", "dp"): "--privacy dp needs epsilon",
-    (*SITES, "--ledger", "ledger.json"): "--ledger goes with --privacy dp",
-    (*SITES, "--privacy", "dp:epsilon=1", "--guarantee", "by-class"): "--privacy dp does not go with by-class",
-    (*SITES, "--privacy", "dp:epsilon=1", "--guarantee", "robust:1"): "robust is not there with differential",
-    NOISY: "(.fcs); it holds noisy counts",
-    (*NOISY, "--privacy", "local:epsilon=1"): "give them to summarize",
-    (*NOISY, "clinic-0.fcn", "--privacy", "local"): "of one or more sites, each once",
-    (*NOISY, "--privacy", "local", "--signed", "site.json"): "--signed does not go with --privacy",
-    ("calibrate", "probs-0.npy", "--privacy", "local", "-o", "x.json"): "probs-0.npy: this is not a noisy histogram",
+    (*ROWS, "--ledger", "site.json"): "--ledger goes with --epsilon",
+    (*ROWS, *LOCAL, "--kind", "exact"): "--kind does not go with --epsilon",
+    (*ROWS, *LOCAL, "--by-class"): "--by-class does not go with --epsilon",
+    (*ROWS, "--epsilon", "none"): "epsilon is none",
+    (*ROWS, "--epsilon", "1", "--ledger", "none.json"): "none.json: cannot be read",
+    (*SITES, "--ledger", "ledger.json"): "--ledger goes with --epsilon",
+    (*SITES, "--epsilon", "1", "--guarantee", "by-class"): "by-class",
+    (*SITES, "--epsilon", "1", "--guarantee", "robust:1"): "robust is not there with differential",
+    (*SITES, "--epsilon", "1", "--exact"): "--exact does not go with privacy",
+    (*NOISY, "--epsilon", "1"): "--epsilon does not go with noisy counts",
+    (*NOISY, "clinic-0.fcn"): "of one or more sites, each once",
+    (*NOISY, "--signed", "site.json"): "--signed does not go with privacy",
+    (*NOISY[:2], "probs-0.npy", *NOISY[2:]): "probs-0.npy: this is not a noisy histogram",
 }
 
 

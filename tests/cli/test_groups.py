@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -70,24 +69,12 @@ def test_the_walk(folder: Path, command: Command) -> None:
 
 def test_what_files_hold_is_shown(folder: Path, command: Command) -> None:
     said = command.ok("show", "0.fcs", "--json").json
-    assert said["holds"]["rows of each group"]["all rows"] == 120
+    assert "all rows: 120, " in said["holds"]["rows of each group"]
     assert "how many calibration rows of each group" in " ".join(said["learns"])
     command.ok("calibrate", *SENT, "--alpha", "0.2", "--guarantee", "by-group", "-o", "p.json")
     shown = command.ok("show", "p.json", "--json").json["holds"]
     assert shown["guarantee"] == "mixture by group"
-    assert set(shown["threshold of each group"]) >= {"all rows", "sex=F", "none of the others"}
-
-
-def test_by_class_in_each_group(folder: Path, command: Command) -> None:
-    for k in range(3):
-        command.ok(*SUMMARIZE, f"{k}.csv", "--by-class", "--site", f"s{k}", "-o", f"{k}.fcs", "--force")
-    assert "rows of each group" in command.ok("show", "0.fcs").out
-    both = ("calibrate", *SENT, "--alpha", "0.3", "--guarantee", "by-group:by-class", "-o", "p.json", "--json")
-    done = command.ok(*both).json["certificate"]
-    assert done["guarantee"]["guarantee"]["name"] == "by-class"
-    assert len(done["promises"]) == 2 * 6
-    assert command.ok("verify", "p.json", *SENT, "--json").json["confirmed"] is True
-    command.ok("evaluate", "p.json", "test.csv", *COLUMNS)
+    assert all(f"{name}: " in shown["threshold of each group"] for name in ("all rows", "sex=F", "none of the others"))
 
 
 def test_few_scores_are_said_with_the_group(folder: Path, command: Command) -> None:
@@ -144,9 +131,6 @@ def test_the_page(folder: Path, command: Command) -> None:
     assert "<h2>Coverage by sex</h2>" in page
     assert "<h2>Coverage by promised group</h2>" in page
     assert "<h2>Every group by itself</h2>" in page
-    assert "at least 80% of each group" in page
-    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
-    assert data["steps"][data["certified"]]["coverage"] is not None
     command.ok("report", "p.json", "-o", "bare.html")
     assert "<h2>Every group by itself</h2>" in Path("bare.html").read_text("utf-8")
 

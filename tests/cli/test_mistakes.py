@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -112,9 +111,6 @@ TABLE = ["evaluate", "predictor.json", "test.csv", "--id", "patient", "--labels"
 REFUSED: list[tuple[str, Callable[[], object], list[str], str]] = [
     ("a site codes its labels", cells("labels-1.csv", coded), SUMMARIZE, "and the classes have the names benign"),
     ("an id is not in the labels", changed("labels-1.csv", "p1-3,", "q1-3,"), SUMMARIZE, "line 5 has the id p1-3"),
-    ("fewer labels", only_first("labels-1.csv", 40), SUMMARIZE, "labels-1.csv: has 39 rows, and probs-1.csv has 80"),
-    ("labels are not named", nothing, ["summarize", "test.csv", "-o", "a.fcs"], "or name their column with --labels"),
-    ("no such column", nothing, [*TABLE[:-1], "label"], "test.csv: has no column label; there are patient, sex"),
     ("another class", changed("plain.csv", "malignant", "malign"), PREDICT, "no column for the class malignant"),
     ("numbers for names", nothing, ["evaluate", "predictor.json", "plain.csv", "labels.npy", "--id", "patient"],
      "the classes have the names benign, malignant; write these names"),
@@ -123,7 +119,6 @@ REFUSED: list[tuple[str, Callable[[], object], list[str], str]] = [
     ("umlauts from Excel", lambda: write("plain.csv", ["Kürzel", *NAMES], columns(rows(7), 0, 2, 3), encoding="cp1252"),
      ["predict", "predictor.json", "plain.csv", "--id", "Kürzel", "-o", "sets.csv"], "(--encoding)"),
     ("a file of another kind", nothing, ["predict", "clinic-0.fcs", "plain.csv", "-o", "sets.csv"], "a site's"),
-    ("a blank line", changed("plain.csv", "p7-9,", "\np7-9,"), PREDICT, "line 11 is blank"),
 ]  # fmt: skip
 
 
@@ -217,7 +212,7 @@ def test_a_small_site_is_told_what_it_shows(tables: Path, command: Command) -> N
         np.save("y.npy", np.zeros(count, dtype=int))
         done = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs")
         assert ("shows all its scores" in done.out) is shows
-        assert ("use sums over Flower, or --privacy local" in done.out) is shows
+        assert ("use sums over Flower, or --epsilon" in done.out) is shows
         facts = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs", "--json").json["summaries"]
         assert [fact["all_scores"] for fact in facts] == [shows]
 
@@ -237,27 +232,6 @@ def test_labels_before_probabilities(tables: Path, command: Command, arguments: 
     done = command(*arguments)
     assert done.code == 2
     assert done.err.strip().endswith(" look swapped: probabilities come first, then labels")
-
-
-def test_two_files_of_labels_are_not_called_swapped(tables: Path, command: Command) -> None:
-    for files in (["truth.csv", "truth.csv"], ["truth.csv", "labels-0.csv"], ["plain.csv", "probs-0.csv"]):
-        done = command("summarize", *files, "--id", "patient", "-o", "x.fcs")
-        assert done.code == 2
-        assert "swapped" not in done.err
-
-
-def test_other_tasks_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    monkeypatch.chdir(tmp_path)
-    cases: list[tuple[Any, Any, str]] = [
-        ([[3.2], [4.5]], [0, 1], "if a regressor predicts them, take a score of numbers (docs/tables.md)"),
-        ([[0.9, 0.8, 0.1], [0.2, 0.9, 0.9]], [[1, 1, 0], [0, 1, 1]], "it looks like several labels a row"),
-        (np.full((2, 4, 4), 0.5), [0, 1], "it looks like images or masks"),
-    ]
-    for probs, labels, said in cases:
-        np.save("p.npy", probs)
-        np.save("y.npy", labels)
-        done = command("summarize", "p.npy", "y.npy", "-o", "a.fcs")
-        assert (done.code, said in done.err) == (2, True)
 
 
 def test_a_predictor_knows_its_classes(tables: Path, command: Command) -> None:
@@ -299,28 +273,3 @@ def test_sets_that_people_can_use(tables: Path, command: Command) -> None:
         command.ok("monitor", "add", "watch.db", "sets.csv", "--id", "patient", "--json").json["added"]["rows"] == ROWS
     )
     assert command("predict", "predictor.json", "test.csv", "--wide", "-o", "sets.npz").code == 2
-
-
-@pytest.mark.parametrize("content", ["probs", "logits"])
-def test_columns_that_are_no_classes_are_told_from_those_that_are(tables: Path, command: Command, content: str) -> None:
-    """The line proposes the columns that add up to one, whether the others are numbers or text."""
-    found = rows(3)
-    for row, cells in enumerate(found):
-        cells.append(str(20 + row))
-    write("all.csv", ["patient", "sex", *NAMES, "truth", "site", "age"], found)
-    write("aged.csv", [*NAMES, "truth", "age"], columns(found, 2, 3, 4, 6))
-    for name in ("all.csv", "aged.csv"):
-        done = command("summarize", name, "--labels", "truth", "--from", content, "-o", "new.fcs")
-        assert done.code == 2
-        assert done.err.endswith('columns that add up to one: --classes "benign,malignant"\n')
-    options = ("--labels", "truth", "--classes", "benign,malignant")
-    command.ok("summarize", "all.csv", *options, "-o", "new.fcs")
-
-
-def test_percentages_are_recognised_whatever_is_said_of_them(tables: Path, command: Command) -> None:
-    found = [[f"{100 * float(cells[2]):.1f}", f"{100 * float(cells[3]):.1f}", cells[4]] for cells in rows(3)]
-    write("percent.csv", [*NAMES, "truth"], found)
-    for content in ("probs", "logits"):
-        done = command("summarize", "percent.csv", "--labels", "truth", "--from", content, "-o", "new.fcs")
-        assert done.code == 2
-        assert "these are percentages; divide them by 100" in done.err

@@ -186,7 +186,7 @@ import fedconformal.guarantees, fedconformal.scores
 for package in (fedconformal.guarantees, fedconformal.scores):
     package.__path__.append(sys.argv[1])
 import fedconformal as fc
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 print(build("rank-price:price=0.5", fc.Score), build("spoiled:2", fc.Guarantee), sep=", ")
 """
 

@@ -23,7 +23,6 @@ def files(calibrated: Path) -> Path:
     shutil.copy("test-probs.npy", "t.npy")
     np.save("t-labels.npy", np.load("test-labels.npy"))
     np.savetxt("t.csv", np.load("test-probs.npy"), delimiter=",")
-    np.savetxt("grid.csv", [0.5, 0.9, np.inf])
     Path("ledger.json").write_text('{"budget": 9}')
     exact = fc.Summary.of_scores([0.1, 0.5, 0.9], kind="exact", site="x", score=fc.LAC())
     Path("x.fcs").write_bytes(exact.to_bytes())
@@ -49,14 +48,12 @@ CASES: list[tuple[str, list[str]]] = [
     ("predictor.json", ["predict", "predictor.json", "t.npy", "-o", "link.npz"]),
     ("t.npy", ["summarize", "t.npy", "t-labels.npy", "-o", "link.fcs"]),
     ("t-labels.npy", ["summarize", "t.npy", "t-labels.npy", "-o", "link.fcs"]),
-    ("grid.csv", ["summarize", "t.npy", "t-labels.npy", "--privacy", "local:epsilon=1,grid=grid.csv",
-                  "-o", "link.fcn"]),
-    ("ledger.json", ["summarize", "t.npy", "t-labels.npy", "--privacy", "local:epsilon=1", "--ledger",
+    ("ledger.json", ["summarize", "t.npy", "t-labels.npy", "--epsilon", "1", "--ledger",
                      "ledger.json", "-o", "link.fcn"]),
     ("run.npz", ["summarize", "run.npz", "-o", "out"]),
     ("site-1.fcs", ["calibrate", *SUMMARIES, "-o", "link.json"]),
     ("keys.json", ["calibrate", *SUMMARIES, "--signed", "keys.json", "-o", "keys.json"]),
-    ("ledger.json", ["calibrate", "x.fcs", "--privacy", "dp:epsilon=1", "--ledger", "ledger.json", "-o",
+    ("ledger.json", ["calibrate", "x.fcs", "--epsilon", "1", "--ledger", "ledger.json", "-o",
                      "ledger.json"]),
     ("predictor.json", ["report", "predictor.json", "-o", "link.html"]),
     ("t.npy", ["report", "predictor.json", "t.npy", "t-labels.npy", "-o", "link.html"]),
@@ -84,40 +81,6 @@ def test_no_output_onto_an_input(files: Path, command: Command) -> None:
             path.unlink()
 
 
-@pytest.mark.parametrize(
-    ("output", "arguments", "what"),
-    [
-        ("notes.csv", ["predict", "predictor.json", "t.npy"], "prediction sets"),
-        ("x.npy", ["predict", "predictor.json", "t.npy"], "prediction sets"),
-        ("x.npz", ["predict", "predictor.json", "t.npy"], "prediction sets"),
-        ("notes.json", ["calibrate", *SUMMARIES], "a predictor"),
-        ("notes.fcs", ["summarize", "t.npy", "t-labels.npy"], "a summary"),
-        ("notes.fcn", ["summarize", "t.npy", "t-labels.npy", "--privacy", "local:epsilon=1"], "noisy counts"),
-        ("notes.html", ["report", "predictor.json"], "a report"),
-    ],
-)
-def test_a_file_of_another_kind_is_overwritten_only_by_force(
-    files: Path, command: Command, output: str, arguments: list[str], what: str
-) -> None:
-    if output == "x.npy":
-        np.save(output, np.zeros((2, 2)))
-    elif output == "x.npz":
-        np.savez(output, probs=np.zeros((2, 2)))
-    else:
-        Path(output).write_text('{"kind": "notes"}\na,b\n')
-    before = Path(output).read_bytes()
-    done = command(*arguments, "-o", output)
-    assert done.code == 2
-    assert f"{output}: exists, and is not {what}; " in done.err
-    assert done.err.endswith("or overwrite it: --force\n")
-    assert Path(output).read_bytes() == before
-    command.ok(*arguments, "-o", output, "--force")
-    assert Path(output).read_bytes() != before
-    command.ok(*arguments, "-o", output)  # of its own kind now
-    Path(output).write_bytes(b"")
-    command.ok(*arguments, "-o", output)  # nothing is lost
-
-
 def test_whatever_the_path(files: Path, command: Command) -> None:
     Path("folder").mkdir()
     os.link("t.csv", "hard.csv")
@@ -138,7 +101,7 @@ def test_training_onto_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     Path("run/result.json").write_text('dataset = "digits"\n')
     Path("run/model.pt").write_bytes(b"weights")
     refused(command, "train", "--config", "run/result.json", "-o", "run")
-    refused(command, "train", "--dataset", "digits", "--weights", "run/model.pt", "-o", "run")
+    refused(command, "train", "--dataset", "digits", "--set", "weights=run/model.pt", "-o", "run")
     Path("run.toml").write_text('dataset = "digits"\nweights = "run/model.pt"\n')
     refused(command, "train", "--config", "run.toml", "-o", "run")
 

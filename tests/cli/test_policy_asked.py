@@ -46,7 +46,7 @@ SENDS: dict[str, list[tuple[str, ...]]] = {
         ("probs-0.npy", "labels-0.npy", "--kind", "exact", "--by-class", "-o", "x.fcs"),
         ("probs-0.npy", "masks.npy", "--loss", "false-negative-rate", "-o", "x.fcs"),
         ("logits.npz", "-o", "x"),
-        ("probs-0.npy", "labels-0.npy", "--privacy", "local:epsilon=1", "-o", "x.fcn"),
+        ("probs-0.npy", "labels-0.npy", "--epsilon", "1", "-o", "x.fcn"),
     ],
     "monitor/send": [("watch.db", "-o", "x.fcw")],
 }
@@ -78,4 +78,4 @@ def test_every_reply_of_an_engine_asks() -> None:
                 found[path.stem, name] = any("policy(" in step or "policy=" in step for step in steps)
     silent = {name for (_, name), asks in found.items() if not asks}
     assert silent == set()
-    assert {name for _, name in found} >= {"calibrate_reply", "summary_reply", "sums_reply", "watch_reply"}
+    assert {name for _, name in found} >= {"calibrate_reply", "sums_reply", "train_reply", "watch_reply"}

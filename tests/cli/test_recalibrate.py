@@ -95,20 +95,3 @@ def test_signed_summaries_keep_working(fresh: Path, command: Command) -> None:
     Path("keys.json").write_text(json.dumps(keys))
     assert renew(command, *ALARM, "--signed", "keys.json", "--calibration", "june").code == 0
     command.ok(*VERIFY, "--replaces", "predictor.json", "--signed", "keys.json")
-
-
-def test_intervals_and_losses(folder: Path, command: Command) -> None:
-    rng = np.random.default_rng(0)
-    kinds = {"numbers": ("--score", "residual"), "losses": ("--loss", "false-negative-rate")}
-    for name in ("old", "new"):
-        for kind, options in kinds.items():
-            shape = 80 if kind == "numbers" else (80, 4)
-            np.save("outputs.npy", rng.random(shape))
-            np.save("truth.npy", rng.random(shape) if kind == "numbers" else rng.random(shape) < 0.5)
-            command.ok("summarize", "outputs.npy", "truth.npy", *options, "--site", "a", "-o", f"{name}-{kind}.fcs")
-    for kind, level in {"numbers": ("--alpha", "0.2"), "losses": ("--risk", "0.4")}.items():
-        command.ok("calibrate", f"old-{kind}.fcs", *level, "-o", f"{kind}.json")
-        assert renew(command, *ALARM, old=f"{kind}.json", sites=[f"new-{kind}.fcs"]).code == 0
-        command.ok("verify", "next.json", f"new-{kind}.fcs", "--replaces", f"{kind}.json")
-    done = renew(command, "--rows", "new", "--alpha", "0.1", old="losses.json", sites=["new-losses.fcs"])
-    assert "give risk, not alpha (--risk)" in done.err

@@ -54,9 +54,9 @@ def calibrated(command: Command, score: str) -> Path:
     for site in SITES:
         command.ok(
             *("summarize", f"{site}.csv", "--labels", "y", "--score", score),
-            *("-o", f"{site}.fcs", "--force"),
+            *("-o", f"{site}.fcs"),
         )
-    command.ok("calibrate", *[f"{site}.fcs" for site in SITES], "-o", "p.json", "--alpha", "0.2", "--force")
+    command.ok("calibrate", *[f"{site}.fcs" for site in SITES], "-o", "p.json", "--alpha", "0.2")
     return Path("p.json")
 
 
@@ -131,26 +131,16 @@ def test_too_few_scores_are_said_with_what_would_help(tables: Path, command: Com
     said = command.ok("calibrate", "small.fcs", "-o", "p.json").err
     assert "so every interval is the whole line; calibration scores needed: 4 more in all" in said
     done = command.ok("predict", "p.json", "test.csv", "-o", "out.csv", "--json")
-    assert (done.json["infinite"], done.json["mean_width"], done.json["threshold"]) == (160, None, "inf")
+    assert (done.json["uninformative"], done.json["mean_size"], done.json["threshold"]) == (160, None, "inf")
     assert "160 of 160 intervals have an end at infinity: alpha=0.1 cannot be promised" in done.err
     assert Path("out.csv").read_text().splitlines()[1] == "0,-inf,inf"
 
 
 BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
-    "a column too few": (
-        {"lower": [1, 2], "y": [1, 1]},
-        ["--score", "cqr"],
-        "bad.csv: has no column upper; there are lower; name the columns of lower and upper (--predictions)",
-    ),
     "classes": (
         {"prediction": [1.5, 2.5], "y": [1, 2]},
         ["--score", "residual", "--classes", "a,b"],
         "--classes is for classes, and residual scores numbers",
-    ),
-    "by class": (
-        {"prediction": [1.5, 2.5], "y": [1, 2]},
-        ["--score", "residual", "--by-class"],
-        "--by-class is for classes, and the score is one of numbers",
     ),
     "logits": (
         {"prediction": [1.5, 2.5], "y": [1, 2]},
@@ -213,7 +203,7 @@ def test_a_training_run(tables: Path, command: Command) -> None:
     assert not Path("none").exists()
 
 
-def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) -> None:
+def test_a_report(tables: Path, command: Command) -> None:
     calibrated(command, "signed")
     given = ("test.csv", "--labels", "y", "--sites", "site", "--groups", "sex")
     command.ok("report", "p.json", *given, "-o", "page.html")
@@ -221,14 +211,3 @@ def test_a_report_of_a_predictor_and_of_a_run(tables: Path, command: Command) ->
     assert "Coverage by sex" in page
     command.ok("report", "p.json", "-o", "short.html")
     assert "Not checked" in Path("short.html").read_text()
-    run: dict[str, Any] = {"names": np.array(SITES), "columns": np.array(["prediction"])}
-    for seed, part in enumerate(("val", "test")):
-        run[f"{part}_predictions"] = rows_of(seed)["prediction"][:, None].astype(np.float32)
-        run[f"{part}_targets"], run[f"{part}_clients"] = rows_of(seed)["y"], np.arange(80) % 2
-    Path("run").mkdir()
-    np.savez("run/predictions.npz", **run)
-    command.ok("report", "run", "-o", "run.html")
-    assert "Coverage by site" in Path("run.html").read_text()
-    done = command("report", "run", "--score", "cqr", "-o", "none.html")
-    assert "has no lower and upper, which cqr needs; there is prediction" in done.err
-    assert not Path("none.html").exists()

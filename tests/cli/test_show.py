@@ -27,7 +27,7 @@ def test_every_golden_summary(path: Path, command: Command) -> None:
     found = command.ok("show", path, "--json").json
     summary = fc.Summary.from_bytes(path.read_bytes())
     assert found["what"] == "the summary of a site's calibration scores"
-    assert (found["holds"]["format version"], found["holds"]["kind"]) == (1, summary.name)
+    assert (found["holds"]["format version"], found["holds"]["kind"]) == ("1", summary.name)
     assert any("learns" in line for line in found["learns"])
     assert any("each class" in line for line in found["learns"]) == ("by class" in summary.name)
 
@@ -49,17 +49,17 @@ def test_every_other_file(folder: Path, command: Command) -> None:
     about = ["--site", "a", "--calibration", "june", "--expires", "2999-01-01"]
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcs", *about, "--kind", "exact")
     found = command.ok("show", "a.fcs", "--json").json["holds"]
-    assert (found["format version"], found["classes"], found["precision"]) == (1, 3, "float32")
-    assert (found["for the calibration"], found["at alpha"], found["expires"]) == ("june", "0.1", "2999-01-01")
+    assert (found["format version"], found["classes"], found["precision"]) == ("1", "3", "float32")
+    assert (found["calibration"], found["at alpha"], found["expires"]) == ("june", "0.1", "2999-01-01")
     assert "every calibration score" in command.ok("show", "a.fcs").out
     command.ok("sign", "a.fcs", "--key", "a.key", "--new-key")
     key = json.loads(Path("a.fcs.sig").read_text())["key"]
     Path("keys.json").write_text(json.dumps({"a": key}))
     command.ok("calibrate", "a.fcs", "-o", "p.json", "--signed", "keys.json", "--calibration", "june")
-    assert command.ok("show", "p.json", "--json").json["holds"]["signed by"] == ["a"]
+    assert command.ok("show", "p.json", "--json").json["holds"]["signed by"] == "a"
     command.ok("sign", "p.json", "--key", "a.key")
     Path("ledger.json").write_text('{"budget": 2}')
-    noise = ["--privacy", "local:epsilon=1", "--ledger", "ledger.json"]
+    noise = ["--epsilon", "1", "--ledger", "ledger.json"]
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcn", "--site", "a", *noise)
     for name, what in {
         "a.key": "a private key",
@@ -85,23 +85,18 @@ def test_the_files_of_a_watch(folder: Path, command: Command) -> None:
     found = command.ok("show", "w.fcw", "--json").json
     assert found["what"] == "what a site sends of 2 periods of a watch"
     digest = fc.load("p.json").digest()
-    held = {"missed": 1, "rows that wait": 1, "from": "2026-10-01", "to": "2026-10-02", "predictor": digest}
+    held = {
+        "missed": "1",
+        "rows that wait": "1",
+        "first day": "2026-10-01",
+        "last day": "2026-10-02",
+        "predictor": digest,
+    }
     assert found["holds"].items() >= held.items()
     watch = command.ok("show", "w.db", "--json").json
     assert watch["what"] == "a watch over a predictor"
-    assert watch["holds"].items() >= {"rows": 2, "counted": 1, "days": "2026-10-01 to 2026-10-02"}.items()
+    assert watch["holds"].items() >= {"rows": "2", "counted": "1", "days": "2026-10-01 to 2026-10-02"}.items()
     assert "learns the id" in watch["learns"][0]
-
-
-def test_a_policy(folder: Path, command: Command) -> None:
-    command.ok("policy", "new", "policy.toml")
-    done = command.ok("show", "policy.toml", "--json").json
-    assert done["holds"] == {"sums_only": True, "least_sites": 5, "least_rows": 50}
-    assert "Nothing leaves if this site has fewer than 50 rows." in done["learns"]
-    Path("policy.toml").write_text("sums_only = yes")
-    assert "is not a policy" in command("show", "policy.toml").err
-    again = command("policy", "new", "policy.toml").err
-    assert again == "error: policy.toml: exists; change it, or name another file\n"
 
 
 @pytest.mark.parametrize(

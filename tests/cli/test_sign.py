@@ -57,15 +57,6 @@ def test_a_key_that_is_taken_out_is_revoked(sites: list[str], command: Command) 
     assert "no key is trusted for site 'b'" in again.err
 
 
-def test_old_summaries_do_not_pass_again(sites: list[str], command: Command) -> None:
-    late = command("calibrate", *sites, "-o", "p.json", "--signed", "keys.json", "--calibration", "july")
-    assert late.code == 2
-    assert "a.fcs: was made for the calibration june, not for july" in late.err
-    bare = command("calibrate", *sites, "-o", "p.json", "--signed", "keys.json")
-    assert bare.code == 2
-    assert "--signed needs --calibration ID" in bare.err
-
-
 def test_from_rows_to_a_signed_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("p.npy", np.random.default_rng(0).dirichlet([1, 1, 1], size=60))
@@ -95,11 +86,14 @@ def test_refusals(sites: list[str], command: Command) -> None:
         assert done.code == 2
         assert problem in done.err
 
+    july, bare = ("--signed", "keys.json", "--calibration", "july"), ("--signed", "keys.json")
+    fails("a.fcs: was made for the calibration june, not for july", "calibrate", *sites, "-o", "p.json", *july)
+    fails("--signed needs --calibration ID", "calibrate", *sites, "-o", "p.json", *bare)
     fails("a.key: exists", "sign", "a.fcs", "--key", "a.key", "--new-key")
     fails("none.key: cannot be read", "sign", "a.fcs", "--key", "none.key")
     fails("a.fcs: a private key has 32 bytes", "sign", "a.fcs", "--key", "a.fcs")
-    private = ["--privacy", "dp:epsilon=10", "--alpha", "0.5"]
-    fails("--signed does not go with --privacy", "calibrate", *sites, "-o", "p.json", *SIGNED, *private)
+    private = ["--epsilon", "10", "--alpha", "0.5"]
+    fails("--signed does not go with privacy", "calibrate", *sites, "-o", "p.json", *SIGNED, *private)
     Path("b.fcs.sig").write_bytes(Path("a.fcs.sig").read_bytes())
     fails("the summary of 'b' is not signed", "calibrate", *sites, "-o", "p.json", *SIGNED)
     Path("b.fcs.sig").write_text("{}")

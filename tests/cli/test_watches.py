@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fedconformal as fc
 from fedconformal.monitoring.store import Watch
 from tests.cli.command import Command, site_rows
 
@@ -100,25 +99,3 @@ def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> 
     assert done.code == 2
     assert "next.db: watches another predictor" in done.err
     assert not Path("x.json").exists()
-
-
-def test_a_quiet_watch_may_end_as_planned(watched: Path, command: Command) -> None:
-    command.ok("monitor", "start", "quiet.db", "predictor.json")
-    assert summarize(command, "new", "--id", "id")[0] == 0
-    command.ok(
-        "calibrate",
-        "--replaces",
-        "predictor.json",
-        "new.fcs",
-        "-o",
-        "next.json",
-        "--rows",
-        "new",
-        "--watch",
-        "quiet.db",
-    )
-    assert command("monitor", "status", "quiet.db", "--json").json["closed"]
-    replaced = fc.load("next.json").certificate.replaces
-    assert replaced is not None
-    assert (replaced.rows, replaced.why) == ("new", "planned renewal")
-    assert np.isfinite(fc.load("next.json").threshold)

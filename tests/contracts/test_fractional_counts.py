@@ -144,7 +144,7 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
         return
     with maybe_infeasible():
         apart, together = (fc.calibrate(given, risk=0.5, guarantee=guarantee, exact=True) for given in (sites, pooled))
-    assert apart.curve.to_dict() == together.curve.to_dict()
+    assert apart.curve.fields() == together.curve.fields()
 
 
 HUGE = [

@@ -34,8 +34,7 @@ from tests.contracts.tools import (
 one_threshold = pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
 every_guarantee = pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
-"""Those that need summaries by class or group are calibrated in tests/test_by_class.py, test_prevalence.py and
-test_by_group.py."""
+"""Those that need summaries by class or group are calibrated in tests/test_strata.py and test_prevalence.py."""
 some_sizes = st.lists(st.integers(1, 60), min_size=len(SITES), max_size=len(SITES))
 scores_of_sites = st.lists(vectors(25), min_size=len(SITES), max_size=len(SITES))
 
@@ -53,7 +52,7 @@ def test_there_is_an_example_of_every_guarantee() -> None:
 def test_a_guarantee_is_rebuilt_from_its_repr_and_from_json(guarantee: fc.Guarantee) -> None:
     assert eval(repr(guarantee), dict(PUBLIC)) == guarantee  # noqa: S307
     described = json.loads(json.dumps(guarantee.to_dict(), allow_nan=False))
-    assert registry.build(described, fc.Guarantee) == guarantee
+    assert registry.rebuild(described, fc.Guarantee) == guarantee
 
 
 @every_guarantee
@@ -86,13 +85,13 @@ def test_the_usual_checks(guarantee: fc.Guarantee) -> None:
 def test_nothing_may_be_absent_or_added(described: dict[str, Any]) -> None:
     """Only what a description leaves out of itself may be absent: every guarantee has one form in a file."""
     with refused(f"{described['name']}: has the parameters", "expected ["):
-        registry.build(described, fc.Guarantee)
+        registry.rebuild(described, fc.Guarantee)
 
 
 def test_scores_are_described_in_full() -> None:
     for described in ({"name": "raps"}, {"name": "lac", "more": 1}):
         with refused("has the parameters", "expected ["):
-            registry.build(described, fc.Score)
+            registry.rebuild(described, fc.Score)
 
 
 @every_guarantee
@@ -101,7 +100,7 @@ def test_a_description_without_one_of_its_parts_is_refused(guarantee: fc.Guarant
     optional = {"name", *(one.name for one in dataclasses.fields(guarantee) if one.default is None)}
     for absent in set(described) - optional:
         with refused("has the parameters"):
-            registry.build({key: value for key, value in described.items() if key != absent}, fc.Guarantee)
+            registry.rebuild({key: value for key, value in described.items() if key != absent}, fc.Guarantee)
 
 
 @every_guarantee

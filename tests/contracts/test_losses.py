@@ -58,7 +58,7 @@ def test_answers_are_nested(loss: Loss) -> None:
 def test_travels_by_name_and_parameters(loss: Loss) -> None:
     name, parameters = json.loads(json.dumps(loss.described))
     assert described_loss((name, parameters)) == loss
-    assert registry.build(json.loads(json.dumps(loss.to_dict())), Loss) == loss
+    assert registry.rebuild(json.loads(json.dumps(loss.to_dict())), Loss) == loss
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, "a", float("nan"), None])

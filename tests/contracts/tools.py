@@ -23,8 +23,8 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.errors import SuspiciousInputWarning
-from fedconformal.guarantees.guarantee import summed
 from fedconformal.summaries import LossSummary
+from fedconformal.testing import summed
 
 FEW_MEGABYTES = 4 * 2**20
 
@@ -97,7 +97,7 @@ def guarantee_examples(*, by_class: bool = False) -> list[fc.Guarantee]:
 def promised_many(bound: fc.Guarantee, counts: Integers, sizes: Sequence[int]) -> list[Fraction]:
     """Return what every column of counts promises."""
     group, promise = bound.grouped(sizes)
-    return promise(summed(counts, group, sum(sizes)))
+    return promise(summed(counts, group, sizes))
 
 
 def strata_examples() -> list[fc.Guarantee]:

@@ -12,8 +12,9 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import MAX_BYTES
 from fedconformal.federated.calibration import calibrate, calibrate_risk
-from fedconformal.federated.evaluation import evaluate
+from fedconformal.federated.evaluation import Counts, evaluate
 from fedconformal.federated.watch import watch
 from fedconformal.privacy.policy import VARIABLE
 from fedconformal.report import watch_page
@@ -95,14 +96,19 @@ def test_a_limit_on_losses_is_what_files_give(on: Run, guarantee: fc.Guarantee) 
     assert found.certificate == fc.calibrate(expected, **wanted).certificate
 
 
-def fail(reply: dict[str, Any]) -> Any:
+def fail(reply: bytes) -> Any:
     raise ValueError("the disk is full")
 
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [(fail, "failed: ValueError: the disk is full"), (lambda sent: sent | {"data": sent["data"][:-9]}, "truncated or")],
-    ids=["raises", "truncated"],
+    [
+        (fail, "failed: ValueError: the disk is full"),
+        (lambda sent: sent[:-9], "truncated or"),
+        (lambda _: "FCS1", "sent FCS1, expected bytes"),
+        (lambda _: bytes(MAX_BYTES + 1), f"more than {MAX_BYTES}"),
+    ],
+    ids=["raises", "truncated", "text", "too large"],
 )
 def test_a_bad_site_is_refused_and_named(on: Run, fault: Any, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     sites, model = on(SiteApp(faults={BAD: fault}))
@@ -128,14 +134,16 @@ def test_too_few_scores_and_a_lost_site_are_the_reason_for_full_sets(on: Run, ca
 
 
 def test_sites_count_on_their_own_rows(on: Run) -> None:
-    sites, model = on(SiteApp(faults={BAD: lambda sent: sent | {"covered": 10**6} if "covered" in sent else sent}))
+    impossible = Counts(rows=ROWS, covered=10**6, size=1.0, unbounded=0).to_bytes()
+    sites, model = on(SiteApp(faults={BAD: lambda sent: impossible if len(sent) < 100 else sent}))
     predictor = calibrate(sites, model, alpha=0.3).predictor
     found = evaluate(sites, model, predictor)
     assert set(found) == {"site-0", "site-1", "site-3"}
     rows = logits_of("site-0")
     expected = predictor.evaluate(fc.softmax(rows["outputs"]), rows["truth"]).overall
-    assert (found["site-0"]["rows"], found["site-0"]["coverage"]) == (ROWS, expected.coverage)
-    assert found["site-0"]["mean_size"] == pytest.approx(expected.mean_size)
+    assert (found["site-0"].rows, found["site-0"].coverage) == (ROWS, expected.coverage)
+    assert found["site-0"].mean_size == pytest.approx(expected.mean_size)
+    assert found["site-0"].accuracy == np.mean(rows["outputs"].argmax(axis=1) == rows["truth"])
 
 
 def test_a_watch_is_that_of_files(on: Run) -> None:

@@ -41,7 +41,7 @@ class SiteApp:
 
     rows: Callable[[str], dict[str, Any]] = logits_of
     periods: Callable[[str], list[Period]] | None = None
-    faults: Mapping[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
+    faults: Mapping[str, Callable[[bytes], Any]] = field(default_factory=dict)
     sites: int = 4
 
     @property
@@ -52,17 +52,18 @@ class SiteApp:
 def on_flower(app: SiteApp, patch: pytest.MonkeyPatch, folder: Path) -> tuple[Any, Any]:
     """Return the sites and the model on Flower."""
     pytest.importorskip("flwr", reason="running on Flower needs flwr")
-    from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message
+    from flwr.app import Array, ArrayRecord, Context, Message
     from flwr.clientapp import ClientApp
 
     from fedconformal.engines import flower
-    from fedconformal.engines.flower.records import ANSWER, site_of
+    from fedconformal.engines.flower.records import site_of
+    from tests.engines.flower.tools import data_of, set_data
 
     made = ClientApp()
 
     def changed(reply: Message, context: Context) -> Message:
-        fault = app.faults.get(site_of(context).name, dict)
-        reply.content[ANSWER] = ConfigRecord(fault(dict(reply.content.config_records[ANSWER])))
+        if fault := app.faults.get(site_of(context).name):
+            set_data(reply, fault(data_of(reply)))
         return reply
 
     @made.query("calibrate")
@@ -101,8 +102,8 @@ def on_nvflare(app: SiteApp, patch: pytest.MonkeyPatch, folder: Path) -> tuple[A
             site = collab.site_name
             return self.changed(nvflare.watch_reply(question, lambda: app.periods(site)))  # type: ignore[misc]
 
-        def changed(self, reply: dict[str, Any]) -> Any:
-            return app.faults.get(collab.site_name, dict)(reply)
+        def changed(self, reply: bytes) -> Any:
+            return app.faults.get(collab.site_name, bytes)(reply)
 
     collab.sites, collab.client = app.names, Client()  # type: ignore[assignment]
     return nvflare.NVFlareSites(), WEIGHTS

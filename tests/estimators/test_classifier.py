@@ -241,7 +241,7 @@ def test_what_fit_refuses(given: dict[str, Any], fragments: list[str]) -> None:
 def test_ids_of_sites_are_one_a_row() -> None:
     x, y, sites = forest()
     for action in (CONFORMAL(estimator=LogisticRegression()).fit, CONFORMAL(estimator=fitted()).calibrate):
-        with refused("sites: expected 600 ids"):
+        with refused("sites: expected 600 values"):
             action(x, y, sites=sites[:10])
         with refused("sites: row 1 has no id"):
             action(x, y, sites=np.array(["a", None] * 300, dtype=object))

@@ -1,4 +1,4 @@
-"""Estimators with pandas: sets by name and as frames, scorers, and indices that differ."""
+"""Estimators with pandas: sets by name and as frames, and indices that differ."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.linear_model import LogisticRegression
 
 import fedconformal as fc
-from fedconformal.estimators import coverage_scorer, negative_size_scorer
 from tests.contracts.tools import refused
 
 RNG = np.random.default_rng(0)
@@ -49,26 +47,6 @@ def test_classes_without_names_are_numbers() -> None:
     made = fc.FederatedConformalClassifier(alpha=0.2).calibrate([([[0.75, 0.25]] * 20, [0] * 20)])
     assert made.predictor.predict_set([[0.75, 0.25]], output="labels") == [[0]]
     assert made.predict_set([[0.75, 0.25]], output="frame").columns.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("made", "y"),
-    [
-        (fc.FederatedConformalClassifier(LogisticRegression(), alpha=0.2), Y),
-        (fc.FederatedConformalRegressor(LinearRegression(), alpha=0.2), pd.Series(KINDS * 1.0, index=X.index)),
-    ],
-    ids=["sets", "intervals"],
-)
-def test_scorers(made: Any, y: Any) -> None:
-    scoring = {"coverage": coverage_scorer, "size": negative_size_scorer}
-    found = cross_validate(made, X, y, scoring=scoring, cv=3, params={"sites": SITES})
-    assert 0.7 < found["test_coverage"].mean() <= 1
-    fitted = made.set_params(random_state=0).fit(X, y)
-    told = fitted.evaluate(X, y)
-    assert coverage_scorer(fitted, X, y) == told.coverage
-    assert negative_size_scorer(fitted, X, y) == -(getattr(told, "mean_size", None) or told.overall.mean_width)
-    search = GridSearchCV(made, {"alpha": [0.2, 0.5]}, scoring=negative_size_scorer, cv=3)
-    assert search.fit(X, y).best_params_ == {"alpha": 0.5}
 
 
 def test_indices_that_differ_warn() -> None:

@@ -77,14 +77,6 @@ def test_some_label_scores_the_largest(score: fc.Score, classes: int) -> None:
         assert most == score.largest(classes)
 
 
-def test_a_score_of_ones_own_has_no_largest() -> None:
-    class Mine(fc.LAC):
-        def largest(self, classes: int) -> float:
-            return fc.Score.largest(self, classes)
-
-    assert Mine().largest(2) == math.inf
-
-
 @pytest.mark.parametrize("score", [fc.RAPS(), fc.APS(), fc.RAPS(penalty=0.5)])
 def test_the_score_is_the_reason_on_two_classes(score: fc.Score) -> None:
     probs, labels = two_classes()
@@ -92,8 +84,7 @@ def test_the_score_is_the_reason_on_two_classes(score: fc.Score) -> None:
     limit = float(predictor.certificate.limit)
     assert limit < math.inf
     assert full_sets(predictor.predict_set(probs)) == len(probs)
-    why = explain(predictor.certificate, classes=2)
-    assert why is not None
+    why = explain(predictor.certificate, classes=2) or ""
     assert why.startswith(f"no label can score more than the threshold {limit:.6g} ({score.name}, 2 labels), so every")
     assert "lac gives smaller sets" in why
     lac = predictor_of(fc.LAC(), probs, labels)
@@ -108,8 +99,7 @@ def test_float32_rows_have_the_same_reason_once_there_are_sets() -> None:
     predictor = predictor_of(fc.APS(), probs, labels)
     share = full_sets(predictor.predict_set(probs)) / 600
     assert 0.5 < share < 1  # sums of float32 differ in their last bits
-    why = explain(predictor.certificate, classes=7, share=share)
-    assert why is not None
+    why = explain(predictor.certificate, classes=7, share=share) or ""
     assert "(aps, 7 labels)" in why
 
 
@@ -135,24 +125,21 @@ def test_the_number_of_labels_is_taken_from_the_certificate() -> None:
 def test_a_weak_model_is_the_reason_once_half_of_the_sets_are_full(score: fc.Score, guarantee: fc.Guarantee) -> None:
     certificate = predictor_of(score, *three_classes(), alpha=0.5, guarantee=guarantee).certificate
     assert explain(certificate, classes=3, share=0.49) is None
-    said = explain(certificate, classes=3, share=0.5)
-    assert said is not None
+    said = explain(certificate, classes=3, share=0.5) or ""
     assert said.endswith("a larger alpha, gives smaller sets")
 
 
 @pytest.mark.parametrize("score", [fc.APS(), fc.RAPS()], ids=repr)
 @pytest.mark.parametrize("share", [None, 1.0])
 def test_no_score_helps_where_scores_are_too_few(score: fc.Score, share: float | None) -> None:
-    why = explain(predictor_of(score, *two_classes(8)).certificate, classes=2, share=share)
-    assert why is not None
+    why = explain(predictor_of(score, *two_classes(8)).certificate, classes=2, share=share) or ""
     assert why.endswith("calibration scores needed: 2 more in all, at any site")
 
 
 def test_a_model_that_rules_the_truth_out() -> None:
     labels = np.arange(200) % 2
     probs = np.eye(2)[np.where(np.arange(200) % 5, labels, 1 - labels)]
-    why = explain(predictor_of(fc.LAC(), probs, labels).certificate, classes=2)
-    assert why is not None
+    why = explain(predictor_of(fc.LAC(), probs, labels).certificate, classes=2) or ""
     assert "the model gives the true label no probability at all" in why
 
 
@@ -161,8 +148,7 @@ def test_a_threshold_below_the_largest_is_no_reason_by_itself() -> None:
     certificate = predictor_of(fc.RAPS(), probs, labels).certificate
     assert explain(certificate, classes=2) is None
     assert explain(certificate, classes=2, share=0.4) is None
-    said = explain(certificate, classes=2, share=0.625)
-    assert said is not None
+    said = explain(certificate, classes=2, share=0.625) or ""
     assert said.startswith("the model does not tell the labels of these rows apart well enough for alpha=0.1; ")
     assert "larger alpha" in said
 
@@ -183,8 +169,7 @@ def test_too_few_scores_say_how_many_are_needed() -> None:
         "alpha=0.1 cannot be promised from these scores, so every label is in every set; "
         "calibration scores needed: 2 more in all, at any site"
     )
-    other = explain(certificate, alpha=0.05)
-    assert other is not None
+    other = explain(certificate, alpha=0.05) or ""
     assert "alpha=0.05" in other
     assert "12 more in all" in other
 
@@ -193,8 +178,7 @@ def test_a_lost_site_is_named() -> None:
     probs, labels = two_classes(8)
     certificate = predictor_of(fc.LAC(), probs, labels).certificate
     lost = [LeftOut(site=f"clinic-{k}", reason="gave no answer within 5 s") for k in range(7)]
-    why = explain(changed(certificate, left_out=lost))
-    assert why is not None
+    why = explain(changed(certificate, left_out=lost)) or ""
     assert why.endswith(
         "; the scores of these sites are missing: clinic-0 (gave no answer within 5 s), "
         + "".join(f"clinic-{k} (gave no answer within 5 s), " for k in (1, 2, 3))
@@ -255,9 +239,8 @@ def test_classes_are_named() -> None:
 def test_a_class_at_the_largest_score_is_named() -> None:
     probs, labels = two_classes()  # the second class is never the likelier one
     predictor = predictor_of(fc.RAPS(), probs, labels, guarantee=fc.ByClass())
-    why = explain(predictor.certificate, classes=2)
+    why = explain(predictor.certificate, classes=2) or ""
     assert predictor.predict_set(probs)[:, 1].all()
-    assert why is not None
     assert why.startswith("class 1 is in every set, as no label can score more than its threshold (raps, 2 labels); ")
     assert "lac gives" in why
 
@@ -277,8 +260,7 @@ def test_noise_that_moves_the_threshold_above_every_score_is_said() -> None:
     assert certificate.class_names is None
     assert (why is None) == (float(np.asarray(certificate.limit)) <= 1)
     loud = changed(certificate, threshold=1.8125)
-    said = explain(loud)
-    assert said is not None
+    said = explain(loud) or ""
     assert "no label can score more than the threshold 1.8125 (lac), so every label is in every set" in said
     assert "noise moved the threshold" in said
     assert explain(changed(certificate, threshold=0.5)) is None

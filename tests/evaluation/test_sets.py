@@ -59,10 +59,6 @@ def test_by_hand() -> None:
         assert (group.low, group.high) == pytest.approx(interval(hits, group.rows), abs=1e-12)
 
 
-def test_without_clients_there_are_none() -> None:
-    assert evaluate_sets(SETS, LABELS).by_site == []
-
-
 @pytest.mark.parametrize("rows", [1, 2, 7, 30, 1000, 100_000])
 def test_intervals_are_those_of_scipy(rows: int) -> None:
     hits = np.unique([0, 1, rows // 3, rows // 2, (9 * rows) // 10, rows - 1, rows])
@@ -89,23 +85,6 @@ def test_size_classes_of_many_labels() -> None:
     ]  # fmt: skip
     assert len(found.size_histogram) == 10_002
     assert sum(found.size_histogram) == len(sizes)
-
-
-def test_against_plain_python() -> None:
-    rng = np.random.default_rng(0)
-    sets, labels = rng.random((500, 7)) < 0.6, rng.integers(0, 7, 500)
-    clients = rng.choice(["x", "y", "z"], 500)
-    found = evaluate_sets(sets, labels, sites=clients)
-    covered = [bool(row[label]) for row, label in zip(sets, labels, strict=True)]
-    assert found.coverage == sum(covered) / 500
-    for group in found.by_site:
-        mine = [hit for hit, client in zip(covered, clients, strict=True) if client == group.name]
-        assert (group.rows, group.coverage) == (len(mine), sum(mine) / len(mine))
-    for group in found.by_class:
-        mine = [hit for hit, label in zip(covered, labels, strict=True) if label == int(group.name)]
-        assert (group.rows, group.coverage) == (len(mine), sum(mine) / len(mine))
-    assert sum(group.rows for group in found.by_size) == 500
-    assert found.size_histogram == [int((sets.sum(axis=1) == size).sum()) for size in range(8)]
 
 
 def test_clients_of_any_form() -> None:
@@ -149,8 +128,3 @@ def test_it_is_plain_json() -> None:
 def test_bad_sets(sets: Any) -> None:
     with refused("sets: "):
         evaluate_sets(sets, LABELS)
-
-
-def test_bad_clients() -> None:
-    with refused("sites: ", "6"):
-        evaluate_sets(SETS, LABELS, sites=["a"])

@@ -151,11 +151,11 @@ def test_nothing_void_is_assured() -> None:
         assert why in verdict(void, 0.05).words
         assert verdict(void, 0.3).below
         assert why in verdict(void, 0.3).words
-        assert standing(void).level == "caution"
+        assert standing(void)[1] == "caution"
     infinite = certified(sizes={"a": 3})
     assert infinite.threshold == float("inf")
     assert verdict(infinite, 0.0).kind == "no verdict"
-    assert standing(infinite).level == "caution"
+    assert standing(infinite)[1] == "caution"
     full = evaluate_sets(np.ones((500, 2), dtype=bool), [0] * 500, certificate=certificate).verdict
     assert full is not None
     assert full.kind == "no verdict"
@@ -167,7 +167,7 @@ def test_green_takes_all_of_it() -> None:
     assert standing(certificate) == ("certified", "good")
     assert standing(certificate, verdict(certificate, 0.05)) == ("certified; no contradiction", "good")
     assert standing(certificate, verdict(certificate, 0.3)) == ("below the promise", "bad")
-    assert standing(certificate, verdict(certificate, 0.1, list("abc"))).level == "caution"
+    assert standing(certificate, verdict(certificate, 0.1, list("abc")))[1] == "caution"
 
 
 def test_clusters_count_as_few_rows() -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.federated.ask import MAX_BYTES, failure
-from fedconformal.federated.calibration import unusual
-from fedconformal.federated.evaluation import EvaluationQuestion
-from fedconformal.federated.questions import FORMAT, Outputs, ScoreQuestion, check_provenance
-from fedconformal.federated.temperature import TemperatureQuestion
-from fedconformal.federated.watch import WatchQuestion
+from fedconformal.federated.ask import MAX_QUESTION, Answer, Record, decode, failure
+from fedconformal.federated.calibration import TemperatureQuestion, unusual
+from fedconformal.federated.evaluation import Counts, EvaluationQuestion, PredictorQuestion
+from fedconformal.federated.questions import LossQuestion, Outputs, ScoreQuestion, check_provenance
+from fedconformal.federated.sums import SumsStep
+from fedconformal.federated.watch import WatchQuestion, watch
 from fedconformal.monitoring.messages import read_periods, write_periods
 from fedconformal.privacy import Policy
 from tests.contracts.tools import refused
@@ -31,8 +31,8 @@ def summary(site: str = "a", classes: int = 3) -> fc.Summary:
     return QUESTION.summarize(rows, site=site)
 
 
-def read(found: fc.Summary, **others: Any) -> fc.Summary:
-    return QUESTION.read({"data": found.to_bytes(), "format": FORMAT, **others}, site="a")
+def read(found: fc.Summary) -> fc.Summary:
+    return QUESTION.read(found.to_bytes(), site="a")
 
 
 def like(**others: Any) -> fc.Summary:
@@ -65,25 +65,64 @@ def test_a_summary_of_something_else_is_refused(found: fc.Summary, why: str) -> 
         read(found)
 
 
-SENT = like().to_bytes()
+@pytest.mark.parametrize(
+    "question",
+    [
+        QUESTION,
+        ScoreQuestion.about("m", score=fc.RAPS(penalty=0.5), guarantee=fc.ByGroup(fc.ByClass(fc.Mixture()))),
+        LossQuestion.about("m", "false-negative-rate", [0.0, 0.5, 1.0]),
+        SumsStep(message=b"FCM1", scores=QUESTION),
+        TemperatureQuestion(points=(1.0, 2.0)),
+        WatchQuestion(predictor=PREDICTOR),
+        PredictorQuestion(predictor=b"{}"),
+    ],
+    ids=lambda question: type(question).__name__,
+)
+def test_a_question_is_read_as_it_was_written_and_nothing_else_is(question: Record) -> None:
+    kind, sent = type(question), question.to_bytes()
+    assert decode(sent, kind) == question
+    fields = msgspec.msgpack.decode(sent)
+    fewer = {name: value for name, value in fields.items() if name not in ("message", "model", "points", "predictor")}
+    for bad in (
+        sent[:-1],
+        sent + b"\0",
+        b"",
+        msgspec.msgpack.encode(fields | {"more": 1}),
+        msgspec.msgpack.encode(fewer),
+    ):
+        with refused("the question cannot be read"):
+            decode(bad, kind)
+    with refused("the question is not in its canonical form"):
+        decode(msgspec.msgpack.encode(dict(reversed(fields.items()))), kind)
+    with refused("not bytes"):
+        decode(sent.hex(), kind)
 
 
 @pytest.mark.parametrize(
-    ("reply", "why"),
+    ("fields", "why"),
     [
-        ({"data": SENT[:-9], "format": FORMAT}, "truncated or altered"),
-        ({"data": "FCS1", "format": FORMAT}, "no message in the format fcs1, as bytes"),
-        ({"data": SENT, "format": "fcs9"}, "no message in the format fcs1"),
-        ({"data": SENT}, "no message in the format fcs1"),
-        ({"data": SENT, "format": FORMAT, "loss": 0.5}, "no message in the format fcs1"),
-        ({"data": b"FCS1R" + bytes(MAX_BYTES - 5), "format": FORMAT}, "checksum"),
-        ({"data": b"FCS1R" + bytes(MAX_BYTES - 4), "format": FORMAT}, f"more than {MAX_BYTES}"),
+        ({"described": '{"name": "best"}'}, "no score is called 'best'"),
+        ({"described": '{"name": "raps", "more": 1}'}, "has the parameters ['more']"),
+        ({"described": "lac"}, "cannot be read"),
+        ({"described": "[" * 10**5}, "cannot be read"),
+        ({"temperature": 1e300}, "temperature is 1e+300, expected a number from 0.05 to 20"),
+        ({"alpha": "0.1"}, "Expected `float`, got `str`"),
+        ({"classes": ["a", 1]}, "Expected `str`, got `int`"),
     ],
-    ids=["truncated", "text", "format", "no format", "more", "cap", "too large"],
 )
-def test_a_reply_that_is_none_is_refused(reply: dict[str, Any], why: str) -> None:
+def test_a_hostile_question_is_refused_with_a_reason(fields: dict[str, Any], why: str) -> None:
+    honest = msgspec.msgpack.decode(QUESTION.to_bytes())
     with refused(why):
-        QUESTION.read(reply, site="a")
+        decode(msgspec.msgpack.encode(honest | fields), ScoreQuestion)
+
+
+def test_a_question_is_bounded() -> None:
+    with refused(f"more than {MAX_QUESTION}"):
+        decode(bytes(MAX_QUESTION + 1), ScoreQuestion)
+    with refused("at most 65536 fit into a question"):
+        LossQuestion.about("m", "false-negative-rate", np.linspace(0, 1, 2**16 + 1))
+    with refused("Expected `array` of length <= 100"):
+        decode(TemperatureQuestion(points=(1.0,) * 101).to_bytes(), TemperatureQuestion)
 
 
 def test_a_site_with_other_classes_than_most_is_left_out_and_stops_nobody() -> None:
@@ -98,7 +137,6 @@ NAMED = ScoreQuestion(model="m", kind="exact", classes=("no", "yes"))
 
 def test_a_question_says_that_the_model_was_trained_on_the_sites() -> None:
     question = ScoreQuestion(model="m", kind="exact", trained=True)
-    assert ScoreQuestion.from_dict(question.to_dict()) == question
     found = question.summarize(ROWS, site="a").provenance
     assert found.trained
     check_provenance(question.provenance, found)
@@ -120,7 +158,6 @@ def test_a_site_with_other_classes_than_the_question_is_refused_by_itself(rows: 
 
 
 def test_a_site_with_the_classes_of_the_question_answers() -> None:
-    assert ScoreQuestion.from_dict(NAMED.to_dict()) == NAMED
     by_index = NAMED.summarize(Outputs(outputs=ROWS.outputs, truth=[0, 1], classes=["no", "yes"]), site="a")
     by_name = NAMED.summarize(Outputs(outputs=ROWS.outputs, truth=["no", "yes"]), site="a")
     assert by_index.to_bytes() == by_name.to_bytes()
@@ -131,7 +168,7 @@ def test_a_summary_with_other_classes_than_the_question_is_refused_by_the_coordi
     for classes in (["yes", "no"], None):
         other = ScoreQuestion(model="m", kind="exact").summarize(replace(ROWS, classes=classes), site="a")
         with refused("the question has the 2 (no, yes)"):
-            NAMED.read({"data": other.to_bytes(), "format": FORMAT}, site="a")
+            NAMED.read(other.to_bytes(), site="a")
 
 
 def test_probabilities_may_be_zero() -> None:
@@ -152,41 +189,52 @@ def test_another_model_than_the_one_that_is_asked_about() -> None:
 
 def test_counts_that_no_rows_can_have_are_refused() -> None:
     predictor = fc.calibrate([summary(site) for site in "ab"], alpha=0.2)
-    question = EvaluationQuestion(predictor)
+    question = EvaluationQuestion(predictor=predictor.to_bytes())
     rows = Outputs(outputs=RNG.normal(size=(9, 3)), truth=RNG.integers(0, 3, 9))
     sent = question.answer(rows, site="a", model="m", policy=Policy())
-    assert question.read(sent, site="a").rows == 9
+    found = question.read(sent, site="a")
+    assert found.rows == 9
     for bad in ({"rows": 0}, {"covered": 10}, {"correct": -1}, {"unbounded": 10}, {"size": -1.0}, {"size": np.inf}):
         with refused("rows cannot have"):
-            question.read(sent | bad, site="a")
+            question.read(msgspec.structs.replace(found, **bad).to_bytes(), site="a")
     for bad in ({"rows": 9.0}, {"size": 3}, {"more": 1}):
-        with refused("expected rows, covered, size, unbounded, correct"):
-            question.read(sent | bad, site="a")
+        with refused("the answer "):
+            question.read(msgspec.msgpack.encode(msgspec.structs.asdict(found) | bad), site="a")
+    with refused("sent 1 bytes, expected none"):
+        PredictorQuestion(predictor=b"").read(b"x", site="a")
+
+
+def test_counts_as_shares() -> None:
+    found = Counts(rows=4, covered=3, size=8.0, unbounded=0, correct=2)
+    sets = {"rows": 4, "coverage": 0.75, "mean_size": 2.0, "accuracy": 0.5, "full_sets": 0}
+    assert found.to_dict(intervals=False) == sets
+    assert found.to_dict(intervals=True) == {"rows": 4, "coverage": 0.75, "infinite": 0, "mean_width": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("bad", "why"),
+    ("sent", "why"),
     [
-        ({"slope": [np.nan]}, "a sum is not finite"),
-        ({"curvature": [-1.0]}, "a curvature negative"),
-        ({"loss": []}, "at every point"),
-        ({"loss": 1.0}, "at every point"),
-        ({"more": 1.0}, "at every point"),
+        ([[1.0, np.nan, 1.0]], "a sum is not finite"),
+        ([[1.0, 1.0, -1.0]], "a curvature negative"),
+        ([], "sent sums at 0 points, asked for were 1"),
+        ([[1.0, 1.0]], "Expected `array` of length 3"),
+        ([[1, 1.0, 1.0]], "canonical"),
     ],
 )
-def test_sums_for_the_temperature_that_cannot_be_are_refused(bad: dict[str, Any], why: str) -> None:
-    question = TemperatureQuestion((1.0,))
-    sent = question.answer([[0.0, 0.0]], [1], model="m", policy=Policy())
+def test_sums_for_the_temperature_that_cannot_be_are_refused(sent: Any, why: str) -> None:
+    question = TemperatureQuestion(points=(1.0,))
+    honest = question.answer([[0.0, 0.0]], [1], model="m", policy=Policy())
+    assert question.read(honest, site="a").tolist() == [[np.log(2), 0.0, 0.0]]
     with refused(why):
-        question.read(sent | bad, site="a")
+        question.read(msgspec.msgpack.encode(sent), site="a")
 
 
-WATCH = WatchQuestion(predictor=PREDICTOR.hex())
+WATCH = WatchQuestion(predictor=PREDICTOR)
 PERIODS = messages("a", [0.1] * 4)
 
 
-def sent(change: Callable[[Any], Any]) -> dict[str, Any]:
-    return {"data": write_periods([change(one) for one in PERIODS]), "format": "fcw1"}
+def sent(change: Callable[[Any], Any]) -> bytes:
+    return write_periods([change(one) for one in PERIODS])
 
 
 def contradicted(period: Any) -> Any:
@@ -204,25 +252,40 @@ def contradicted(period: Any) -> Any:
         (sent(lambda one: msgspec.structs.replace(one, predictor=bytes(32))), "watches the predictor 0000000000"),
         (sent(lambda one: msgspec.structs.replace(one, site="b")), "is a and sent messages of b"),
         (sent(contradicted), "messages disagree about the end of 2026-01-01"),
-        ({"data": b"\x09\0\0\0abc", "format": "fcw1"}, "ends within a message"),
-        ({"data": "text", "format": "fcw1"}, "no message in the format fcw1"),
+        (b"\x09\0\0\0abc", "ends within a message"),
     ],
-    ids=["predictor", "site", "contradiction", "cut", "text"],
+    ids=["predictor", "site", "contradiction", "cut"],
 )
-def test_messages_of_a_watch_are_read_strictly(reply: dict[str, Any], why: str) -> None:
-    assert read_periods(sent(lambda one: one)["data"]) == WATCH.read(sent(lambda one: one), site="a") == PERIODS
+def test_messages_of_a_watch_are_read_strictly(reply: bytes, why: str) -> None:
+    assert read_periods(sent(lambda one: one)) == WATCH.read(sent(lambda one: one), site="a") == PERIODS
     with refused(why):
         WATCH.read(reply, site="a")
 
 
+class OneSite:
+    """A transport with one site, which sends its messages."""
+
+    min_sites = 0
+
+    def ask(self, question: WatchQuestion) -> list[Answer[Any]]:
+        return [Answer("a", question.read(sent(lambda one: one), site="a"))]
+
+    def refuse(self, answers: list[Answer[Any]], reasons: list[str | None]) -> list[Answer[Any]]:
+        self.reasons = reasons
+        return [answer for answer, reason in zip(answers, reasons, strict=True) if reason is None]
+
+    def left_out(self, answers: list[Answer[Any]]) -> list[Any]:
+        return []
+
+
 def test_new_messages_must_not_contradict_earlier_ones() -> None:
-    with refused("a: messages disagree"):
-        WatchQuestion.about(PREDICTOR.hex(), messages("a", [0.5] * 3, seed=9)).read(sent(lambda one: one), site="a")
-    again = WatchQuestion.about(PREDICTOR.hex(), PERIODS[:2])
-    assert again.read(sent(lambda one: one), site="a") == PERIODS
+    site: Any = OneSite()
+    assert watch(site, PREDICTOR.hex(), earlier=messages("a", [0.5] * 3, seed=9)[:1]).periods[1:] == ()
+    assert "a: messages disagree" in site.reasons[0]
+    assert watch(site, PREDICTOR.hex(), earlier=PERIODS[:2]).periods == (*PERIODS[:2], *PERIODS)
     for bad in ("", "00", "zz" * 32):
-        with refused("names no predictor"):
-            WatchQuestion(predictor=bad)
+        with refused("expected a predictor or its SHA-256"):
+            watch(site, bad)
 
 
 def test_a_site_cannot_speak_to_the_terminal() -> None:

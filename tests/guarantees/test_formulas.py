@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.guarantees.guarantee import feasible
 from tests.contracts.tools import alphas, checks, maybe_infeasible, promised_many, refused, vectors
 from tests.guarantees.plain_fractions import form, in_class, of_mixture, total
 
@@ -24,48 +23,9 @@ def made(scores: list[Floats], kind: str = "exact") -> list[fc.Summary]:
     return [fc.Summary.of_scores(part, kind=kind, site=f"s{k}") for k, part in enumerate(scores)]
 
 
-def at_rank(scores: list[float], rank: int) -> float:
-    return sorted(scores)[rank - 1] if rank <= len(scores) else math.inf
-
-
 def calibrated(scores: list[Floats], alpha: Fraction, guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
     with maybe_infeasible():
         return fc.calibrate(made(scores), alpha=alpha, guarantee=guarantee, exact=True)
-
-
-def split_conformal(scores: Floats, alpha: Fraction) -> float:
-    return at_rank(scores.tolist(), math.ceil((1 - alpha) * (len(scores) + 1)))
-
-
-@given(sites_of_scores, alphas)
-@checks(80)
-def test_the_mixture_by_rows(scores: list[Floats], alpha: Fraction) -> None:
-    """Several sites: rank ceil((1 - alpha) N) + 1, in [(r - 1)/N, r/N]; one site: ceil((1 - alpha)(n + 1))."""
-    result = calibrated(scores, alpha)
-    N, K = sum(map(len, scores)), len(scores)
-    rank, whole = (math.ceil((1 - alpha) * N) + 1, N) if K > 1 else (math.ceil((1 - alpha) * (N + 1)), N + 1)
-    assert result.threshold == at_rank(np.concatenate(scores).tolist(), rank)
-    about = result.certificate
-    assert (about.promises[0].rank, about.promises[0].rank_out_of, about.sites, about.scores) == (rank, whole, K, N)
-    if result.threshold < math.inf:
-        assert about.coverage_at_least == float(Fraction(rank - (K > 1), whole))
-        assert about.coverage_at_most == float(Fraction(rank, whole))
-    assert feasible(fc.Mixture(), alpha, [len(part) for part in scores]) == (alpha >= Fraction(1, whole))
-
-
-@given(sites_of_scores, alphas)
-@checks(80)
-def test_the_theorem_of_the_paper(scores: list[Floats], alpha: Fraction) -> None:
-    result = calibrated(scores, alpha, fc.FCP())
-    N, K = sum(map(len, scores)), len(scores)
-    rank = math.ceil((1 - alpha) * (N + K))
-    assert result.threshold == at_rank(np.concatenate(scores).tolist(), rank)
-    about = result.certificate
-    assert (about.promises[0].rank, about.promises[0].rank_out_of, about.sites, about.scores) == (rank, N + K, K, N)
-    if result.threshold < math.inf:
-        assert about.coverage_at_least == float(Fraction(rank, N + K))
-        assert about.coverage_at_most == float(min(Fraction(1), Fraction(rank + K - 1, N + K)))
-    assert feasible(fc.FCP(), alpha, [len(part) for part in scores]) == (alpha >= 1 / (Fraction(N, K) + 1))
 
 
 @pytest.mark.parametrize(
@@ -82,23 +42,6 @@ def test_the_paper_has_no_classes_and_no_losses() -> None:
         fc.FCP().bind((), [20, 20], "class")
     with refused("fcp is no promise on losses"):
         fc.FCP().grouped([20, 20], 10)
-
-
-@given(sites_of_scores, alphas, st.data())
-@checks(80)
-def test_one_site_is_split_conformal(scores: list[Floats], alpha: Fraction, data: st.DataObject) -> None:
-    k = data.draw(st.integers(0, len(scores) - 1))
-    expected = split_conformal(scores[k], alpha)
-    assert calibrated(scores, alpha, fc.OneSite(site=k)).threshold == expected
-    assert calibrated(scores, alpha, fc.OneSite(site=f"s{k}")).threshold == expected
-
-
-@given(sites_of_scores, alphas)
-@checks(80)
-def test_every_site_is_the_largest_of_the_sites_own(scores: list[Floats], alpha: Fraction) -> None:
-    found = calibrated(scores, alpha, fc.EverySite())
-    assert found.threshold == max(split_conformal(part, alpha) for part in scores)
-    assert found.certificate.coverage_at_most == 1.0
 
 
 @given(sites_of_scores, alphas, st.data())
@@ -173,24 +116,6 @@ def test_a_share_on_a_site_without_rows_may_be_covered_or_not() -> None:
     assert mixture.band(Fraction(1, 10), sizes).most == Fraction(95, 100) + 2 * Fraction(475, 100_000)
 
 
-@given(sites_of_scores, alphas)
-@checks(40)
-def test_the_uniform_mixture_is_one_of_these(scores: list[Floats], alpha: Fraction) -> None:
-    K = len(scores)
-    if K in (1, 2, 4):  # 1/K is exact in decimal
-        given_ = calibrated(scores, alpha, fc.Mixture(weights=(1 / K,) * K))
-        assert calibrated(scores, alpha, fc.Mixture(weights="uniform")).threshold == given_.threshold
-
-
-def test_a_cap_that_nobody_exceeds_changes_nothing() -> None:
-    rng = np.random.default_rng(1)
-    scores = [rng.normal(size=n) for n in (24, 10, 31)]
-    for alpha in (Fraction(1, 10), Fraction(1, 5), Fraction(37, 100)):
-        plain = calibrated(scores, alpha).threshold
-        assert calibrated(scores, alpha, fc.Mixture(most_scores=31)).threshold == plain
-        assert calibrated(scores, alpha, fc.Mixture(most_scores=10**400)).threshold == plain
-
-
 @pytest.mark.parametrize("cap", [0, -1, 1.5, True, "9"])
 def test_bad_caps_are_refused(cap: Any) -> None:
     with refused("most_scores is", "whole number"):
@@ -201,14 +126,6 @@ def test_bad_caps_are_refused(cap: Any) -> None:
 def test_a_cap_goes_with_proportions(weights: Any) -> None:
     with refused("most_scores goes with weights 'rows'"):
         fc.Mixture(weights=weights, most_scores=9)
-
-
-def test_equal_sites_make_the_uniform_mixture_and_that_by_rows_the_same() -> None:
-    rng = np.random.default_rng(0)
-    scores = list(rng.normal(size=(4, 24)))
-    for alpha in (Fraction(1, 10), Fraction(1, 5), Fraction(37, 100)):
-        uniform = calibrated(scores, alpha, fc.Mixture(weights="uniform"))
-        assert uniform.threshold == calibrated(scores, alpha).threshold
 
 
 @pytest.mark.parametrize(

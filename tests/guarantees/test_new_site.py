@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
 from fedconformal.guarantees.guarantee import feasible
-from tests.contracts.tools import alphas, checks, maybe_infeasible, vectors
-
-
-@given(st.lists(vectors(20), min_size=1, max_size=12), alphas)
-@checks(80)
-def test_the_mean_share_of_the_sites(scores: list[Floats], alpha: Fraction) -> None:
-    K = len(scores)
-    enough = [
-        q
-        for q in np.concatenate(scores).tolist()
-        if sum(Fraction(int(np.count_nonzero(part <= q)), len(part)) for part in scores) >= (1 - alpha) * (K + 1)
-    ]
-    sites = [fc.Summary.of_scores(part, kind="exact") for part in scores]
-    with maybe_infeasible():
-        result = fc.calibrate(sites, alpha=alpha, guarantee=fc.NewSite(), exact=True)
-    assert result.threshold == min(enough, default=math.inf)
 
 
 @pytest.mark.parametrize(("alpha", "needed"), [("0.2", 4), ("0.1", 9), ("0.05", 19), ("0.3", 3), ("0.5", 1)])
@@ -39,13 +18,6 @@ def test_it_takes_sites_and_not_scores(alpha: str, needed: int) -> None:
     assert not feasible(fc.NewSite(), exact, [10**6] * (needed - 1)) or needed == 1
     assert fc.NewSite().missing(exact, [1] * needed).sites == 0
     assert fc.NewSite().missing(exact, [1] * (needed - 1)).sites == 1
-
-
-def test_the_warning_counts_sites() -> None:
-    sites = [fc.Summary.of_scores(range(50), kind="exact") for _ in range(4)]
-    with pytest.warns(fc.InfeasibleWarning, match="sites needed: 5 more, from the same population$"):
-        assert fc.calibrate(sites, alpha=0.1, guarantee=fc.NewSite()).threshold == math.inf
-    assert fc.calibrate(sites, alpha=0.2, guarantee=fc.NewSite()).threshold == 49
 
 
 def orders(sizes: list[int]) -> Iterator[list[int]]:

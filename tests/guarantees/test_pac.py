@@ -143,7 +143,3 @@ def test_hoeffdings_condition_is_kept() -> None:
 def test_bad_failures(failure: Any) -> None:
     with refused("failure is "):
         fc.PAC(failure=failure)
-
-
-def test_independence_is_stated() -> None:
-    assert "independent" in fc.PAC().assumption

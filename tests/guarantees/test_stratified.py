@@ -11,10 +11,9 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base import registry
-from fedconformal.certificates import text
 from fedconformal.certificates.text import shortfall
 from fedconformal.guarantees.guarantee import Shortfall, feasible
-from tests.contracts.tools import SITES, guarantee_examples, promised_many, refused, strata_examples
+from tests.contracts.tools import SITES, promised_many, refused, strata_examples
 
 TOTALS = [30, 12, 5]
 CLASS_SIZES = [9, 6, 0]
@@ -58,10 +57,6 @@ def test_shares_of_the_class(guarantee: fc.Guarantee, expected: Fraction) -> Non
     assert promised(guarantee) == expected
 
 
-def test_the_mixture_by_rows_is_the_weighted_one_with_those_weights() -> None:
-    assert promised(fc.Mixture()) == swapped(PROPORTIONAL)
-
-
 def test_the_price_is_that_of_all_sites_and_not_of_the_holders() -> None:
     """The third site has the heaviest rows and none of the class."""
     weights = [Fraction(1, 3 * n) for n in TOTALS]
@@ -96,15 +91,6 @@ def test_promises_rise_with_the_counts_and_stay_below_one(guarantee: fc.Guarante
         assert 0 <= columns[0] <= columns[1] < 1
         assert 0 <= bound.band(Fraction(1, 10), sizes, [0, 1, 0]).slack <= 1
         assert bound.band(Fraction(1, 10), sizes).most <= 1
-
-
-@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
-def test_it_is_rebuilt_from_its_description(guarantee: fc.Guarantee) -> None:
-    wrapped = fc.ByClass(guarantee)
-    assert registry.build(wrapped.to_dict(), fc.Guarantee) == wrapped
-    assert registry.build(guarantee.to_dict(), fc.Guarantee) == guarantee
-    assert "given the true label" in text.promise(wrapped, SITES)
-    assert text.assumption(wrapped, SITES).endswith(guarantee.patients)
 
 
 def test_what_is_missing_is_enough() -> None:
@@ -156,7 +142,7 @@ def test_every_class_that_lacks_scores_is_said() -> None:
 )
 def test_bad_descriptions_are_refused(given: dict[str, Any]) -> None:
     with refused("by-class"):
-        registry.build(given, fc.Guarantee)
+        registry.rebuild(given, fc.Guarantee)
 
 
 def test_a_guarantee_is_needed() -> None:

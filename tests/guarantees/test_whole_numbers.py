@@ -96,11 +96,6 @@ def corners(guarantee: fc.WorstCase, sizes: tuple[int, ...]) -> list[list[Fracti
     if guarantee.contamination is not None:
         kept = 1 - Fraction(repr(guarantee.contamination))
         rows += [(row, -kept * centre[k]) for k, (row, _) in enumerate(rows)]
-    if guarantee.total_variation is not None:
-        radius = Fraction(repr(guarantee.total_variation))
-        for size in range(1, K):
-            for some in combinations(range(K), size):
-                rows.append(([Fraction(j in some) for j in range(K)], radius + total([centre[k] for k in some])))
     if guarantee.box is not None:
         low, high = (bound if isinstance(bound, tuple) else (bound,) * K for bound in guarantee.box)
         for k in range(K):

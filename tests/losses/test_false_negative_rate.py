@@ -58,10 +58,6 @@ def test_everything_is_predicted_at_one_and_beyond() -> None:
     assert FNR.predict(np.zeros((2, 2)), float("inf")).all()
 
 
-def test_no_true_label_no_loss() -> None:
-    assert not FNR.evaluate(np.zeros((2, 3)), np.zeros((2, 3), dtype=bool), thresholds=GRID).any()
-
-
 def test_memory_is_bounded_by_the_pixels_of_some_images() -> None:
     scores = np.random.default_rng(0).random((60, 256, 256), dtype=np.float32)
     truth = scores > 0.7

@@ -124,7 +124,9 @@ def test_a_number_of_classes_is_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
     Watch.start(path, rule, limits_of(rule)).__exit__()
     raw = sqlite3.connect(path)
-    raw.execute("INSERT INTO meta VALUES ('width', CAST('1000000000' AS BLOB))").connection.commit()
+    raw.execute(
+        "UPDATE meta SET value = CAST('{\"width\": 1000000000}' AS BLOB) WHERE key = 'state'"
+    ).connection.commit()
     raw.close()
     with pytest.raises(StoreError, match="is damaged"):
         Watch.open(path)

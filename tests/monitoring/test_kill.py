@@ -57,5 +57,5 @@ def recount(path: Path, rows: set[str], outcomes: set[str]) -> None:
         assert (found.known, found.misses, found.waiting) == (len(known), missed, len(held) - len(known))
         again = sorted(outcomes)[:50]  # who sends them once more changes nothing
         values = np.array([2.0 if int(name) % MISSED == 0 else 0.0 for name in again])
-        assert watch.add(None, true(again, values))["repeated"] == len(again)
+        assert watch.add(None, true(again, values)).repeated == len(again)
         assert watch.whole() == found

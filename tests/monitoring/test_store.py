@@ -17,7 +17,7 @@ from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.store import Watch
+from fedconformal.monitoring.store import Purged, Watch
 from fedconformal.monitoring.streams import Events, StreamState, advance
 from tests.monitoring.watches import CLASSES, START, answered, predictor, rows_of, started, true
 
@@ -106,7 +106,7 @@ def test_an_alarm_is_never_raised_within_a_batch_that_as_a_whole_says_nothing(tm
 
 def outcome_counts(watch: Watch, outcomes: Outcomes) -> list[int]:
     added = watch.add(None, outcomes)
-    return [added[what] for what in ("counted", "repeated", "conflicting", "early")]
+    return [getattr(added, what) for what in ("counted", "repeated", "conflicting", "early")]
 
 
 def test_outcomes_count_once(tmp_path: Path) -> None:
@@ -122,11 +122,17 @@ def test_outcomes_count_once(tmp_path: Path) -> None:
         ):
             assert outcome_counts(watch, true(ids, labels, time=START)) == counts
         assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (2, 1, 1)
-        assert watch.add(answered(["z"]))["counted"] == 1  # its outcome came before
+        assert watch.add(answered(["z"])).counted == 1  # its outcome came before
         assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (3, 2, 1)
         assert outcome_counts(watch, true(["z"], [2], time=START)) == [0, 1, 0, 0]
         counted = watch.status().counts
-    assert [counted[what] for what in ("rows", "counted", "repeated", "conflicting", "early")] == [4, 3, 3, 2, 1]
+    assert [getattr(counted, what) for what in ("rows", "counted", "repeated", "conflicting", "early")] == [
+        4,
+        3,
+        3,
+        2,
+        1,
+    ]
 
 
 def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
@@ -152,7 +158,7 @@ def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             with pytest.raises(InputError, match=words):
                 watch.add(rows, outcomes)
         assert list(sqlite3.connect(tmp_path / "w.db").iterdump()) == lines
-        assert watch.add(answered(["q"], sites=["c"]))["rows"] == 1
+        assert watch.add(answered(["q"], sites=["c"])).rows == 1
 
 
 def test_days_never_go_back(tmp_path: Path) -> None:
@@ -162,7 +168,7 @@ def test_days_never_go_back(tmp_path: Path) -> None:
         watch.add(None, true(["p"], 2, time=START + 6 * DAY))
         before = watch.periods(0, 20_705)
         added = watch.add(answered(["r"], time=START + DAY), true(["q"], 2, time=START + 2 * DAY))
-        assert added["late"] == 1
+        assert added.late == 1
         assert watch.periods(0, 20_705) == before
         (period,) = watch.periods(20_706, 20_706)
         assert (period.streams[0].before.known, period.streams[0].after.known) == (0, 2)
@@ -174,7 +180,7 @@ def test_an_outcome_is_never_before_its_row(tmp_path: Path) -> None:
         watch.add(answered(["p"], time=START + 5 * DAY), true(["p"], 2, time=START))
         assert watch.days() == (20_705, 20_705)
         watch.add(answered(["q"], time=START + 9 * DAY))
-        assert watch.add(None, true(["q"], 2, time=START + 6 * DAY))["late"] == 0
+        assert watch.add(None, true(["q"], 2, time=START + 6 * DAY)).late == 0
         assert watch.periods(20_708, 20_709)[0].streams[0].before.known == 1
 
 
@@ -242,12 +248,12 @@ def test_purged_rows_stay_waiting(tmp_path: Path) -> None:
     with started(tmp_path / "w.db") as watch:
         watch.add(answered(["patient-17", "q"], time=START), true(["patient-17"], 2))
         watch.add(answered(["r"], time=START + 9 * DAY))
-        assert watch.purge(20_705) == {"rows": 2, "waiting": 1, "early": 0}
+        assert watch.purge(20_705) == Purged(2, 1, 0)
         assert b"patient-17" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
         assert (watch.whole().known, watch.whole().waiting) == (1, 2)
         assert outcome_counts(watch, true(["q"], [2], time=START + 10 * DAY))[3] == 1
         assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (1, 1, 2)
-        assert watch.status().counts["purged_waiting"] == 1
+        assert watch.status().counts.purged_waiting == 1
         with pytest.raises(
             InputError, match="patient-17 was answered before 2026-09-09, and rows from before that day"
         ):
@@ -304,7 +310,7 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
         assert (alarm, since) == (20_700 + noticed, 20_700 + states[noticed].begun // 20)
         assert watch.periods(0, alarm - 1)[0].streams[0].changed is None
         assert "Scores have changed" in watch.status().scores
-        assert watch.add(answered(["z"], time=START + 30 * DAY))["unscored"] == 1
+        assert watch.add(answered(["z"], time=START + 30 * DAY)).unscored == 1
 
 
 def test_all_families_of_alarms_share_the_error(tmp_path: Path) -> None:

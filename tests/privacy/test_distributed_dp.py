@@ -167,7 +167,7 @@ def test_a_whole_session() -> None:
     assert privacy["coverage"] == certificate.coverage_at_least >= 0.9
     assert certificate.status == "certified"
     assert "over the noise of the release" in certificate.statement.promise
-    assert len(predictor.curve.to_dict()["thresholds"]) == 1
+    assert len(predictor.curve.thresholds) == 1
 
 
 def test_the_threshold_is_that_of_the_noisy_sum() -> None:

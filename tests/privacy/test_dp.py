@@ -207,7 +207,7 @@ def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
     # Nothing else comes from the scores: no digest, a curve of one step.
     text = predictor.to_bytes().decode()
     assert digest_of(sites[0]) not in text
-    assert len(predictor.curve.to_dict()["thresholds"]) == 1
+    assert len(predictor.curve.thresholds) == 1
     assert result.threshold in default_grid()
 
 

@@ -1,27 +1,28 @@
-"""The report in a real browser: the slider moves the numbers, nothing is asked of the network, nothing goes wrong."""
+"""The report in a real browser: it fits the screen and the paper, and nothing is asked of the network."""
 
 import dataclasses
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.report import CheckedRows, report_page
+from fedconformal.report import report_page
 from tests.contracts.tools import changed
 from tests.report.browser import CHROMIUM, DRIVER, Browser, open_browser
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
 
 SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
-ARROW_RIGHT, HOME = "\ue014", "\ue011"
 CLASSES = 6
+Made = tuple[fc.Predictor, Any, Any]
+"""A predictor, with probabilities and labels of other rows."""
 
 
 @pytest.fixture(scope="module")
-def made() -> tuple[fc.Predictor, CheckedRows]:
+def made() -> Made:
     rng = np.random.default_rng(3)
     labels = rng.integers(0, CLASSES, 900)
     logits = 1.5 * rng.normal(size=(900, CLASSES)) + 3 * np.eye(CLASSES)[labels]
@@ -33,20 +34,20 @@ def made() -> tuple[fc.Predictor, CheckedRows]:
         for mine in [sites[:400] == site]
     ]
     predictor = fc.calibrate(summaries, alpha=0.1, exact=True)
-    return predictor, CheckedRows(outputs=probs[400:], truth=labels[400:])
+    return predictor, probs[400:], labels[400:]
 
 
 @pytest.fixture(scope="module")
-def page(made: tuple[fc.Predictor, CheckedRows], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    predictor, rows = made
-    clients = np.array([f"clinic-{k}" for k in rows.truth % 3])
+def page(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    predictor, probs, labels = made
+    clients = np.array([f"clinic-{k}" for k in labels % 3])
     groups = {
         "sex": np.resize(["female", "male"], len(clients)),
         "age": np.resize(["-39", "40-64", "65-"], len(clients)),
     }
-    found = predictor.evaluate(rows.outputs, rows.truth, sites=clients, groups=groups)
+    found = predictor.evaluate(probs, labels, sites=clients, groups=groups)
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_page(predictor, found, rows=rows), "utf-8")
+    path.write_text(report_page(predictor, found), "utf-8")
     return path
 
 
@@ -57,54 +58,14 @@ def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Br
         yield window
 
 
-def slide(browser: Browser, alpha: float) -> None:
-    browser.run(
-        """
-        const steps = JSON.parse(document.getElementById("data").textContent).steps;
-        const slider = document.getElementById("alpha");
-        slider.value = steps.findIndex((step) => step.alpha === arguments[0]);
-        slider.dispatchEvent(new Event("input"));
-        """,
-        alpha,
-    )
-
-
-@pytest.mark.parametrize("alpha", [0.005, 0.05, 0.1, 0.25, 0.5])
-def test_the_slider_shows_what_the_predictor_says(
-    browser: Browser, made: tuple[fc.Predictor, CheckedRows], alpha: float
-) -> None:
-    predictor, rows = made
-    slide(browser, alpha)
-    assert browser.text("alpha-now") == str(alpha)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.InfeasibleWarning)  # at the smallest alpha
-        found = predictor.evaluate(rows.outputs, rows.truth, alpha=alpha)
-    assert browser.text("size-now") == f"{found.mean_size:.2f}"
-    assert browser.text("coverage-now") == f"{100 * found.coverage:.1f}%"
-    assert browser.text("full-now") == f"{100 * found.full_sets / found.overall.rows:.1f}%"
-
-
-def test_keys_move_the_slider(browser: Browser) -> None:
-    slide(browser, 0.1)
-    before = browser.text("size-now")
-    for _ in range(8):
-        browser.press("alpha", ARROW_RIGHT)
-    assert browser.text("alpha-now") == "0.14"
-    assert browser.text("size-now") != before
-    browser.press("alpha", HOME)
-    assert browser.text("alpha-now") == "0.005"
-    browser.run("document.getElementById('certified').click()")
-    assert browser.text("alpha-now") == "0.1"
-    assert browser.text("size-now") == before
-
-
 FOLD = """
-const bottom = (one) => one.getBoundingClientRect().bottom;
+const box = (one) => one.getBoundingClientRect(), area = (one) => box(one).width * box(one).height;
+const cards = [...document.querySelectorAll(".cards > .card")];
 return {
-  board: bottom(document.querySelector(".board")),
-  sides: new Set(
-    [...document.querySelectorAll(".columns > .card")].map((one) => one.getBoundingClientRect().left)).size,
-  rows: [...document.querySelectorAll(".board .card")].map(bottom),
+  board: box(document.querySelector(".board")).bottom,
+  sides: new Set(cards.map((one) => box(one).left)).size,
+  filled: cards.reduce((sum, one) => sum + area(one), 0) / area(document.querySelector(".cards")),
+  rows: [...document.querySelectorAll(".board .card")].map((one) => box(one).bottom),
 };
 """
 
@@ -116,6 +77,7 @@ def test_four_answers_are_above_the_fold_and_cards_are_in_two_columns(browser: B
     assert seen["rows"][0] == seen["rows"][1]
     assert seen["rows"][2] == seen["rows"][3]
     assert seen["sides"] == 2
+    assert seen["filled"] > 0.9  # no empty place beside or below a card
 
 
 def test_it_prints_on_two_pages_with_the_fine_print(browser: Browser) -> None:
@@ -123,7 +85,6 @@ def test_it_prints_on_two_pages_with_the_fine_print(browser: Browser) -> None:
     browser.tool("Emulation.setEmulatedMedia", media="print")
     shown = "return document.querySelector(arguments[0]).getBoundingClientRect().height"
     assert browser.run(shown, ".fine .facts") > 100
-    assert browser.run(shown, ".screen") == 0
     browser.look(width=1280, dark=False)
     assert browser.run("return document.querySelector('.fine .facts').checkVisibility()") is False
 
@@ -159,15 +120,15 @@ return found;
 
 @pytest.mark.parametrize("width", [390, 1200])
 def test_long_names_are_neither_cut_nor_overlap(
-    browser: Browser, made: tuple[fc.Predictor, CheckedRows], page: Path, tmp_path: Path, width: int
+    browser: Browser, made: Made, page: Path, tmp_path: Path, width: int
 ) -> None:
-    predictor, rows = made
-    sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[rows.truth % 3]
-    found = predictor.evaluate(rows.outputs, rows.truth, sites=sites)
+    predictor, probs, labels = made
+    sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[labels % 3]
+    found = predictor.evaluate(probs, labels, sites=sites)
     names = [f"actinic keratosis or intraepithelial carcinoma {i}" for i in range(CLASSES)]
     long = tmp_path / "long.html"
     named = dataclasses.replace(predictor, certificate=changed(predictor.certificate, class_names=names))
-    long.write_text(report_page(named, found, rows=rows), "utf-8")
+    long.write_text(report_page(named, found), "utf-8")
     browser.look(width=width, dark=False)
     try:
         browser.go(long)
@@ -196,7 +157,6 @@ def test_no_label_of_a_figure_is_cut_or_overlaps(browser: Browser, page: Path, t
 def test_nothing_is_asked_for_and_nothing_goes_wrong(browser: Browser, page: Path) -> None:
     browser.requests()  # what the browser asked for when it started is not the page's
     browser.go(page)
-    slide(browser, 0.2)
     assert browser.complaints() == []
     asked = browser.requests()
     assert page.as_uri() in asked

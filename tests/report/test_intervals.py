@@ -10,8 +10,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.report import CheckedRows, report_page
-from fedconformal.report.intervals import MOST_ROWS, intervals_chart
+from fedconformal.report import report_page
 
 SITES = ("north", "south")
 
@@ -28,7 +27,7 @@ def page(regressor: fc.FederatedConformalRegressor, spread: float = 1.0, rows: i
     f: Floats = rng.normal(size=rows)
     y = f + spread * rng.normal(size=rows)
     evaluation = regressor.evaluate(f, y, sites=np.where(np.arange(rows) % 2, *SITES), **about)
-    return report_page(regressor.predictor, evaluation, rows=CheckedRows(outputs=f, truth=y))
+    return report_page(regressor.predictor, evaluation)
 
 
 def text(html: str) -> str:
@@ -43,7 +42,7 @@ def test_a_promise_that_holds() -> None:
     assert "The interval holds the true value in at least 90% of" in said
     assert "certified; no contradiction" in said
     assert "Use the intervals." in said
-    for title in ("Coverage by site", "Coverage by sex", "Mean width by site", "Mean width by sex", "Every interval"):
+    for title in ("Coverage by site", "Coverage by sex"):
         assert f"<h2>{title}</h2>" in found
     assert "What each threshold promises" in said
     assert "set" not in re.findall(r"[a-z]+", said.lower().partition("the fine print")[0])
@@ -76,21 +75,11 @@ def test_the_whole_line_promises_nothing() -> None:
     with pytest.warns(fc.InfeasibleWarning):
         said = text(page(few))
     assert "so every interval is the whole line" in said
-    assert "Such an interval is always right and says nothing." in said
+    assert "Such intervals are always right and say nothing." in said
     assert "Use the intervals." not in said
 
 
 def test_without_rows() -> None:
     said = text(report_page(made(fc.Residual()).predictor))
     assert "Not checked" in said
-    assert "Every interval" not in said
-
-
-def test_every_missed_row_of_few_is_marked() -> None:
-    ends, y = np.array([[0.0, 1.0]] * 20), np.where(np.arange(20) < 3, 2.0, 0.5)
-    found = intervals_chart(ends, y)
-    assert found.count('<line class="interval') == 20
-    assert found.count("<rect") == 3 + 1  # and one in the legend
-    assert (
-        intervals_chart(np.tile([0.0, 1.0], (1000, 1)), np.full(1000, 0.5)).count('<line class="interval') == MOST_ROWS
-    )
+    assert "Coverage by" not in said

@@ -14,8 +14,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.certificates import text
 from fedconformal.evaluation import Evaluation
-from fedconformal.report import CheckedRows, Study, read_study, report_page
-from fedconformal.report.slider import slider
+from fedconformal.report import Study, read_study, report_page
 from tests.contracts.tools import GUARANTEES, changed, guarantee_examples, maybe_infeasible
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -26,7 +25,6 @@ TRUTH = RNG.integers(0, 3, 1500)
 PROBS = fc.softmax(RNG.normal(size=(1500, 3)) + 2 * np.eye(3)[TRUTH])
 LABELS = np.array(NAMES)[TRUTH]
 SITES = np.array(["clinic-a", "clinic-b", "clinic-c"])[np.arange(1500) % 3]
-ROWS = CheckedRows(outputs=PROBS[900:], truth=TRUTH[900:])
 WRONG = np.where(np.arange(600) % 3 == 0, np.roll(LABELS[900:], 1), LABELS[900:])
 NOT_FOR_A_BOARD = (
     r"n_k|exchangeab|alpha|quantile|\bdraws?\b|threshold|coverage|mixture|\bp =|i\.i\.d|\bscores?\b|\brows?\b"
@@ -62,7 +60,7 @@ def found(about: fc.Predictor, labels: Any = LABELS[900:], **more: Any) -> Evalu
 
 
 def page_of(about: fc.Predictor, **more: Any) -> str:
-    return unescape(report_page(about, found(about, **more), rows=ROWS))
+    return unescape(report_page(about, found(about, **more)))
 
 
 def first_screen(page: str) -> str:
@@ -131,7 +129,6 @@ def test_exact_words_are_in_the_fine_print() -> None:
         assert words in fine
         assert words not in front
     assert "Nothing is promised" in report_page(*PAGES["estimated"])
-    assert "at least 90% (estimated)" in report_page(*PAGES["estimated"])
 
 
 def test_every_certified_site_without_a_row_is_named() -> None:
@@ -159,7 +156,7 @@ def test_names_are_escaped_and_nothing_is_loaded_from_elsewhere() -> None:
     hostile = ["<script>alert(1)</script>", "<b>b</b>", "c"]
     named = dataclasses.replace(about, certificate=changed(about.certificate, class_names=hostile))
     groups = {"sex": np.where(np.arange(600) % 2, "f", "<b>m</b>"), "<i>age</i>": np.arange(600) // 300}
-    page = report_page(named, found(about, groups=groups), rows=ROWS)
+    page = report_page(named, found(about, groups=groups))
     assert re.findall("<script>alert|<b>[bm]|<i>age", page) == []
     assert "&lt;script&gt;alert" in page
     titles = {"Coverage by site", "Coverage by class", "Coverage by sex", "Coverage by &lt;i&gt;age&lt;/i&gt;"}
@@ -227,7 +224,6 @@ def test_classes_have_their_names_wherever_a_class_is_named() -> None:
     assert "<td>unclear</td>" in page[page.index("Every class by itself") :]
     told = re.sub(r"<svg.*?</svg>|<style.*?</style>|<script.*", "", page, flags=re.DOTALL)
     assert not re.search(r"\bclass(es)? \d", told)
-    assert slider(about, None).start.threshold == "1 of 3 classes have too few scores: labels are in every set there"
 
 
 def test_many_set_sizes_are_drawn_in_classes() -> None:
@@ -235,24 +231,6 @@ def test_many_set_sizes_are_drawn_in_classes() -> None:
     truth = RNG.integers(0, 60, 50)
     about = fc.calibrate([fc.Summary.of_scores(fc.LAC().evaluate(probs, truth), score=fc.LAC(), site="a")])
     assert "11-100 labels" in report_page(about, about.evaluate(probs, truth))
-
-
-@pytest.mark.parametrize("made", [predictor, by_class], ids=["plain", "by class"])
-def test_every_position_of_the_slider_is_what_the_predictor_says(made: Any) -> None:
-    about = made()
-    positions = slider(about, ROWS)
-    assert positions.start.alpha == 0.1
-    with maybe_infeasible():
-        for step in positions.steps[::7]:
-            expected = about.evaluate(ROWS.outputs, LABELS[900:], alpha=step.alpha)
-            assert (step.size, step.coverage) == (expected.mean_size, expected.coverage)
-            assert step.full == expected.full_sets / 600
-
-
-def test_the_slider_does_not_count_one_label_as_a_full_set() -> None:
-    site = fc.Summary.of_scores([1.0] * 30, score=fc.APS(), site="a")
-    steps = slider(fc.calibrate([site]), CheckedRows(outputs=np.ones((3, 1)), truth=np.zeros(3, dtype=int))).steps
-    assert {step.full for step in steps} == {0.0}
 
 
 def test_the_report_is_a_document() -> None:

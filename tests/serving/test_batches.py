@@ -17,13 +17,13 @@ from tests.serving.models import client, features, predictor, write_model
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests each call of the service was for."""
     seen: list[int] = []
-    original = Service.answers
+    original = Service.answer
 
     def counted(self: Service, requests: Any) -> Any:
         seen.append(len(requests))
         return original(self, requests)
 
-    monkeypatch.setattr(Service, "answers", counted)
+    monkeypatch.setattr(Service, "answer", counted)
     return seen
 
 
@@ -64,7 +64,7 @@ def test_a_fault_of_the_server_leaves_nobody_waiting(monkeypatch: pytest.MonkeyP
     def broken(*_: Any) -> Any:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(Service, "answers", broken)
+    monkeypatch.setattr(Service, "answer", broken)
     with pytest.raises(RuntimeError, match="broken"):  # which the ASGI server logs, after the client's 500
         client().post("/predict", json={"probabilities": [[0.5, 0.25, 0.25]]})
 
@@ -81,7 +81,7 @@ def test_a_batch_is_stored_in_one_transaction_and_answered_after_it(tmp_path: Pa
         replies = asking.post_all("/predict", sent)
         assert [reply.status_code for reply in replies] == [200] * 90
         assert len(commits) <= 4
-        assert (watch.whole().waiting, watch.status().counts["rows"]) == (90, 90)
+        assert (watch.whole().waiting, watch.status().counts.rows) == (90, 90)
         came: list[Any] = [{"ids": [f"p{i}"], "labels": ["benign"]} for i in range(40)]
         came += [came[0], {"ids": ["z"], "labels": ["no"]}]
         counted = [reply.json() for reply in asking.post_all("/outcomes", came)]

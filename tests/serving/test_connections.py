@@ -10,9 +10,9 @@ from http.client import HTTPConnection
 import pytest
 import uvicorn
 
-from fedconformal.serving import connections
+from fedconformal.serving import guard
 from fedconformal.serving.app import Settings, make_app
-from fedconformal.serving.connections import LimitedProtocol
+from fedconformal.serving.guard import LimitedProtocol
 from tests.serving.models import TOKEN, predictor
 
 HALF = b"POST /predict HTTP/1.1\r\nHost: localhost\r\n"
@@ -21,8 +21,8 @@ HALF = b"POST /predict HTTP/1.1\r\nHost: localhost\r\n"
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A server over a real socket, with small limits."""
-    monkeypatch.setattr(connections, "SECONDS", 1.0)
-    monkeypatch.setattr(connections, "MOST_WAITING", 20)
+    monkeypatch.setattr(guard, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(guard, "MOST_WAITING", 20)
     app = make_app(predictor(), settings=Settings(token=TOKEN))
     server = uvicorn.Server(uvicorn.Config(app, http=LimitedProtocol, lifespan="off", ws="none", log_level="error"))
     with socket.create_server(("127.0.0.1", 0)) as listening:

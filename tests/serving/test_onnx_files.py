@@ -12,8 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fedconformal.errors import InputError
 from fedconformal.serving import onnx as runner
-from fedconformal.serving.external_data import check_self_contained
-from fedconformal.serving.onnx import OnnxModel
+from fedconformal.serving.onnx import OnnxModel, check_self_contained
 from tests.serving.models import WIDTH, features
 
 SECRET = bytes(range(1, 49))

@@ -1,16 +1,14 @@
-"""Databases to run a query on: DuckDB in this process, PostgreSQL as a server of its own, Spark in another Python."""
+"""Databases to run a query on: DuckDB in this process, PostgreSQL as a server of its own."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import pwd
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,40 +102,3 @@ def postgresql() -> Iterator[PostgreSQL | str]:
             subprocess.run([control, "-D", data, "-m", "immediate", "stop"], check=False, **quiet)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-SPARK_PYTHON = os.environ.get("FEDCONFORMAL_SPARK_PYTHON", sys.executable)
-"""A Python that has pyspark, which is too large to be among the tools of this package."""
-
-SPARK = """
-import json, sys
-from pyspark.sql import SparkSession, types
-settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
-found = []
-for table, query in json.load(open(sys.argv[1])):
-    text = {name: any(isinstance(value, str) for value in values) for name, values in table.items()}
-    kinds = [types.StructField(name, types.StringType() if text[name] else types.DoubleType()) for name in table]
-    spark.createDataFrame(list(zip(*table.values())), types.StructType(kinds)).createOrReplaceTempView("rows")
-    rows = spark.sql(query)
-    found.append([rows.columns, [list(row) for row in rows.collect()]])
-json.dump(found, open(sys.argv[2], "w"))
-"""
-
-
-def spark(cases: Sequence[tuple[Columns, str]], folder: Path) -> list[bytes] | str:
-    """Run queries one after the other, or say why not."""
-    if subprocess.run([SPARK_PYTHON, "-c", "import pyspark"], capture_output=True, check=False).returncode:
-        return "pyspark is not installed; FEDCONFORMAL_SPARK_PYTHON names a Python that has it"
-    if shutil.which("java") is None:
-        return "Spark needs Java"
-    given, taken, script = folder / "given.json", folder / "taken.json", folder / "run.py"
-    given.write_text(json.dumps([(dict(table), query) for table, query in cases]))
-    script.write_text(SPARK)
-    environment = {**os.environ, "PYSPARK_PYTHON": SPARK_PYTHON, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [SPARK_PYTHON, script, given, taken], capture_output=True, check=False, env=environment, timeout=600
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr.decode()[-3000:])
-    return [written(names, rows) for names, rows in json.loads(taken.read_text())]

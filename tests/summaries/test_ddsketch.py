@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 import fedconformal as fc
@@ -44,13 +45,6 @@ def test_the_table_is_the_same_on_every_machine() -> None:
     digest = hashlib.sha256(upper_edges().astype("<f8").tobytes()).hexdigest()
     assert digest == "5a4b93caf14db28da9e88713cb736578900f46baf45789224d01b8dfc60bbfe7"
     assert not upper_edges().flags.writeable
-
-
-def test_edges_grow_by_one_part_in_fifty() -> None:
-    positive = upper_edges()[upper_edges() > 0]
-    ratios = positive[1:] / positive[:-1]
-    assert (ratios[:-1] > 1.0202).all()
-    assert ratios.max() < 101 / 99 + 1e-15
 
 
 @given(vectors(40))
@@ -98,25 +92,17 @@ def test_nothing_is_lost_by_pooling(a: Floats, b: Floats, c: Floats) -> None:
     assert fc.pool([fc.pool(parts[:2]), parts[2]]).to_bytes() == pooled.to_bytes()
 
 
-def test_a_threshold_is_never_too_low_however_many_scores_crowd_together() -> None:
-    rng = np.random.default_rng(0)
-    sites = [1 - rng.beta(0.1, 5, 400) * 0.02 for _ in range(5)]
-    result = fc.calibrate([sketch(scores, site=f"s{k}") for k, scores in enumerate(sites)], alpha=0.1)
-    exact = fc.calibrate([fc.Summary.of_scores(s, kind="exact", site=f"s{k}") for k, s in enumerate(sites)], alpha=0.1)
-    assert result.certificate.status == "certified"
-    assert result.threshold >= exact.threshold
-
-
-def test_a_threshold_is_within_one_bucket_of_the_exact_one() -> None:
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_threshold_is_within_one_bucket_of_the_exact_one(crowded: bool) -> None:
     rng = np.random.default_rng(1)
-    sites = [rng.lognormal(k, 1, 500) for k in range(4)]
-    found = [
-        fc.calibrate(
-            [fc.Summary.of_scores(s, kind=kind, site=f"s{k}") for k, s in enumerate(sites)], alpha=0.1
-        ).threshold
+    sites = [1 - rng.beta(0.1, 5, 400) * 0.02 if crowded else rng.lognormal(k, 1, 500) for k in range(4)]
+    results = [
+        fc.calibrate([fc.Summary.of_scores(s, kind=kind, site=f"s{k}") for k, s in enumerate(sites)], alpha=0.1)
         for kind in ("exact", "ddsketch")
     ]
-    assert found[0] <= found[1] <= found[0] * 101 / 99
+    exact, found = (result.threshold for result in results)
+    assert exact <= found <= exact * 101 / 99
+    assert results[1].certificate.status == "certified"
 
 
 def test_the_gap_of_equal_scores_is_not_what_is_stated() -> None:

@@ -94,34 +94,15 @@ def test_every_flipped_bit_is_refused(name: str) -> None:
 
 
 ODD: dict[str, list[Any]] = {
-    "sizes": [[0], [-1], [4], [6], [2**53], [2**64 - 1], [-(2**63)], [5.0], ["5"], [None], [True], [], 5],
-    "sites": [[""], ["x" * 65], ["a\nb"], ["\x00"], ["\x7f"], ["\x1b[31m"], ["\u202e"], ["a\u00a0b"], [1], [None], "a"],
-    "model": ["", "x" * 65, "a\nb", "\u2028", 1, b"m"],
-    "temperature": [0.0, -1.0, -0.0, 1, "1.5", True, math.nan, math.inf],
-    "score": [
-        ["LAC", []],
-        ["fedconformal.scores.lac", []],
-        ["__class__", []],
-        ["lac", [1]],
-        ["lac", [0.0] * 17],
-        ["lac", None],
-        ["lac"],
-        "lac",
-        {"lac": []},
-        ["aps", [0, 0]],
-        ["aps", [False, 0.0]],
-        ["aps", [False, -1]],
-        ["aps", [False, 2**63]],
-        ["aps", [False, True]],
-        ["aps", [False, [0]]],
-        ["raps", [False, 0, math.nan, 1]],
-        ["raps", [False, 0, 1e300, 1]],
-        ["raps", [False, 0, 0.001, 1.0]],
-    ],
-    "kind": ["", "Exact", "exact by class", "fedconformal", "../exact", 1, None],
-    "lengths": [[4], [5, 0], [-1], [2**30], [2**31], [5.0], [], None],
-    "numbers": [[0], [0.5], [0, 0, 0], None],
-    "columns": [["sex"], [""], "sex", None],
+    "sizes": [[-1], [2**64 - 1], ["5"], [None], [True], 5],
+    "sites": [["\x7f"], ["\u202e"], [None], "a"],
+    "model": ["\u2028", 1, b"m"],
+    "temperature": [-1.0, "1.5", True, math.inf],
+    "score": [["LAC", []], ["__class__", []], ["lac", [0.0] * 17], "lac", {"lac": []}, ["aps", [False, 2**63]]],
+    "kind": ["", "exact by class", "../exact", None],
+    "lengths": [[-1], [2**31], [5.0], None],
+    "numbers": [[0, 0, 0], None],
+    "columns": [["sex"], "sex", None],
     "by_class": [True, False, 1],
 }
 
@@ -131,14 +112,8 @@ def test_odd_fields_are_refused(name: str, value: Any) -> None:
     refusal(decode(EXACT.having(**{name: value})))
 
 
-@pytest.mark.parametrize(
-    "alpha",
-    [
-        "1e-999999999", "1e999999999", "9" * 17, "nan", "inf", "-0.1", "0", "1/10", ".1", "1e-1", " 0.1", "0.1 ", "0_1",
-        "\u0660.\u0661", "", "x", "0.1\n", "1E-5", "+0.1", "0.30000000000000004", "0.9", 0.1, 1, True,
-    ],
-)  # fmt: skip
-def test_an_odd_alpha_is_refused(alpha: Any) -> None:
+@pytest.mark.parametrize("alpha", ["1e-999999999", "1e999999999", "inf", "1/10", ".1", "1e-1", " 0.1", "0_1", "+0.1"])
+def test_an_odd_alpha_is_refused(alpha: str) -> None:
     refusal(decode(RANKS.having(parameters=[100, alpha])))
 
 

@@ -90,7 +90,6 @@ def test_whole_losses_cost_nothing(dtype: Any, order: Any) -> None:
         ([[np.nan] * 3], "losses: row 0 is nan at threshold 0.1"),
         ([[np.inf, 1, 0]], "losses: row 0 is inf at threshold 0.1"),
         ([[1, 0]], "losses: have shape (1, 2), expected (rows, 3), a column for each threshold"),
-        ([1, 0, 0], "losses: have shape (3,)"),
         (np.empty((0, 3)), "losses: are empty; a site needs at least one calibration row"),
         ([["x", "y", "z"]], "losses: holds"),
     ],
@@ -105,11 +104,6 @@ def test_a_bad_row_is_found_in_a_later_block() -> None:
     losses[BLOCK + 3, 1] = 0.5
     with refused(f"losses: row {BLOCK + 3} rises from 0 to 0.5 at threshold 2"):
         fc.LossSummary.of_losses(losses, thresholds=[1, 2])
-
-
-def test_one_threshold_is_checked_too() -> None:
-    with refused("row 1 is nan at threshold 1"):
-        fc.LossSummary.of_losses([[0.5], [np.nan]], thresholds=[1])
 
 
 def test_rising_losses_are_taken_if_it_is_said() -> None:
@@ -216,13 +210,6 @@ def test_examples_and_their_bytes() -> None:
     assert SummaryBatch.from_bytes([site.to_bytes() for site in loss_examples()])
 
 
-def test_equal_sums_are_sent_once() -> None:
-    steps = np.arange(1000) < np.array([[100], [900]])
-    smooth = np.linspace(1, 0, 1000)[None] ** [[1], [2]]
-    few, many = (fc.LossSummary.of_losses(losses, thresholds=range(1000)).to_bytes() for losses in (steps, smooth))
-    assert len(few) < 8000 + 200 < 16000 < len(many)
-
-
 FILE = File(fc.LossSummary.of_losses([[1, 1, 0.5], [1, 0.5, 0]], thresholds=GRID, site="a"))
 
 
@@ -244,27 +231,17 @@ def test_sound_bytes_are_read() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (packed([3, 2]), "2 sums for 3 thresholds"),
-        (packed([3, 2, 1, 0]), "4 sums for 3 thresholds"),
-        (packed([3], [3]), "1 sums for 3 thresholds"),
         (packed([3, 2], [1]), "2 sums for 3 thresholds"),
-        (packed([3, 2], [1, 1]), "2 sums for 3 thresholds"),
         (packed([2, 3, 1]), "rise along the grid"),
         (packed([2 * UNIT + 1, 2, 1]), "exceed their bound"),
         (packed([2**60, 2, 1]), "impossible count"),
         (packed([2 * UNIT, 3, 3]), "not in canonical form"),  # one change: to be sent as such
-        (packed([3, 2, 1], [0, 1, 2]), "not in canonical form"),
-        (packed([3], [1], rounded=0), "rounded 0 times"),
         (packed([3, 2, 1], bound=None), "bound is None"),
-        (packed([3, 2, 1], grid=None), "thresholds"),
-        (packed([3, 2, 1], grid=b"1234567"), "not one of numbers"),
-        (packed([3, 2, 1], grid=np.array([1.0, 1.0, 2.0]).tobytes()), "rising order"),
-        (packed([3, 2, 1], grid=np.array([-0.0, 1.0, 2.0]).tobytes()), "not in canonical form"),
         (packed([3, 2, 1], bound=math.nan), "bound is"),
         (packed([3, 2, 1], bound=None, grid=None, calibration="c"), "has no grid"),
         (packed([3, 2, 1], loss=("", ())), "cannot be decoded"),
     ],
-    ids=range(19),
+    ids=range(9),
 )
 def test_hostile_bytes_are_refused(data: bytes, words: str) -> None:
     with refused(words):
@@ -274,13 +251,6 @@ def test_hostile_bytes_are_refused(data: bytes, words: str) -> None:
 def test_a_refusal_is_one_line_whatever_a_key_is_called() -> None:
     with refused("cannot be decoded", "bo nd"):
         fc.Summary.from_bytes(FILE.having(**{"bo\x0bnd": 1}))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("kind", ["exact", "ranks"])
-def test_scores_with_a_grid_are_refused(kind: str) -> None:
-    file = File(fc.Summary.of_scores([0.1, 0.2], kind=kind, site="a"))
-    with refused("has the grid of loss curves and is none"):
-        SummaryBatch.from_bytes([file.having(bound=1.0, grid=np.array(GRID).tobytes())] * 2)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 255))

@@ -48,22 +48,14 @@ def test_rows_left_out_are_stated(kind: str) -> None:
             fc.Summary.of_scores([0.5], kind=kind, skipped=bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
-def test_by_class_too() -> None:
-    summary = fc.Summary.of_scores(SCORES, site="a", labels=[0, 1] * 20, alpha=0.1, **FULL)
-    again = fc.Summary.from_bytes(summary.to_bytes())
-    assert again.provenance == summary.provenance
-    assert again.to_bytes() == summary.to_bytes()
-
-
 def site(name: str, **about: Any) -> fc.Summary:
-    return fc.Summary.of_scores(SCORES, kind="exact", site=name, score=fc.LAC(), **about)
+    return fc.Summary.of_scores(SCORES, kind="exact", site=name, **{"score": fc.LAC(), **about})
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "message"),
     [
-        ({"classes": 2}, {"classes": 3}, "site 'a' and site 'b' do not go together: classes 2 against 3"),
+        ({"classes": 2}, {"classes": 3}, "classes 2 against 3"),
         ({"classes": ("x", "y")}, {"classes": ("y", "x")}, "classes x, y against y, x"),
         ({"classes": ("x", "y")}, {"classes": 3}, "classes x, y against 3"),
         ({"precision": "float32"}, {}, "precision float32 against None"),
@@ -71,11 +63,23 @@ def site(name: str, **about: Any) -> fc.Summary:
         ({"calibration": "j", "alpha": 0.1}, {"calibration": "j", "alpha": 0.2}, "alpha 0.1 against 0.2"),
         ({"calibration": "j", "expires": "2999-01-01"}, {"calibration": "j"}, "expires 2999-01-01 against None"),
         ({"calibration": "june"}, {"classes": 2}, "calibration june against None"),
+        ({"score": fc.RAPS()}, {"score": fc.RAPS(penalty=0.5)}, "penalty=0.5"),
+        ({"model": "m1"}, {}, "model m1 against None"),
+        ({"temperature": 1.0}, {"temperature": 1.5}, "temperature 1.0 against 1.5"),
     ],
 )
 def test_summaries_that_differ_are_refused(mine: dict[str, Any], theirs: dict[str, Any], message: str) -> None:
-    with refused(message):
-        fc.calibrate([site("a", **mine), site("b", **theirs)])
+    sites = [site("a", **mine), site("b", **mine), site("c", **theirs)]
+    for combine in (fc.calibrate, fc.pool):
+        with refused("site 'a' and site 'c' do not go together: ", message):
+            combine(sites)
+
+
+def test_one_site_twice_is_refused() -> None:
+    for sites in ([site("a"), site("b"), site("a")], [fc.pool([site("b"), site("a")]), site("a")]):
+        for combine in (fc.calibrate, fc.pool):
+            with refused("site 'a' is there twice", param="site"):
+                combine(sites)
 
 
 def test_a_number_of_classes_goes_with_as_many_names() -> None:

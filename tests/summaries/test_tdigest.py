@@ -51,7 +51,7 @@ SHAPES = ["uniform", "normal", "near one", "two humps", "heavy tail"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n", [101, 1000, 20_000])
+@pytest.mark.parametrize("n", [101, 20_000])
 def test_scores_are_gathered_as_fastdigest_does(shape: str, n: int) -> None:
     scores = draw(shape, np.random.default_rng(n), n)
     values: Any = scores
@@ -63,7 +63,7 @@ def test_scores_are_gathered_as_fastdigest_does(shape: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("n", [101, 1000, 20_000])
+@pytest.mark.parametrize("n", [101, 20_000])
 def test_counts_are_read_as_fastdigest_does(shape: str, n: int) -> None:
     """Its cdf runs from 0 to 1 as ranks run from 0 to n - 1; beyond the outer means it knows nothing.
 
@@ -81,27 +81,25 @@ def test_counts_are_read_as_fastdigest_does(shape: str, n: int) -> None:
     assert (np.abs(lower - (np.floor(positions + 1e-6) + 1)) <= (np.abs(positions - np.round(positions)) < 1e-5)).all()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("alpha", [0.3, 0.1, 0.02])
+@pytest.mark.parametrize(("shape", "alpha"), [*zip(SHAPES, [0.3, 0.1, 0.02, 0.1, 0.02], strict=True)])
 def test_the_threshold_is_the_quantile(shape: str, alpha: float) -> None:
-    scores = draw(shape, np.random.default_rng(3), 3000)
-    summary = digest(scores)
+    summary = digest(draw(shape, np.random.default_rng(3), 3000))
     result = fc.calibrate([summary], alpha=alpha, exact=True)
-    assert result.certificate.promises[0].rank is not None
-    quantile = theirs(summary).quantile((result.certificate.promises[0].rank - 1) / (summary.n - 1))
-    assert result.threshold == pytest.approx(quantile, rel=1e-9)
+    rank = result.certificate.promises[0].rank
+    assert rank is not None
+    assert result.threshold == pytest.approx(theirs(summary).quantile((rank - 1) / (summary.n - 1)), rel=1e-9)
 
 
-@pytest.mark.parametrize("alpha", [0.3, 0.1, 0.02, 0.001, 0.0001])
+@pytest.mark.parametrize("alpha", [0.3, 0.02, 0.0001])
 def test_the_threshold_of_many_scores_is_the_quantile_of_a_rank_nearby(alpha: float) -> None:
     n = 200_000
     summary = digest(np.random.default_rng(4).normal(size=n))
     result = fc.calibrate([summary], alpha=alpha, exact=True)
-    assert result.certificate.promises[0].rank is not None
-    other = theirs(summary)
-    below = other.quantile((result.certificate.promises[0].rank - 1 - 1e-3) / (n - 1))
-    above = other.quantile(min(1.0, (result.certificate.promises[0].rank - 1) / (n - 1) + min(1 / 4000, alpha / 40)))
-    assert below <= result.threshold <= max(above, summary.largest if alpha < 0.001 else above)
+    rank, other = result.certificate.promises[0].rank, theirs(summary)
+    assert rank is not None
+    above = other.quantile(min(1.0, (rank - 1) / (n - 1) + min(1 / 4000, alpha / 40)))
+    assert other.quantile((rank - 1 - 1e-3) / (n - 1)) <= result.threshold
+    assert result.threshold <= max(above, summary.largest if alpha < 0.001 else above)
     assert len(summary.points) < 5000
 
 
@@ -172,10 +170,10 @@ assert "fastdigest" in sys.modules
 # --- how good it is, and how it is not ---
 
 
-def errors(sites: list[Floats], *, pooled: bool) -> tuple[float, str]:
+def errors(sites: list[Floats]) -> tuple[float, str]:
     """Return how far the threshold at 0.1 is from the target rank, as a share of all scores, and the status."""
-    parts: list[fc.Summary] = [digest(scores, site=f"s{k}") for k, scores in enumerate(sites)]
-    result = fc.calibrate([fc.pool(parts)] if pooled else parts, alpha=0.1, exact=True)
+    parts = [digest(scores, site=f"s{k}") for k, scores in enumerate(sites)]
+    result = fc.calibrate([fc.pool(parts)], alpha=0.1, exact=True)
     everything = np.concatenate(sites)
     assert result.certificate.promises[0].rank is not None
     reached = np.count_nonzero(everything <= result.threshold)
@@ -189,20 +187,12 @@ def test_it_is_close_but_below_the_target_almost_every_other_time() -> None:
         for shape in SHAPES:
             rng = np.random.default_rng(seed)
             sites = [draw(shape, rng, 1000) * rng.uniform(0.5, 2) for _ in range(50)]
-            found.append(errors(sites, pooled=True))
+            found.append(errors(sites))
     off = np.array([error for error, _ in found])
     assert {status for _, status in found} == {"estimated"}
     assert np.abs(off).max() < 0.0015
     assert np.median(np.abs(off)) < 0.0005
     assert 0.15 < np.mean(off < 0) < 0.65  # a certified summary: 0
-
-
-def test_sites_apart_are_as_close() -> None:
-    rng = np.random.default_rng(5)
-    for shape in SHAPES:
-        error, status = errors([draw(shape, rng, 1000) * rng.uniform(0.5, 2) for _ in range(8)], pooled=False)
-        assert abs(error) < 0.002
-        assert status == "estimated"
 
 
 def test_nothing_bounds_its_error() -> None:
@@ -214,16 +204,10 @@ def test_nothing_bounds_its_error() -> None:
     assert (np.abs(summary.bounds(q)[0] - np.arange(4001, 6001)) > 0.005 * 10_000).any()
 
 
-# --- what a calibration says ---
-
-
 def test_one_estimate_makes_all_an_estimate() -> None:
     rng = np.random.default_rng(6)
-    scores = [rng.random(300) for _ in range(4)]
-    kinds = ["exact", "ranks", "ddsketch", "tdigest"]
-    sites = [fc.Summary.of_scores(s, kind=kind, site=kind) for s, kind in zip(scores, kinds, strict=True)]
+    sites = [fc.Summary.of_scores(rng.random(300), kind=kind, site=kind) for kind in ("exact", "ranks", "tdigest")]
     mixed = fc.calibrate(sites, alpha=0.1).certificate
     assert mixed.status == "estimated"
     assert "are estimated to hold" in mixed.sentence()
-    assert [record.kind for record in mixed.summaries] == kinds
-    assert fc.calibrate(sites[:3], alpha=0.1).certificate.status == "certified"
+    assert fc.calibrate(sites[:2], alpha=0.1).certificate.status == "certified"

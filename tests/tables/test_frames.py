@@ -62,16 +62,15 @@ def test_labels_by_position(labels: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({"a": [0.5, None]}, "t: row 1, column a is missing"),
-        ({"a": [0.5, float("nan")], "b": [0.5, 0.5]}, "t: row 1, column a holds nan"),
-        ({"a": [0.5, "x"]}, "t: column a holds numbers and text"),
+        ({"a": [0.5, None]}, "t: row 1, column a holds nan, a missing value"),
+        ({"a": [0.5, "x"]}, "t: row 1, column a holds 'x', which is not a number"),
         ({"a": [0.5], "b": [1.0, 2.0]}, "t: its columns differ in length"),
-        ([[0.5, 0.5], [1.0]], "t: cannot be read as a column"),
-        ([["a", None]], "t: row 0 is missing"),
+        ([[0.5, 0.5], [1.0]], "t: cannot be read as one value a row"),
+        ([["a", None]], "t: row 0, column 1 holds 'a'"),
         ({" a": [1.0], "a": [1.0]}, "t: two columns are called a"),
         ({"a": ["x"], "b": [0.5]}, "t: row 0, column a holds 'x', which is not a number"),
-        ({"a": [True], "b": [1j]}, "t: column b holds complex128"),
-        ([object()], "t: holds object"),
+        ({"a": [True], "b": [1j]}, "t: row 0, column b holds neither numbers nor text"),
+        ([object()], "t: row 0, column 1 holds neither"),
         ({}, "t: has no columns"),
         (3.0, "t: has shape ()"),
         (np.zeros((2, 2, 2)), "t: has shape (2, 2, 2)"),
@@ -157,12 +156,13 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "index of pandas; 2 rows; classes yes, no; not used: note, parts; ids from id; labels from truth"
     )
     assert probabilities_of(read_table(path), classes=["yes", "no"]).ids == ["5", "3"]
-    for name, problem in (("note", "holds text of 300 characters, not text"), ("parts", "holds list<")):
-        with refused(f"{path}: row 0, column {name} {problem}"):
+    for name in ("note", "parts"):
+        with refused(f"{path}: row 0, column {name} holds neither numbers nor text of up to 256 characters"):
             probabilities_of(read_table(path), classes=["yes", "no"], keep=[name])
     put(a=[0.25, None], b=[0.75, 0.5])
-    with refused(f"{path}: row 1, column a is missing"):
-        read_table(path)
+    with refused(f"{path}: row 1, column a holds nan, a missing value", code="missing"):
+        probabilities_of(read_table(path))
+    assert probabilities_of(read_table(path), skip_missing=True).values.tolist() == [[0.25, 0.75]]
     put(a=np.zeros(10**6))
     monkeypatch.setattr("fedconformal._base.files.FREE_BYTES", 10**6)
     assert "more than 100 times as much" in refusal(lambda: read_table(path))

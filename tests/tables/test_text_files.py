@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import as_probabilities
-from fedconformal.tables import Predictions, probabilities_of, read_table, records, text_file
-from fedconformal.tables.layout import Layout
-from fedconformal.tables.records import TextCells, rows_of, split_records
+from fedconformal.tables import Predictions, probabilities_of, read_table, text, text_file
 from fedconformal.tables.table import CellError
+from fedconformal.tables.text import Layout, TextCells, rows_of, split_records
 from tests.contracts.tools import checks, refusal, refused
 
 
@@ -140,11 +139,11 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with refused(f"{path}: line 52, column id has 300 characters, more than 256"):
         probabilities_of(read_table(path), ids="id")
     assert len(probabilities_of(read_table(path), drop=["id"]).values) == 51
-    monkeypatch.setattr(records, "MOST_COLUMNS", 2)
+    monkeypatch.setattr(text, "MOST_COLUMNS", 2)
     with refused("line 1 has 3 cells, more than 2"):
         read_table(path)
     monkeypatch.undo()
-    monkeypatch.setattr(records, "LONGEST_LINE", 200)
+    monkeypatch.setattr(text, "LONGEST_LINE", 200)
     with refused("line 52 has more than 200 characters"):
         read_table(path)
     monkeypatch.setattr(text_file, "MOST_BYTES", 100)
@@ -153,7 +152,7 @@ def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_quote_that_is_never_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    for line, start in ((1, ['"a,b']), (2, ["a,b", '"0.5,0.5'])):
+    for line, start in ((1, ['"a,b']), (2, ["a,b", '"0.5,0.5']), (2, ['"a\na",b', '"0.5,0.5'])):
         written(path, *start, *["0.5,0.5"] * 10**5)
         with refused(f"line {line} has a quote that is not closed"):
             read_table(path)

@@ -58,7 +58,7 @@ class Doubles:
     """Give back twice the vector plus the site's number; sleep as long as the step says."""
 
     def __call__(self, site: int, step: Step) -> Update:
-        time.sleep(step.numbers.get(f"sleep at {site}", 0.0))
+        time.sleep(step.numbers.get(f"at_{site}", 0.0))
         return Update(site, {"out": 2 * step.tensors["vector"] + site}, {"threads": torch.get_num_threads()})
 
 

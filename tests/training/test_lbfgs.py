@@ -10,6 +10,7 @@ from torch import Tensor  # noqa: E402
 
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training.lbfgs import LBFGS, dot  # noqa: E402
+from fedconformal.training.trainer import RoundState  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(3)
 BENT = torch.logspace(0, 3, 12)
@@ -92,7 +93,7 @@ def test_it_goes_on_from_its_state() -> None:
     one, other = solver(), solver()
     for _ in range(15):
         one.learn(*quadratic(point(one)), rows=5)
-        other.resume({name: tensor.clone() for name, tensor in one.state().items()})
+        other.resume(RoundState(round=1, stage="tct", tensors=one.state()))
         assert torch.equal(point(one), point(other))
     assert len(one.pairs) == 10
 
@@ -113,8 +114,9 @@ def test_a_state_of_something_else(change: dict[str, Any]) -> None:
     one = solver()
     one.learn(*quadratic(point(one)), rows=5)
     state: dict[str, Any] = {**one.state(), **change}
+    tensors = {name: tensor for name, tensor in state.items() if tensor is not None}
     with pytest.raises(InputError, match="resume: the state is not from this model"):
-        solver().resume({name: tensor for name, tensor in state.items() if tensor is not None})
+        solver().resume(RoundState(round=1, stage="tct", tensors=tensors))
 
 
 def test_inner_products_are_in_double_precision() -> None:

@@ -1,8 +1,9 @@
 """The linear stage against its definition, written out a second time in weight space."""
 
+import copy
 import math
+import pickle
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from torch import Tensor  # noqa: E402
 
 from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training.linear_site import FeatureStorage, StoredVector  # noqa: E402
+from fedconformal.training.linear_site import FeatureStorage, allocate  # noqa: E402
 from fedconformal.training.linear_stage import (  # noqa: E402
     LocalDescent,
     Loss,
@@ -146,11 +147,10 @@ def test_storage_in_memory_or_on_disk(tmp_path: Path, memory: float) -> None:
 
 
 def test_a_file_is_opened_anew_by_every_process(tmp_path: Path) -> None:
-    numbers = StoredVector.on_disk(4, tmp_path / "numbers", half=False)
-    numbers.tensor.fill_(3.0)
-    state: dict[str, Any] = numbers.__getstate__()
-    assert state["_tensor"] is None
-    assert StoredVector(length=4, path=state["path"]).tensor.tolist() == [3.0] * 4
+    storage = FeatureStorage.make([3], 4, memory=1e-9, folder=tmp_path, device=CPU)
+    storage.matrix(0).tensor.fill_(3.0)
+    assert len(pickle.dumps(storage)) < 1000
+    assert copy.deepcopy(storage).matrix(0).tensor.tolist() == [[3.0] * 4] * 3
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,4 +159,4 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(InputError, match=r"no room for 0.0 GB of features \(No space left on device\)"):
-        StoredVector.on_disk(10, tmp_path / "numbers", half=True)
+        allocate(tmp_path / "numbers", 20)

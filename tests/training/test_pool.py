@@ -16,53 +16,31 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training import ClientData, FedAvg  # noqa: E402
 from fedconformal.training import pool as module  # noqa: E402
-from fedconformal.training.pool import (  # noqa: E402
-    SiteError,
-    Task,
-    WorkerPool,
-    one_thread,
-)
+from fedconformal.training.pool import SiteError, WorkerPool  # noqa: E402
 from fedconformal.training.step import Step  # noqa: E402
 from tests.training.tasks import Dies, Doubles, FailsAt, TakesMemory  # noqa: E402
 
 NAMES = [f"site-{k}" for k in range(6)]
 
 
-def made(task: Task, workers: int | None) -> WorkerPool:
-    return WorkerPool(task, NAMES, sent=3, received=3, workers=workers)
-
-
 def step(turn: float = 0.0, **numbers: float) -> Step:
-    return Step(
-        "double", {"vector": torch.full((3,), turn)}, {name.replace("_", " "): numbers[name] for name in numbers}
-    )
+    return Step("double", {"vector": torch.full((3,), turn)}, numbers)
 
 
-@pytest.mark.parametrize("workers", [1, 2, None])
-def test_results_come_in_the_order_of_the_clients(workers: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "START_SECONDS", 0.01)
-    monkeypatch.setattr(module, "available_workers", lambda asked, _clients: asked or 2)
-    with made(Doubles(), workers) as pool:
+@pytest.mark.parametrize("workers", [1, None])
+def test_results_come_in_the_order_of_the_sites(workers: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "START_SECONDS", 0.01)  # by default workers start once a site was trained here
+    monkeypatch.setattr(module, "available_workers", lambda asked, _sites: asked or 2)
+    with WorkerPool(Doubles(), NAMES, workers=workers) as pool:
         for turn in (1.0, 2.0):
-            answers = pool.ask(step(turn, sleep_at_0=0.1, sleep_at_3=0.05))
-            found = [
-                (name, update.rows, dict(update.numbers), update.tensors["out"].tolist()) for name, update, _ in answers
-            ]
+            answers = [*pool.ask(step(turn, at_0=0.1, at_3=0.05))]
+            found = [(name, one.rows, dict(one.numbers), one.tensors["out"].tolist()) for name, one, _ in answers]
             assert found == [(NAMES[k], k, {"threads": 1}, [2 * turn + k] * 3) for k in range(6)]
     assert not multiprocessing.active_children()
 
 
-def test_few_slots_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLOT_BYTES", 0)
-    with made(Doubles(), 2) as pool:
-        found = [update.tensors["out"][0].item() for _, update, _ in pool.ask(step(sleep_at_0=0.2))]
-        assert found == list(range(6))
-        assert pool._team is not None
-        assert pool._team.slots.shape == (4, 3)
-
-
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_exception_names_the_client_and_ends_the_run(workers: int) -> None:
+def test_an_exception_names_the_site_and_ends_the_run(workers: int) -> None:
     clients = [ClientData(name=n, x=torch.full((2, 2), k), y=torch.tensor([0, 1])) for k, n in enumerate("abc")]
     with pytest.raises(SiteError, match=r"^b: ArithmeticError: this row is cursed"):
         FedAvg(rounds=2, workers=workers).fit(FailsAt(1.0), clients)
@@ -72,7 +50,7 @@ def test_an_exception_names_the_client_and_ends_the_run(workers: int) -> None:
 def test_a_worker_that_dies_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     with (
         pytest.raises(SiteError, match=r"site-\d or a later site: its worker process ended"),
-        made(Dies(), 2) as pool,
+        WorkerPool(Dies(), NAMES, workers=2) as pool,
     ):
         list(pool.ask(step(site=4)))
     assert not multiprocessing.active_children()
@@ -108,8 +86,8 @@ from tests.training.tasks import Doubles
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they start in the background
-    step = Step("double", {"vector": torch.zeros(1)}, {"sleep at 2": 60.0, "sleep at 3": 60.0})
-    with WorkerPool(Doubles(), ["a", "b", "c", "d"], sent=1, received=1, workers=2) as pool:
+    step = Step("double", {"vector": torch.zeros(1)}, {"at_0": 0.5, "at_1": 0.5, "at_2": 60.0, "at_3": 60.0})
+    with WorkerPool(Doubles(), ["a", "b", "c", "d"], workers=2) as pool:
         for name, _, _ in pool.ask(step):
             if name == "b":
                 print(*(child.pid for child in multiprocessing.active_children()), flush=True)
@@ -120,9 +98,8 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_no_process_outlives_the_run(sent: signal.Signals, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text(INTERRUPTED.replace("60.0", "60.0" if sent == signal.SIGINT else "1.0"))
-    root = str(Path(__file__).parents[3])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([root, *sys.path])}
+    program.write_text(INTERRUPTED)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
     started = subprocess.Popen(
         [sys.executable, str(program)],
         stdout=subprocess.PIPE,
@@ -151,22 +128,19 @@ def test_no_process_outlives_the_run(sent: signal.Signals, tmp_path: Path) -> No
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep memory")
 def test_a_worker_keeps_what_it_frees() -> None:
     """A step that takes some MB and frees them finds them again, instead of having them cleared page by page."""
-    with made(TakesMemory(), 2) as pool:
+    with WorkerPool(TakesMemory(), NAMES[:2], workers=2) as pool:
         pages = [update.numbers["pages"] for _, update, _ in pool.ask(step())]
     assert max(pages) < TakesMemory.pages * TakesMemory.steps // 4
 
 
-def test_this_process_computes_with_one_thread_while_the_pool_is_open() -> None:
-    """More would spin while they wait for cores that the workers have."""
-    before = torch.get_num_threads()
+def test_one_thread_and_the_same_random_state() -> None:
+    before, state = torch.get_num_threads(), torch.get_rng_state()
     torch.set_num_threads(2)
     try:
-        with made(Doubles(), 1) as pool:
-            assert [update.numbers["threads"] for _, update, _ in pool.ask(step())] == [1] * 6
-        assert torch.get_num_threads() == 2
-        state = torch.get_rng_state()
-        with one_thread():
+        with WorkerPool(Doubles(), NAMES, workers=1) as pool:
+            assert {update.numbers["threads"] for _, update, _ in pool.ask(step())} == {1}
             torch.rand(3)
+        assert torch.get_num_threads() == 2
         assert torch.equal(state, torch.get_rng_state())
     finally:
         torch.set_num_threads(before)

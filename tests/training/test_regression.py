@@ -21,7 +21,7 @@ from fedconformal._base.files import read_npz
 from fedconformal.training import FedAvg, as_clients, data
 from fedconformal.training.config import Config
 from fedconformal.training.data.sets.heart_disease import FIELDS
-from fedconformal.training.losses import loss_of
+from fedconformal.training.fedavg import loss_of
 from fedconformal.training.models import Regressor
 from fedconformal.training.outputs import RegressionResult
 from fedconformal.training.run import train
@@ -84,7 +84,7 @@ def test_outputs_that_cross_are_put_in_order() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"loss": "huber"}, "loss is 'huber'; there are cross-entropy, squared, pinball"),
+        ({"loss": "huber"}, "loss: invalid enum value 'huber'; there are cross-entropy, squared, pinball"),
         ({"quantiles": (0.9, 0.1)}, "quantiles are 0.9, 0.1, expected a lower"),
         ({"quantiles": (0.0, 0.5)}, "quantiles are 0, 0.5, expected a lower"),
         ({"quantiles": (0.5,)}, "quantiles are 0.5, expected a lower"),

@@ -18,11 +18,10 @@ pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 
 from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError
-from fedconformal.training.checkpoint import read_checkpoint, truncate_metrics
 from fedconformal.training.config import Config
 from fedconformal.training.data import load
 from fedconformal.training.outputs import Result
-from fedconformal.training.run import read_settings, train
+from fedconformal.training.run import read_checkpoint, read_settings, train, truncate_metrics
 
 SAME = ("checkpoint.npz", "logits.npz")
 
@@ -213,7 +212,9 @@ def test_a_run_of_an_earlier_version_goes_on_to_the_same_weights(name: str, tmp_
     """Both runs of `checkpoints/` were written by the version that trains the paper's models."""
     stored = Path(__file__).parent / "checkpoints" / name
     shutil.copytree(stored, tmp_path, dirs_exist_ok=True)
-    train(Config.from_dict(read_settings(tmp_path) or {}), tmp_path, resume=True)
+    settings = read_settings(tmp_path)
+    assert settings is not None
+    train(settings, tmp_path, resume=True)
     found, expected = read_npz(tmp_path / "checkpoint.npz"), read_npz(stored / "after.npz")
     assert list(found) == list(expected)
     for key, array in expected.items():

@@ -23,8 +23,8 @@ from fedconformal.training import (  # noqa: E402
     pool,
 )
 from fedconformal.training.fedavg import balance, batches, client_seed  # noqa: E402
-from fedconformal.training.flat_model import weights_of  # noqa: E402
 from fedconformal.training.pool import one_thread  # noqa: E402
+from fedconformal.training.trainer import weights_of  # noqa: E402
 from tests.training.tasks import SmallNet, images  # noqa: E402
 
 TRAINERS: list[type[FedAvg]] = [FedAvg, FedProx, Central]
@@ -193,7 +193,7 @@ def test_frozen_weights_stay() -> None:
         ({"rate": float("nan")}, "rate is nan, expected a positive number"),
         ({"momentum": 1.0}, "momentum is 1.0"),
         ({"seed": -1}, "seed is -1"),
-        ({"weighting": "rows"}, "weighting is 'rows'; there are examples, uniform"),
+        ({"weighting": "rows"}, "weighting: invalid enum value 'rows'; there are examples, uniform"),
         ({"workers": -1}, "workers is -1"),
         ({"mu": -0.1}, "mu is -0.1"),
     ],

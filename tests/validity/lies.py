@@ -1,6 +1,6 @@
 """Guarantees that count wrongly, so that tests can show that the checks notice it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -8,10 +8,14 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.guarantee import Promise, summed
+from fedconformal.guarantees.guarantee import Promise
+from fedconformal.testing import summed
 
 NEARLY_ONE = Fraction(999, 1000)
 """Certainty is never promised, and a curve that promises it would be refused."""
+
+MISSED = r"is below|is above|, expected|has probability"
+"""How a check says that coverage is wrong, and not just that it cannot tell."""
 
 Change = Callable[[Integers, list[int]], Integers]
 """From the true counts of each site and the sizes to other counts."""
@@ -25,9 +29,27 @@ def miscount(monkeypatch: pytest.MonkeyPatch, kind: type[fc.Guarantee], change: 
         group, promised = right(self, sizes, unit)
 
         def promise(counts: Integers) -> list[Fraction]:
-            found = promised(summed(change(counts, sizes), group, sum(sizes)))
+            found = promised(summed(change(counts, sizes), group, sizes))
             return [min(coverage, NEARLY_ONE) for coverage in found]
 
         return np.arange(len(sizes)), promise
 
     monkeypatch.setattr(kind, "grouped", grouped)
+
+
+def count_more(
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[fc.Guarantee],
+    sites: slice | Sequence[int] = slice(None),
+    more: int = 1,
+    *,
+    capped: bool = True,
+) -> None:
+    """Count so many scores more at these sites, if `capped` up to all that they have: a rank too low."""
+
+    def change(counts: Integers, sizes: list[int]) -> Integers:
+        found = counts.astype(np.int64)
+        found[sites] += more
+        return np.asarray(np.minimum(found, np.array(sizes)[:, None]) if capped else found)
+
+    miscount(monkeypatch, kind, change)

@@ -6,7 +6,6 @@ Scores are negative, above one, heavy-tailed, tied; nothing may depend on their 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import permutations
 
 from scipy import stats
 
@@ -109,15 +108,6 @@ WORST_CASE: dict[str, Promise] = {
         APART,
         0.2,
         [[(1 - FIFTH) * w + FIFTH * u for w, u in zip(SHARES, unit, strict=True)] for unit in UNITS],
-    ),
-    "total variation": worst_case(
-        fc.WorstCase(total_variation=0.2),
-        APART,
-        0.2,
-        [
-            [w + FIFTH * (int(k == to) - int(k == away)) for k, w in enumerate(SHARES)]
-            for to, away in permutations(range(3), 2)
-        ],
     ),
     "box": worst_case(
         fc.WorstCase(box=(0.2, (0.5, 0.6, 0.4))),

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.weighted_sum import StratumShare
+from fedconformal.guarantees.mixture import StratumShare
 from tests.contracts.tools import promised_many
-from tests.validity.lies import miscount
+from tests.validity.lies import count_more
 from tests.validity.simulation import Floats, Law, mean, uniform
 
 pytestmark = pytest.mark.filterwarnings(
@@ -129,15 +128,9 @@ def test_small_summaries_lose_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["by rows", "uniform", "given", "capped"])
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    guarantee, mixtures = KEPT[name]
-
-    def two_more(counts: Integers, sizes: list[int]) -> Integers:
-        held: Integers = np.minimum(counts + 2 * (np.array(sizes)[:, None] > 0), np.array(sizes)[:, None])
-        return held
-
-    miscount(monkeypatch, StratumShare, two_more)
+    count_more(monkeypatch, StratumShare, more=2)
     with pytest.raises(AssertionError, match="is below"):
-        check_kept(guarantee, mixtures)
+        check_kept(*KEPT[name])
 
 
 # Half of the test rows are of a site with a hundred easy rows, all of the class. The others are of a site with one row,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +16,8 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.groups import ALL, NONE
-from fedconformal.guarantees.weighted_sum import StratumShare
-from tests.validity.lies import miscount
+from fedconformal.guarantees.mixture import StratumShare
+from tests.validity.lies import count_more
 from tests.validity.simulation import Floats, Law, calibrator, mean, uniform
 
 pytestmark = pytest.mark.filterwarnings(
@@ -114,10 +113,7 @@ def test_every_group_is_covered(name: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["by rows", "given"])
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    def more(counts: Any, sizes: list[int]) -> Any:
-        return np.minimum(counts + 3 * (np.array(sizes)[:, None] > 0), np.array(sizes)[:, None])
-
-    miscount(monkeypatch, StratumShare, more)
+    count_more(monkeypatch, StratumShare, more=3)
     with pytest.raises(AssertionError, match="is below"):
         check_kept(*KEPT[name])
 

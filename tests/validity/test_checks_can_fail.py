@@ -13,36 +13,19 @@ import pytest
 from numpy.typing import NDArray
 
 import fedconformal as fc
-from fedconformal._base.arrays import Integers
 from fedconformal.summaries.ranks import RankSummary
-from tests.validity import certified
-from tests.validity.certified import Summarise, check_certified
+from tests.validity import test_certified_ranks as certified
 from tests.validity.integration import WeightedCount
-from tests.validity.lies import miscount
+from tests.validity.lies import MISSED, count_more
 from tests.validity.promises import Promise, check_kept
 from tests.validity.settings import ALL
 from tests.validity.simulation import calibrator
-from tests.validity.test_end_to_end import SCORES, check_sets_cover
-from tests.validity.test_p_values import check_p_values
+from tests.validity.test_end_to_end import SCORES, check_p_values, check_sets_cover
 from tests.validity.test_shared_patients import check_finite_population, check_same_patients_everywhere
-
-MISSED = r"is below|is above|, expected|has probability"
-"""How a check says that coverage is wrong, and not just that it cannot tell."""
 
 CASES = [
     pytest.param(promise, id=f"{group}: {name}") for group, found in ALL.items() for name, promise in found.items()
 ]
-
-
-def lower_the_rank(monkeypatch: pytest.MonkeyPatch, kind: type[fc.Guarantee], sites: list[int]) -> None:
-    """Count one score more at these sites than is there: the threshold comes out one rank too low."""
-
-    def one_more(counts: Integers, sizes: list[int]) -> Integers:
-        more = counts.copy()
-        more[sites] += 1
-        return more
-
-    miscount(monkeypatch, kind, one_more)
 
 
 def lightest_site(promise: Promise) -> list[int]:
@@ -55,13 +38,13 @@ def lightest_site(promise: Promise) -> list[int]:
 
 @pytest.mark.parametrize("promise", CASES)
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, promise: Promise) -> None:
-    lower_the_rank(monkeypatch, type(promise.guarantee), lightest_site(promise))
+    count_more(monkeypatch, type(promise.guarantee), lightest_site(promise), capped=False)
     with pytest.raises(AssertionError, match=MISSED):
         check_kept(promise, seed=1)
 
 
 def test_a_rank_too_low_is_seen_with_shared_patients(monkeypatch: pytest.MonkeyPatch) -> None:
-    lower_the_rank(monkeypatch, fc.FCP, [0])
+    count_more(monkeypatch, fc.FCP, [0], capped=False)
     with pytest.raises(AssertionError, match=MISSED):
         check_same_patients_everywhere(calibrator(fc.FCP(), 0.1))
     with pytest.raises(AssertionError, match=MISSED):
@@ -70,13 +53,13 @@ def test_a_rank_too_low_is_seen_with_shared_patients(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("score", SCORES, ids=str)
 def test_a_rank_too_low_is_seen_end_to_end(monkeypatch: pytest.MonkeyPatch, score: fc.Score) -> None:
-    lower_the_rank(monkeypatch, fc.Mixture, [0])
+    count_more(monkeypatch, fc.Mixture, [0], capped=False)
     with pytest.raises(AssertionError, match=MISSED):
         check_sets_cover(score, "float32")
 
 
 def test_a_rank_too_low_is_seen_in_p_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    lower_the_rank(monkeypatch, fc.Mixture, [0])
+    count_more(monkeypatch, fc.Mixture, [0], capped=False)
     with pytest.raises(AssertionError, match=MISSED):
         check_p_values(fc.LAC())
 
@@ -92,7 +75,9 @@ def test_a_rank_too_low_is_seen_in_p_values(monkeypatch: pytest.MonkeyPatch) -> 
         ("mixture of one", certified.pooled),
     ],
 )
-def test_a_lower_count_too_high_is_seen(monkeypatch: pytest.MonkeyPatch, name: str, summarise: Summarise) -> None:
+def test_a_lower_count_too_high_is_seen(
+    monkeypatch: pytest.MonkeyPatch, name: str, summarise: certified.Summarise
+) -> None:
     bounds = RankSummary.bounds
 
     def one_more(self: RankSummary, q: NDArray[np.float64]) -> Any:
@@ -102,4 +87,4 @@ def test_a_lower_count_too_high_is_seen(monkeypatch: pytest.MonkeyPatch, name: s
     monkeypatch.setattr(RankSummary, "bounds", one_more)
     monkeypatch.setattr(RankSummary, "lower_counts", fc.Summary.lower_counts)  # made from the bounds
     with pytest.raises(AssertionError, match="are not enough"):
-        check_certified(certified.PROMISES[name], summarise, seed=13)
+        certified.check_certified(certified.PROMISES[name], summarise, seed=13)

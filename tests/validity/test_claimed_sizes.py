@@ -15,9 +15,8 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
 from tests.contracts.tools import promised_many
-from tests.validity.lies import miscount
+from tests.validity.lies import MISSED, count_more, miscount
 from tests.validity.simulation import Floats, Mean, mean
-from tests.validity.test_checks_can_fail import MISSED
 
 Lie = tuple[int, int]
 """How many scores a liar claims, and how many of these are below everybody's."""
@@ -55,18 +54,6 @@ def check_kept(coverage: Mean, target: float, one_rank: float) -> None:
     average, tolerance = coverage
     assert tolerance < 0.6 * one_rank, f"a rank is not seen: {tolerance:.4f} against {one_rank:.4f}"
     assert average >= target - tolerance, f"{average:.4f} is below {target}"
-
-
-def count_one_more(monkeypatch: pytest.MonkeyPatch, kind: type[fc.Guarantee], sites: int) -> None:
-    """Count one score more at the first sites: each takes a rank that is one too low."""
-
-    def one_more(counts: Integers, sizes: list[int]) -> Integers:
-        more = counts.copy()
-        more[:sites] += 1
-        least: Integers = np.minimum(more, np.array(sizes)[:, None])
-        return least
-
-    miscount(monkeypatch, kind, one_more)
 
 
 LIARS, SIZE = 10, 20
@@ -128,7 +115,7 @@ def test_claims_do_not_lower_coverage(check: Callable[[], None]) -> None:
 def test_a_rank_too_low_is_seen(
     monkeypatch: pytest.MonkeyPatch, check: Callable[[], None], kind: type[fc.Guarantee], sites: int
 ) -> None:
-    count_one_more(monkeypatch, kind, sites)
+    count_more(monkeypatch, kind, slice(sites))
     with pytest.raises(AssertionError, match=MISSED):
         check()
 

@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import Integers
-from fedconformal.guarantees.guarantee import summed
-from tests.validity.lies import miscount
+from tests.contracts.tools import promised_many
+from tests.validity.lies import count_more
 from tests.validity.promises import rank_of
 
 STATES = 16
@@ -60,8 +59,7 @@ def thresholds(guarantee: fc.Guarantee, alpha: str, states: Sequence[State], *mo
     for rows, _ in states:
         sent = np.array([*rows, *more])
         points = np.unique(sent)
-        (group, promise), counts = bound.grouped(sizes), (sent[:, None] <= points).astype(np.int64)
-        promised = promise(summed(counts, group, len(sizes)))
+        promised = promised_many(bound, (sent[:, None] <= points).astype(np.int64), sizes)
         enough = [q for q, share in zip(points.tolist(), promised, strict=True) if share >= 1 - Fraction(alpha)]
         found.append(min(enough, default=np.inf))
     return found
@@ -101,12 +99,7 @@ def test_no_staircase_is_too_steep(alpha: str, sites: int, guarantee: fc.Guarant
 
 @pytest.mark.parametrize(("alpha", "sites"), CASES)
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch, alpha: str, sites: int) -> None:
-    def one_more(counts: Integers, sizes: list[int]) -> Integers:
-        more = counts.astype(np.int64)
-        more[0] += 1
-        return more
-
-    miscount(monkeypatch, fc.Mixture, one_more)
+    count_more(monkeypatch, fc.Mixture, [0], capped=False)
     states = staircase(rank_of(float(alpha), sites), sites)
     assert coverage(states, thresholds(fc.Mixture(), alpha, states)) < 1 - Fraction(alpha)
 

@@ -36,7 +36,6 @@ SMALLEST_ALPHA = {
     fc.OneSite(site=1): "1/20",
     fc.EverySite(): "1/10",
     fc.WorstCase(contamination=0.5): "37/504",  # 0.5/28 + 0.5/9
-    fc.WorstCase(total_variation=0.2): "73/1260",  # (9/28 + 0.2)/9
     fc.WorstCase(box=(0.4, 1)): "6/90",  # 0.6/9
     fc.NewSite(): "1/3",
     fc.PAC(failure=0.05): "101465736/1000000000",  # 1 - 0.05 ** (1/28)

@@ -15,8 +15,7 @@ import pytest
 from scipy import optimize, stats
 
 import fedconformal as fc
-from fedconformal._base.arrays import Integers
-from tests.validity.lies import miscount
+from tests.validity.lies import count_more
 from tests.validity.promises import exact
 from tests.validity.settings import EASY, HARD
 from tests.validity.simulation import (
@@ -111,12 +110,7 @@ def test_simulated_failures(sites: tuple[Site, ...]) -> None:
 
 
 def test_a_rank_too_low_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def one_more(counts: Integers, sizes: list[int]) -> Integers:
-        more = counts.copy()
-        more[0] += 1
-        return more
-
-    miscount(monkeypatch, fc.PAC, one_more)
+    count_more(monkeypatch, fc.PAC, [0], capped=False)
     with pytest.raises(AssertionError, match="expected"):
         check_failure_rate(SMALL["alike"])
 

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal._base.arrays import Integers
 from tests.guarantees.plain_fractions import form
 from tests.validity.integration import EveryCount, EveryMixture, Rule, WeightedCount, expected_coverage
-from tests.validity.lies import miscount
+from tests.validity.lies import count_more
 from tests.validity.promises import INTEGRATION_ERROR
 from tests.validity.settings import EASY, HARD
 from tests.validity.simulation import Floats, Site, coverage_by_site, draws, mean, sizes, uniform
@@ -151,11 +150,7 @@ def test_without_the_price_it_falls_short() -> None:
 def test_a_count_too_many_is_seen(
     monkeypatch: pytest.MonkeyPatch, guarantee: fc.Guarantee, kind: type[fc.Guarantee], shares: tuple[float, ...]
 ) -> None:
-    def one_more(counts: Integers, sizes: list[int]) -> Integers:
-        more: Integers = np.minimum(counts + 1, np.array(sizes)[:, None])
-        return more
-
-    miscount(monkeypatch, kind, one_more)
+    count_more(monkeypatch, kind)
     classes = CLASSES["a rare hard class"]
     with pytest.raises(AssertionError, match="is below"):
         check(classes, guarantee, counted(classes, shares), [shares])

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.guarantees.weighted_sum import Terms
+from fedconformal.guarantees.mixture import Terms
 from fedconformal.summaries import LossSummary
 
 Curve = tuple[float, ...]

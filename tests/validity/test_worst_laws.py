@@ -18,8 +18,8 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
 import fedconformal as fc
-from fedconformal.guarantees.guarantee import summed
-from fedconformal.guarantees.weighted_sum import StratumShare
+from fedconformal.guarantees.mixture import StratumShare
+from fedconformal.testing import summed
 
 Parts = Sequence[Sequence[Any]]
 """The calibration rows of every site."""
@@ -185,7 +185,7 @@ def test_no_law_loses_more(guarantee: fc.Mixture, sizes: tuple[int, int]) -> Non
         def gain(parts: Parts) -> Callable[[Any], float]:
             for t in range(3):
                 kept = np.array([[sum(2 - curve[t] for curve in part)] for part in parts])
-                if promise(summed(kept, group, 2 * sum(sizes)))[0] >= 1 - limit:
+                if promise(summed(kept, group, sizes))[0] >= 1 - limit:
                     return lambda curve: -curve[t] / 2
             return lambda _: 0.0
 

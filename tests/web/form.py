@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,15 @@ for (const [id, value] of Object.entries(ticks)) {
 """
 
 
+TICK = """
+const [id, names] = arguments;
+for (const box of document.getElementById(id).querySelectorAll("input")) {
+  box.checked = names === null || names.includes(box.value);
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+}
+"""
+
+
 class Form:
     """The page, opened from a file, and the folder that it saves into."""
 
@@ -63,6 +72,10 @@ class Form:
         """Type values, and set what is ticked."""
         self.browser.run(FILL, values, {name.replace("_", "-"): value for name, value in ticks.items()})
 
+    def tick(self, field: str, names: Sequence[str] | None = None) -> None:
+        """Tick these columns of a list, and no others; all of them if none are named."""
+        self.browser.run(TICK, field, names if names is None else list(names))
+
     def click(self, button: str) -> None:
         """Press a button."""
         self.browser.run("document.getElementById(arguments[0]).click()", button)
@@ -82,11 +95,11 @@ class Form:
         """What is said to be wrong, if anything is."""
         return "" if self.hidden(field) else self.browser.text(field)
 
-    def saved(self, name: str) -> bytes:
-        """Press save, and return the file."""
+    def saved(self, name: str, button: str = "save") -> bytes:
+        """Press a button that saves, and return the file."""
         path = self.folder / name
         path.unlink(missing_ok=True)
-        self.click("save")
+        self.click(button)
         end = time.monotonic() + WAIT
         while not path.exists() or not path.stat().st_size:
             assert time.monotonic() < end, f"{name} was not saved; there are {list(self.folder.iterdir())}"
@@ -106,15 +119,14 @@ class Form:
             self.choose("labels-file", second)
             self.wait()
         values = {field: columns.get(name) or "" for name, field in TYPED.items()}
-        values |= {
-            "task": "numbers" if columns.get("numbers") else "classes",
-            "groups": ",".join(columns.get("groups", [])),
-        }
-        values |= {"score": score["name"] if score["name"] != "residual" else "lac", "drop": ""}
+        values |= {"task": "numbers" if columns.get("numbers") else "classes"}
+        values |= {"score": score["name"] if score["name"] != "residual" else "lac"}
         values |= {"seed": "0", "penalty": "0.001", "free": "1"} | {
             name: score[name] for name in ("seed", "penalty", "free") if name in score
         }
         values |= {name: wanted.get(name) or "" for name in ABOUT}
+        self.tick("columns")
+        self.tick("groups", columns.get("groups", []))
         self.fill(values, randomized=bool(score.get("randomized")), by_class=bool(wanted.get("byClass")))
         self.click("work")
         self.wait()

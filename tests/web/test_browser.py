@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.cli.app import run
 from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import digest_of
 from tests.report.browser import CHROMIUM, DRIVER
@@ -45,9 +46,11 @@ def fresh(form: Form) -> Iterator[None]:
     assert asked == [form.page.as_uri()] * len(asked)
 
 
-def worked(form: Form, path: Path, **values: Any) -> None:
+def worked(form: Form, path: Path, *, every_column: bool = False, **values: Any) -> None:
     form.choose("file", path)
     form.wait()
+    if every_column:
+        form.tick("columns")
     form.fill({"labels": "truth", "ids": "id", "site": "clinic-a", **values})
     form.click("work")
     form.wait()
@@ -114,7 +117,8 @@ HOSTILE = {
     "a sheet": (b"PK\x03\x04" + bytes(100), "is a spreadsheet or a zip file"),
     "one cell": (b"x" * 200_000, "cell"),
     "negative": (b"id,benign,malignant,truth\np1,1.5,-0.5,benign\n", "line 2 has the negative entry -0.5"),
-    "logits": (b"id,benign,malignant,truth\np1,2.5,1.5,benign\n", "the last bits of exp differ between machines"),
+    "logits": (b"id,benign,malignant,truth\np1,2.5,-0.5,benign\n", "the last bits of exp differ between machines"),
+    "percent": (b"id,benign,malignant,truth\np1,90,10,benign\np2,60,40,malignant\n", "these are percentages"),
     "a sum": (b"id,benign,malignant,truth\np1,0.5,0.4,benign\n", "line 2 sums to 0.9, not 1"),
     "no number": (f"id,benign,malignant,truth\np1,{SCRIPT},0.1,benign\n".encode(), "which is not a number"),
     "no class": (f"id,benign,malignant,truth\np1,0.9,0.1,{SCRIPT}\n".encode(), "which is none of the classes"),
@@ -129,7 +133,7 @@ def test_a_hostile_table_is_refused_in_one_line(name: str, form: Form, tmp_path:
     data, said = HOSTILE[name]
     path = tmp_path / "scans.csv"
     path.write_bytes(data)
-    worked(form, path)
+    worked(form, path, every_column=True)
     assert said in form.problem()
     assert "\n" not in form.problem()
     assert form.hidden("result")
@@ -143,10 +147,8 @@ def test_no_script_of_a_cell_runs(form: Form, tmp_path: Path) -> None:
     path.write_text(head + "".join(rows))
     form.choose("file", path)
     form.wait()
-    form.fill(
-        {"labels": "truth", "site": EVIL[:60], "groups": "sex", "model": SCRIPT, "calibration": EVIL[:60]},
-        by_class=True,
-    )
+    form.fill({"labels": "truth", "site": EVIL[:60], "model": SCRIPT, "calibration": EVIL[:60]}, by_class=True)
+    form.tick("groups", ["sex"])
     form.click("work")
     form.wait()
     assert form.problem() == ""
@@ -239,6 +241,37 @@ def test_a_predictor_is_checked_and_shows_its_sets(form: Form, made: Path) -> No
     assert form.browser.text("alpha-now") == "0.005"
     form.click("certified")
     assert form.browser.text("alpha-now") == "0.1"
+
+
+def test_only_columns_that_look_like_probabilities_are_ticked(form: Form, tmp_path: Path) -> None:
+    path = tmp_path / "scans.csv"
+    rows = ["p1,61,1,0.9,0.1,benign", "p2,48,0,0.4,0.6,malignant", "p3,70,1,0.2,0.8,benign"]
+    path.write_text("id,age,sex,benign,malignant,truth\n" + "\n".join(rows) + "\n")
+    worked(form, path)
+    assert form.problem() == ""
+    assert fc.Summary.from_bytes(form.saved("clinic-a.fcs")).provenance.classes == ("benign", "malignant")
+    assert "--drop age,sex" in form.browser.text("command")
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_saved_sets_are_those_of_the_command_line(wide: bool, form: Form, made: Path, tmp_path: Path) -> None:
+    names = ["gut", "böse", SCRIPT]
+    head, *lines = (made / "rows.csv").read_text("utf-8").replace(",", ";").split("\n")
+    rows = [f"{line.replace('.', ',')};{60 + i};=1+1" for i, line in enumerate(lines)]
+    (tmp_path / "new.csv").write_text("\n".join([f"{head};age;note", *rows]), "utf-8")
+    give(form, made, predictor="predictor.json")
+    form.choose("rows", tmp_path / "new.csv")
+    form.wait("predict")
+    form.fill({"rows-ids": "who"}, wide=wide)
+    form.tick("rows-keep", ["age", "note"])
+    form.click("predict")
+    form.wait("predict")
+    assert form.problem("rows-problem") == ""
+    found, expected = form.saved("sets.csv", "save-sets").decode(), tmp_path / "sets.csv"
+    options = ["--id", "who", "--keep", "age,note", *(["--wide"] if wide else []), "-o", str(expected)]
+    assert run(["--quiet", "predict", str(made / "predictor.json"), str(tmp_path / "new.csv"), *options]) == 0
+    assert found == expected.read_text("utf-8")
+    assert found.startswith("who;age;note;size;" + (";".join(names) if wide else "labels"))
 
 
 def test_what_is_wrong_with_a_predictor_is_said(form: Form, made: Path, tmp_path: Path) -> None:

@@ -40,6 +40,21 @@ export class TextCells {
     for (const block of this.blocks) yield* rowsOf(block.text, this.separator);
   }
 
+  /** @param {number} most @returns {Generator<string[], void>} the first rows */
+  *some(most) {
+    let count = 0;
+    for (const row of this.all()) {
+      if (count++ === most) return;
+      yield row;
+    }
+  }
+
+  /** @param {string} cell @returns {number} NaN if it is no number */
+  value(cell) {
+    const text = strip(cell);
+    return text === "" ? NaN : numberIn(text, 0, text.length, this.decimal.charCodeAt(0));
+  }
+
   /** @param {readonly number[]} columns @returns {Work<Float64Array>} row by row; throws at the first cell that is no number */
   *numbers(columns) {
     const found = new Float64Array(this.rows * columns.length);

@@ -61,6 +61,27 @@ export function choose(id, options, none) {
   select.value = options.includes(before) ? before : "";
 }
 
+/** @param {string} id @param {readonly string[]} options a box for each @param {(name: string) => boolean} [first] which are ticked at first */
+export function offer(id, options, first = () => false) {
+  at(id).replaceChildren(...options.map((name) => {
+    const label = made("label", "", "check"), box = document.createElement("input");
+    Object.assign(box, { type: "checkbox", value: name, checked: first(name) });
+    label.append(box, harmless(name));
+    return label;
+  }));
+}
+
+/** @param {string} id @param {boolean} [ticked] @returns {string[]} the columns that are ticked, or those that are not */
+export const columnsIn = (id, ticked = true) => [...at(id).querySelectorAll("input")].filter((box) => box.checked === ticked).map((box) => box.value);
+
+/** @param {string} name @param {BlobPart} data @param {string} type */
+export function download(name, data, type) {
+  const link = document.createElement("a"), url = URL.createObjectURL(new Blob([data], { type }));
+  Object.assign(link, { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60000);
+}
+
 /** @param {unknown} error @returns {string} in one line */
 export function words(error) {
   if (error instanceof InputError) return harmless(error.message.split(/\s+/).join(" "));

@@ -1,11 +1,11 @@
 // The second tab: is a predictor what it says it is, and what are the sets of some rows?
 
-import { at, choose, chosen, field, made, names, put, runner, show, tableIn, tableOf, typed, words } from "./dom.js";
+import { at, choose, chosen, columnsIn, download, field, made, offer, put, runner, show, tableIn, tableOf, ticked, typed, words } from "./dom.js";
 import { UNIT, general } from "./decimal.js";
 import { atSite, namedIn, part, readPredictor, readSeal, thresholds } from "./predictor.js";
 import { readSummary } from "./reader.js";
-import { answersOf, intervalOf, rowsFor, setOf } from "./sets.js";
-import { InputError, harmless, shown } from "./text.js";
+import { answersOf, intervalOf, rowsFor, setOf, tableText } from "./sets.js";
+import { InputError, harmless, nameKey, shown } from "./text.js";
 
 /** @typedef {import("./predictor.js").Predictor} Predictor */
 
@@ -56,6 +56,7 @@ async function checkAll() {
       predictor = read;
       choose("rows-site", [...read.sites.keys()], "not given: the largest threshold");
       show("rows-site-label", read.sites.size > 0);
+      show("rows-columns-label", read.answers === "sets" && !Array.isArray(read.labels));
     }
   } catch (error) {
     if (mine !== asked) return;
@@ -95,6 +96,9 @@ function open() {
     const table = (await tableIn("rows", typed("rows-encoding"), step))?.withHeader();
     if (!table) return;
     const columns = table.names ? table.columns.map((j) => /** @type {string[]} */ (table.names)[j]) : [];
+    const proposed = table.probabilityColumns();
+    offer("rows-columns", columns, (name) => proposed.includes(name));
+    offer("rows-keep", columns.filter((name) => !proposed.includes(name)));
     choose("rows-ids", columns, "none");
     choose("rows-prediction", columns, "the column called prediction");
     put("rows-found", harmless(table.recognised));
@@ -108,7 +112,8 @@ function predict() {
     const table = await tableIn("rows", typed("rows-encoding"), step), rule = predictor && atSite(predictor, typed("rows-site"));
     if (!rule) throw new InputError("there is no predictor so far; choose the file predictor.json above");
     if (!table) throw new InputError("no table was chosen; choose the file with the rows to predict");
-    const columns = { ids: typed("rows-ids"), drop: names("rows-drop"), positive: typed("rows-positive"), prediction: typed("rows-prediction") };
+    const ids = typed("rows-ids"), drop = columnsIn("rows-columns", false).filter((name) => name !== ids);
+    const columns = { ids, drop, keep: columnsIn("rows-keep"), positive: typed("rows-positive"), prediction: typed("rows-prediction") };
     const found = await step("reading", rowsFor(rule, table, columns));
     answers = rule.score?.name === "residual" ? null : await step("predicting", answersOf(rule, found));
     rows = found;
@@ -117,6 +122,8 @@ function predict() {
     steps = [...new Set([...Array.from({ length: 100 }, (_, i) => BigInt(i + 1) * (UNIT / 200n)), rule.alpha])].sort((a, b) => (a < b ? -1 : 1));
     field("slider").max = String(steps.length - 1);
     first = 0;
+    put("sets-saved", "");
+    show("wide-label", answers !== null);
     show("answers", true);
     certified();
   });
@@ -178,12 +185,33 @@ function drawSets(alpha, some, title, who) {
   })));
 }
 
+/** Save what is shown, for all rows. */
+function save() {
+  if (!used || !rows) return;
+  const alpha = steps[Number(field("slider").value)], keep = columnsIn("rows-keep").filter((name) => nameKey(name) !== rows?.idColumn), found = answers;
+  const classes = found && Array.from({ length: rows.columns }, (_, k) => rows?.classes?.[k] ?? String(k));
+  if (!found || !classes) {
+    const limit = thresholds(used, alpha)[0], { values } = rows;
+    download("sets.csv", tableText(rows, keep, ["lower", "upper"], (row) => intervalOf(values[row], limit)), "text/csv");
+  } else if (ticked("wide")) {
+    const cells = (/** @type {number[]} */ set) => [String(set.length), ...classes.map((_, k) => (set.includes(k) ? "yes" : "no"))];
+    download("sets.csv", tableText(rows, keep, ["size", ...classes], (row) => cells(setOf(found, row, alpha))), "text/csv");
+  } else {
+    const between = rows.classes ? ";" : " ";
+    if (classes.some((name) => name.includes(between))) return put("sets-saved", "a class has a semicolon in its name; tick a column for each class");
+    const cells = (/** @type {number[]} */ set) => [String(set.length), set.map((k) => classes[k]).join(between)];
+    download("sets.csv", tableText(rows, keep, ["size", "labels"], (row) => cells(setOf(found, row, alpha))), "text/csv");
+  }
+  put("sets-saved", `saved as sets.csv, at alpha ${general(Number(alpha) / 1e15, 10)}`);
+}
+
 /** Start the tab. */
 export function predictorTab() {
   for (const id of ["predictor", "seal", "own", "key"]) at(id).addEventListener("change", () => void checkAll());
   for (const id of ["rows", "rows-encoding"]) at(id).addEventListener("change", () => void open());
-  for (const id of ["rows-ids", "rows-drop", "rows-positive", "rows-prediction", "rows-site"]) at(id).addEventListener("input", () => show("answers", false));
+  for (const id of ["rows-ids", "rows-columns", "rows-keep", "rows-positive", "rows-prediction", "rows-site"]) at(id).addEventListener("input", () => show("answers", false));
   at("predict").addEventListener("click", () => void predict());
+  at("save-sets").addEventListener("click", save);
   at("slider").addEventListener("input", draw);
   at("certified").addEventListener("click", certified);
   at("before").addEventListener("click", () => { first = Math.max(0, first - PAGE); draw(); });

@@ -71,7 +71,27 @@ export function wrongRow(probs, at, classes) {
   if (least >= 0 && (Math.abs(sum - 1) <= SUM_TOLERANCE || Math.abs(sum - 1) < slackOf(probs, classes))) return null;
   if (!Number.isFinite(sum)) return "holds a value that is not finite (NaN or inf)";
   const problem = least < 0 ? `has the negative entry ${general(least, 4)}` : `sums to ${general(sum)}, not 1`;
-  return `${problem}; ${least < 0 || sum > 1 ? `if these are logits, take their softmax: ${LOGITS}` : "give whole distributions, one a row"}`;
+  return `${problem}; ${adviceOn(probs, classes)}`;
+}
+
+/**
+ * Advice on rows that are no distributions: percentages and logits are recognised by all rows, not by one.
+ * @param {Float32Array | Float64Array} probs @param {number} classes @returns {string}
+ */
+function adviceOn(probs, classes) {
+  const rows = probs.length / classes;
+  let percent = 0, whole = 0, negative = false;
+  for (let at = 0; at < probs.length; at += classes) {
+    let sum = 0;
+    for (let k = at; k < at + classes; k++) {
+      sum += probs[k];
+      negative ||= probs[k] < 0;
+    }
+    if (Math.abs(sum - 100) <= 1) percent++;
+    if (Math.abs(sum - 1) <= SUM_TOLERANCE) whole++;
+  }
+  if (!negative && percent === rows) return "every row sums to 100: these are percentages; divide them by 100";
+  return negative && whole < rows / 2 ? `if these are logits, take their softmax: ${LOGITS}` : "give whole distributions, one a row";
 }
 
 /**

@@ -1,5 +1,6 @@
 // The sets or intervals of a table's rows, at any alpha, from a predictor.
 
+import { isNumber, shortest } from "./decimal.js";
 import { draws } from "./hash.js";
 import { membersOf, ALL, NONE } from "./groups.js";
 import { matched, probabilitiesOf } from "./predictions.js";
@@ -21,14 +22,14 @@ const MOST = 2 ** 26;
 export function* rowsFor(predictor, table, columns) {
   if (!predictor.score) throw new InputError("this page makes sets for the scores lac, aps, raps and residual only; use fedconformal predict");
   const ids = columns.ids ?? null, known = ids === null ? null : nameKey(ids);
-  const keep = predictor.groupColumns.filter((name) => name !== known), drop = columns.drop ?? [];
+  const wished = [...predictor.groupColumns, ...(columns.keep ?? [])].filter((name) => nameKey(name) !== known);
+  const keep = [...new Map(wished.map((name) => [nameKey(name), name])).values()], drop = (columns.drop ?? []).filter((name) => !keep.includes(name));
   if (predictor.score.name === "residual") {
     if (predictor.rounded) throw new InputError("the predictor is for predictions in float32, which a table does not hold; use fedconformal predict");
-    return yield* numbersOf(table, { column: columns.prediction, ids, drop });
+    return yield* numbersOf(table, { column: columns.prediction, ids, keep });
   }
-  const wanted = predictor.labels, positive = columns.positive ?? null;
-  const classes = columns.classes ?? (positive !== null && Array.isArray(wanted) ? wanted : null);
-  const found = yield* probabilitiesOf(table, { ids, classes, drop, keep, positive });
+  const wanted = predictor.labels, classes = Array.isArray(wanted) ? wanted : null;
+  const found = yield* probabilitiesOf(table, { ids, classes, drop: classes ? [] : drop, keep, positive: columns.positive ?? null });
   return wanted === null ? found : matched(found, wanted);
 }
 
@@ -98,4 +99,24 @@ const highest = (f, q) => (after(f + q) - f > q ? f + q : f + after(q));
 export function intervalOf(f, q) {
   const first = -highest(-f, q), last = highest(f, q);
   return first > last ? [f, f] : [Math.min(first, f), Math.max(last, f)];
+}
+
+/** @param {string} cell @returns {string} with an apostrophe before what a spreadsheet would run as a formula */
+const guarded = (cell) => (/^'*\s*[=+@-]/.test(cell) && !isNumber(cell) ? `'${cell}` : cell);
+
+/**
+ * The sets or intervals as a table, with the separator and the decimal mark of the rows: what `fedconformal predict -o sets.csv` writes.
+ * @param {Predictions} rows @param {readonly string[]} keep @param {string[]} header @param {(row: number) => (string | number)[]} answer @returns {string}
+ */
+export function tableText(rows, keep, header, answer) {
+  const { separator, decimal } = rows.table.cells, split = separator === ";" ? ";" : ",", odd = new RegExp(`[${split}"\n\r]`);
+  const quote = (/** @type {string} */ cell) => (odd.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+  const cell = (/** @type {string | number} */ one) => (typeof one === "string" ? guarded(one) : shortest(one).replace(".", decimal));
+  const line = (/** @type {string[]} */ cells) => `${cells.map(quote).join(split)}\n`;
+  const found = [line([rows.ids ? rows.idColumn ?? "id" : "row", ...keep, ...header].map(guarded))];
+  for (let row = 0; row < rows.table.rows; row++) {
+    const about = [rows.ids ? rows.ids[row] : String(row), ...keep.map((name) => rows.others[nameKey(name)][row])];
+    found.push(line([...about, ...answer(row)].map(cell)));
+  }
+  return found.join("");
 }

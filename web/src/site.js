@@ -16,7 +16,7 @@ import { InputError, nameKey } from "./text.js";
 /**
  * Which column is what, as the options of the command line say it; empty names are not given.
  * @typedef {{ids?: string | null, labels?: string | null, classes?: string[] | null, drop?: string[], positive?: string | null,
- *   prediction?: string | null, groups?: string[]}} Columns
+ *   prediction?: string | null, groups?: string[], keep?: string[]}} Columns
  * @typedef {Omit<import("./summary.js").About, "classes" | "rounded" | "score" | "site"> & {score: import("./scores.js").Score, site: string, byClass?: boolean}} Wanted
  */
 

@@ -1,6 +1,6 @@
 // The first tab: from a table to a file, and everything that is in it.
 
-import { addLines, at, choose, field, made, names, put, runner, show, tableIn, tableOf, ticked, typed } from "./dom.js";
+import { addLines, at, choose, columnsIn, download, field, made, names, offer, put, runner, show, tableIn, tableOf, ticked, typed } from "./dom.js";
 import { readSummary } from "./reader.js";
 import { rowsOf } from "./rows.js";
 import { scoreOf } from "./scores.js";
@@ -42,6 +42,9 @@ function open() {
     if (!table) return;
     const first = table.withHeader(), under = other?.withHeader();
     const columns = first.names ? first.columns.map((j) => /** @type {string[]} */ (first.names)[j]) : [];
+    const proposed = first.probabilityColumns();
+    offer("columns", columns, (name) => proposed.includes(name));
+    offer("groups", columns);
     choose("prediction", columns, "the column called prediction");
     choose("ids", columns, "none");
     choose("labels", under ? (under.names ? under.columns.map((j) => /** @type {string[]} */ (under.names)[j]) : []) : columns, other ? "the only column there is" : "choose a column");
@@ -56,10 +59,11 @@ function open() {
 
 /** @returns {import("./site.js").Columns} */
 function columnsGiven() {
-  const classes = names("classes");
+  const classes = names("classes"), numbers = field("task").value === "numbers", groups = numbers ? [] : columnsIn("groups");
+  const ids = typed("ids"), labels = typed("labels"), used = [ids, ...groups, ...(field("labels-file").files?.length ? [] : [labels])];
   return {
-    ids: typed("ids"), labels: typed("labels"), classes: classes.length ? classes : null, drop: names("drop"),
-    positive: typed("positive"), prediction: typed("prediction"), groups: field("task").value === "numbers" ? [] : names("groups"),
+    ids, labels, classes: classes.length ? classes : null, drop: numbers ? [] : columnsIn("columns", false).filter((name) => !used.includes(name)),
+    positive: typed("positive"), prediction: typed("prediction"), groups,
   };
 }
 
@@ -116,12 +120,9 @@ const fileName = (site) => `${site.normalize("NFKC").trim().replace(/[\\/:*?"<>|
 /** Hand the bytes over as a file. */
 function save() {
   if (!ready) return;
-  const link = document.createElement("a"), url = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (ready)], { type: "application/octet-stream" }));
-  link.href = url;
-  link.download = fileName(field("site").value);
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 60000);
-  put("saved", `saved as ${link.download}; send this file, and no other`);
+  const name = fileName(field("site").value);
+  download(name, /** @type {BlobPart} */ (ready), "application/octet-stream");
+  put("saved", `saved as ${name}; send this file, and no other`);
 }
 
 /** @param {string[]} files @param {import("./site.js").Columns} columns @param {import("./site.js").Wanted} wanted @returns {string} */

@@ -109,6 +109,16 @@ export class Table {
     return error instanceof CellError ? this.error(`${this.place(error.row, error.column)} ${error.message}`) : error;
   }
 
+  /** @returns {string[]} the columns whose first rows look like probabilities; all of them if none do */
+  probabilityColumns() {
+    const names = /** @type {string[]} */ (this.names ?? []), rows = [...this.cells.some(SOME_ROWS)], values = (/** @type {number} */ j) => rows.map((row) => this.cells.value(row[j] ?? ""));
+    const found = this.columns.filter((j) => values(j).every((value) => value >= 0 && value <= 1));
+    const fractions = found.filter((j) => values(j).some((value) => value % 1 > 0)), sums = (/** @type {number[]} */ some) =>
+      rows.every((row) => Math.abs(some.reduce((sum, j) => sum + this.cells.value(row[j]), 0) - 1) <= 0.05);
+    const chosen = sums(found) || !sums(fractions) ? found : fractions;
+    return (chosen.length ? chosen : this.columns).map((j) => names[j]);
+  }
+
   /** @returns {Table} with the first row as the header that it could be */
   withHeader() {
     const { below, head } = this.fields;

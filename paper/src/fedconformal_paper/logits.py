@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Integers, as_labels, as_matrix, as_sites, named_sites
+from fedconformal._base.arrays import Integers, as_labels, as_matrix
 from fedconformal._base.files import read_bytes, read_npz
+from fedconformal._base.groups import as_sites, named_sites
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal_paper.clients import GROUPS, Partition, client_of_each
 from fedconformal_paper.numbers import deviations, network

@@ -1,22 +1,22 @@
-"""Checks of arrays.
+"""Checks of arrays and numbers, and large arrays in chunks.
 
-Each function takes anything with `__array__` (numpy, torch, lists), returns a numpy array and raises `InputError` with
-the argument and the first bad row.
+A check takes anything with `__array__`, returns a numpy array and raises `InputError` with the first bad row.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.chunks import for_each_chunk
-from fedconformal._base.names import abbreviate, name_key
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError, SuspiciousInputWarning
 
 SUM_TOLERANCE = 1e-3
@@ -26,6 +26,13 @@ QUICK_CLASSES = 4096
 """Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
 ALPHA_UNIT = 10**15
 """alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
+
+CHUNK = 2**20
+"""Entries of a chunk, which fits the cache; with smaller ones threads wait for each other."""
+SHARE = 2
+"""Chunks that are work enough for a thread."""
+MOST_THREADS = 4
+"""Every thread has its own work space, and more of them would mostly wait for memory."""
 
 Floats = NDArray[np.float64]
 Probabilities = NDArray[np.floating[Any]]
@@ -57,28 +64,20 @@ def as_matrix(values: ArrayLike, name: str) -> Probabilities:
 
 
 def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabilities:
-    """Check that every row is a distribution; rows are never renormalised.
-
-    Sums may be off as far as the rounding of entries to 1, 2 or 3 decimals implies.
-
-    >>> as_probabilities([[1.0, -2.0], [3.0, -1.0]], "p")
-    Traceback (most recent call last):
-    fedconformal.errors.InputError: p: row 0 has the negative entry -2; if these are logits, take their softmax
-    """
+    """Check that every row is a distribution, up to the rounding of its entries; rows are never renormalised."""
     array = as_matrix(values, name)
     for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
     return array
 
 
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
-    """Refuse rows that are no distributions; `start` is the number of the first row.
-
-    Sums in the precision of the input are far enough from the limit, or they are computed again in float64.
-    """
+    """Refuse rows that are no distributions; `start` is the number of the first row."""
+    # Sums in the precision of the input are far enough from the limit, or they are computed again in float64.
     dtype = array.dtype if array.shape[1] < QUICK_CLASSES else np.float64
     with np.errstate(over="ignore", invalid="ignore"):
         sums = row_sums(array, dtype)
-        if np.abs(sums - 1).max(initial=0) <= SUM_TOLERANCE / 2 and array.min(initial=0) >= 0:
+        near = sums.max(initial=1) <= 1 + SUM_TOLERANCE / 2 and sums.min(initial=1) >= 1 - SUM_TOLERANCE / 2
+        if near and array.min(initial=0) >= 0:
             return
         sums = array.sum(axis=1, dtype=np.float64)
     negative = array.min(axis=1) < 0
@@ -142,10 +141,19 @@ def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
 
 
 def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits", sure: bool = False) -> Floats:
-    """Turn logits into probabilities at a temperature, in float64; rows that look like probabilities are refused.
+    """Turn logits into probabilities at a temperature, in float64.
 
-    Not if it is `sure` that they are logits: one row by itself may look like probabilities.
+    Parameters
+    ----------
+    logits, temperature
+        A row of logits for each row, and the number that divides them.
+    name
+        Name of the logits in messages.
+    sure
+        Whether rows that look like probabilities are logits all the same; otherwise they are refused.
 
+    Examples
+    --------
     >>> softmax([[0.0, 2.0]], temperature=2.0).round(3)
     array([[0.269, 0.731]])
     """
@@ -156,10 +164,9 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
         raise InputError("holds a value that is not finite (NaN or inf)", where=name, row=int(np.argmin(finite)))
     if len(array) and not sure:
         refuse_other_scales(array, name)
-    if len(array) and not sure and are_distributions(array):
-        raise InputError(
-            "every row is a distribution already; leave out softmax, or pass logarithms", code="not-logits", where=name
-        )
+        if are_distributions(array):
+            problem = "every row is a distribution already; leave out softmax, or pass logarithms"
+            raise InputError(problem, code="not-logits", where=name)
     scaled = array.astype(np.float64, order="C")  # a sum depends on the order in memory, in its last bit
     with np.errstate(over="ignore"):  # a difference too large for a float is a probability of zero
         scaled -= scaled.max(axis=1, keepdims=True)
@@ -170,11 +177,7 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
 
 
 def are_distributions(array: Probabilities) -> bool:
-    """Whether all rows could be probabilities, which is by chance only where there are few rows.
-
-    >>> are_distributions(np.array([[0.25, 0.75]])), are_distributions(np.array([[0.25, -0.75]]))
-    (True, False)
-    """
+    """Whether all rows could be probabilities, which is by chance only where there are few rows."""
     if array.shape[1] == 1:  # one class: a column of ones says nothing
         return False
     with np.errstate(over="ignore"):
@@ -213,69 +216,11 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
         raise InputError("is empty; a site needs at least one calibration row", where=name)
     with np.errstate(over="ignore"):
         array = array.astype(np.float64, copy=False)
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = array.sum()  # which no score that is not finite leaves finite: one quick pass if all are
-    if not math.isfinite(total) and not (finite := np.isfinite(array)).all():
-        raise InputError(
-            f"is {array[np.argmin(finite)]}, expected a finite score", where=name, row=int(np.argmin(finite))
-        )
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(f"is {array[row]}, expected a finite score", where=name, row=row)
     return array + 0.0  # -0.0 becomes 0.0
-
-
-def column_of(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Read ids or labels as numbers or text, whatever kind of column they come in; a missing one becomes NaN or "".
-
-    >>> column_of(np.array(["a", None], dtype=object), "sites")
-    array(['a', ''], dtype='<U1')
-    """
-    try:
-        array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
-        if array.dtype.kind == "O" and array.ndim:  # text of pandas and Arrow, and numbers with missing ones
-            plain = ["" if is_missing(value) else value for value in array.ravel().tolist()]
-            array = np.array(plain).reshape(array.shape)
-    except ValueError as error:
-        raise InputError(f"cannot be read as one value a row ({error})", where=name) from None
-    if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8", "replace")
-    return array.astype(np.str_) if array.dtype.kind == "T" else array
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value of a column says that there is none, as Python, numpy or pandas write it."""
-    nan = isinstance(value, float | np.floating) and math.isnan(value)
-    return nan or value is None or type(value).__name__ in {"NAType", "NaTType"}
-
-
-def as_sites(values: ArrayLike, *, rows: int, name: str = "sites") -> NDArray[Any]:
-    """Check for one site id a row, a number or a name, which is returned as it is compared."""
-    array = column_of(values, name)
-    if array.shape == (rows, 1):
-        array = array[:, 0]
-    if array.shape != (rows,) or array.dtype.kind not in "iufbU":
-        header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
-        raise InputError(f"expected {rows} ids, one a row, got {array.dtype} {array.shape}{header}", where=name)
-    if array.dtype.kind == "U":
-        spelled, index = np.unique(array, return_inverse=True)
-        array = np.array([name_key(str(one)) for one in spelled], dtype=np.str_)[index]
-    absent = np.isnan(array) if array.dtype.kind == "f" else array == "" if array.dtype.kind == "U" else None
-    if absent is not None and absent.any():
-        raise InputError("has no id; give every row one", where=name, row=int(np.argmax(absent)))
-    return array
-
-
-def named_sites(positions: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
-    """Turn a training run's positions of sites into names, where it has them.
-
-    >>> named_sites(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
-    ['b', 'a', 'b']
-    """
-    if names is None:
-        return positions
-    different = names.ndim == 1 and len({name_key(str(name)) for name in names}) == len(names)
-    if not different or positions.dtype.kind not in "iu" or not np.isin(positions, np.arange(len(names))).all():
-        raise InputError("names: expected a name for each site, each a different one")
-    named: NDArray[Any] = names[positions]
-    return named
 
 
 def as_sizes(values: ArrayLike, name: str = "sizes") -> list[int]:
@@ -293,18 +238,14 @@ def rising(values: NDArray[Any]) -> bool:
 
 
 def as_alpha(alpha: Any) -> Fraction:
-    """Read alpha as the decimal that was typed, rounded down to 15 places.
+    """Read alpha as the decimal that was typed, rounded down to 15 places, which is the safe side.
 
-    Floats are not decimals: (1 - 0.1) * 10 can round a rank up. Rounding alpha down is the safe side.
-
-    >>> as_alpha(0.1)
-    Fraction(1, 10)
-    >>> as_alpha(0.30000000000000004)
-    Fraction(3, 10)
+    Floats are not decimals: (1 - 0.1) * 10 can round a rank up.
     """
     try:
         # Through float: a Fraction of the text "1e-999999999" would never finish.
-        exact = _rounded_down(alpha if isinstance(alpha, Fraction) else float(str(alpha)))
+        exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(float(str(alpha))))
+        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
     except (ValueError, OverflowError):
         exact = Fraction(0)
     if not 0 < exact < 1:
@@ -312,19 +253,8 @@ def as_alpha(alpha: Any) -> Fraction:
     return exact
 
 
-@lru_cache(maxsize=1024, typed=True)  # 0.3 and the fraction of its bits are equal
-def _rounded_down(alpha: Fraction | float) -> Fraction:
-    """Round a fraction, or the decimal of a float, down to 15 places."""
-    exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(alpha))
-    return Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
-
-
 def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
-    """Part alpha between the lower and the upper end of an interval, each rounded down to 15 places.
-
-    >>> shares_of(Fraction(1, 10), Fraction(1, 4))
-    (Fraction(1, 40), Fraction(3, 40))
-    """
+    """Split alpha between the lower and the upper end of an interval, each rounded down to 15 places."""
     return as_alpha(alpha * lower), as_alpha(alpha - alpha * lower)
 
 
@@ -338,3 +268,35 @@ def as_temperature(temperature: Any) -> float:
     if not 0 < value < math.inf:
         raise InputError(f"temperature is {abbreviate(temperature)}, expected a positive number")
     return value
+
+
+def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
+    """Cut the rows of a matrix into slices of at most `size` entries; as many for each share of the work."""
+    count = max(1, -(-len(array) // max(1, size // array.shape[1])))
+    step = max(1, -(-len(array) // (-(-count // shares) * shares)))
+    for start in range(0, len(array), step):
+        yield slice(start, min(start + step, len(array)))
+
+
+def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = CHUNK) -> None:
+    """Call `work` with every slice of rows, on several threads; raise the error of the first bad slice."""
+    threads = max(1, min(cores(), MOST_THREADS, array.size // (SHARE * size)))
+    if threads == 1:
+        for rows in chunks(array, size):
+            work(rows)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        started = [pool.submit(work, rows) for rows in chunks(array, size, threads)]
+        try:
+            for one in started:
+                one.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def cores() -> int:
+    """Count the processor cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1

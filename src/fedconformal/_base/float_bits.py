@@ -28,19 +28,11 @@ def keys_of(scores: Floats) -> Keys:
 
 
 def scores_of(keys: Keys) -> Floats:
-    """Return the scores of keys.
-
-    >>> scores_of(keys_of(np.array([-3.5, 0.25]))).tolist()
-    [-3.5, 0.25]
-    """
+    """Return the scores of keys."""
     found: Floats = np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0
     return found
 
 
 def score_of(key: int) -> float:
-    """Return the score of a key.
-
-    >>> score_of(int(keys_of(np.array([0.25]))[0]))
-    0.25
-    """
+    """Return the score of a key."""
     return float(scores_of(np.array([key], dtype=np.uint64))[0])

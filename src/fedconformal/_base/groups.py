@@ -1,4 +1,4 @@
-"""Groups of rows by the values of columns, such as sex=F.
+"""Columns with one value a row: ids of sites, and groups such as sex=F.
 
 A row is in one group of each column, or in none where it has no value. All rows are a group too, and so are those in
 no other group.
@@ -6,16 +6,16 @@ no other group.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.names import abbreviate, as_name, check_name, escape_control, name_key
+from fedconformal._base.names import abbreviate, as_name, check_name, escape_control, first_duplicate, name_key
 from fedconformal.errors import InputError
 
 Groups = Any
@@ -26,23 +26,83 @@ ABSENT = "not given"
 MISSING = ("nan", "NaN", "NaT", "<NA>")
 """Missing values as numpy and pandas print them."""
 WHOLE = re.compile(r"-?[0-9]{1,20}\.0+")
-"""How a whole number reads if it was a float when it became a text."""
+"""A whole number that was a float when it became a text."""
 MOST_VALUES = 200
 """Maximum number of distinct values in a group column."""
 
 
-def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
-    """Return one group a row, as numbers if all are numbers.
+def read_column(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Read ids or labels as numbers or text, whatever kind of column they come in; a missing one becomes NaN or ""."""
+    try:
+        array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+        if array.dtype.kind == "O" and array.ndim:  # text of pandas and Arrow, and numbers with missing ones
+            cells = array.ravel().tolist()
+            there = np.array([cell for cell in cells if not is_missing(cell)])
+            empty = math.nan if there.size and there.dtype.kind in "iuf" else ""
+            plain = [empty if is_missing(cell) else cell for cell in cells]
+            array = np.array(plain).reshape(array.shape)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"cannot be read as one value a row ({error})", where=name) from None
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8", "replace")
+    return array.astype(np.str_) if array.dtype.kind in "TMm" else array
 
-    >>> as_groups(["f", "m", None, " f"], rows=4, name="sex").tolist()
-    ['f', 'm', 'not given', 'f']
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a column says that there is none, as Python, numpy or pandas write it."""
+    nan = isinstance(value, float | np.floating) and math.isnan(value)
+    return nan or value is None or type(value).__name__ in {"NAType", "NaTType"}
+
+
+def as_column(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
+    """Check for one number or text a row."""
+    array = read_column(values, name)
+    if array.shape == (rows, 1):
+        array = array[:, 0]
+    if array.shape != (rows,):
+        header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
+        problem = f"expected {rows} values, one a row, got an array of shape {array.shape}{header}"
+        raise InputError(problem, where=name)
+    if array.dtype.kind not in "iufbU":
+        raise InputError(f"expected a text or a number a row, got {array.dtype}", where=name)
+    return array
+
+
+def as_sites(values: ArrayLike, *, rows: int, name: str = "sites") -> NDArray[Any]:
+    """Check for one site id a row, a number or a name, which is returned as it is compared."""
+    array = as_column(values, rows=rows, name=name)
+    if array.dtype.kind == "U":
+        spelled, index = np.unique(array, return_inverse=True)
+        array = np.array([name_key(str(one)) for one in spelled], dtype=np.str_)[index]
+    absent = np.isnan(array) if array.dtype.kind == "f" else array == "" if array.dtype.kind == "U" else None
+    if absent is not None and absent.any():
+        raise InputError("has no id; give every row one", where=name, row=int(np.argmax(absent)))
+    return array
+
+
+def named_sites(positions: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
+    """Turn a training run's positions of sites into names, where it has them.
+
+    >>> named_sites(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
+    ['b', 'a', 'b']
     """
-    array = _one_a_row(values, rows=rows, name=name)
+    if names is None:
+        return positions
+    different = names.ndim == 1 and first_duplicate(name_key(str(name)) for name in names) is None
+    if not different or positions.dtype.kind not in "iu" or not np.isin(positions, np.arange(len(names))).all():
+        raise InputError("names: expected a name for each site, each a different one")
+    named: NDArray[Any] = names[positions]
+    return named
+
+
+def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
+    """Return one group a row, as numbers if all are numbers."""
+    array = as_column(values, rows=rows, name=abbreviate(name))
     found = _distinct(array, name)
     if array.dtype.kind not in "iub" and not (array.dtype.kind == "f" and np.isfinite(array).all()):
-        array = np.empty(rows, dtype=f"U{max((len(_name(value)) for value, _ in found), default=1)}")
+        array = np.empty(rows, dtype=f"U{max((len(value) for value, _ in found), default=1)}")
         for value, mine in found:
-            array[mine] = _name(value)
+            array[mine] = value
     return array
 
 
@@ -58,30 +118,35 @@ def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
     given = {name_key(name): values for name, values in group_columns(groups).items()}
     for column in columns_of(groups):
         missing = np.zeros(rows, dtype=np.bool_)
-        for value, mine in _distinct(_one_a_row(given[column], rows=rows, name=column), column):
-            if (text := _name(value)) == ABSENT:
+        for value, mine in _distinct(as_column(given[column], rows=rows, name=abbreviate(column)), column):
+            if value == ABSENT:
                 missing[mine] = True
             else:
-                found.setdefault(check_name(f"{column}={text}", "group"), []).append(mine)
+                found.setdefault(check_name(f"{column}={value}", "group"), []).append(mine)
         others &= missing
-    parts = {name: np.sort(np.concatenate(some)) if some[1:] else some[0] for name, some in sorted(found.items())}
+    parts = {name: np.sort(np.concatenate(some)) for name, some in sorted(found.items())}
     rest = np.flatnonzero(others)
     return {ALL: np.arange(rows), **parts, **({NONE: rest} if len(rest) else {})}
 
 
-def group_columns(groups: Groups | None) -> dict[str, Any]:
-    """Return the columns of a mapping, a frame of pandas, polars or Arrow, or a Series by their names.
+def frame_columns(frame: Any) -> list[tuple[Any, Any]] | None:
+    """Return names and columns of a mapping, or of a frame of pandas, polars or Arrow; None of anything else."""
+    if isinstance(frame, Mapping):
+        return list(frame.items())
+    if hasattr(frame, "column_names"):  # Arrow
+        return list(zip(frame.column_names, frame.columns, strict=True))
+    if hasattr(frame, "columns") and hasattr(frame, "to_numpy"):
+        cells = getattr(frame, "iloc", frame)  # two columns may have one name
+        return [(name, cells[:, j]) for j, name in enumerate(frame.columns)]
+    return None
 
-    >>> group_columns({"sex": ["F", "M"]})
-    {'sex': ['F', 'M']}
-    """
+
+def group_columns(groups: Groups | None) -> dict[str, Any]:
+    """Return the columns of a mapping, a frame or a Series by their names."""
     if groups is None:
         return {}
-    if isinstance(groups, Mapping):
-        return {str(name): values for name, values in groups.items()}
-    names = getattr(groups, "column_names", getattr(groups, "columns", None))
-    if names is not None and hasattr(groups, "__getitem__"):
-        return {str(name): groups[name] for name in names}
+    if (columns := frame_columns(groups)) is not None:
+        return {str(name): values for name, values in columns}
     if hasattr(groups, "to_numpy") and getattr(groups, "name", None):
         return {str(groups.name): groups}
     raise InputError(
@@ -90,55 +155,25 @@ def group_columns(groups: Groups | None) -> dict[str, Any]:
 
 
 def columns_of(groups: Groups) -> list[str]:
-    """Check the names of the columns, and return them in order.
-
-    >>> columns_of({"sex": [], " age": []})
-    ['age', 'sex']
-    """
+    """Check the names of the columns, and return them in order."""
     names = sorted(as_name(name, "the name of a column of groups") for name in group_columns(groups))
     if not names:
         raise InputError('groups has no columns, expected columns by name, such as {"sex": [...]}', param="groups")
     if odd := next((name for name in names if "=" in name), None):
         raise InputError(f"the column {abbreviate(odd)!r} has a = in its name; give it another one", where="groups")
-    if len(set(names)) < len(names):
+    if first_duplicate(names) is not None:
         raise InputError("two columns have the same name", where="groups")
     return names
 
 
 def column_of(group: str) -> str | None:
-    """Return the column of a group, if it is one of a column and a value.
-
-    >>> column_of("age=60-69"), column_of(ALL)
-    ('age', None)
-    """
+    """Return the column of a group, if it is one of a column and a value."""
     column, _, value = group.partition("=")
     return column if value else None
 
 
-def _one_a_row(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"cannot be read as one value a row ({error})", where=abbreviate(name)) from None
-    if array.shape == (rows, 1):
-        array = array[:, 0]
-    if array.shape != (rows,):
-        raise InputError(
-            f"expected {rows} values, one a row, got an array of shape {array.shape}", where=abbreviate(name)
-        )
-    if array.dtype.kind not in "iubfU":  # such as the objects of a table with missing values
-        named = lru_cache(maxsize=None, typed=True)(_name)  # of a million rows a few values
-        try:
-            array = np.array(list(map(named, array.tolist())), dtype=np.str_)
-        except TypeError:
-            raise InputError(
-                "expected a text or a number a row, got lists or the like", where=abbreviate(name)
-            ) from None
-    return array
-
-
-def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
-    """Return the distinct values and the rows of each."""
+def _distinct(array: NDArray[Any], name: str) -> list[tuple[str, Integers]]:
+    """Return the distinct values as names of groups, and the rows of each."""
     if array.dtype.kind == "U":
         index: dict[str, int] = {}
         codes = np.array([index.setdefault(text, len(index)) for text in array.tolist()], dtype=np.int64)
@@ -152,15 +187,13 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[Any, Integers]]:
             f"has {len(values)} different values, more than {MOST_VALUES}; give ranges, such as 60-69",
             where=abbreviate(name),
         )
-    return [(value, np.flatnonzero(codes == k)) for k, value in enumerate(values)]
+    return [(_name(value), np.flatnonzero(codes == k)) for k, value in enumerate(values)]
 
 
 def _name(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():  # whole numbers are floats where some are missing
         value = int(value)
-    if value is None or str(value) in MISSING:
-        return ABSENT
-    text = name_key(str(value))
-    if WHOLE.fullmatch(text):  # and these are texts where another row has one: a row's group may not hang on others
+    text = "" if str(value) in MISSING else name_key(str(value))
+    if WHOLE.fullmatch(text):  # and texts where another row is one
         text = str(int(text.partition(".")[0]))
     return escape_control(text) or ABSENT

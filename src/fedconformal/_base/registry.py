@@ -1,20 +1,31 @@
-"""Find every score, summary and guarantee by its name, so that adding one is adding one file."""
+"""Plug-ins by name, so that adding a score, guarantee, loss or summary kind is adding one file; and their spec strings.
+
+`"raps:penalty=0.1,free_ranks=2"` is a spec string. A comma starts a new parameter only before the name of one, so lists
+need no brackets: `mixture:weights=0.7,0.3`. A value without a name belongs to the first parameter: `robust:2`.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import json
 import logging
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 T = TypeVar("T")
+MAX_DEPTH = 4
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", tuple: "numbers such as 0.1,0.5"}
 
 logger = logging.getLogger(__name__)
 
@@ -22,12 +33,8 @@ logger = logging.getLogger(__name__)
 def members(base: Callable[..., T]) -> dict[str, type[T]]:
     """Return the named subclasses of `base`: in the modules beside it, in other packages, and those that users define.
 
-    Another package says in its metadata where its own are, as entry points of the group that is called like the
-    package of `base`, such as fedconformal.scores. None of them takes the place of one of ours.
-
-    >>> from fedconformal.scores.score import Score
-    >>> members(Score)["lac"]
-    <class 'fedconformal.scores.lac.LAC'>
+    Another package lists its own as entry points of the group that is called like the package of `base`, such as
+    fedconformal.scores. None of them takes the place of one of ours.
     """
     package = base.__module__.rpartition(".")[0]
     _import_modules(package)
@@ -43,13 +50,6 @@ def members(base: Callable[..., T]) -> dict[str, type[T]]:
 
 
 @cache
-def _own_members(base: Callable[..., T]) -> dict[str, type[T]]:
-    """Return the members in the package of `base`, whose names nobody else can take."""
-    package = base.__module__.rpartition(".")[0]
-    return {name: cls for name, cls in members(base).items() if cls.__module__.startswith(f"{package}.")}
-
-
-@cache
 def _import_modules(package: str) -> None:
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__, f"{package}."):
         importlib.import_module(module.name)
@@ -61,17 +61,15 @@ def _import_modules(package: str) -> None:
 
 
 def find(name: str, base: Callable[..., T]) -> type[T]:
-    """Return the subclass of `base` with this name, or say which names there are."""
-    found = _own_members(base).get(name) or members(base).get(name)
-    if found is None:
-        noun = noun_of(base)
-        there = ", ".join(sorted(members(base)))
+    """Return the subclass of `base` with this name; raises `InputError` that lists the names."""
+    known = members(base)
+    if name not in known:
         raise InputError(
-            f"no {noun} is called {abbreviate(repr(name))}; there are {there}",
+            f"no {noun_of(base)} is called {abbreviate(repr(name))}; there are {', '.join(sorted(known))}",
             param=param_of(base),
             code="unknown-name",
         )
-    return found
+    return known[name]
 
 
 def noun_of(base: Callable[..., Any]) -> str:
@@ -84,10 +82,10 @@ def param_of(base: Callable[..., Any]) -> str:
     return noun_of(base).split()[-1]
 
 
-def build(described: Mapping[str, Any], base: Callable[..., T], within: tuple[str, ...] = ()) -> T:
+def rebuild(described: Mapping[str, Any], base: Callable[..., T], within: tuple[str, ...] = ()) -> T:
     """Rebuild a score, a guarantee or a partition from its name and parameters, as found in a file.
 
-    What its own `to_dict` leaves out may be absent, and nothing else. A parameter may be described in turn, such as the
+    Only parameters that its own `to_dict` leaves out may be absent. A parameter may be described in turn, such as the
     guarantee that another one keeps for every class.
     """
     parameters = dict(described)
@@ -100,10 +98,126 @@ def build(described: Mapping[str, Any], base: Callable[..., T], within: tuple[st
             if isinstance(value, Mapping):
                 if value.get("name") in (name, *within):  # so that no file makes this go very deep
                     raise InputError("keeps one of its own kind", where=name)
-                parameters[key] = build(value, base, (str(name), *within))
+                parameters[key] = rebuild(value, base, (str(name), *within))
         built: Any = cls(**parameters)
         known = set(built.to_dict()) - {"name"} if hasattr(built, "to_dict") else known
         if set(parameters) == known:
             found: T = built
             return found
     raise InputError(f"has the parameters {sorted(parameters)}, expected {sorted(known)}", where=name)
+
+
+@dataclass(frozen=True)
+class Spec(Generic[T]):
+    """A class and the values of its parameters; a nested spec string is a `Spec` too."""
+
+    cls: type[T]
+    values: Mapping[str, Any]
+
+    def build(self) -> T:
+        """Create the instance."""
+        return self.cls(**{key: one.build() if isinstance(one, Spec) else one for key, one in self.values.items()})
+
+
+def build(spec: str | T, base: Callable[..., T]) -> T:
+    """Create a score, guarantee or loss from a spec string; an instance is returned as it is.
+
+    >>> from fedconformal import Guarantee
+    >>> build("by-group:pac:failure=0.1", Guarantee)
+    ByGroup(guarantee=PAC(failure=0.1))
+    """
+    if isinstance(spec, str):
+        return parse(spec, base).build()
+    if not isinstance(spec, base):  # type: ignore[arg-type]
+        expected = f"expected a name such as {min(members(base))!r} or a {base.__name__}"
+        raise InputError(f"{noun_of(base)} is {abbreviate(spec)}, {expected}", param=param_of(base))
+    return spec
+
+
+def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0) -> Spec[T]:
+    """Parse a spec string; `maker` is the method that takes the parameters, if it is not the class itself."""
+    name, colon, text = spec.strip().partition(":")
+    cls: Any = find(name, base)
+    noun, param = noun_of(base), param_of(base)
+    hints, required = _parameters(getattr(cls, maker) if maker else cls)
+    there = f"{name} has the parameters {', '.join(hints)}" if hints else f"{name} has no parameters"
+    values: dict[str, Any] = {}
+    for part in re.split(rf",(?=(?:{'|'.join(hints)})=)", text) if colon else ():
+        key, equals, value = part.partition("=")
+        if not values and hints and not (equals and key.isidentifier()):
+            key, value = next(iter(hints)), part
+        if key not in hints or key in values or depth > MAX_DEPTH:
+            raise InputError(f"{noun} {abbreviate(spec)}: {abbreviate(key)} is out of place; {there}", param=param)
+        try:
+            values[key] = _read(value.strip(), hints[key], depth)
+        except InputError:
+            raise
+        except (KeyError, ValueError):
+            problem = f"{key} is {abbreviate(repr(value))}, expected {_expected(hints[key])}"
+            raise InputError(f"{noun} {name}: {problem}; {there}", param=param) from None
+    if missing := [key for key in required if key not in values]:
+        raise InputError(f"{noun} {name} needs {missing[0]}, as in {name}:{missing[0]}=VALUE", param=param)
+    return Spec(cls, values)
+
+
+@cache
+def _parameters(made: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the types of the parameters of a class, or of a method's keywords, and those without a default."""
+    try:
+        hints = get_type_hints(made)
+    except NameError:  # types that another package imports for a type checker only
+        hints = {}
+    kinds = [inspect.Parameter.KEYWORD_ONLY, *([inspect.Parameter.POSITIONAL_OR_KEYWORD] * isinstance(made, type))]
+    own = [one for one in inspect.signature(made).parameters.values() if one.kind in kinds and one.name != "alpha"]
+    return {one.name: hints.get(one.name, Any) for one in own}, [one.name for one in own if one.default is one.empty]
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def _choices(kinds: Sequence[Any]) -> dict[str, Any]:
+    return {str(one): one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)}
+
+
+def _read(text: str, hint: Any, depth: int) -> Any:
+    """Read a value by its type."""
+    kinds, choices = _kinds(hint), _choices(_kinds(hint))
+    lists = [kind for kind in kinds if get_origin(kind) in (tuple, list, Sequence, Mapping)]
+    if nested := [kind for kind in kinds if isinstance(kind, type) and is_dataclass(kind)]:
+        return parse(text, nested[0], depth=depth + 1)
+    if lists and (str not in kinds or re.match(r"[\[{+\-.\d]", text) or "=" in text):
+        return _read_list(text, lists[0])
+    if str in kinds or text in choices:
+        return choices.get(text, text)
+    if bool in kinds:
+        return BOOLEANS[text.lower()]
+    if int in kinds and (float not in kinds or text.lstrip("+-").isdigit()):
+        return int(text)
+    return float(text) if float in kinds else json.loads(text)
+
+
+def _read_list(text: str, kind: Any) -> tuple[Any, ...]:
+    """Read numbers, NAME=NUMBER or NAME=LOW:HIGH with commas between them, or JSON."""
+    if text[:1] in ("[", "{"):
+        return tuple(json.loads(text, object_pairs_hook=tuple))
+    if "=" in text:
+        pairs = [part.rpartition("=") for part in text.split(",")]
+        named = [(name.strip(), tuple(map(float, value.split(":")))) for name, _, value in pairs]
+        if not all(name for name, _ in named):
+            raise ValueError(text)
+        return tuple((name, one if len(one) > 1 else one[0]) for name, one in named)
+    numbers = tuple(map(float, text.split(",")))
+    sizes = get_args(kind)
+    if get_origin(kind) is tuple and ... not in sizes and len(numbers) != len(sizes):
+        raise ValueError(text)
+    return numbers
+
+
+def _expected(hint: Any) -> str:
+    kinds = _kinds(hint)
+    origins = {get_origin(kind) for kind in kinds}
+    plain = {*kinds, *([tuple] if origins & {tuple, list, Sequence} else [])}
+    words = [", ".join(_choices(kinds)), *(word for kind, word in EXPECTED.items() if kind in plain)]
+    words += ["numbers by name such as a=0.7,b=0.1:0.3"] if Mapping in origins else []
+    return " or ".join(filter(None, words)) or "JSON"

@@ -10,25 +10,32 @@ from functools import partial
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from fedconformal._base.arrays import as_alpha, shares_of
-from fedconformal._base.spec import build
+from fedconformal._base.names import join_names
+from fedconformal._base.registry import build
 from fedconformal.calibration.curve import ALPHAS, AnyCurve, PromiseCurve, RiskCurve, as_limit, round_up
-from fedconformal.calibration.plausibility import warn_of_alpha, warn_of_summaries
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import calibrate_risk
-from fedconformal.calibration.strata import find, strata_of
+from fedconformal.calibration.search import find, strata_of
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, Promise, made_certificate, records_of, threshold_json
 from fedconformal.certificates.uninformative import explain_uninformative, warn_of_sites
-from fedconformal.errors import InfeasibleWarning, InputError
+from fedconformal.errors import InfeasibleWarning, InputError, SuspiciousInputWarning
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import AnyScore, RegressionScore
+from fedconformal.scores import AnyScore, RegressionScore, Score
 from fedconformal.summaries.batch import SummaryBatch, check_together
-from fedconformal.summaries.provenance import Provenance, combine_provenances
+from fedconformal.summaries.provenance import Provenance, combine_provenances, number_of
 from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
+MOST_SITES = 1_000
+"""More sites are not compared with each other."""
+TOLERANCE = 1e-6
+"""Rounding of probabilities to float32."""
+LEAST_VALUES = 10
+"""Number of different scores from which on two sites with the same ones are suspicious."""
 
 Curves = Callable[[], Sequence[AnyCurve | None]]
 
@@ -83,8 +90,8 @@ def calibrate(
     level = as_alpha(alpha)
     batch = usable(summaries, None if risk is not None else level)
     if risk is None:
-        warn_of_alpha(level)
-        warn_of_summaries(batch)
+        _warn_of_alpha(level)
+        _warn_of_summaries(batch)
     predictor = _calibrate(batch, level, build(guarantee, Guarantee), risk, safe, exact=exact)
     warn_of_sites(predictor.certificate)
     return predictor
@@ -216,3 +223,43 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
 
 def _name_of(provenance: Provenance, batch: SummaryBatch) -> str:
     return str(next(summary for summary in batch if summary.provenance is provenance))
+
+
+def _warn_of_alpha(alpha: Fraction) -> None:
+    """Warn of an alpha that was probably meant as the coverage."""
+    if alpha > Fraction(1, 2):
+        _warn(
+            f"alpha is {float(alpha):g}, the share of rows whose sets may miss the truth; "
+            f"did you mean {float(1 - alpha):g}?"
+        )
+
+
+def _warn_of_summaries(batch: SummaryBatch) -> None:
+    """Warn of sites with the same scores, and of sites whose labels contradict the model."""
+    if len(batch) > MOST_SITES:
+        return
+    values, rises = batch.points()
+    ends = np.cumsum(batch.lengths())[:-1]
+    parts = list(zip(np.split(values, ends), np.split(rises, ends), strict=True))
+    names = [join_names(some) if some else f"number {i + 1}" for i, some in enumerate(batch.sites)]
+    seen: dict[bytes, str] = {}
+    for (points, counts), name in zip(parts, names, strict=True):
+        first = seen.setdefault(points.tobytes() + counts.tobytes(), name)
+        if first is not name and len(np.unique(points)) >= LEAST_VALUES:
+            _warn(f"the sites {first} and {name} have the same scores; are they the same rows under two names?")
+    provenance = combine_provenances(batch.provenances)
+    if not isinstance(provenance.score, Score) or provenance.classes is None:
+        return
+    classes = number_of(provenance.classes)
+    guess = provenance.score.of_guess(classes) + TOLERANCE
+    for (points, counts), name, sizes, gap in zip(parts, names, batch.sizes, batch.gaps, strict=True):
+        n, likely = sum(sizes), int(counts[points <= guess].sum()) + gap
+        if likely < n / 2 - math.sqrt(n):
+            _warn(
+                f"at site {name} the model gives the true label less probability than a guess, {1 / classes:.2g}, in "
+                f"at least {n - likely} of {n} rows; are its classes or its rows in another order?"
+            )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, SuspiciousInputWarning, stacklevel=4)

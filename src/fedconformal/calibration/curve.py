@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -79,9 +78,9 @@ class PromiseCurve:
         if self.promised[0] < 0 or self.promised[-1] >= ALPHA_UNIT or not rising(self.promised):
             raise InputError("the promise curve's coverage is not rising between 0 and 1")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {"thresholds": self.thresholds.tolist(), "promised": self.promised.tolist()}
+    def fields(self) -> CurveFields:
+        """Return the fields for a file."""
+        return CurveFields(self.thresholds.tolist(), self.promised.tolist())
 
     def threshold(self, alpha: Fraction) -> float:
         """Return the smallest threshold that promises 1 - alpha, or +inf."""
@@ -99,13 +98,8 @@ class PromiseCurve:
 
         Then {p > alpha} is {score <= threshold(alpha)}, exactly.
         """
-        found: Floats = self._p_values[np.searchsorted(self.thresholds, scores, side="left")]
-        return found
-
-    @cached_property
-    def _p_values(self) -> Floats:
-        """The p-value between each two thresholds; a server asks for them with every row."""
-        return (ALPHA_UNIT - np.append(0, self.promised)) / ALPHA_UNIT
+        below = np.append(0, self.promised)[np.searchsorted(self.thresholds, scores, side="left")]
+        return (ALPHA_UNIT - below) / ALPHA_UNIT
 
     def few(
         self, alphas: Sequence[Fraction], rows: int, score: AnyScore | None = None, *, ends: int = 1
@@ -136,9 +130,9 @@ class RiskCurve:
         if min(self.risks) < 0:
             raise InputError("the risk curve's losses are negative")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {"thresholds": self.thresholds.tolist(), "promised": list(self.risks)}
+    def fields(self) -> CurveFields:
+        """Return the fields for a file."""
+        return CurveFields(self.thresholds.tolist(), list(self.risks))
 
     def threshold(self, limit: Fraction) -> float:
         """Return the smallest threshold whose expected loss is at most the limit, or +inf."""
@@ -229,11 +223,7 @@ def round_up(q: float, rows: int, score: AnyScore | None = None) -> float:
 
 
 def _first_digits(q: float, digits: int) -> float:
-    """Round up to this number of binary digits.
-
-    >>> [_first_digits(q, 2) for q in (0.3, 0.5, -0.3, 0.0)]
-    [0.375, 0.5, -0.25, 0.0]
-    """
+    """Round up to this number of binary digits."""
     if not math.isfinite(q):
         return q
     fraction, exponent = math.frexp(q)

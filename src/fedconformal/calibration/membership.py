@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Integers, as_sites
-from fedconformal._base.groups import NONE, Groups, columns_of, group_columns, members
+from fedconformal._base.arrays import Integers
+from fedconformal._base.groups import NONE, Groups, as_sites, columns_of, group_columns, members
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError

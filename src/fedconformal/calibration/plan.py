@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from fedconformal._base.arrays import as_alpha, as_sizes
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Json
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import feasible
@@ -42,10 +43,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The number of rows, over all sites, that a class or a group takes if it is promised coverage by itself."""
     options: list[Option]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return plain lists, dicts and numbers for JSON."""
-        built: dict[str, Any] = msgspec.to_builtins(self)
-        return built
+        return msgspec.json.decode(msgspec.json.encode(self), type=Json)
 
 
 def plan(

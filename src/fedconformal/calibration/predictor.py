@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,17 +19,10 @@ from numpy.typing import ArrayLike
 
 from fedconformal import evaluation
 from fedconformal._base import registry
-from fedconformal._base.arrays import (
-    Booleans,
-    Floats,
-    Probabilities,
-    as_alpha,
-    as_array,
-    shares_of,
-)
+from fedconformal._base.arrays import Booleans, Floats, Probabilities, as_alpha, as_array, shares_of
 from fedconformal._base.classes import format_sets, in_order
 from fedconformal._base.files import read_bytes, write_bytes
-from fedconformal._base.groups import ALL, Groups
+from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
 from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, as_limit
 from fedconformal.calibration.membership import needed_groups, rows_by_group, rows_by_site
@@ -49,8 +42,8 @@ Part = str | None
 """A site or a group by its name; None for all rows."""
 
 
-class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields of a file."""
+class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The fields of a file, besides its SHA-256."""
 
     kind: str
     format: int
@@ -106,7 +99,7 @@ class Predictor:
         """The score that the summaries name."""
         if self.certificate.score is None:
             raise InputError("the summaries do not say which score they hold; summarise with score=", param="score")
-        return registry.build(self.certificate.score, AnyScore)
+        return registry.rebuild(self.certificate.score, AnyScore)
 
     @property
     def threshold(self) -> float:
@@ -125,24 +118,22 @@ class Predictor:
         group, or the lower and the upper one of two ends. For a promise to every site it is that of `site`, or the
         largest. Each alpha must be fixed beforehand; choosing one after looking at answers voids the promise.
         """
-        level = self._level(alpha)
         part = None if site is None else next(iter(rows_by_site(self.certificate, site, 1)))
         if part is None and self.certificate.by == "group":
-            limits = self._limits(level)
-            self._warn(level, limits)
-            return np.array(list(limits.values()))
-        limit = self._limits(level, [part])[part]
-        self._warn(level, {part: limit})
+            return np.array(list(self._limits(alpha, self._parts).values()))
+        limit = self._limits(alpha, [part])[part]
         if limit.ndim and self.certificate.lower_share is not None:
             return tuple(limit.tolist())
         return limit if limit.ndim else float(limit)
 
     def _level(self, alpha: Any) -> Fraction:
-        return (
-            self.risk_limit(alpha)
-            if self.certificate.risk
-            else as_alpha(self.certificate.alpha if alpha is None else alpha)
-        )
+        if self.certificate.risk:
+            return self.risk_limit(alpha)
+        return as_alpha(self.certificate.alpha if alpha is None else alpha)
+
+    @cached_property
+    def _certified_level(self) -> Fraction:
+        return self._level(None)
 
     @cached_property
     def _parts(self) -> dict[Part, list[int]]:
@@ -152,20 +143,18 @@ class Predictor:
             found.setdefault(one.group if one.site is None else one.site, []).append(place)
         return found
 
-    def _limits(self, level: Fraction, parts: Sequence[Part] | None = None) -> dict[Part, Floats]:
-        """Return the threshold of each part at alpha, or an array of those of its classes or ends."""
-        found: dict[Part, Floats] = {}
-        promises, certified = self.certificate.promises, level == self._certified_level
-        for part in self._parts if parts is None else parts:
+    def _limits(self, alpha: Any, parts: Sequence[Part] | Mapping[Part, Any]) -> dict[Part, Floats]:
+        """Return the threshold of each part, or an array of those of its classes or ends; warn of infinite ones."""
+        level, promises, found = self._level(alpha), self.certificate.promises, dict[Part, Floats]()
+        for part in parts:
             places = self._parts[part]
+            certified = level == self._certified_level
             limits = [promises[i].limit if certified else self._limit(i, level) for i in places]
             several = promises[places[0]].stratum[2:] != (None, None)
             found[part] = np.array(limits if several else limits[0])
+        if lacking := {part: limit for part, limit in found.items() if np.isinf(limit).any()}:
+            warnings.warn(self._explain(level, lacking), InfeasibleWarning, stacklevel=3)
         return found
-
-    @cached_property
-    def _certified_level(self) -> Fraction:
-        return self._level(None)
 
     def _limit(self, place: int, level: Fraction) -> float:
         """Return the threshold of one promise at alpha; of the lower end, minus that of the scores times -1."""
@@ -177,21 +166,15 @@ class Predictor:
         lower, upper = shares_of(level, share)
         return 0.0 - curve.threshold(lower) if end == "lower" else curve.threshold(upper)
 
-    def _warn(self, level: Fraction, limits: Mapping[Part, Floats]) -> None:
-        """Warn of parts, classes or ends without a finite threshold."""
-        lacking = {part: limit for part, limit in limits.items() if np.isinf(limit).any()}
-        if not lacking:
-            return
-        about, named = self.certificate, [str(part) for part in lacking if part is not None]
+    def _explain(self, level: Fraction, lacking: Mapping[Part, Floats]) -> str:
+        """Return why parts, classes or ends have no finite threshold."""
+        about, named = self.certificate, [(part, None) for part in lacking if part is not None]
         if about.risk is not None:
-            words = text.no_threshold(level, f"the best one promises {float(self.curve.least):.6g}", about.risk.safe)
-        elif named:
+            return text.no_threshold(level, f"the best one promises {float(self.curve.least):.6g}", about.risk.safe)
+        if named:
             ends = missing_ends(np.atleast_1d(next(iter(lacking.values()))).tolist()) if about.intervals else None
-            words = text.not_promised_to(level, [(name, None) for name in named], so=ends)
-        else:
-            limit = lacking[None]
-            words = explain_uninformative(about, limit, alpha=level) or text.SETS.uninformative
-        warnings.warn(words, InfeasibleWarning, stacklevel=3)
+            return text.not_promised_to(level, named, so=ends)
+        return explain_uninformative(about, lacking[None], alpha=level) or text.SETS.uninformative
 
     def predict_set(
         self,
@@ -211,26 +194,16 @@ class Predictor:
         takes the `sites` of the rows, or one name for all of them; without, the largest threshold. Each alpha must be
         fixed beforehand; choosing one after looking at sets voids the promise.
         """
+        ask = partial(self.predict_set, probs, groups=groups, sites=sites, allow_empty=allow_empty)
         if output != "array":
-            sets = self.predict_set(probs, groups=groups, sites=sites, alpha=alpha, allow_empty=allow_empty)
-            return format_sets(sets, self.certificate.class_names, output, probs)
+            return format_sets(ask(alpha=alpha), self.certificate.class_names, output, probs)
         if (alphas := _several(alpha)) is not None:
-            about: dict[str, Any] = {"groups": groups, "sites": sites, "allow_empty": allow_empty}
-            return np.stack([self.predict_set(probs, alpha=one, **about) for one in alphas], axis=-1)
+            return np.stack([ask(alpha=one) for one in alphas], axis=-1)
         matrix = self._as_scored(probs)
-        members, level = self._members(groups, sites, len(matrix)), self._level(alpha)
-        limits = self._limits(level, list(members))
-        self._warn(level, limits)
-        if sites is not None:
-            found = np.zeros(matrix.shape, dtype=np.bool_)
-            for site, mine in members.items():
-                found[mine] = self._sets(matrix[mine], limits[site], allow_empty=allow_empty)
-            return found
-        whole: Part = ALL if ALL in members else None
-        sets = self._sets(matrix, limits[whole], allow_empty=allow_empty)
-        for group, mine in members.items():
-            if (limits[group] > limits[whole]).any():  # else it adds nothing
-                sets[mine] |= self._sets(matrix[mine], limits[group], allow_empty=True)
+        members = self._members(groups, sites, len(matrix))
+        sets: Booleans = np.zeros(matrix.shape, dtype=np.bool_)
+        for part, limit in self._limits(alpha, members).items():  # a row takes the largest threshold of its groups
+            sets[members[part]] |= self._sets(matrix[members[part]], limit, allow_empty=allow_empty)
         return sets
 
     def _sets(self, probs: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
@@ -272,9 +245,7 @@ class Predictor:
             return rows_by_group(self.certificate, groups, rows)
         if groups is not None:
             raise InputError("the predictor was not calibrated by group; leave them out", where="groups")
-        if sites is None:
-            return {None: slice(None)}
-        return rows_by_site(self.certificate, sites, rows)
+        return {None: slice(None)} if sites is None else rows_by_site(self.certificate, sites, rows)
 
     def _as_scored(self, probs: ArrayLike) -> Probabilities:
         """Return the probabilities in the order of the classes, rounded as at calibration."""
@@ -299,19 +270,17 @@ class Predictor:
         """
         if (alphas := _several(alpha)) is not None:
             return np.stack([self.predict_interval(predictions, sites=sites, alpha=one) for one in alphas], axis=-1)
-        given, level = as_array(predictions, "predictions"), self._level(alpha)
+        given = as_array(predictions, "predictions")
         members = self._members(None, sites, len(given) if given.ndim else 1)
-        limits = self._limits(level, list(members))
-        self._warn(level, limits)
-        found = {part: self._ends(given[mine] if part else given, limits[part]) for part, mine in members.items()}
-        if None in found:
-            return found[None]
+        limits = self._limits(alpha, members)
+        if sites is None:
+            return self._ends(given, limits[None])
         ends = np.empty((len(given), 2))
         for part, mine in members.items():
-            ends[mine] = found[part]
+            ends[mine] = self._ends(given[mine], limits[part])
         return ends
 
-    def _ends(self, predictions: Any, limit: Floats) -> Floats:
+    def _ends(self, given: Any, limit: Floats) -> Floats:
         """Return the ends for predictions as they were scored at calibration.
 
         Predictions with fewer digits may be rounded from others, at most one step away. The ends go that much further
@@ -320,7 +289,7 @@ class Predictor:
         if not isinstance(self.score, RegressionScore):
             raise InputError(f"{self.score.name} scores labels; use predict_set")
         upper, lower = (float(limit[1]), float(limit[0])) if limit.ndim else (float(limit), None)
-        given, scored = as_array(predictions, "predictions"), np.dtype(self.certificate.provenance.precision or "f8")
+        scored = np.dtype(self.certificate.provenance.precision or "f8")
         with np.errstate(over="ignore"):  # a number too large for float32 is refused as not finite
             found = self.score.interval(given.astype(np.float32) if scored == np.float32 else given, upper, lower)
         if given.dtype.kind == "f" and given.dtype.itemsize < scored.itemsize:
@@ -399,13 +368,16 @@ class Predictor:
         if truth is None:
             raise InputError("truth: give the true label or number of every row", param="truth")
         own = sites if certificate.by == "site" else None
-        about: dict[str, Any] = {"sites": sites, "clusters": clusters, "groups": groups, "alpha": alpha}
+        compare: Callable[..., Any]
         if certificate.intervals:
-            ends = self.predict_interval(outputs, sites=own, alpha=alpha)
-            return evaluation.evaluate_intervals(ends, truth, certificate=certificate, **about)
-        needed = needed_groups(certificate, groups)
-        sets = self.predict_set(outputs, groups=needed, sites=own, alpha=alpha, allow_empty=allow_empty)
-        return evaluation.evaluate_sets(sets, truth, certificate=certificate, **about)
+            compare = evaluation.evaluate_intervals
+            answers: Any = self.predict_interval(outputs, sites=own, alpha=alpha)
+        else:
+            needed, compare = needed_groups(certificate, groups), evaluation.evaluate_sets
+            answers = self.predict_set(outputs, groups=needed, sites=own, alpha=alpha, allow_empty=allow_empty)
+        return compare(
+            answers, truth, certificate=certificate, sites=sites, clusters=clusters, groups=groups, alpha=alpha
+        )
 
     def _evaluate_losses(self, outputs: Any, truth: Any, sites: ArrayLike | None, risk: Any) -> Any:
         """Evaluate scores and their truth at the threshold; without truth, losses."""
@@ -422,14 +394,10 @@ class Predictor:
                 losses = losses[:, np.searchsorted(curve.thresholds, at)]
         return evaluate_losses(losses, bound=about.bound, sites=sites, shares=shares_by_site(self.certificate))
 
-    def content(self) -> dict[str, Any]:
-        """Return what the file holds, besides its SHA-256."""
-        return {
-            "kind": KIND,
-            "format": FORMAT,
-            "certificate": self.certificate.to_dict(),
-            "curves": [None if curve is None else curve.to_dict() for curve in self.curves],
-        }
+    def content(self) -> Any:
+        """Return what the file holds, besides its SHA-256, as plain values for JSON."""
+        curves = [None if curve is None else curve.fields() for curve in self.curves]
+        return msgspec.to_builtins(Content(KIND, FORMAT, self.certificate, curves))
 
     def digest(self) -> str:
         """Return the SHA-256 of the content; by this a predictor is named elsewhere."""
@@ -438,9 +406,8 @@ class Predictor:
     def to_bytes(self) -> bytes:
         """Write as JSON, with the SHA-256 of the content."""
         content = self.content()
-        content["sha256"] = _digest(content)
         # json indents in Python code, which takes twice as long.
-        plain = json.dumps(content, allow_nan=False, ensure_ascii=False).encode()
+        plain = json.dumps({**content, "sha256": _digest(content)}, allow_nan=False, ensure_ascii=False).encode()
         return msgspec.json.format(plain, indent=1) + b"\n"
 
     def save(self, path: str | Path) -> None:
@@ -464,12 +431,11 @@ class Predictor:
         if stated != digest:
             raise AlteredError("the predictor was altered after it was made (its SHA-256 does not match)")
         try:
-            held = msgspec.convert(content, _Content, strict=True)
+            held = msgspec.convert(content, Content, strict=True)
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
         losses = held.certificate.risk is not None
-        curves = [None if one is None else one.built(losses=losses) for one in held.curves]
-        found = cls(certificate=held.certificate, make_curves=lambda: curves)
+        found = _restored(held.certificate, [None if one is None else one.built(losses=losses) for one in held.curves])
         found._check()
         return found
 
@@ -530,7 +496,7 @@ def _coverage(curve: AnyCurve | None) -> PromiseCurve:
     return curve
 
 
-def _digest(content: dict[str, Any]) -> str:
+def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 

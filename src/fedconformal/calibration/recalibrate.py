@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypedDict, Unpack
 
 from fedconformal._base.names import name_key
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate, site_names
@@ -20,7 +20,7 @@ from fedconformal.summaries.summary import Summary
 class Terms(TypedDict, total=False):
     """The promise: the guarantee with a miss rate, or with a limit on losses and a safe action."""
 
-    guarantee: Guarantee | str | None
+    guarantee: Guarantee | str
     alpha: Any
     risk: Any
     safe: str | None
@@ -65,8 +65,7 @@ def recalibrate(
     summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
     if terms.get("guarantee") is None:
         check_sites(predictor.certificate, site_names(summaries))
-    given: dict[str, Any] = {key: value for key, value in kept.items() if value is not None}
-    return successor(predictor, calibrate(summaries, **given, exact=exact), replaced)
+    return successor(predictor, calibrate(summaries, exact=exact, **kept), replaced)
 
 
 def kept_terms(predictor: Predictor, **given: Unpack[Terms]) -> Terms:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal._base.names import as_line
 from fedconformal.calibration.curve import RiskCurve, as_limit
-from fedconformal.calibration.strata import bound_for
+from fedconformal.calibration.search import bound_for
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord, made_certificate, records_of, whole_promise
 from fedconformal.errors import InfeasibleWarning, InputError

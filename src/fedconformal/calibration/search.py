@@ -1,39 +1,104 @@
-"""The smallest threshold that promises enough, among the points of all summaries.
+"""Strata, and the smallest threshold of each that promises enough, among the points of all summaries.
 
-The summaries bound counts, the guarantee turns counts into coverage, and the search knows neither. For the promise
-curve all points are sorted once. For one threshold it asks at two points that the threshold is probably between, and
-keeps only what is between these, until few are left to sort.
+A stratum is all rows, a site, a group, a class or an end of an interval. The summaries bound counts, the guarantee
+turns counts into coverage, and the search knows neither. The lower end of an interval whose score has a sign is minus
+the threshold of the scores times -1. A value that misses the interval misses an end, so the ends share alpha.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Literal
 
 import numpy as np
 
-from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.arrays import Floats, Integers, shares_of
+from fedconformal._base.groups import ALL, NONE
 from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, PromiseCurve, in_units
-from fedconformal.guarantees import Guarantee
-from fedconformal.guarantees.guarantee import Promise
-from fedconformal.summaries import Summary
+from fedconformal.certificates.certificate import Promise, threshold_json
+from fedconformal.errors import InputError
+from fedconformal.guarantees import Guarantee, OneSite
+from fedconformal.guarantees.guarantee import Promise as Promised
 from fedconformal.summaries.batch import SummaryBatch
+from fedconformal.summaries.exact import ExactSummary
+from fedconformal.summaries.format import MAX_GROUPS
+from fedconformal.summaries.provenance import combine_provenances, number_of
+from fedconformal.summaries.strata import StratifiedSummary, check_columns
+from fedconformal.summaries.strata import Stratum as Key
+from fedconformal.summaries.summary import Summary
 
-SAMPLE = 1024
-"""How many points are looked at to choose where to ask."""
-
-FEW = 2**14
-"""Up to this many points are sorted instead of narrowed down further."""
-
-BLOCK = 2**22
-"""Counts worked on at a time."""
-
+MANY = 2**14
+"""From this many points on they are sorted step by step, if they rise by few different steps."""
 MAX_STEP = 100
-"""Points that rise by no more than this are sorted step by step."""
+UNSEEN = 4096
+"""A certificate by class lists this many classes without scores, and as many more as have scores."""
+EMPTY = ExactSummary(values=np.empty(0), sizes=(0,))
+
+
+class Points:
+    """The points of all summaries in ascending order, and what the counts of each group of sites rise by."""
+
+    def __init__(self, values: Floats, rise: Integers, group: Integers | None, groups: int, promise: Promised) -> None:
+        self._promise, self._group, self._groups = promise, None, groups
+        self._runs: dict[int, Floats] | None = None
+        self._total = int(rise.sum(dtype=np.int64))
+        if group is None and len(values) > MANY and rise.max() <= MAX_STEP:
+            # To sort numbers takes a third of the time that it takes to sort them with their rises.
+            steps = rise.astype(np.uint8)
+            by_step = np.split(values[np.argsort(steps, kind="stable")], np.cumsum(np.bincount(steps))[:-1])
+            self._runs = {step: np.sort(run) for step, run in enumerate(by_step) if len(run)}
+            values = np.sort(values)
+        else:
+            order = np.argsort(values)
+            values, self._rise = values[order], rise[order]
+            if group is None:
+                self._before = np.append(0, np.cumsum(self._rise, dtype=np.int64))
+            else:
+                self._group = group[order]
+        last = np.append(values[1:] != values[:-1], True)  # of a run of equal values: there all of them count
+        self.thresholds: Floats = values[last]
+        self._ends = np.append(0, np.flatnonzero(last) + 1)
+
+    def rises(self, start: int, stop: int) -> Floats:
+        """Add up, group by group, what the counts rise by from one threshold to before another."""
+        if self._group is None:
+            return np.array([self._count(stop) - self._count(start)], dtype=np.float64)
+        inside = slice(self._ends[start], self._ends[stop])
+        return np.bincount(self._group[inside], self._rise[inside], self._groups).astype(np.float64, copy=False)
+
+    def _count(self, place: int) -> int:
+        """Return how many scores are before a threshold, where all sites are one group."""
+        if self._runs is None:
+            return int(self._before[self._ends[place]])
+        if place == len(self.thresholds):
+            return self._total
+        q = self.thresholds[place]
+        return sum(step * int(np.searchsorted(run, q)) for step, run in self._runs.items())
+
+    def promised(self, counts: Floats) -> Fraction:
+        """Return what counts promise; they are whole numbers in floats, which are exact below 2^53."""
+        return self._promise(counts[:, None].astype(np.int64))[0]
+
+    def firsts(self, wanted: Sequence[Fraction]) -> list[int]:
+        """Return the places of the first thresholds that promise as much as wanted, in ascending order."""
+        return self._firsts(wanted, 0, len(self.thresholds), np.zeros(self._groups))
+
+    def _firsts(self, wanted: Sequence[Fraction], start: int, stop: int, before: Floats) -> list[int]:
+        """Search by halves from one place to before another, given the counts before the first."""
+        if start == stop or not wanted:
+            return [start] * len(wanted)
+        middle = (start + stop) // 2
+        upto = before + self.rises(start, middle + 1)
+        enough = bisect_right(wanted, self.promised(upto))
+        return [
+            *self._firsts(wanted[:enough], start, middle, before),
+            *self._firsts(wanted[enough:], middle + 1, stop, upto),
+        ]
 
 
 class Search:
@@ -50,211 +115,248 @@ class Search:
         summaries: Sequence[Summary],
         guarantee: Guarantee,
         sizes: Sequence[int],
-        strata: Sequence[int] | None = None,
+        owners: Sequence[int] | None = None,
     ) -> None:
-        """Take one summary a size; or several, where `strata` says which of the sizes each summary is a part of."""
+        """Take one summary a size; or several, where `owners` says which of the sizes each summary is a part of."""
         # The sizes are not kept: a pooled message may claim a million sites, and there is a search for every group.
-        self._stack = SummaryBatch.of(summaries)
+        self._batch = SummaryBatch.of(summaries)
         self._group, self._promise = guarantee.grouped(sizes)
-        if strata is not None:
-            self._group = None if self._group is None else self._group[np.asarray(strata)]
+        self._groups = 1 if self._group is None else int(self._group.max()) + 1
+        if owners is not None and self._group is not None:
+            self._group = self._group[np.asarray(owners)]
 
     @cached_property
     def points(self) -> Points:
-        """The points of all summaries."""
-        (values, rise), sizes = self._stack.points(), list(map(sum, self._stack.sizes))
-        if self._group is None:
-            return Points(values, rise, None, np.array([float(sum(sizes))]), self._promise)
-        group = np.repeat(self._group, self._stack.lengths())
-        upto = np.bincount(self._group, sizes).astype(np.float64, copy=False)
-        return Points(values, rise, group, upto, self._promise)
+        """The points of all summaries, sorted once for the threshold and the curve."""
+        values, rise = self._batch.points()
+        group = None if self._group is None else np.repeat(self._group, self._batch.lengths())
+        return Points(values, rise, group, self._groups, self._promise)
 
     def smallest(self, alpha: Fraction) -> float:
         """Find the first point that promises 1 - alpha; +inf if none does."""
-        wanted = 1 - alpha
-        if len(self._stack) == 1:  # in order already
-            points, bounds = self._stack[0].points, self._stack[0].bounds
-            place = bisect_left(
-                range(len(points)), wanted, key=lambda i: self._promise(bounds(points[i : i + 1])[0][None])[0]
-            )
-            return float(points[place]) if place < len(points) else math.inf
-        if self.points.promised([self.points.upto])[0] < wanted:
-            return math.inf
-        found = self.points.narrowed(wanted).in_order()
-        return float(found.thresholds[found.firsts([wanted])[0]])
+        (place,) = self.points.firsts([1 - alpha])
+        return float(self.points.thresholds[place]) if place < len(self.points.thresholds) else math.inf
 
     def curve(self, alpha: Fraction, usual: Sequence[Fraction] = USUAL_ALPHAS) -> PromiseCurve:
-        """Sort all points, and choose those of the promise curve; it is exact at this alpha and the usual ones."""
-        return self.points.in_order().curve(alpha, usual)
-
-
-@dataclass(frozen=True, eq=False)
-class Points:
-    """Points of the summaries, by how much which group's count rises at each, and the counts once all are counted.
-
-    Counts are whole numbers in floats, which are exact below 2^53.
-    """
-
-    values: Floats
-    rise: Integers
-    group: Integers | None
-    upto: Floats
-    promise: Promise
-
-    def rises(self, inside: slice | Integers) -> Floats:
-        """Add up, group by group, what the counts rise by at these points."""
-        if self.group is None:
-            return np.array([self.rise[inside].sum()], dtype=np.float64)
-        sums: Floats = np.bincount(self.group[inside], self.rise[inside], len(self.upto)).astype(np.float64, copy=False)
-        return sums
-
-    def promised(self, counts: Sequence[Floats]) -> list[Fraction]:
-        """Return what each of these counts promises."""
-        return self.promise(np.stack(counts, axis=1).astype(np.int64))
-
-    def at(self, places: Integers, upto: Floats) -> Points:
-        """Take some of the points, up to which the counts are `upto`."""
-        group = None if self.group is None else self.group[places]
-        return Points(self.values[places], self.rise[places], group, upto, self.promise)
-
-    def narrowed(self, wanted: Fraction) -> Points:
-        """Keep points among which is the first one that promises as much as wanted, if the last one does."""
-        points, low, high = self, Fraction(0), self.promised([self.upto])[0]
-        while (before := len(points.values)) > FEW:
-            first, second = points._guesses(float((wanted - low) / (high - low)))
-            after, between = points.values > second, points.values > first
-            between &= ~after
-            at_second = points.upto - points.rises(np.flatnonzero(after))
-            at_first = at_second - points.rises(np.flatnonzero(between))
-            promised = points.promised([at_first, at_second])
-            if promised[0] >= wanted:
-                inside, upto, high = ~(after | between), at_first, promised[0]
-            elif promised[1] >= wanted:
-                inside, upto, (low, high) = between, at_second, promised
-            else:
-                inside, upto, low = after, points.upto, promised[1]
-            points = points.at(np.flatnonzero(inside), upto)
-            if 2 * len(points.values) > before:  # they are tied, or the guess is no good
-                break
-        return points
-
-    def _guesses(self, level: float) -> tuple[float, float]:
-        """Choose two points that the wanted one is probably between.
-
-        As if coverage grew with the count of all scores, which is true where they weigh alike, or not far off.
-        """
-        chosen = np.arange(SAMPLE) * len(self.values) // SAMPLE
-        chosen = chosen[np.argsort(self.values[chosen])]
-        share = np.cumsum(self.rise[chosen])
-        middle, reach = np.searchsorted(share, level * share[-1]), 1 + 2 * math.sqrt(SAMPLE * level * (1 - level))
-        around = np.clip([middle - reach, middle + reach], 0, SAMPLE - 1).astype(np.int64)
-        first, second = self.values[chosen[around]].tolist()
-        return first, second
-
-    def in_order(self) -> SortedPoints:
-        """Sort them; with their rises only where there is no other way, since that is slow."""
-        alike = self.group is None and bool((self.rise == self.rise[0]).all())
-        steps = self.group is None and not alike and len(self.values) > FEW and self.rise.max() <= MAX_STEP
-        if alike or steps:  # it does not matter whose point is whose
-            points = replace(self, values=np.sort(self.values))
-        else:
-            points = self.at(np.argsort(self.values), self.upto)
-        values = points.values
-        # Where a run of equal values ends: at that point all of them count.
-        last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
-        ends = np.zeros(len(last) + 1, dtype=np.int64)
-        np.add(last, 1, out=ends[1:])
-        found = SortedPoints(points, values[last], ends)
-        if not steps:
-            return found
-        rise = self.rise.astype(np.uint8)
-        by_step = np.split(self.values[np.argsort(rise, kind="stable")], np.cumsum(np.bincount(rise))[:-1])
-        runs = {step: np.sort(run) for step, run in enumerate(by_step) if len(run)}
-        return SortedSteps(found.points, found.thresholds, found.ends, runs)
-
-
-@dataclass(frozen=True, eq=False)
-class SortedPoints:
-    """All points in ascending order, and the thresholds among them, each once."""
-
-    points: Points
-    thresholds: Floats
-    ends: Integers
-    """How many of the points are before each threshold, and how many there are."""
-
-    def curve(self, alpha: Fraction, usual: Sequence[Fraction]) -> PromiseCurve:
         """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
-        count = len(self.thresholds)
+        points, count = self.points, len(self.points.thresholds)
         chosen = np.arange(count)
         if count > MAX_POINTS:
-            exact = self.firsts(sorted(1 - one for one in {alpha, *usual}))
+            exact = points.firsts(sorted(1 - one for one in {alpha, *usual}))
             rest = MAX_POINTS - 1 - len(usual)
             even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
             chosen = np.unique(np.concatenate([exact, even, tail]))
             chosen = chosen[chosen < count]
-        promised = np.array([in_units(coverage) for coverage in self._promised(chosen)], dtype=np.int64)
+        counts, start, units = np.zeros(self._groups), 0, []
+        for place in chosen.tolist():
+            counts, start = counts + points.rises(start, place + 1), place + 1
+            units.append(in_units(points.promised(counts)))
         # Of several points that promise the same, the first is the one to use.
+        promised = np.array(units, dtype=np.int64)
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
-        return PromiseCurve(self.thresholds[chosen[first]], promised[first])
-
-    def firsts(self, wanted: Sequence[Fraction]) -> list[int]:
-        """Return the places of the first points that promise as much as wanted, by halves, for all side by side."""
-        found: list[int] = []
-        before = self.points.upto - self.points.rises(slice(None))
-        # What is wanted from one point to before another, and the counts before the first of them.
-        parts = [(wanted, 0, len(self.thresholds), before)]
-        while parts:
-            middles = [(start + stop) // 2 for _, start, stop, _ in parts]
-            reached = [part[3] + self._rises(part[1], at + 1) for part, at in zip(parts, middles, strict=True)]
-            promised = self.points.promised(reached)
-            halves = []
-            for (some, start, stop, before), at, upto, coverage in zip(parts, middles, reached, promised, strict=True):
-                enough = bisect_right(some, coverage)
-                halves += [(some[:enough], start, at, before), (some[enough:], at + 1, stop, upto)]
-            found += [start for some, start, stop, _ in halves if start == stop and some]
-            parts = [half for half in halves if half[1] < half[2] and half[0]]
-        return found
-
-    def _promised(self, places: Integers) -> list[Fraction]:
-        """Return what the points at these places promise: one sweep from left to right, in bounded memory."""
-        points, groups = self.points, len(self.points.upto)
-        if points.group is None:
-            return points.promise(np.cumsum(points.rise)[None, self.ends[places + 1] - 1])
-        reached, start = np.zeros(groups), 0
-        found: list[Fraction] = []
-        for block in np.array_split(places, math.ceil(len(places) * groups / BLOCK)):
-            counts = np.empty((groups, len(block)), dtype=np.int64)
-            for column, place in enumerate(block.tolist()):
-                reached += self._rises(start, place + 1)
-                counts[:, column] = reached
-                start = place + 1
-            found += points.promise(counts)
-        return found
-
-    def _rises(self, start: int, stop: int) -> Floats:
-        return self.points.rises(slice(self.ends[start], self.ends[stop]))
+        return PromiseCurve(points.thresholds[chosen[first]], promised[first])
 
 
-@dataclass(frozen=True, eq=False)
-class SortedSteps(SortedPoints):
-    """Points that rise by few different steps, those of each step in order by themselves.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stratum:
+    """Rows that share a threshold.
 
-    To sort numbers takes a third of the time that it takes to sort them with their rises.
+    Sizes are computed when they are needed: there may be thousands of groups, each with a million sites that one
+    message claims.
     """
 
-    runs: Mapping[int, Floats]
+    bound: Guarantee
+    alpha: Fraction
+    summaries: Sequence[Summary]
+    sizes_of: Callable[[], list[int]]
+    site: str | None = None
+    group: str | None = None
+    class_index: int | None = None
+    end: Literal["lower", "upper"] | None = None
+    empty: bool = False
+    """Whether no site has scores of it."""
+    owners: Sequence[int] | None = None
+    """Which of the sizes each summary is a part of, where that is not one a summary."""
+    usual: Sequence[Fraction] = USUAL_ALPHAS
+    """The alphas at which the promise curve is exact."""
 
-    def _reached(self, places: Sequence[int] | Integers) -> Integers:
-        """Add up the rises at the thresholds of these places and before; before the first there is none."""
-        at = np.asarray(places)
-        q = self.thresholds[np.maximum(at, 0)]
-        counts = sum(step * np.searchsorted(run, q, side="right") for step, run in self.runs.items())
-        return np.where(at < 0, 0, counts)
 
-    def _promised(self, places: Integers) -> list[Fraction]:
-        return self.points.promise(self._reached(places)[None])
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Found:
+    """The threshold of a stratum, its promise, and the search that answers for other alphas."""
 
-    def _rises(self, start: int, stop: int) -> Floats:
-        before, upto = self._reached([start - 1, stop - 1]).tolist()
-        return np.array([upto - before], dtype=np.float64)
+    stratum: Stratum
+    promise: Promise
+    least: Fraction
+    most: Fraction
+    target: Fraction
+    search: Search | None
+
+    def curve(self) -> PromiseCurve | None:
+        """Return the promise curve; None if the stratum has no scores."""
+        return None if self.search is None else self.search.curve(self.stratum.alpha, self.stratum.usual)
+
+
+def find(stratum: Stratum, *, sure: bool) -> Found:
+    """Search for the threshold of a stratum; `sure` says whether all counts are certified."""
+    sizes, bound, alpha = stratum.sizes_of(), stratum.bound, stratum.alpha
+    search = None if stratum.empty else Search(stratum.summaries, bound, sizes, stratum.owners)
+    threshold = search.smallest(alpha) if search else math.inf
+    gaps = SummaryBatch.of(stratum.summaries).gaps
+    if stratum.owners is not None:
+        gaps = np.bincount(stratum.owners, gaps, len(sizes)).astype(np.int64).tolist()
+    band = bound.band(alpha, sizes, gaps)
+    least, most = band.least, band.most
+    if not sure:  # an estimate promises nothing
+        least, most = Fraction(0), Fraction(1)
+    elif threshold == math.inf:
+        least, most = Fraction(1), Fraction(1)
+    if stratum.group is not None:  # a row takes the largest threshold of its groups, so each may be covered more often
+        most = Fraction(1)
+    promise = Promise(
+        site=stratum.site,
+        group=stratum.group,
+        class_index=stratum.class_index,
+        end=stratum.end,
+        scores=sum(sizes),
+        threshold=threshold_json(0.0 - threshold if stratum.end == "lower" else threshold),
+        rank=band.rank,
+        rank_out_of=band.out_of,
+        slack=float(band.slack),
+        coverage_at_least=float(least),
+        coverage_at_most=float(most),
+    )
+    return Found(stratum=stratum, promise=promise, least=least, most=most, target=band.least, search=search)
+
+
+def strata_of(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Iterator[Stratum]:
+    """Yield the strata that a guarantee promises coverage to, in the order of the certificate."""
+    if guarantee.by_class and guarantee.inner is guarantee:
+        yield _over_classes(batch, alpha, guarantee)
+        return
+    names, sizes, bound = batch.names, [n for some in batch.sizes for n in some], bound_for(batch, guarantee)
+    if guarantee.by_group or guarantee.by_class:
+        yield from _by_group_and_class(batch, alpha, guarantee, guarantee.bind(names, sizes))
+        return
+    yield from _ends(Stratum(bound=bound, alpha=alpha, summaries=batch, sizes_of=lambda: sizes), batch)
+    for name, summary in zip(names, batch, strict=False) if guarantee.by_site else ():
+        own = partial(list[int], summary.sizes)
+        yield from _ends(
+            Stratum(bound=OneSite(site=0), alpha=alpha, summaries=[summary], sizes_of=own, site=name), batch
+        )
+
+
+def bound_for(batch: SummaryBatch, guarantee: Guarantee) -> Guarantee:
+    """Return the form of a guarantee for these sites, and refuse pooled summaries where each site's own is needed."""
+    sizes = [n for some in batch.sizes for n in some]
+    bound = guarantee.inner.bind(batch.names, sizes)
+    if bound.sites_apart and len(batch) != len(sizes):
+        pooled = next(summary for summary in batch if len(summary.sizes) > 1)
+        raise InputError(
+            f"{pooled} came pooled, and {guarantee.inner.name} needs every site's own summary; use one that weighs all "
+            "scores alike (mixture with weights by rows, fcp, pac), or send the sites apart"
+        )
+    return bound
+
+
+def _ends(stratum: Stratum, batch: SummaryBatch) -> Iterator[Stratum]:
+    """Yield the stratum, or both of its ends if the score has a sign."""
+    score = batch.provenances[0].score
+    if score is None or score.lower_share is None:
+        yield stratum
+        return
+    bound, share = stratum.bound.bind((), stratum.sizes_of(), "end"), score.lower_share
+    lower, upper = shares_of(stratum.alpha, share)
+    usual = sorted({part for one in USUAL_ALPHAS for part in (one, *shares_of(one, share))})
+    mirrored = [-summary for summary in stratum.summaries]
+    yield replace(stratum, end="lower", bound=bound, alpha=lower, summaries=mirrored, usual=usual)
+    yield replace(stratum, end="upper", bound=bound, alpha=upper, usual=usual)
+
+
+def _by_group_and_class(
+    batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, bound: Guarantee
+) -> Iterator[Stratum]:
+    sites = stratified(batch, by_class=guarantee.by_class, by_group=guarantee.by_group)
+    groups = _groups(sites) if guarantee.by_group else [None]
+    classes: Sequence[int | None] = range(len(class_names(sites))) if guarantee.by_class else [None]
+    seen = {key for site in sites for key in site.parts}
+    absent = [EMPTY] * len(sites)
+    for group in groups:
+        for label in classes:
+            key = Key(group, label)
+            empty = label is not None and key not in seen
+            yield Stratum(
+                bound=bound,
+                alpha=alpha,
+                summaries=absent if empty else [_part(site, key) for site in sites],
+                sizes_of=partial(_sizes, sites, key),
+                group=group,
+                class_index=label,
+                empty=empty,
+            )
+
+
+def _part(site: StratifiedSummary, key: Key) -> Summary:
+    """Return the scores of a stratum at a site, all classes together if it is a whole group."""
+    if key in site.parts or key.label is not None or key.group is None or key.group not in site.groups:
+        return site.parts.get(key, EMPTY)
+    return site.in_group(key.group)
+
+
+def _over_classes(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Stratum:
+    """Return the stratum of all rows, where the classes take the place of sites."""
+    sites = stratified(batch, by_class=True)
+    names = class_names(sites)
+    parts = [(key.label or 0, part) for site in sites for key, part in site.parts.items()]
+    parts += [(label, EMPTY) for label in set(range(len(names))) - {label for label, _ in parts}]
+    owners, summaries = zip(*parts, strict=True)
+    sizes = [0] * len(names)
+    for label, part in parts:
+        sizes[label] += sum(part.sizes)
+    bound = guarantee.bind(names, sizes)
+    return Stratum(bound=bound, alpha=alpha, summaries=summaries, sizes_of=lambda: sizes, owners=owners)
+
+
+def stratified(batch: Sequence[Summary], *, by_class: bool = False, by_group: bool = False) -> list[StratifiedSummary]:
+    """Check that all summaries are by class, or by group."""
+    sites: list[StratifiedSummary] = []
+    for summary in batch:
+        if not isinstance(summary, StratifiedSummary) or by_group > bool(summary.columns):
+            wanted = "group; summarise with groups=" if by_group else "class; summarise with by_class=True"
+            param = "groups" if by_group else "by_class"
+            raise InputError(f"{summary} was not summarised by {wanted}", param=param)
+        if by_class > summary.by_class or by_group < bool(summary.columns):
+            raise InputError(f"{summary} was not summarised by class; summarise with by_class=True", param="by_class")
+        sites.append(summary)
+    check_columns(sites)
+    return sites
+
+
+def class_names(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
+    """Return the names of all classes, or their numbers if the summaries do not name them."""
+    stated = combine_provenances(site.provenance for site in sites).classes
+    seen = {key.label or 0 for site in sites for key in site.parts}
+    count = max(seen) + 1 if stated is None else number_of(stated)
+    last = max(sites, key=lambda site: max(key.label or 0 for key in site.parts))
+    if max(seen) >= count:
+        raise InputError(f"{last} has scores of class {max(seen)}, and there are {count} classes")
+    if count > 2 * len(seen) + UNSEEN:
+        raise InputError(
+            f"{last} names class {count - 1}, and only {len(seen)} classes have scores; number the classes from 0"
+        )
+    return stated if isinstance(stated, tuple) else [str(label) for label in range(count)]
+
+
+def _groups(sites: Sequence[StratifiedSummary]) -> list[str]:
+    """Return the groups of all sites: all rows first, those in no other group last."""
+    found = {group for site in sites for group in site.groups if group is not None}
+    if len(found) > MAX_GROUPS:
+        raise InputError(
+            f"the sites have {len(found)} groups together, more than {MAX_GROUPS}; name values alike at all sites"
+        )
+    return [ALL, *sorted(found - {ALL, NONE}), *([NONE] if NONE in found else [])]
+
+
+def _sizes(sites: Sequence[StratifiedSummary], key: Key) -> list[int]:
+    return [n for site in sites for n in site.sizes_of(*key)]

@@ -29,6 +29,8 @@ FAR = 10
 """A site with more scores than this many times the median is heavy; so is one with more than half of all scores."""
 
 Threshold = float | Literal["inf", "-inf"]
+Json = dict[str, Any]
+"""An object of JSON, such as the name and the parameters of a score or a guarantee."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -94,7 +96,7 @@ class Statement(_Record, frozen=True, kw_only=True):
 class ProvenanceRecord(_Record, frozen=True, kw_only=True):
     """What the calibration scores were computed with."""
 
-    score: dict[str, Any] | None = None
+    score: Json | None = None
     class_names: int | list[str] | None = None
     """The names of the classes in order, or their number."""
     class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
@@ -167,7 +169,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
     statement: Statement
     alpha: float
     target: str
-    guarantee: dict[str, Any]
+    guarantee: Json
     promises: list[Promise]
     coverage_at_least: float
     coverage_at_most: float
@@ -175,7 +177,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
     provenance: ProvenanceRecord
     versions: dict[str, str]
     risk: RiskRecord | None = None
-    privacy: dict[str, Any] | None = None
+    privacy: Json | None = None
     replaces: Replacement | None = None
     left_out: list[LeftOut] | None = None
     exact: bool = False
@@ -196,7 +198,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
         return self.provenance.class_names
 
     @property
-    def score(self) -> dict[str, Any] | None:
+    def score(self) -> Json | None:
         """The score and its parameters."""
         return self.provenance.score
 
@@ -247,7 +249,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
         return found[:, 0] if found.shape[1] == 1 else found
 
     @property
-    def thresholds(self) -> dict[str, Any]:
+    def thresholds(self) -> Json:
         """The threshold of every site, group, class or end by its name; several as a tuple."""
         if self.by is None:
             return {str(one.end): one.limit for one in self.promises if one.end}
@@ -316,7 +318,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and the size of each site."""
         names = [site for used in self.summaries for site in used.sites]
-        guarantee: Guarantee = registry.build(self.guarantee, Guarantee)
+        guarantee: Guarantee = registry.rebuild(self.guarantee, Guarantee)
         return guarantee, names, [n for used in self.summaries for n in used.sizes]
 
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
@@ -354,16 +356,12 @@ class Certificate(_Record, frozen=True, kw_only=True):
     @property
     def lower_share(self) -> Fraction | None:
         """The share of alpha for the lower end of intervals, where it has a threshold of its own."""
-        return None if self.score is None else registry.build(self.score, AnyScore).lower_share
+        return None if self.score is None else registry.rebuild(self.score, AnyScore).lower_share
 
     def miss_rate_bounds(
         self, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float
     ) -> list[MissRateBound]:
-        """Bound the miss rate, all bounds together except with probability `failure`.
-
-        A value that misses an interval with two thresholds misses one of its ends. So the bounds of both ends are
-        added up, each end with its share of alpha and half of the failure; an end at infinity misses nothing.
-        """
+        """Bound the miss rate, all bounds together except with probability `failure`; two ends are added up."""
         share = self.lower_share
         if share is None:
             return bound.miss_rate_bounds(alpha, sizes, failure)
@@ -386,10 +384,9 @@ class Certificate(_Record, frozen=True, kw_only=True):
         found = msgspec.structs.replace(self, replaces=replaced)
         return found.without_promise() if replaced.rows == "watched" else found
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return plain lists, dicts, numbers and strings for JSON."""
-        built: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return built
+        return msgspec.json.decode(msgspec.json.encode(self), type=Json)
 
 
 class Extras(TypedDict, total=False):
@@ -400,7 +397,7 @@ class Extras(TypedDict, total=False):
     promise: str
     caveat: str
     risk: RiskRecord
-    privacy: dict[str, Any]
+    privacy: Json
 
 
 def made_certificate(
@@ -497,11 +494,7 @@ def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
 
 
 def threshold_json(threshold: Any) -> Any:
-    """Return a threshold, or several, for JSON, which has no infinity.
-
-    >>> threshold_json(0.5), threshold_json(np.array([0.5, np.inf]))
-    (0.5, [0.5, 'inf'])
-    """
+    """Return a threshold, or several, for JSON, which has no infinity."""
     if isinstance(threshold, np.ndarray | list | tuple):
         return list(map(threshold_json, threshold))
     return float(threshold) if math.isfinite(threshold) else str(float(threshold))

@@ -35,11 +35,7 @@ ON = {
 
 
 class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The SHA-256 of the predictor that is replaced, the reason, and the rows that calibrated the new one.
-
-    >>> Replacement.of("0" * 64, rows="new").why
-    'planned renewal'
-    """
+    """The SHA-256 of the predictor that is replaced, the reason, and the rows that calibrated the new one."""
 
     sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     why: str

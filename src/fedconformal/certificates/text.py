@@ -90,12 +90,7 @@ def answers_to(score: AnyScore | None) -> Answers:
 
 
 def promise(guarantee: Guarantee, sites: Sequence[str]) -> str:
-    """Return who is promised coverage, to follow "... with probability at least 0.9 ".
-
-    >>> from fedconformal import ByGroup, OneSite
-    >>> promise(ByGroup(OneSite(site="classic-clinic")), ["classic-clinic"])
-    "given any group that the row is in, for a test row of site 'classic-clinic', on average over calibration draws"
-    """
+    """Return who is promised coverage, to follow "... with probability at least 0.9 "."""
     found = guarantee.audience(sites)
     given = {"class": "given the true label, whichever it is, ", "group": "given any group that the row is in, "}
     return "".join(given[stratum] for stratum in found.strata) + f"for a test row {found.population}, {_draws(found)}"
@@ -187,13 +182,6 @@ def shortfall(
     """Return what is missing for a finite threshold, given the sizes of sites, or of classes if these are the owners.
 
     `stratum` is the noun of the stratum that the sizes are of, if they are not of all rows.
-
-    >>> from fedconformal import EverySite, Mixture
-    >>> shortfall(EverySite(), Fraction(1, 10), [9, 2, 4], ["a", "b", "c"])
-    "calibration scores needed: 7 more at site 'b', 5 more at site 'c'"
-    >>> bound = Mixture().bind((), [20, 20], "group")
-    >>> shortfall(bound, Fraction(1, 10), [5, 2], ["a", "b"], stratum="group")
-    'calibration scores needed: 3 more in all, at any site (10 of each group)'
     """
     found = bound.missing(alpha, sizes)
     if found.unseen:
@@ -219,21 +207,13 @@ def _scores_by_site(found: Shortfall, names: Sequence[str], owner: str) -> str:
 
 
 def stratum_called(group: str | None, label: int | None, names: ClassNames = None) -> str:
-    """Return the name of a stratum.
-
-    >>> stratum_called("sex=F", None), stratum_called(None, 1), stratum_called("sex=F", 1, ["benign", "malignant"])
-    ('sex=F', 'class 1', 'class malignant in sex=F')
-    """
+    """Return the name of a stratum, such as "class malignant in sex=F"."""
     called = None if label is None else f"class {class_called(label, names)}"
     return " in ".join(filter(None, (called, group)))
 
 
 def without_promise(strata: Sequence[Stratum], names: ClassNames = None, so: str | None = None) -> str:
-    """Return which strata nothing is promised to, and what that means, unless `so` says it.
-
-    >>> without_promise([(None, 3), (None, 5)]), without_promise([("sex=F", None)])
-    ('to the classes 3, 5, which are in every set', 'to sex=F, where every label is in every set')
-    """
+    """Return which strata nothing is promised to, and what that means, unless `so` says it."""
     labels = [label for group, label in strata if group is None and label is not None]
     if labels:
         return f"to {the_classes(labels, names)}, which {'is' if len(labels) == 1 else 'are'} in every set"
@@ -297,21 +277,13 @@ def why_no_bound(bound: Guarantee, stratum: str | None = None) -> str:
 
 
 def class_called(label: int, names: ClassNames = None) -> str:
-    """Return the name of a class, or its number.
-
-    >>> class_called(1, ["benign", "malignant"]), class_called(1, 2)
-    ('malignant', '1')
-    """
+    """Return the name of a class, or its number."""
     known = names if isinstance(names, Sequence) and label < len(names) else None
     return str(label) if known is None else abbreviate(known[label])
 
 
 def the_classes(labels: Sequence[int], names: ClassNames = None) -> str:
-    """Return the names of classes, the first ten by label.
-
-    >>> the_classes([3, 5]), the_classes([1], ["benign", "malignant"])
-    ('the classes 3, 5', 'class malignant')
-    """
+    """Return the names of classes, the first ten by label."""
     called = [class_called(label, names) for label in labels[:10]]
     if len(labels) == 1:
         return f"class {called[0]}"
@@ -319,23 +291,14 @@ def the_classes(labels: Sequence[int], names: ClassNames = None) -> str:
 
 
 def guarantee_name(parameters: Mapping[str, Any]) -> str:
-    """Return the name of a described guarantee, the innermost first.
-
-    >>> from fedconformal import ByClass
-    >>> guarantee_name(ByClass().to_dict())
-    'mixture by class'
-    """
+    """Return the name of a described guarantee, the innermost first: "mixture by class"."""
     name = str(parameters["name"])
     inner = [value for value in parameters.values() if isinstance(value, Mapping)]
     return f"{guarantee_name(inner[0])} {' '.join(name.split('-'))}" if inner else name
 
 
 def full_set_count(full: int, rows: int) -> str:
-    """Return how many sets hold every label.
-
-    >>> full_set_count(3, 200)
-    '3 of 200 sets hold every label'
-    """
+    """Return how many sets hold every label."""
     return f"{full} of {rows} sets hold every label"
 
 
@@ -343,5 +306,5 @@ def heavy_site(site: str, share: float) -> str:
     """Return the warning that a site outweighs the others."""
     return (
         f"site {site!r} has {share:.0%} of all scores, by its own claim, so the promise is mostly to "
-        "that site; if that is not meant, bound what a site may claim (most_scores), or use weights of your own"
+        "that site; if that is not meant, cap the number of scores that each site counts with, or set the weights"
     )

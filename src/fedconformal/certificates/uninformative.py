@@ -52,7 +52,7 @@ def explain_uninformative(
         return None
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     if score is None and certificate.score is not None:
-        score = registry.build(certificate.score, Score)
+        score = registry.rebuild(certificate.score, Score)
     if limit.ndim:
         found = _by_stratum(certificate, limit.ravel().tolist(), level, score, classes)
     elif limit == math.inf:
@@ -97,11 +97,7 @@ def _rounded(certificate: Certificate) -> str:
 
 
 def missing_ends(thresholds: Sequence[float]) -> str | None:
-    """Return which end intervals lack, from the lower and the upper threshold, or from one for both.
-
-    >>> missing_ends([float("inf")]), missing_ends([float("-inf"), 2.0]), missing_ends([-2.0, 2.0])
-    ('every interval is the whole line', 'no interval has a lower end', None)
-    """
+    """Return which end intervals lack, from the lower and the upper threshold, or from one for both."""
     lacking = np.isinf(thresholds)
     if lacking.all():
         return text.INTERVALS.uninformative

@@ -1,4 +1,4 @@
-"""The command line: one file a command."""
+"""The command line: options are read, one library function is called, one answer is printed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the threads of BLAS start more slowly than most commands run
     from fedconformal.cli.app import run
 
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal that cannot show a letter shows its number
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))

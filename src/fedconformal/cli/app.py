@@ -1,4 +1,4 @@
-"""All commands together, and what happens when one fails."""
+"""The table of commands, and the exit code and message of one that fails."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import entry_points
-from itertools import pairwise
+from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from fedconformal._version import __version__
-from fedconformal.cli.console import LOGGED, logger, tell
+from fedconformal.cli.console import EscapingFormatter, logger, tell
 from fedconformal.errors import (
     ClassCountsWarning,
     HeavySiteWarning,
@@ -26,45 +25,46 @@ from fedconformal.errors import (
     SuspiciousInputWarning,
 )
 
-COMMANDS = (
-    "summarize",
-    "sql",
-    "page",
-    "sign",
-    "calibrate",
-    "predict",
-    "evaluate",
-    "verify",
-    "show",
-    "plan",
-    "report",
-    "serve",
-    "monitor",
-    "train",
-    "demo",
-    "policy",
-    "flower",
-)
-"""In the order of --help; each is a function, or a group of commands, in the file of its name."""
+COMMANDS = {
+    "summarize": "summarize",
+    "sql": "site",
+    "page": "site",
+    "sign": "verify",
+    "calibrate": "calibrate",
+    "predict": "predict",
+    "evaluate": "evaluate",
+    "verify": "verify",
+    "show": "show",
+    "plan": "plan",
+    "report": "evaluate",
+    "serve": "serve",
+    "monitor": "monitor",
+    "train": "train",
+    "demo": "demo",
+    "policy": "site",
+    "flower": "flower",
+}
+"""The module of each command, in the order of --help."""
 
 
 class Commands(TyperGroup):
-    """All commands, each imported when it is asked for: to import all takes several times as long as to run most."""
+    """All commands; the module of a command is imported when the command is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Name all commands, also those of other packages, such as fedconformal-paper."""
-        return [*COMMANDS, *sorted(_of_others())]
+        """Return the names of all commands, including those of other packages such as fedconformal-paper."""
+        return [*COMMANDS, *sorted(_plugins())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import one command."""
         if cmd_name in COMMANDS:
-            name = cmd_name.replace("-", "_")
-            return _built(cmd_name, getattr(importlib.import_module(f"fedconformal.cli.{name}"), name))
-        found = _of_others().get(cmd_name)
+            return _built(
+                cmd_name, getattr(importlib.import_module(f"fedconformal.cli.{COMMANDS[cmd_name]}"), cmd_name)
+            )
+        found = _plugins().get(cmd_name)
         return None if found is None else _built(cmd_name, found.load())
 
 
-def _of_others() -> dict[str, Any]:
+def _plugins() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group="fedconformal.commands")}
 
 
@@ -110,7 +110,7 @@ OPTIONS = {
     "output": "-o",
     "positive": "--positive",
     "predictions": "--predictions",
-    "privacy": "--privacy local",
+    "privacy": "summarize --epsilon",
     "resume": "--resume",
     "risk": "--risk",
     "rows": "--rows",
@@ -122,10 +122,8 @@ OPTIONS = {
 }
 """The option for a `param` or a `code` of an error."""
 
-INTERRUPTED = 130
-"""How shells number a command that Ctrl-C has ended."""
-NOT_READ = 141
-"""The same for one whose output nobody reads any more, such as before `| head -1`."""
+INTERRUPTED, NOT_READ = 130, 141
+"""Exit codes of shells after Ctrl-C and after a closed pipe, such as before `| head -1`."""
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]
@@ -152,57 +150,48 @@ def options(
 
 @cache
 def _commands() -> Any:
-    """Build the command line once."""
     return typer.main.get_command(app)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code: 0 done, 1 the answer is no, 2 bad use or bad input."""
     handler = logging.StreamHandler()
-    handler.setFormatter(LOGGED)
+    handler.setFormatter(EscapingFormatter("%(levelname)s: %(message)s"))
     logger.handlers = [handler]
     with warnings.catch_warnings():
         for kind in (InfeasibleWarning, ClassCountsWarning, HeavySiteWarning, SuspiciousInputWarning):
             warnings.simplefilter("always", kind)
-        said: set[str] = set()
-        warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), said)
+        seen: set[str] = set()
+        warnings.showwarning = lambda message, *_args, **_kwargs: _warn_once(str(message), seen)
         try:
-            _check_flags(arguments)
             code = _commands().main(list(arguments) or ["--help"], "fedconformal", standalone_mode=False)
         except InputError as error:
             return _fail(with_option(error))
         except UsageProblem as error:
-            return _fail(_used_wrongly(error))
+            return _fail(_usage_message(error))
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         except SystemExit as end:
             if not isinstance(end.__context__, BrokenPipeError):
                 raise
             code = NOT_READ  # typer says 1, which is "no" here
-        finally:  # leave the logger as a program that calls this found it
+        finally:  # restore the logger of the calling program
             logger.handlers = []
             logger.setLevel(logging.NOTSET)
-    if code == INTERRUPTED:  # typer may have seen it first
+    if code == INTERRUPTED:  # typer may have caught it first
         tell("stopped")
     return code if isinstance(code, int) else 0
 
 
-def _check_flags(arguments: Sequence[str]) -> None:
-    """Refuse a value after --json, which would be taken for a file."""
-    for one, following in pairwise(arguments):
-        if one == "--json" and following.lower() in ("true", "false", "1", "0", "yes", "no"):
-            raise InputError(f"--json takes no value; leave out {following!r}, or leave out both for text")
-
-
-def _used_wrongly(error: Any) -> str:
-    """Say what is wrong with the words of a command, and which help to read."""
+def _usage_message(error: Any) -> str:
+    """Return the message of click, the command that was probably meant, and the help to read."""
     where = "fedconformal" if error.ctx is None else error.ctx.command_path
     message = error.format_message() or "Name one of these commands."
-    typed = NO_COMMAND.match(message)
-    if typed is not None and typed[1] == "paper":
+    unknown = NO_COMMAND.match(message)
+    if unknown is not None and unknown[1] == "paper":
         message += " It is a package of its own: run `pip install ./paper` in a copy of the repository."
-    elif typed is not None:
-        close = get_close_matches(typed[1], error.ctx.command.list_commands(error.ctx), n=1)
+    elif unknown is not None:
+        close = get_close_matches(unknown[1], error.ctx.command.list_commands(error.ctx), n=1)
         message += "".join(f" Did you mean {name!r}?" for name in close)
     return f"{message} ({where} --help shows what there is)"
 
@@ -217,9 +206,9 @@ def with_option(error: InputError) -> str:
     return message if option is None or option in message else f"{message} ({option})"
 
 
-def _warn_once(message: str, said: set[str]) -> None:
-    if message not in said:
-        said.add(message)
+def _warn_once(message: str, seen: set[str]) -> None:
+    if message not in seen:
+        seen.add(message)
         logger.warning("%s", message)
 
 

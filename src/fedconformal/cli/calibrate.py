@@ -3,42 +3,117 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from fedconformal._base.names import as_name, plural
-from fedconformal._base.spec import parse
+from fedconformal._base.names import abbreviate, as_name, join_names, name_key, plural
+from fedconformal._base.registry import Spec, parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
 from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.certificates.uninformative import describe_band, explain_uninformative
 from fedconformal.cli.console import logger, print_result
-from fedconformal.cli.losses import describe_risk
 from fedconformal.cli.monitor_rows import check_watches, close_watches
 from fedconformal.cli.options import (
     GUARANTEES,
     SPEC,
+    CalibrationId,
     Json,
+    Ledger,
     Risk,
+    Trusted,
+    check_output,
     expand_options,
     expand_wildcards,
+    read_noisy,
     read_summaries,
     refuse,
 )
-from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.privacy import LedgerFile, Noise, Privacy, describe_privacy, read_noisy
-from fedconformal.cli.sign import CalibrationId, Trusted, check_calibration, with_signatures
-from fedconformal.cli.sites import in_order, place_weights, unnamed_classes
+from fedconformal.cli.verify import check_calibration, with_signatures
 from fedconformal.errors import InfeasibleWarning, InputError, prefix_errors
 from fedconformal.guarantees import Guarantee, Mixture
+from fedconformal.privacy.dp import as_epsilon, release_threshold
+from fedconformal.privacy.ledger import rows_of, spending
+from fedconformal.privacy.local_dp import calibrate_locally
+from fedconformal.summaries.summary import Summary
 
-GuaranteeFor = Callable[[Sequence[str], Sequence[int]], Guarantee]
-"""Builds a guarantee from the names of the sites and the order of the files."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromiseOptions:
+    """Options of the promise."""
+
+    alpha: Annotated[str | None, typer.Option(help="How often the truth may be missed.", show_default="0.1")] = None
+    guarantee: Annotated[str | None, typer.Option(metavar=SPEC, help=GUARANTEES)] = None
+    risk: Risk = None
+    safe: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With --risk: what to do if no threshold is good enough.")
+    ] = None
+    exact: Annotated[bool, typer.Option("--exact", help="Do not round thresholds up; the file then shows scores.")] = (
+        False
+    )
+
+    def kept_from(self, old: Predictor | None, path: Path | None) -> PromiseOptions:
+        """Take the terms of the predictor that is replaced where no option gives another."""
+        if old is None or path is None:
+            return self
+        with prefix_errors(path):
+            terms = kept_terms(old, alpha=self.alpha, risk=self.risk, safe=self.safe)
+        return replace(self, alpha=terms.get("alpha"), risk=terms.get("risk"), safe=terms.get("safe"))
+
+    def guarantee_for(self, sites: Sequence[str] | None, old: Predictor | None = None) -> Guarantee:
+        """Build the guarantee; without `sites` only to check it before files are read."""
+        if old is not None and self.guarantee is None and sites is not None:
+            check_sites(old.certificate, sites or [f"#{k + 1}" for k in range(old.certificate.sites)])
+            return old.certificate.terms()[0]
+        return place_weights(parse(self.guarantee or Mixture.name, Guarantee), sites).build()
+
+    def calibrate(self, received: Sequence[Summary], guarantee: Guarantee) -> Predictor:
+        """Calibrate without noise."""
+        if self.risk is not None:
+            return calibrate_summaries(received, risk=self.risk, safe=self.safe, guarantee=guarantee, exact=self.exact)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InfeasibleWarning)  # logged later, with more reasons
+            return calibrate_summaries(received, alpha=self.alpha or "0.1", guarantee=guarantee, exact=self.exact)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustOptions:
+    """Options of signatures and of differential privacy."""
+
+    epsilon: Annotated[
+        str | None, typer.Option(help="Release the threshold with differential privacy (docs/which-privacy.md).")
+    ] = None
+    ledger: Ledger = None
+    signed: Trusted = None
+    calibration: CalibrationId = None
+
+    def check(self, terms: PromiseOptions, *, noisy: bool) -> None:
+        """Refuse options that do not go together."""
+        if terms.risk is None:
+            refuse("goes with --risk", safe=terms.safe)
+        if self.epsilon is None:
+            refuse("goes with --epsilon", ledger=self.ledger)
+        if noisy:
+            refuse("does not go with noisy counts", epsilon=self.epsilon, calibration=self.calibration)
+        if noisy or self.epsilon is not None:
+            refuse("does not go with privacy, which hides scores", signed=self.signed, exact=terms.exact)
+        if self.signed is not None and self.calibration is None:
+            raise InputError("--signed needs --calibration ID, or old summaries pass again; choose a new id every time")
+
+    def release(self, received: Sequence[Summary], alpha: str, guarantee: Guarantee) -> Predictor:
+        """Calibrate with noise that is added here; it is entered in the ledger before anything is written."""
+        if self.ledger is not None and not all(summary.sites for summary in received):
+            raise InputError("--ledger needs summaries with site names; give them with --site")
+        rows = rows_of(received) if self.ledger else []
+        with spending(self.ledger, rows, float(as_epsilon(self.epsilon)), "threshold"):
+            return release_threshold(received, epsilon=self.epsilon, alpha=alpha, guarantee=guarantee)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,27 +121,20 @@ class RenewalOptions:
     """Options of a calibration that replaces a predictor."""
 
     replaces: Annotated[
-        Path | None,
-        typer.Option(metavar="OLD.json", help="The predictor that is replaced; its terms are kept."),
+        Path | None, typer.Option(metavar="OLD.json", help="The predictor that is replaced; its terms are kept.")
     ] = None
-    why: Annotated[
-        str | None,
-        typer.Option(help="With --replaces: the reason, recorded."),
-    ] = None
+    why: Annotated[str | None, typer.Option(help="With --replaces: the reason, recorded.")] = None
     rows: Annotated[
-        Rows | None,
-        typer.Option(metavar="KIND", help="With --replaces: new, or watched (nothing is promised)."),
+        Rows | None, typer.Option(metavar="KIND", help="With --replaces: new, or watched (nothing is promised).")
     ] = None
     watch: Annotated[
-        list[Path] | None,
-        typer.Option("--watch", metavar="WATCH", help="With --replaces: a watch to close (.db)."),
+        list[Path] | None, typer.Option("--watch", metavar="WATCH", help="With --replaces: a watch to close (.db).")
     ] = None
 
     def replacement(self, old: Predictor | None) -> Replacement | None:
         """Check the options, and return the record of the predictor that is replaced."""
         if old is None:
-            given = {"--why": self.why, "--rows": self.rows, "--watch": self.watch}
-            refuse(given, "goes with --replaces")
+            refuse("goes with --replaces", why=self.why, rows=self.rows, watch=self.watch)
             return None
         found = Replacement.of(old.digest(), why=self.why, rows=self.rows)
         check_watches(self.watch or [], found.sha256)
@@ -75,134 +143,119 @@ class RenewalOptions:
 
 @expand_options
 def calibrate(
-    summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site.", callback=expand_wildcards)],
+    summaries: Annotated[list[Path], typer.Argument(help="One .fcs file a site, or .fcn.", callback=expand_wildcards)],
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the predictor (.json).")],
-    alpha: Annotated[str | None, typer.Option(help="How often the truth may be missed.", show_default="0.1")] = None,
-    guarantee: Annotated[str | None, typer.Option(metavar=SPEC, help=GUARANTEES, show_default=False)] = None,
-    privacy: Privacy = None,
-    ledger: LedgerFile = None,
-    signed: Trusted = None,
-    calibration: CalibrationId = None,
-    risk: Risk = None,
-    safe: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="With --risk: what to do if no threshold is good enough.",
-        ),
-    ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="Do not round thresholds up; the file then shows scores.",
-        ),
-    ] = False,
     *,
+    terms: PromiseOptions,
+    trust: TrustOptions,
     renewal: RenewalOptions,
-    force: Force = False,
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
-    watches, replaces = renewal.watch or [], renewal.replaces
-    check_output(output, *summaries, *watches, replaces, ledger, signed, ending=".json", force=force)
-    noise = Noise.parse(privacy, "dp", "local")
-    old = None if replaces is None else load(replaces)
-    replaced, given = renewal.replacement(old), alpha
-    if old is not None:
-        with prefix_errors(replaces or ""):
-            terms = kept_terms(old, alpha=alpha, risk=risk, safe=safe)
-        level, risk, safe = terms.get("alpha"), terms.get("risk"), terms.get("safe")
-        alpha = None if level is None else str(level)
-    _check(noise, given, ledger=ledger, signed=signed, calibration=calibration, risk=risk, safe=safe, exact=exact)
-    guarantee_for = _same_guarantee(old) if old and guarantee is None else read_guarantee(guarantee or Mixture.name)
-    local = noise is not None and noise.mode == "local"
-    received: list[Any] = list(read_noisy(summaries) if local else read_summaries(summaries))
-    names: list[Sequence[str]] = [(one.site,) if local else one.sites for one in received]
-    order = in_order(summaries, names)
-    summaries, received = [summaries[k] for k in order], [received[k] for k in order]
-    promise = guarantee_for([name for k in order for name in names[k]], order)
-    for line in [] if local else unnamed_classes(received, summaries):
-        logger.warning("%s", line)
-    if calibration is not None:
-        check_calibration(received, summaries, as_name(calibration, "calibration id"))
-    if noise is not None:
-        predictor = noise.calibrate(received, alpha=alpha or "0.1", guarantee=promise, ledger=ledger)
-    elif risk is not None:
-        predictor = calibrate_summaries(received, risk=risk, safe=safe, guarantee=promise, exact=exact)
+    watches = renewal.watch or []
+    check_output(output, *summaries, *watches, renewal.replaces, trust.ledger, trust.signed, ending=".json")
+    if terms.risk is not None and (terms.alpha is not None or trust.epsilon is not None):
+        raise InputError("--risk is for losses; leave out --alpha and --epsilon")
+    old = None if renewal.replaces is None else load(renewal.replaces)
+    replaced, terms = renewal.replacement(old), terms.kept_from(old, renewal.replaces)
+    terms.guarantee_for(None)
+    noisy = read_noisy(summaries)
+    trust.check(terms, noisy=noisy is not None)
+    if noisy is not None:
+        guarantee = terms.guarantee_for([one.site for one in noisy], old)
+        predictor = calibrate_locally(noisy, alpha=terms.alpha or "0.1", guarantee=guarantee)
     else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InfeasibleWarning)  # said later, with more reasons
-            predictor = calibrate_summaries(received, alpha=alpha or "0.1", guarantee=promise, exact=exact)
-    if signed is not None:
-        predictor = with_signatures(predictor, summaries, signed)
+        received = read_summaries(summaries)
+        guarantee = terms.guarantee_for([name for one in received for name in one.sites], old)
+        _warn_of_unnamed_classes(received, summaries)
+        if trust.calibration is not None:
+            check_calibration(received, summaries, as_name(trust.calibration, "calibration id"))
+        if trust.epsilon is not None:
+            predictor = trust.release(received, terms.alpha or "0.1", guarantee)
+        else:
+            predictor = terms.calibrate(received, guarantee)
+    if trust.signed is not None:
+        predictor = with_signatures(predictor, summaries, trust.signed)
     if old is not None and replaced is not None:
         predictor = successor(old, predictor, replaced)
     predictor.save(output)
     close_watches(watches)
-    if why := explain_uninformative(predictor.certificate):
-        logger.warning("%s", why)
     about = predictor.certificate
-    facts = {"predictor": str(output), "certificate": about.to_dict()}
+    if why := explain_uninformative(about):
+        logger.warning("%s", why)
     lines = [about.sentence(), f"Assumption: {about.statement.assumption}.", _describe(predictor)]
     if about.privacy is not None:
         lines += describe_privacy(about.privacy, finite=False)
-    if signed is not None:
-        lines.append(f"Every summary is signed by its site for the calibration {calibration}, with a key in {signed}.")
+    if trust.signed is not None:
+        signed = f"Every summary is signed by its site for the calibration {trust.calibration}"
+        lines.append(f"{signed}, with a key in {trust.signed}.")
     if replaced is not None:
-        lines.append(f"It replaces {replaces}, sha256 {replaced.sha256} ({replaced.why}).")
+        lines.append(f"It replaces {renewal.replaces}, sha256 {replaced.sha256} ({replaced.why}).")
         lines += [f"closed {one}: it counts no more, and still answers" for one in watches]
-    print_result(facts, *lines, f"wrote {output}", json=json)
-
-
-def _check(
-    noise: Noise | None,
-    alpha: str | None,
-    *,
-    ledger: Path | None,
-    signed: Path | None,
-    calibration: str | None,
-    risk: str | None,
-    safe: str | None,
-    exact: bool,
-) -> None:
-    """Refuse options that do not go together, before files are read."""
-    if risk is None:
-        refuse({"--safe": safe}, "goes with --risk")
-    elif alpha is not None or noise is not None:
-        raise InputError("--risk is for losses; leave out --alpha and --privacy")
-    if noise is None:
-        refuse({"--ledger": ledger}, "goes with --privacy dp")
-    else:
-        refuse({"--signed": signed}, "does not go with --privacy, which withholds what was signed")
-        refuse({"--exact": exact}, "shows calibration scores, and --privacy hides them; leave one out")
-        if noise.mode == "local":
-            refuse({"--calibration": calibration}, "does not go with --privacy local, whose files name no calibration")
-    if signed is not None and calibration is None:
-        raise InputError("--signed needs --calibration ID, or old summaries pass again; choose a new id every time")
-
-
-def _same_guarantee(old: Predictor) -> GuaranteeFor:
-    def guarantee_for(sites: Sequence[str], _: Sequence[int]) -> Guarantee:
-        check_sites(old.certificate, sites or [f"#{k + 1}" for k in range(old.certificate.sites)])
-        return old.certificate.terms()[0]
-
-    return guarantee_for
-
-
-def read_guarantee(text: str) -> GuaranteeFor:
-    """Check a spec string, and return what builds the guarantee once the sites and the order of files are known."""
-    spec = parse(text, Guarantee)
-    place_weights(spec).build()
-    return lambda sites, order: place_weights(spec, sites, order).build()
+    print_result({"predictor": output, "certificate": about}, *lines, f"wrote {output}", json=json)
 
 
 def _describe(predictor: Predictor) -> str:
-    """Say which threshold was found, from what, and what it promises."""
-    if predictor.certificate.risk is not None:
-        return describe_risk(predictor)
+    """Describe the threshold, and what it promises."""
     about = predictor.certificate
+    if about.risk is not None:
+        return (
+            f"threshold {about.limit_text}, {about.status} from {about.scores} rows of "
+            f"{plural(about.sites, 'site')}; the best of {plural(predictor.risk.points, 'threshold')} promises "
+            f"{float(predictor.curve.least):.4g} (rounding sums costs at most {about.slack:.2g})"
+        )
     found = f"threshold {about.limit_text}, {about.status} from {about.scores} scores of {plural(about.sites, 'site')}"
     if about.status != "certified":
         return f"{found}; nothing is promised: {about.why_estimated}"
     return f"{found}; {describe_band(about)} (summaries cost at most {about.slack:.4f})"
+
+
+def describe_privacy(claim: Mapping[str, Any], *, finite: bool) -> list[str]:
+    """Describe a claim of privacy, and how precise a finite threshold from sums is."""
+    words = claim.get("claim")
+    if "epsilon" in claim:
+        words = f"epsilon {claim['epsilon']:g} for {claim['unit']}; outside the claim: {claim['outside']}"
+    lines = [str(words)]
+    precision = claim.get("precision")
+    if precision is not None and finite:
+        rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
+        lines.append(f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}")
+    return lines
+
+
+def place_weights(spec: Spec[T], sites: Sequence[str] | None = None) -> Spec[T]:
+    """Put weights that are given by site name into the order of the sites; others are in it already.
+
+    Without `sites` they stay in the order in which they are given, to check them before files are read.
+    """
+    values = dict(spec.values)
+    values |= {key: place_weights(one, sites) for key, one in values.items() if isinstance(one, Spec)}
+    weights = values.get("weights")
+    if not isinstance(weights, tuple):
+        return Spec(spec.cls, values)
+    named = {name_key(str(one[0])): one[1] for one in weights if isinstance(one, tuple)}
+    if named and len(named) < len(weights):
+        raise InputError(
+            "weights: give every site one weight, by its name or in the order of the files", param="guarantee"
+        )
+    if not named or sites is None:
+        return Spec(spec.cls, {**values, "weights": list(named.values()) or list(weights)})
+    known = list(map(name_key, sites))
+    unknown = next((name for name in named if name not in known), None)
+    if unknown is not None:
+        raise InputError(f"weights: there is no site {abbreviate(repr(unknown))}; the sites are {join_names(known)}")
+    lacking = next((name for name in known if name not in named), None)
+    if lacking is not None:
+        raise InputError(f"weights: the site {abbreviate(repr(lacking))} has no value; give every site one")
+    return Spec(spec.cls, {**values, "weights": [named[name] for name in known]})
+
+
+def _warn_of_unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]) -> None:
+    """Warn of sites that only count the classes that others name: they were not compared."""
+    stated = [summary.provenance.classes for summary in summaries]
+    named = next((classes for classes in stated if isinstance(classes, tuple)), None)
+    silent = [str(path) for path, classes in zip(paths, stated, strict=False) if not isinstance(classes, tuple)]
+    if named is not None and silent:
+        they = "gives its" if len(silent) == 1 else "give their"
+        taken = f"they are taken as {join_names(named)}, in this order"
+        logger.warning("%s: %s %d classes no names; %s", join_names(silent), they, len(named), taken)

@@ -1,10 +1,7 @@
-"""What is printed, and where: results to stdout, everything else to stderr.
+"""Output: results to stdout, everything else to stderr.
 
-Names, labels and messages come from other people's files. They are shown as they are: no markup is read from them, and
-no command to the terminal passes.
-
-Lines are written as they are. Only bars and tables are drawn by rich, which takes longer to import than most commands
-take for their work. Bars are for a terminal, whatever FORCE_COLOR says: a log has no use for them.
+Names, labels and messages come from untrusted files: markup is not interpreted, and control characters are escaped.
+Bars and tables are drawn by rich, which is imported when it is needed; bars are for a terminal only.
 """
 
 from __future__ import annotations
@@ -29,18 +26,12 @@ logger = logging.getLogger("fedconformal")
 T = TypeVar("T")
 
 
-class Harmless(logging.Formatter):
-    """Shows the level and the message, in one line."""
-
-    def __init__(self) -> None:
-        super().__init__("%(levelname)s: %(message)s")
+class EscapingFormatter(logging.Formatter):
+    """Escapes the control characters of a message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write commands to the terminal as their numbers."""
+        """Return the level and the message."""
         return escape_control(super().format(record))
-
-
-LOGGED = Harmless()
 
 
 def write(text: str, *, err: bool = False) -> None:
@@ -50,15 +41,20 @@ def write(text: str, *, err: bool = False) -> None:
     stream.flush()
 
 
-def print_json(result: dict[str, Any]) -> None:
-    """Print exactly one object."""
-    write(msgspec.json.format(dumps(result, allow_nan=False), indent=1) + "\n")
+def print_json(result: object) -> None:
+    """Print a record as exactly one object, in ASCII."""
+    write(dumps(msgspec.to_builtins(result, enc_hook=_builtin), indent=1, allow_nan=False) + "\n")
 
 
-def print_result(facts: dict[str, Any], *lines: str, json: bool) -> None:
-    """Print the result: its facts as JSON, or these lines."""
+def _builtin(value: Any) -> Any:
+    """Return a path as text and a number of numpy as a number."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def print_result(record: object, *lines: str, json: bool) -> None:
+    """Print the result: its record as JSON, or these lines."""
     if json:
-        print_json(facts)
+        print_json(record)
     else:
         say(*lines)
 
@@ -70,18 +66,18 @@ def say(*lines: str) -> None:
 
 
 def note(line: str) -> None:
-    """Say on stderr what was recognised, unless nothing but results and errors is to be said."""
+    """Print a remark on stderr, unless --quiet is given."""
     if logger.isEnabledFor(logging.WARNING):
         tell(line)
 
 
 def tell(line: str) -> None:
-    """Say something on stderr."""
+    """Print a line on stderr."""
     write(f"{escape_control(line)}\n", err=True)
 
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
-    """Show a bar on stderr while going through the items; it vanishes at the end. Only a terminal has one."""
+    """Show a transient bar on a terminal while iterating."""
     if not sys.stderr.isatty():
         yield from items
         return
@@ -91,7 +87,7 @@ def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
 
 @contextmanager
 def tracking(label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a bar on stderr, and give what moves it: how much is done, of how much, and what is being done."""
+    """Show a bar on stderr; the function that is given updates it: steps done, steps in all, text."""
     with _bar() as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total, text: bar.update(task, completed=done, total=total, description=escape_control(text))

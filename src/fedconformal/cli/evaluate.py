@@ -1,96 +1,140 @@
-"""fedconformal evaluate: coverage and size of sets or intervals on rows with known labels or numbers."""
+"""fedconformal evaluate and report: sets, intervals or decisions compared with the truth, as text or as a page."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
+from fedconformal import tables
 from fedconformal._base.arrays import as_alpha
+from fedconformal._base.files import read_array, write_bytes
+from fedconformal._base.groups import as_sites
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.answers import make_answers
-from fedconformal.cli.console import print_json, say, table
-from fedconformal.cli.losses import print_risk
-from fedconformal.cli.options import Json, OtherAlpha, Risk, expand_options, load_predictor
-from fedconformal.cli.rows import (
-    NONE,
-    Columns,
-    Groups,
-    Sites,
-    SkipMissing,
-    column_in,
-    group_columns,
-    values_of,
-    warn_of_repeated_ids,
+from fedconformal.certificates.certificate import threshold_json
+from fedconformal.cli.arrays import read_run, read_scores_and_truth
+from fedconformal.cli.console import print_json, print_result, say, table
+from fedconformal.cli.options import (
+    Json,
+    OtherAlpha,
+    Page,
+    PredictorFile,
+    Risk,
+    check_output,
+    expand_options,
+    load_predictor,
+    warn_of_expiry,
 )
-from fedconformal.cli.runs import read_run
-from fedconformal.errors import InputError
+from fedconformal.cli.predict import Answers, make_answers
+from fedconformal.cli.rows import Columns, PredictorRows, Sites, file_in, warn_of_repeated_ids
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.evaluation import Evaluation, evaluate_intervals, evaluate_sets
-from fedconformal.tables import Predictions
+from fedconformal.evaluation.losses import LossEvaluation
+from fedconformal.guarantees import PAC
+from fedconformal.report import Study, read_study, report_page
+
+Truth = Annotated[Path | None, typer.Argument(help="Labels, or true numbers.")]
 
 
 @expand_options
 def evaluate(
-    predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
-    probs: Annotated[
-        Path,
-        typer.Argument(
-            help="Probabilities, predictions or scores; or the .npz of a training run.",
-        ),
-    ],
-    labels: Annotated[Path | None, typer.Argument(help="Labels, or true numbers.")] = None,
+    predictor: PredictorFile,
+    probs: Annotated[Path, typer.Argument(help="Probabilities, predictions or scores; or the .npz of a training run.")],
+    truth: Truth = None,
     sites: Sites = None,
     cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN|FILE",
-            help="The cluster of each row, such as its patient.",
-        ),
+        str | None, typer.Option(metavar="COLUMN|FILE", help="The cluster of each row, such as its patient.")
     ] = None,
-    groups: Groups = None,
     alpha: OtherAlpha = None,
     risk: Risk = None,
     *,
     columns: Columns,
-    skip_missing: SkipMissing = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if the rows contradict the promise.", show_default=False)
-    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 1 if the rows contradict the promise.")] = False,
     json: Json = False,
 ) -> None:
     """Compare sets or intervals with the truth: does the promise hold, coverage and size, by site, class and size."""
     rule = load_predictor(predictor)
     about = rule.certificate
     if about.risk is not None:
-        if alpha or cluster or groups or columns != NONE:
+        if alpha or cluster or columns.given:
             raise InputError(f"{predictor}: limits a loss; give SCORES and TRUTH, and no more than --sites and --risk")
-        above = print_risk(rule, probs, labels, sites=sites, risk=risk, json=json)
+        above = _print_risk(rule, probs, truth, sites=sites, risk=risk, json=json)
         raise typer.Exit(int(check and above))
     if risk is not None:
         raise InputError(f"{predictor}: does not limit a loss; leave out --risk")
-    of_run = labels is None and columns.label_column is None  # which has no columns
-    by = group_columns(groups, None if of_run else rule)
-    columns = replace(columns.keeping(*by, column_in(sites), column_in(cluster)), skip_missing=skip_missing)
-    rows, owners = read_test_rows(rule, probs, labels, columns, sites)
-    if cluster is None:
-        warn_of_repeated_ids(rows, "their rows depend on each other, so name their column with --cluster too")
     level = as_alpha(about.alpha if alpha is None else alpha)
-    held = {name: values_of(rows, name, "groups") for name in by}
-    made = make_answers(rule, rows, level, groups=held, sites=owners)
-    clusters = None if cluster is None else values_of(rows, cluster, "clusters", columns)
-    compare: Any = evaluate_intervals if about.intervals else evaluate_sets
-    given: dict[str, Any] = {"certificate": about, "alpha": level, "sites": owners, "clusters": clusters}
-    result = compare(made.values, rows.truth, groups=held, **given)
-    below = result.verdict is not None and result.verdict.below
+    rows = _read(rule, probs, truth, columns, sites, cluster)
+    if cluster is None:
+        warn_of_repeated_ids(rows.table, "their rows depend on each other, so name their column with --cluster too")
+    made = make_answers(rule, rows, level)
+    clusters = None if cluster is None else columns.values_of(rows.table, cluster, "clusters")
+    result = _compare(rule, made, rows, alpha=level, clusters=clusters)
     if json:
-        print_json({"alpha": float(level), "skipped": len(rows.skipped), **made.facts, **result.to_dict()})
+        stated = {"alpha": float(level), "skipped": len(rows.table.skipped), "threshold": made.threshold}
+        print_json({**stated, "why_uninformative": made.why, **result.to_dict()})
     else:
         _print(result, made.remark)
         say(f"alpha {float(level):g}: {1 - float(level):.10g} is promised {about.statement.promise}.")
         say(about.statement.caveat)
-    raise typer.Exit(int(check and below))
+    raise typer.Exit(int(check and result.verdict is not None and result.verdict.below))
+
+
+@expand_options
+def report(
+    predictor: PredictorFile,
+    probs: Annotated[
+        Path | None, typer.Argument(help="Test rows: probabilities, predictions or scores; or the .npz of a run.")
+    ] = None,
+    truth: Truth = None,
+    *,
+    output: Page,
+    sites: Sites = None,
+    study: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Title, purpose and people of the study (.toml).")
+    ] = None,
+    columns: Columns,
+    json: Json = False,
+) -> None:
+    """Write a page: what is promised, and how the sets or intervals do on test rows."""
+    check_output(output, predictor, probs, truth, file_in(sites), study, ending=".html")
+    rule = load_predictor(predictor)
+    about = rule.certificate
+    if probs is None and (columns.given or sites):
+        raise InputError("options that name columns go with PROBS; give the table of test rows")
+    evaluation = None
+    if probs is not None and about.risk is not None:
+        if columns.given:
+            raise InputError(f"{predictor}: limits a loss; give SCORES and TRUTH, and --sites")
+        evaluation = _evaluate_risk(rule, probs, truth, sites)
+    elif probs is not None:
+        rows = _read(rule, probs, truth, columns, sites)
+        evaluation = _compare(rule, make_answers(rule, rows, as_alpha(about.alpha)), rows)
+    described = Study() if study is None else read_study(study)
+    data = report_page(rule, evaluation, study=described).encode()
+    write_bytes(output, data)
+    words = f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network"
+    print_result({"output": output, "bytes": len(data)}, words, json=json)
+
+
+def _read(
+    rule: Predictor, path: Path, labels: Path | None, columns: Columns, sites: str | None, cluster: str | None = None
+) -> PredictorRows:
+    """Read rows with their truth: from tables, or from a training run, which has its own sites and no columns."""
+    if labels is not None or columns.labels is not None:
+        return columns.read_for(rule, path, labels, sites=sites, beside=[cluster])
+    about = rule.certificate
+    if sites is not None or columns.given:
+        raise InputError(f"{'--sites goes' if sites else 'columns go'} with LABELS; a training run has its own")
+    run = read_run(path, "test", rule.score, about.provenance.temperature or 1.0)
+    return PredictorRows(run.rows(None if about.intervals else about.class_names), sites=run.sites)
+
+
+def _compare(rule: Predictor, made: Answers, rows: PredictorRows, **more: Any) -> Any:
+    about = rule.certificate
+    compare: Any = evaluate_intervals if about.intervals else evaluate_sets
+    return compare(made.values, rows.table.truth, certificate=about, sites=rows.sites, groups=rows.groups, **more)
 
 
 def _print(result: Any, remark: str) -> None:
@@ -98,7 +142,7 @@ def _print(result: Any, remark: str) -> None:
     if result.verdict is not None:
         say(result.verdict.words, f"This holds if {result.verdict.assumes}.", "")
     table(("", *result.columns), [result.overall.cells])
-    parts: dict[str, Any] = {"site": result.by_site}
+    parts = {"site": result.by_site}
     if isinstance(result, Evaluation):
         parts |= {"class": result.by_class, "set size": result.by_size}
     for title, found in (*parts.items(), *result.by_group.items()):
@@ -112,15 +156,46 @@ def _print(result: Any, remark: str) -> None:
         say(f"{remark}.")
 
 
-def read_test_rows(
-    rule: Predictor, path: Path, labels: Path | None, columns: Columns, sites: str | None
-) -> tuple[Predictions, Any]:
-    """Read rows with their truth, and the site of each: from tables, or from a training run."""
-    about = rule.certificate
-    if labels is None and columns.label_column is None:
-        if sites is not None or columns != NONE:
-            raise InputError(f"{'--sites goes' if sites else 'columns go'} with LABELS; a training run has its own")
-        run = read_run(path, "test", rule.score, about.provenance.temperature or 1.0)
-        return run.rows(None if about.intervals else about.class_names), run.sites
-    rows = columns.read_for(rule, path, labels)
-    return rows, None if sites is None else values_of(rows, sites, "sites", columns)
+def _evaluate_risk(
+    rule: Predictor, scores: Path, truth: Path | None, sites: str | None, risk: str | None = None
+) -> LossEvaluation:
+    """Return the mean loss of new rows at the threshold, over all and by site."""
+    found, labels = read_scores_and_truth(scores, truth)
+    names = None
+    if sites is not None and Path(sites).suffix.lower() in (".npy", ".npz"):
+        names = as_sites(read_array(Path(sites), "sites"), rows=len(found), name=sites)
+    elif sites is not None:
+        column = tables.read_table(Path(sites))
+        names = as_sites(np.array(column.texts(column.columns[0])), rows=len(found), name=sites)
+    with prefix_errors(f"{scores}, {truth}"):
+        result: LossEvaluation = rule.evaluate(found, labels, sites=names, alpha=risk)
+    return result
+
+
+def _print_risk(
+    rule: Predictor, scores: Path, truth: Path | None, *, sites: str | None, risk: str | None, json: bool
+) -> bool:
+    """Print the mean loss of new rows; return whether they contradict the promise."""
+    warn_of_expiry(rule)
+    found = _evaluate_risk(rule, scores, truth, sites, risk)
+    limit, pac = rule.risk_limit(risk), isinstance(rule.certificate.terms()[0], PAC)
+    at, above = rule.curve.threshold(limit), pac and found.judged.low > float(limit)
+    if json:
+        terms = {"risk": float(limit), "threshold": threshold_json(at), "contradicts": above}
+        print_json({**terms, **found.to_dict()})
+        return above
+    table(("", *found.columns), [one.cells for one in (found.overall, found.mixture) if one is not None])
+    if found.by_site:
+        say("")
+        table(("site", *found.columns), [group.cells for group in found.by_site])
+    say("", "low, high: where the mean of such rows is, in 95 of 100 cases, if rows are independent.")
+    say(*filter(None, [found.note]), f"threshold {at:.6g}. {rule.certificate.sentence()}")
+    if above:
+        say("These rows contradict the promise: the low end is above the limit.")
+    elif not pac:
+        say(
+            "The promise is on average over calibration draws: of one calibration the mean loss may be above the limit "
+            "by luck, so these rows alone do not contradict it (the guarantee pac promises it for nearly all draws)."
+        )
+    say(rule.certificate.statement.caveat)
+    return above

@@ -1,4 +1,4 @@
-"""fedconformal monitor: is the promise still kept? Start a watch, add rows and outcomes, ask, send and combine."""
+"""fedconformal monitor: start a watch, add rows and outcomes, show its status, send messages and combine them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time as clock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -17,12 +17,19 @@ from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
-from fedconformal.cli.monitor_rows import WatchColumns, holds, read_outcomes, read_predicted
-from fedconformal.cli.options import Json, expand_options, expand_wildcards, load_predictor
-from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.policy import PolicyFile, allowed
-from fedconformal.cli.rows import Columns, Groups, Unlabelled, group_columns
-from fedconformal.cli.sign import Trusted, one_site, signature_of
+from fedconformal.cli.monitor_rows import WatchReader
+from fedconformal.cli.options import (
+    Json,
+    PolicyFile,
+    PredictorFile,
+    Trusted,
+    check_output,
+    expand_options,
+    expand_wildcards,
+    load_predictor,
+)
+from fedconformal.cli.rows import Columns
+from fedconformal.cli.verify import one_site, signature_of
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.watch import outgoing
 from fedconformal.monitoring import combine as combination
@@ -32,6 +39,7 @@ from fedconformal.monitoring.messages import EPOCH, Period, day_of, read_periods
 from fedconformal.monitoring.monitor import ALARM
 from fedconformal.monitoring.store import Watch
 from fedconformal.monitoring.text import Status, date, sentence, to_do
+from fedconformal.privacy.policy import policy_of, read_policy
 from fedconformal.privacy.signatures import check_periods, read_trusted
 from fedconformal.report.watch import combined_page
 from fedconformal.summaries import Summary
@@ -53,7 +61,7 @@ REMARKS = {
 @expand_options
 def start(
     watch: File,
-    predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
+    predictor: PredictorFile,
     site: Annotated[str | None, typer.Option(help="The one site that rows come from.")] = None,
     summary: Annotated[
         list[Path] | None,
@@ -61,36 +69,24 @@ def start(
     ] = None,
     limit: Annotated[float | None, typer.Option(help="A miss rate of your own.")] = None,
     calibration: Annotated[Path | None, typer.Option(help="Calibration rows, to notice changes of scores.")] = None,
-    failure: Annotated[float, typer.Option(help="Chance of a lucky calibration.")] = 0.025,
-    false_alarm: Annotated[float, typer.Option(help="Chance of a false alarm.")] = 0.025,
-    groups: Groups = None,
     *,
     columns: Columns,
+    failure: Annotated[float, typer.Option(help="Chance of a lucky calibration.")] = 0.025,
+    false_alarm: Annotated[float, typer.Option(help="Chance of a false alarm.")] = 0.025,
     json: Json = False,
 ) -> None:
     """Begin to watch a predictor; the file is bound to it, and remembers the group columns."""
-    rule = load_predictor(predictor)
-    summaries = []
+    rule, summaries = load_predictor(predictor), []
     for path in summary or ():
         with prefix_errors(path):
             summaries.append(Summary.from_bytes(read_bytes(path)))
     found = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
     scores = None if calibration is None else _scores(rule, columns, calibration)
-    by = group_columns(groups, rule)
+    by = columns.group_columns(rule)
     with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores, groups=by) as made:
-        facts = {
-            "watch": str(watch),
-            "predictor": made.settings.predictor,
-            "site": made.settings.site,
-            "limit": found.rate,
-            "basis": found.basis,
-            "failure": found.failure,
-            "false_alarm": false_alarm,
-            "sites": found.sites,
-            "groups": found.groups,
-            "too_few": list(found.too_few),
-            "changes": scores is not None,
-        }
+        about = made.settings
+    record = {"watch": watch, "predictor": about.predictor, "site": about.site, "limits": found}
+    record |= {"false_alarm": false_alarm, "changes": scores is not None}
     whom = "all rows" if site is None else f"site {site}"
     lines = [f"started {watch}: {whom}, at most {found.rate:.4g} missed; {found.basis}"]
     own = len(found.sites) + len(found.groups) + len(found.classes)
@@ -99,7 +95,7 @@ def start(
         logger.warning(
             "%s: too few scores for a limit of their own; rows of there are counted only", join_names(found.too_few)
         )
-    print_result(facts, *lines, f"false alarms ever: at most {false_alarm + found.failure:g}", json=json)
+    print_result(record, *lines, f"false alarms ever: at most {false_alarm + found.failure:g}", json=json)
 
 
 def _scores(rule: Predictor, columns: Columns, path: Path) -> Floats:
@@ -111,7 +107,7 @@ def _scores(rule: Predictor, columns: Columns, path: Path) -> Floats:
             "--calibration needs a score without random draws, or they would look like changes; leave it out"
         )
     rows = columns.read_for(rule, path)
-    lowest: Floats = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
+    lowest: Floats = rule.score.evaluate_all(rows.table.values.astype(np.float32)).min(axis=1)
     return lowest
 
 
@@ -128,18 +124,10 @@ def add(
     outcomes: Annotated[
         Path | None, typer.Argument(metavar="OUTCOMES", help="What came true: id, time, label (or loss).")
     ] = None,
-    labels: Annotated[
-        str | None, typer.Option("--labels", metavar="COLUMN", help="The column with what came true.")
-    ] = None,
     *,
-    columns: Unlabelled,
-    groups: Groups = None,
-    time: Annotated[
-        str | None, typer.Option("--time", metavar="COLUMN", help="The column with times.", show_default="time")
-    ] = None,
-    sites: Annotated[
-        str | None, typer.Option("--sites", metavar="COLUMN", help="The column with sites.", show_default="site")
-    ] = None,
+    columns: Columns,
+    time: Annotated[str, typer.Option(metavar="COLUMN", help="The column with times.")] = "time",
+    sites: Annotated[str, typer.Option(metavar="COLUMN", help="The column with sites.")] = "site",
     forget: Annotated[
         int | None,
         typer.Option(min=0, metavar="DAYS", help="Then forget rows older than this; those that wait count as covered."),
@@ -150,27 +138,28 @@ def add(
     if answered is None and forget is None:
         raise InputError("give a file with rows that were answered, one with outcomes, or both")
     with Watch.open(watch) as held:
-        named = WatchColumns(labels=labels, groups=groups, time=time, sites=sites)
+        reader = WatchReader(held, columns, time=time, site=sites)
         one_file = answered is not None and outcomes is None
         if answered is not None and one_file:
-            has_rows, has_outcomes = holds(held, answered, columns, named)
+            has_rows, has_outcomes = reader.holds(answered)
             answered, outcomes = answered if has_rows else None, answered if has_outcomes else None
         with tracking("reading"):
-            rows = None if answered is None else read_predicted(held, answered, columns, named)
+            rows = None if answered is None else reader.read_predicted(answered)
             some = one_file and rows is not None
-            came = NO_OUTCOMES if outcomes is None else read_outcomes(held, outcomes, columns, named, some=some)
+            came = NO_OUTCOMES if outcomes is None else reader.read_outcomes(outcomes, some=some)
         with _prefix_errors(rows=answered, outcomes=outcomes), tracking("adding"):
             counts = held.add(rows, came)
         forgotten = None if forget is None else held.purge(int(clock.time() // DAY) - forget)
         found = held.status()
     for what, remark in REMARKS.items():
-        if counts.get(what):
-            logger.warning("%s %s", plural(counts[what], "row" if what == "unscored" else "outcome"), remark)
-    lines = [f"added {plural(counts['rows'], 'row')} and {plural(counts['counted'], 'outcome')}"]
+        number = getattr(counts, what)
+        if number:
+            logger.warning("%s %s", plural(number, "row" if what == "unscored" else "outcome"), remark)
+    lines = [f"added {plural(counts.rows, 'row')} and {plural(counts.counted, 'outcome')}"]
     if forgotten is not None:
-        lines.append(f"forgot {plural(forgotten['rows'], 'row')}, {forgotten['waiting']} of which still waited")
-    facts = {"added": counts, "forgotten": forgotten, "verdict": found.verdict}
-    print_result(facts, *lines, found.sentence, json=json)
+        lines.append(f"forgot {plural(forgotten.rows, 'row')}, {forgotten.waiting} of which still waited")
+    record = {"added": counts, "forgotten": forgotten, "verdict": found.verdict}
+    print_result(record, *lines, found.sentence, json=json)
 
 
 @contextmanager
@@ -199,7 +188,7 @@ def status(watch: File, json: Json = False) -> None:
         say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].limit:.4g}: {about.basis}.")
         _print_streams(found)
         say("", *filter(None, [*found.outlook, found.scores]))
-        forgotten = found.counts["purged_waiting"]
+        forgotten = found.counts.purged_waiting
         say(*[f"{forgotten} rows were forgotten while they waited; they count as covered."] * bool(forgotten))
         say(*["The watch is closed."] * found.closed)
     raise typer.Exit(int(found.verdict == ALARM))
@@ -235,7 +224,8 @@ def send(
     days since the last message are one period.
     """
     check_output(output, watch, policy, ending=".fcw")
-    rules, end = allowed(policy), None if last is None else _as_day(last)
+    rules = policy_of() if policy is None else read_policy(policy)
+    end = None if last is None else _as_day(last)
     least = max(rules.least_rows, rules.least_patients)
     with Watch.open(watch) as held:
         found = held.send(end, by_day=least <= 1, least=least, check=lambda new: rules.check(outgoing(new)))
@@ -243,9 +233,9 @@ def send(
         note(f"groups, classes and sites are withheld: one of them has fewer than {least} new outcomes")
     data, (first, to) = write_periods(found), (str(day_of(day)) for day in (found[0].first, found[-1].last))
     write_bytes(output, data)
-    facts = {"output": str(output), "messages": len(found), "bytes": len(data), "from": first, "to": to}
     words = f"wrote {output}: {plural(len(found), 'message')}, {first} to {to}, {len(data)} bytes"
-    print_result({**facts, "withheld": found[-1].withheld}, words, json=json)
+    record = {"output": output, "messages": len(found), "bytes": len(data), "first": first, "last": to}
+    print_result({**record, "withheld": found[-1].withheld}, words, json=json)
 
 
 def _as_day(text: str) -> int:
@@ -268,12 +258,11 @@ def combine(
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the page (.html).")] = None,
     signed: Trusted = None,
-    force: Force = False,
     json: Json = False,
 ) -> None:
     """Say whether the promise holds over all sites, and where it does not; exit with 1 on an alarm."""
     if output is not None:
-        check_output(output, *files, ending=".html", force=force)
+        check_output(output, *files, ending=".html")
     promise = ""
     if len(files) == 1 and files[0].suffix == ".db":
         with Watch.open(files[0]) as held:
@@ -283,13 +272,12 @@ def combine(
     with tracking("combining sites"):
         found = combination.combine(periods, one_watch=len(files) == 1)
     lines = [sentence(found), *(f"- {step}" for step in to_do(found))]
-    facts: dict[str, Any] = {"sentence": lines[0], "to_do": to_do(found), **combination.to_dict(found)}
     if output is not None:
         data = combined_page(found, promise=promise).encode()
         write_bytes(output, data)
         lines.append(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
-        facts |= {"output": str(output), "bytes": len(data)}
-    print_result(facts, *lines, json=json)
+    stated = {"sentence": lines[0], "to_do": to_do(found), **combination.to_dict(found)}
+    print_result(stated, *lines, json=json)
     raise typer.Exit(int(found.alarm))
 
 

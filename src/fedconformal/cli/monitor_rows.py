@@ -1,4 +1,4 @@
-"""The rows of a watch: files of monitor add, and rows and watches of a predictor that is replaced."""
+"""Rows of a watch: the files of monitor add, and the watches of a predictor that is replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -16,9 +16,9 @@ import typer
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.cli.answers import make_answers
 from fedconformal.cli.console import logger
-from fedconformal.cli.rows import Unlabelled, group_columns
+from fedconformal.cli.predict import make_answers
+from fedconformal.cli.rows import Columns
 from fedconformal.errors import InputError
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES, Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
@@ -45,7 +45,7 @@ def check_new(watch: Path | None, found: Predictions) -> None:
         raise InputError("--watch compares ids; name their column with --id")
     with Watch.open(watch) as held:
         known = set(held.counted(found.ids))
-        purged = held.status().counts["purged"]
+        purged = held.status().counts.purged
     if purged:
         logger.warning("%s: %d rows were purged; whether these are among them is not known any more", watch, purged)
     if known:
@@ -73,89 +73,100 @@ def close_watches(watches: Sequence[Path]) -> None:
             held.close()
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchColumns:
-    """Columns of the files of a watch besides ids and predictions."""
+@dataclass(frozen=True)
+class WatchReader:
+    """Reads the files of a watch; `time` and `site` are columns besides those of the table."""
 
-    labels: str | None = None
-    groups: str | None = None
-    time: str | None = None
-    sites: str | None = None
+    watch: Watch
+    columns: Columns
+    time: str = TIME
+    site: str = SITE
 
-    def label(self, watch: Watch) -> str:
-        """Return the column with outcomes."""
-        return self.labels or ("label" if watch.predictor.certificate.risk is None else "loss")
+    @property
+    def label(self) -> str:
+        """The column with outcomes."""
+        return self.columns.labels or ("label" if self.watch.predictor.certificate.risk is None else "loss")
 
-    def of(self, table: Table, named: str | None, usual: str) -> str | None:
-        """Return the column that an option names, or the usual one if the table has it."""
-        if named is not None:
-            table.column(named)
-            return named
-        return usual if usual in (table.names or ()) else None
+    def holds(self, path: Path) -> tuple[bool, bool]:
+        """Return whether a file holds answered rows, and whether it holds outcomes."""
+        names = set(self._open(path).with_header().names or ())
+        outcomes, classes = name_key(self.label) in names, self.watch.predictor.certificate.class_names
+        if self.watch.settings.kind == "losses":
+            return not outcomes, outcomes
+        answers = {SETS, *ENDS} & names or (isinstance(classes, list) and set(map(name_key, classes)) <= names)
+        return bool(answers) or not outcomes, outcomes
+
+    def read_predicted(self, path: Path) -> Predicted:
+        """Read rows that were answered: their sets or intervals, or the probabilities to make sets from."""
+        table, rule, kind = _headed(self._open(path)), self.watch.predictor, self.watch.settings.kind
+        ids, named = self._id_column(table), table.names or ()
+        by = list(dict.fromkeys([*self.watch.settings.groups, *self.columns.group_columns(rule)]))
+        time, site = _present(table, self.time, TIME), _present(table, self.site, SITE)
+        ends = sets = scores = None
+        if kind == "intervals":
+            ends = _ends(table)
+        elif kind == "sets" and SETS in named:
+            sets = _sets(table, rule)
+        elif kind == "sets":
+            label = self.label if name_key(self.label) in named else None
+            beside = [time, site, label, DIGEST if DIGEST in named else None]
+            columns = replace(self.columns, ids=ids, labels=None, groups=",".join(by) or None)
+            rows = columns.read_for(rule, path, beside=[name for name in (*by, *beside) if name is not None])
+            table = rows.table.table
+            sets = make_answers(rule, rows, as_alpha(rule.certificate.alpha)).values
+            scores = rule.score.evaluate_all(rows.table.values.astype(np.float32)).min(axis=1)
+        _check_digest(table, self.watch)
+        return Predicted(
+            ids=filled(table, table.texts(ids), ids) or [],
+            times=_times_of(table, time),
+            sites=None if site is None else [None if absent(cell) else cell for cell in table.texts(site)],
+            groups={name: table.texts(name) for name in by},
+            ends=ends,
+            sets=sets,
+            scores=scores,
+        )
+
+    def read_outcomes(self, path: Path, *, some: bool = False) -> Outcomes:
+        """Read outcomes: a class, a number or a loss a row; with `some`, rows may have none yet."""
+        table, rule = _headed(self.columns.open(path, "labels")), self.watch.predictor
+        ids, risk, column = self._id_column(table), rule.certificate.risk, table.column(self.label)
+        if some and (lacking := table.missing([column])):
+            table = table.take([row for row in range(table.rows) if row not in lacking])
+        if not table.rows:
+            return NO_OUTCOMES
+        if self.watch.settings.kind == "sets":
+            stated = rule.certificate.class_names
+            classes = tuple(stated) if isinstance(stated, list) else None
+            count = stated if isinstance(stated, int) else self.watch.width or 2
+            values = positions_of(table, column, classes, count)[0].astype(np.float64)
+        else:
+            values = table.numbers([column])[:, 0].astype(np.float64)
+            most = None if risk is None else risk.bound
+            wrong = ~np.isfinite(values) if most is None else ~((values >= 0) & (values <= most))
+            if wrong.any():
+                expected = "a finite number" if most is None else f"a loss from 0 to {most:g}"
+                place = table.place(int(wrong.argmax()), column)
+                raise table.error(f"{place} is {values[wrong][0]:g}, expected {expected}")
+            values = values if most is None else values / most
+        times = _times_of(table, _present(table, self.time, TIME))
+        return Outcomes(ids=filled(table, table.texts(ids), ids) or [], times=times, values=values)
+
+    def _open(self, path: Path) -> Table:
+        return self.columns.open(path, self.columns.content.value)
+
+    def _id_column(self, table: Table) -> str:
+        found = self.columns.ids or next((name for name in IDS if name in (table.names or ())), None)
+        if found is None:
+            raise table.error("has no column id; name the column of ids with --id")
+        return found
 
 
-def holds(watch: Watch, path: Path, columns: Unlabelled, about: WatchColumns) -> tuple[bool, bool]:
-    """Return whether a file holds answered rows, and whether it holds outcomes."""
-    names = set(columns.open(path, columns.content.value).with_header().names or ())
-    outcomes, classes = name_key(about.label(watch)) in names, watch.predictor.certificate.class_names
-    if watch.settings.kind == "losses":
-        return not outcomes, outcomes
-    answers = {SETS, *ENDS} & names or (isinstance(classes, list) and set(map(name_key, classes)) <= names)
-    return bool(answers) or not outcomes, outcomes
-
-
-def read_predicted(watch: Watch, path: Path, columns: Unlabelled, named: WatchColumns) -> Predicted:
-    """Read rows that were answered: their sets or intervals, or the probabilities to make sets from."""
-    table = _headed(columns.open(path, columns.content.value))
-    rule, ids = watch.predictor, _id_column(table, columns)
-    by = list(dict.fromkeys([*watch.settings.groups, *group_columns(named.groups, rule)]))
-    time, site = named.of(table, named.time, TIME), named.of(table, named.sites, SITE)
-    label = named.of(table, None, named.label(watch))
-    there = [name for name in (time, site, label, DIGEST if DIGEST in (table.names or ()) else None) if name]
-    about: dict[str, Any] = {}
-    if watch.settings.kind == "intervals":
-        about["ends"] = _ends(table)
-    elif watch.settings.kind == "sets" and SETS in (table.names or ()):
-        about["sets"] = _sets(table, rule)
-    elif watch.settings.kind == "sets":
-        rows = replace(columns, ids=ids).keeping(*by, *there).read_for(rule, path)
-        table = rows.table
-        about["sets"] = make_answers(rule, rows, as_alpha(rule.certificate.alpha), groups=_texts(table, by)).values
-        about["scores"] = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
-    _check_digest(table, watch)
-    names = filled(table, table.texts(ids), ids) or []
-    sites = None if site is None else [None if absent(cell) else cell for cell in table.texts(site)]
-    return Predicted(ids=names, times=times_of(table, time), sites=sites, groups=_texts(table, by), **about)
-
-
-def read_outcomes(
-    watch: Watch, path: Path, columns: Unlabelled, named: WatchColumns, *, some: bool = False
-) -> Outcomes:
-    """Read outcomes: a class, a number or a loss a row; with `some`, rows may have none yet."""
-    table, rule = _headed(columns.open(path, "labels")), watch.predictor
-    ids, risk = _id_column(table, columns), rule.certificate.risk
-    column = table.column(named.label(watch))
-    if some and (lacking := table.missing([column])):
-        table = table.take([row for row in range(table.rows) if row not in lacking])
-    if not table.rows:
-        return NO_OUTCOMES
-    if watch.settings.kind == "sets":
-        stated = rule.certificate.class_names
-        classes = tuple(stated) if isinstance(stated, list) else None
-        count = stated if isinstance(stated, int) else watch.width or 2
-        values = positions_of(table, column, classes, count)[0].astype(np.float64)
-    else:
-        values = table.numbers([column])[:, 0].astype(np.float64)
-        most = None if risk is None else risk.bound
-        wrong = ~np.isfinite(values) if most is None else ~((values >= 0) & (values <= most))
-        if wrong.any():
-            expected = "a finite number" if most is None else f"a loss from 0 to {most:g}"
-            raise table.error(
-                f"{table.place(int(wrong.argmax()), column)} is {values[wrong][0]:g}, expected {expected}"
-            )
-        values = values if most is None else values / most
-    names = filled(table, table.texts(ids), ids) or []
-    return Outcomes(ids=names, times=times_of(table, named.of(table, named.time, TIME)), values=values)
+def _present(table: Table, name: str, usual: str) -> str | None:
+    """Return a column that the table must have, unless it has the usual name."""
+    if name == usual and usual not in (table.names or ()):
+        return None
+    table.column(name)
+    return name
 
 
 def _headed(table: Table) -> Table:
@@ -165,19 +176,6 @@ def _headed(table: Table) -> Table:
     if not table.rows:
         raise table.error("has no rows")
     return table
-
-
-def _id_column(table: Table, columns: Unlabelled) -> str:
-    if columns.ids is not None:
-        return columns.ids
-    found = next((name for name in IDS if name in (table.names or ())), None)
-    if found is None:
-        raise table.error("has no column id; name the column of ids with --id")
-    return found
-
-
-def _texts(table: Table, names: list[str]) -> dict[str, Any]:
-    return {name: np.array(table.texts(name), dtype=np.str_) for name in names}
 
 
 def _check_digest(table: Table, watch: Watch) -> None:
@@ -223,7 +221,7 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
     return sets
 
 
-def times_of(table: Table, name: str | None) -> Floats:
+def _times_of(table: Table, name: str | None) -> Floats:
     """Read times: seconds since 1970, or dates, in UTC unless they say otherwise; without a column, it is now."""
     now = clock.time()
     if name is None:

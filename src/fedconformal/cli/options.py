@@ -1,4 +1,4 @@
-"""Options and inputs that several commands share.
+"""Options and files that several commands share.
 
 A parameter whose type is a dataclass stands for the options in its fields.
 """
@@ -6,7 +6,6 @@ A parameter whose type is a dataclass stands for the options in its fields.
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
@@ -21,6 +20,8 @@ from fedconformal._base.files import TEXT, read_bytes
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError, prefix_errors
+from fedconformal.privacy.local_dp import NoisyHistogram
+from fedconformal.privacy.policy import VARIABLE
 from fedconformal.summaries.batch import SummaryBatch, check_together
 from fedconformal.summaries.format import MAGIC, NOISY
 from fedconformal.summaries.provenance import has_expired
@@ -29,26 +30,25 @@ from fedconformal.summaries.summary import Summary
 F = TypeVar("F", bound=Callable[..., None])
 
 SPEC = "SPEC"
+GUARANTEES = "mixture, every-site, one-site:NAME, new-site, pac, by-class, ..."
 WILDCARD = re.compile(r"[*?\[]")
-FILES = 1000
-"""Summaries that are read at a time."""
 OTHERS = {MAGIC: "a site's summary", NOISY: "a site's noisy counts", NPY: "an array", b"PK": "arrays or a sheet"}
 """Kinds of files that are no predictors, by their first bytes."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+PredictorFile = Annotated[Path, typer.Argument(metavar="PREDICTOR", help="The predictor (.json).")]
+Page = Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")]
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 OtherAlpha = Annotated[str | None, typer.Option("--alpha", help="Another alpha than the certified one.")]
 Risk = Annotated[str | None, typer.Option("--risk", metavar="LIMIT", help="With losses: the largest expected loss.")]
-ScoreOption = Annotated[
-    str | None,
-    typer.Option(
-        "--score",
-        metavar=SPEC,
-        help="lac, aps, raps:penalty=0.1, ...; of numbers residual, cqr.",
-        show_default=False,
-    ),
+Ledger = Annotated[Path | None, typer.Option("--ledger", help="Pays for epsilon (.json with a budget).")]
+PolicyFile = Annotated[Path | None, typer.Option("--policy", envvar=VARIABLE, help="This site's policy (.toml).")]
+Trusted = Annotated[
+    Path | None, typer.Option("--signed", metavar="KEYS", help="The sites' public keys (.json); all must sign.")
 ]
-GUARANTEES = "mixture, every-site, one-site:NAME, new-site, pac, by-class, ..."
+CalibrationId = Annotated[
+    str | None, typer.Option("--calibration", metavar="ID", help="Id of this calibration, such as lungs-2027-06.")
+]
 
 
 def expand_options(function: F) -> F:
@@ -94,10 +94,15 @@ def expand_wildcards(paths: list[Path] | None) -> list[Path] | None:
     return found if paths else paths
 
 
-def refuse(given: dict[str, Any], reason: str) -> None:
-    """Refuse the first option that has a value."""
-    if wrong := next((option for option, value in given.items() if value), None):
-        raise InputError(f"{wrong} {reason}")
+def refuse(reason: str, **given: object) -> None:
+    """Refuse the first option that has a value.
+
+    >>> refuse("goes with --risk", safe="stop")
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: --safe goes with --risk
+    """
+    if wrong := next((name for name, value in given.items() if value), None):
+        raise InputError(f"--{wrong.replace('_', '-')} {reason}")
 
 
 def split(names: str) -> list[str]:
@@ -105,23 +110,50 @@ def split(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
+def check_output(output: Path, *inputs: Path | None, ending: str = "") -> None:
+    """Refuse to write onto a file that the command reads, by whatever path; refuse another ending."""
+    if ending and output.suffix != ending:
+        raise InputError(f"{output}: expected a file that ends in {ending}")
+    for path in inputs:
+        if path is not None and _same(output, path):
+            problem = "is read by this command as well, and would be lost"
+            raise InputError(f"{output}: {problem}; choose another place with -o")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve() or one.samefile(other)
+    except OSError:  # one of them does not exist
+        return False
+
+
 def read_summaries(paths: Sequence[Path]) -> list[Summary]:
     """Read summaries; refuse the same file twice and files that do not go together."""
     seen: set[Path] = set()
-    summaries: list[Summary] = []
-    for start in progress(range(0, len(paths), FILES), "reading summaries", math.ceil(len(paths) / FILES)):
-        some = paths[start : start + FILES]
-        for path in some:
-            if path.resolve() in seen:
-                raise InputError(f"{path}: is given twice; give each site's summary once")
-            seen.add(path.resolve())
-        summaries += SummaryBatch.from_bytes(map(read_bytes, some), [str(path) for path in some])
-    check_together(summaries, [str(path) for path in paths])
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"{path}: is given twice; give each site's summary once")
+        seen.add(path.resolve())
+    names = list(map(str, paths))
+    messages = [read_bytes(path) for path in progress(paths, "reading summaries", len(paths))]
+    summaries = list(SummaryBatch.from_bytes(messages, names))
+    check_together(summaries, names)
     return summaries
 
 
+def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram] | None:
+    """Read noisy counts; None if the first file is none."""
+    if not paths or not read_bytes(paths[0]).startswith(NOISY):
+        return None
+    found = []
+    for path in progress(paths, "reading noisy counts", len(paths)):
+        with prefix_errors(path):
+            found.append(NoisyHistogram.from_bytes(read_bytes(path)))
+    return found
+
+
 def load_predictor(path: Path) -> Predictor:
-    """Read a predictor; say what a file of another kind is."""
+    """Read a predictor; name the kind of any other file."""
     data = read_bytes(path)
     for begins, what in OTHERS.items():
         if data.startswith(begins):

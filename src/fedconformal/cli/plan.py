@@ -11,7 +11,6 @@ from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.cli.console import note, print_json, say, table
 from fedconformal.cli.options import GUARANTEES, SPEC, Alpha, Json, expand_wildcards, read_summaries
-from fedconformal.cli.sites import by_name, in_order
 from fedconformal.errors import InputError
 from fedconformal.summaries.provenance import UNKNOWN, Provenance
 
@@ -21,14 +20,9 @@ def plan(
         list[Path] | None,
         typer.Argument(help="Summaries (.fcs), whose sites and sizes are planned for.", callback=expand_wildcards),
     ] = None,
-    sizes: Annotated[
-        str | None, typer.Option(help="Calibration rows of each site, such as 200,50,20 or a=200,b=50.")
-    ] = None,
+    sizes: Annotated[str | None, typer.Option(help="Calibration rows of each site, such as 200,50,20.")] = None,
     alpha: Alpha = "0.1",
-    guarantees: Annotated[
-        list[str] | None,
-        typer.Option("--guarantee", metavar=SPEC, help=GUARANTEES),
-    ] = None,
+    guarantees: Annotated[list[str] | None, typer.Option("--guarantee", metavar=SPEC, help=GUARANTEES)] = None,
     json: Json = False,
 ) -> None:
     """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
@@ -68,12 +62,9 @@ def _sites(sizes: str | None, summaries: list[Path]) -> tuple[list[int], list[st
         raise InputError("give --sizes, such as 200,50,20, or summaries (.fcs); one of them")
     if sizes is None:
         received = read_summaries(summaries)
-        order = in_order(summaries, [summary.sites for summary in received])
-        names = [name for k in order for name in received[k].sites]
-        return [size for k in order for size in received[k].sizes], names or None, received[0].provenance
-    named = by_name(sizes, "--sizes")
-    parts = sizes.split(",") if named is None else list(named.values())
+        names = [name for one in received for name in one.sites]
+        return [size for one in received for size in one.sizes], names or None, received[0].provenance
     try:
-        return [int(part) for part in parts], None if named is None else list(named), UNKNOWN
+        return [int(part) for part in sizes.split(",")], None, UNKNOWN
     except ValueError:
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None

@@ -1,55 +1,101 @@
-"""fedconformal predict: anywhere, from probabilities to prediction sets, or from predictions to intervals."""
+"""fedconformal predict: prediction sets from probabilities, intervals from predictions, decisions from scores."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import csv
+import io
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import write_bytes
-from fedconformal.cli.answers import encode_intervals, encode_sets, make_answers
-from fedconformal.cli.console import print_result
-from fedconformal.cli.losses import predict_decisions
-from fedconformal.cli.options import Json, OtherAlpha, Risk, expand_options, load_predictor, split
-from fedconformal.cli.outputs import Force, check_output
-from fedconformal.cli.rows import Groups, Sites, Unlabelled, column_in, file_in, group_columns, values_of
-from fedconformal.errors import InputError
+from fedconformal._base.names import abbreviate, name_key
+from fedconformal.calibration.membership import needed_groups, own_sites
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import threshold_json
+from fedconformal.certificates.text import full_set_count
+from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.cli.arrays import LossRows
+from fedconformal.cli.console import logger, print_result, progress
+from fedconformal.cli.options import (
+    Json,
+    OtherAlpha,
+    PredictorFile,
+    Risk,
+    check_output,
+    expand_options,
+    load_predictor,
+    split,
+)
+from fedconformal.cli.rows import PredictorRows, Sites, Unlabelled, file_in
+from fedconformal.errors import InfeasibleWarning, InputError, prefix_errors
+from fedconformal.evaluation import full_sets
+from fedconformal.evaluation.regression import infinite_words
+from fedconformal.tables import Predictions
+from fedconformal.tables.text import TextCells, guarded
+
+BLOCK = 2**22
+"""Probabilities of which sets are made at a time."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Sets or intervals, the threshold, and the number and the reason of those that hold everything."""
+
+    values: NDArray[Any]
+    threshold: Any
+    uninformative: int
+    why: str | None
+    remark: str
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The result of `predict`; `size` is the mean size of sets, the mean width of intervals, or the mean share."""
+
+    output: Path
+    rows: int
+    alpha: float | None
+    risk: float | None
+    threshold: Any
+    mean_size: float | None
+    uninformative: int = 0
+    why_uninformative: str | None = None
+    skipped: Sequence[str] = ()
 
 
 @expand_options
 def predict(
-    predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
-    probs: Annotated[
-        Path,
-        typer.Argument(help="Probabilities, predictions, or scores of a loss."),
-    ],
+    predictor: PredictorFile,
+    probs: Annotated[Path, typer.Argument(help="Probabilities, predictions, or scores of a loss.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The sets or intervals (.csv .npz .npy).")],
     alpha: OtherAlpha = None,
     risk: Risk = None,
     *,
     columns: Unlabelled,
-    groups: Groups = None,
     sites: Sites = None,
     keep: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="Columns to write beside the sets (.csv)."),
+        str | None, typer.Option(metavar="A,B,...", help="Columns to write beside the sets (.csv).")
     ] = None,
     wide: Annotated[bool, typer.Option("--wide", help="A column for each class, with yes or no (.csv).")] = False,
-    force: Force = False,
     json: Json = False,
 ) -> None:
     """Write the prediction set of every row, or its interval."""
     rule = load_predictor(predictor)
     about = rule.certificate
-    check_output(output, predictor, probs, file_in(sites), force=force)
+    check_output(output, predictor, probs, file_in(sites))
     if about.risk is not None:
-        if alpha or groups or sites or columns != Unlabelled():
+        if alpha or sites or columns.given:
             raise InputError(f"{predictor}: limits a loss; give SCORES, and no more than --risk")
-        predict_decisions(rule, probs, output, risk=risk, json=json)
+        _predict_decisions(rule, probs, output, risk=risk, json=json)
         return
     if risk is not None:
         raise InputError(f"{predictor}: does not limit a loss; leave out --risk")
@@ -57,29 +103,157 @@ def predict(
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     if (keep or wide) and output.suffix != ".csv":
         raise InputError("--keep and --wide are for a .csv file; name one with -o")
-    if groups is not None and about.by != "group":
+    if columns.groups is not None and about.by != "group":
         raise InputError("--groups goes with a predictor by group; leave it out")
-    level, by = as_alpha(about.alpha if alpha is None else alpha), group_columns(groups, rule)
-    beside = [] if keep is None else split(keep)
-    kept = replace(columns.keeping(*by, column_in(sites), *beside), skip_missing=output.suffix == ".csv")
-    rows = kept.read_for(rule, probs)
-    held = {name: values_of(rows, name, "groups") for name in by}
-    owners = None if sites is None else values_of(rows, sites, "sites", columns)
-    if owners is not None and about.by != "site":
+    level, beside = as_alpha(about.alpha if alpha is None else alpha), split(keep or "")
+    columns = replace(columns, skip_missing=output.suffix == ".csv")
+    rows = columns.read_for(rule, probs, sites=sites, beside=beside)
+    if sites is not None and about.by != "site":
         raise InputError("the predictor has one threshold for all sites; leave them out", param="sites")
-    made = make_answers(rule, rows, level, groups=held, sites=owners)
-    facts: dict[str, Any] = {"output": str(output), "rows": len(made.values), "alpha": float(level), **made.facts}
-    facts["skipped"] = list(rows.skipped)
+    made, found = make_answers(rule, rows, level), rows.table
+    about_rows: dict[str, Any] = {"alpha": float(level)} | ({} if found.ids is None else {"ids": found.ids})
     if about.intervals:
-        write_bytes(output, encode_intervals(made.values, output.suffix, rows, keep=beside, alpha=float(level)))
-        width = float(np.diff(made.values, axis=1).mean())
-        facts["mean_width"] = None if np.isinf(width) else width
-        wrote = f"{len(made.values)} intervals, mean width {width:.6g}"
+        header, cells, size = ["lower", "upper"], made.values.tolist(), float(np.diff(made.values, axis=1).mean())
+        wrote, name = f"intervals, mean width {size:.6g}", "intervals"
     else:
-        classes = about.class_names if rows.classes is None else rows.classes
-        data = encode_sets(made.values, output.suffix, rows, classes, keep=beside, wide=wide, alpha=float(level))
-        write_bytes(output, data)
-        facts |= {"classes": made.values.shape[1], "mean_size": float(made.values.sum(axis=1).mean())}
-        wrote = f"{len(made.values)} sets of {facts['classes']} labels, mean size {facts['mean_size']:.3f}"
-    remark = [made.remark] if made.remark else []
-    print_result(facts, f"wrote {output}: {wrote}, alpha {float(level):g}", *remark, json=json)
+        classes = about.class_names if found.classes is None else found.classes
+        names = None if classes is None or isinstance(classes, int) else list(classes)
+        about_rows |= {} if names is None else {"classes": names}
+        header, cells = _set_table(made.values, names, wide=wide) if output.suffix == ".csv" else ([], [])
+        size, name = float(made.values.sum(axis=1).mean()), "sets"
+        wrote = f"sets of {made.values.shape[1]} labels, mean size {size:.3f}"
+    if output.suffix == ".csv":
+        write_bytes(output, _table(found, beside, header, cells))
+    else:
+        write_bytes(output, _arrays(output.suffix, **{name: made.values}, **about_rows))
+    record = Predicted(
+        output=output,
+        rows=len(made.values),
+        alpha=float(level),
+        risk=None,
+        threshold=made.threshold,
+        mean_size=size if np.isfinite(size) else None,
+        uninformative=made.uninformative,
+        why_uninformative=made.why,
+        skipped=found.skipped,
+    )
+    line = f"wrote {output}: {len(made.values)} {wrote}, alpha {float(level):g}"
+    print_result(record, line, *filter(None, [made.remark]), json=json)
+
+
+def make_answers(predictor: Predictor, rows: PredictorRows, alpha: Fraction) -> Answers:
+    """Return the sets or intervals of rows; warn if they hold everything, with advice."""
+    about = predictor.certificate
+    sites, groups = own_sites(about, rows.sites), needed_groups(about, rows.groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InfeasibleWarning)  # logged below, with advice
+        if about.intervals:
+            made = _intervals(predictor, rows.table, alpha, sites)
+        else:
+            made = _sets(predictor, rows.table, alpha, groups, sites)
+    if made.why is not None:
+        logger.warning("%s", f"{made.remark}: {made.why}" if made.remark else made.why)
+    return made
+
+
+def _sets(predictor: Predictor, rows: Predictions, alpha: Fraction, groups: Any, sites: Any) -> Answers:
+    """Make sets a block at a time; the threshold is the largest of the `sites`, where each has its own."""
+    probs, blocks = rows.values, []
+    step = max(1, BLOCK // max(1, probs.shape[1]))
+    starts = range(0, max(1, len(probs)), step)
+    for start in progress(starts, "predicting sets", len(starts)):
+        block = slice(start, start + step)
+        own = None if groups is None else {name: values[block] for name, values in groups.items()}
+        with rows.table.in_lines(start):
+            known = None if sites is None else sites[block]
+            blocks.append(predictor.predict_set(probs[block], groups=own, sites=known, alpha=alpha))
+    threshold = predictor.threshold_at(alpha)
+    if sites is not None and len(sites):
+        threshold = max(float(predictor.threshold_at(alpha, site=str(site))) for site in np.unique(sites))
+    sets = np.concatenate(blocks)
+    full = full_sets(sets)
+    why = explain_uninformative(
+        predictor.certificate,
+        threshold,
+        alpha=alpha,
+        score=predictor.score,
+        classes=sets.shape[1],
+        share=full / max(1, len(sets)),
+    )
+    return Answers(sets, threshold_json(threshold), full, why, full_set_count(full, len(sets)) if full else "")
+
+
+def _intervals(predictor: Predictor, rows: Predictions, alpha: Fraction, sites: NDArray[Any] | None) -> Answers:
+    with rows.table.in_lines():
+        ends = predictor.predict_interval(rows.values, sites=sites, alpha=alpha)
+    threshold = predictor.threshold_at(alpha)
+    infinite = int(np.isinf(ends).any(axis=1).sum())
+    why = explain_uninformative(predictor.certificate, threshold, alpha=alpha) if sites is None or infinite else None
+    return Answers(
+        ends, threshold_json(threshold), infinite, why, infinite_words(infinite, len(ends)) if infinite else ""
+    )
+
+
+def _set_table(sets: NDArray[Any], names: list[str] | None, *, wide: bool) -> tuple[list[str], list[Any]]:
+    """Return the header and the cells of sets: the labels in one column, or a column for each class."""
+    if wide:
+        header = ["size", *map(str, names or range(sets.shape[1]))]
+        return header, [(sum(row), *("yes" if one else "no" for one in row)) for row in sets.tolist()]
+    odd = next((name for name in names or () if ";" in name), None)
+    if odd is not None:
+        raise InputError(f"the class {abbreviate(repr(odd))} has a semicolon, which parts names; write --wide, or .npz")
+    labels, between = np.array(names or range(sets.shape[1]), dtype=np.str_), " " if names is None else ";"
+    return ["size", "labels"], [(int(row.sum()), between.join(labels[row])) for row in sets]
+
+
+def _arrays(ending: str, **arrays: Any) -> bytes:
+    """Encode arrays as .npz, or the first of them as .npy."""
+    buffer = io.BytesIO()
+    if ending == ".npy":
+        np.save(buffer, next(iter(arrays.values())))
+    else:
+        np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _table(rows: Predictions, keep: Sequence[str], header: list[str], answers: Iterable[Sequence[Any]]) -> bytes:
+    """Write the id of each row, or its number, the columns to keep and its answer, as the table that was read.
+
+    Semicolons and decimal commas are kept, for a spreadsheet that expects them.
+    """
+    cells, file = rows.table.cells, io.StringIO()
+    semicolons = isinstance(cells, TextCells) and cells.separator == ";"
+    comma = isinstance(cells, TextCells) and cells.decimal == ","
+    lines = csv.writer(file, lineterminator="\n", delimiter=";" if semicolons else ",")
+    numbers = range(rows.table.rows) if rows.table.taken is None else rows.table.taken
+    ids = [(rows.id_column or "id", rows.ids) if rows.ids is not None else ("row", numbers)]
+    columns = [*ids, *((name, rows.others[name_key(name)]) for name in keep)]
+    lines.writerow([*(guarded(name) for name, _ in columns), *map(guarded, header)])
+    for *about, answer in zip(*(values for _, values in columns), answers, strict=True):
+        lines.writerow([_cell(one, comma=comma) for one in (*about, *answer)])
+    return file.getvalue().encode()
+
+
+def _cell(value: Any, *, comma: bool) -> str:
+    """Format a number with all its digits; text that a spreadsheet could run is guarded."""
+    if not isinstance(value, float):
+        return str(value) if isinstance(value, int) else guarded(str(value))
+    return repr(value).replace(".", ",") if comma else repr(value)
+
+
+def _predict_decisions(rule: Predictor, scores: Path, output: Path, *, risk: str | None, json: bool) -> None:
+    """Write the decisions of a loss at the threshold."""
+    if output.suffix not in (".npz", ".npy"):
+        raise InputError(f"{output}: expected a name that ends in .npz or .npy")
+    rows, limit = LossRows.read(scores), rule.risk_limit(risk)
+    with prefix_errors(scores):
+        found = rule.predict(rows.values, risk=risk)
+    if rows.names is not None and output.suffix == ".npy":
+        raise InputError(f"{output}: images of different sizes do not fit into an .npy file; write an .npz file")
+    images = {"sets": found} if rows.names is None else dict(zip(rows.names, found, strict=True))
+    write_bytes(output, _arrays(output.suffix, **images))
+    threshold, share = rule.curve.threshold(limit), float(np.mean([one.mean() for one in found])) if len(found) else 0.0
+    record = Predicted(output, len(found), None, float(limit), threshold_json(threshold), share)
+    words = f"wrote {output}: answers to {len(found)} rows, {share:.1%} of the entries are predicted on average"
+    safe = [f"no threshold is good enough, so this is the safe action: {rule.risk.safe}"] if np.isinf(threshold) else []
+    print_result(record, words, *safe, json=json)

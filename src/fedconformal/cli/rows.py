@@ -1,4 +1,4 @@
-"""Rows of a table: the options that name its columns, and the one line that says what was recognised."""
+"""Rows of a table: the options that name its columns, and one line that states what was recognised."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import as_probabilities, as_sites, softmax
+from fedconformal._base.arrays import as_probabilities, softmax
 from fedconformal._base.files import TEXT, read_array
+from fedconformal._base.groups import as_sites
 from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note
 from fedconformal.cli.options import refuse, split, warn_of_expiry
 from fedconformal.errors import InputError, SuspiciousInputWarning, requires_extra
-from fedconformal.scores import RegressionScore
+from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.tables import (
     Predictions,
     Table,
@@ -31,13 +32,15 @@ from fedconformal.tables import (
     pair,
     probabilities_of,
     read_table,
+    table_of,
 )
-from fedconformal.tables import table_of as array_table
 from fedconformal.tables.files import ENDINGS
-from fedconformal.tables.table import MOST_LISTED, Cells
+from fedconformal.tables.table import MOST_LISTED
 
 if TYPE_CHECKING:
     from fedconformal.serving.onnx import OnnxModel
+
+Classes = int | Sequence[str] | None
 
 
 class Source(StrEnum):
@@ -48,17 +51,19 @@ class Source(StrEnum):
     features = "features"
 
 
+Content = Annotated[Source, typer.Option("--from", metavar="KIND", help="probs, logits, or features for --onnx.")]
 Sites = Annotated[str | None, typer.Option("--sites", metavar="COLUMN|FILE", help="The site of each row.")]
 Groups = Annotated[
     str | None, typer.Option("--groups", metavar="A,B,...", help="Columns with groups, such as sex,age.")
 ]
-SkipMissing = Annotated[
-    bool,
-    typer.Option("--skip-missing", help="Leave out rows with a missing probability or label."),
-]
 Onnx = Annotated[
-    str | None,
-    typer.Option("--onnx", metavar="FILE", help="The ONNX model; FILE:logits if it gives logits."),
+    str | None, typer.Option("--onnx", metavar="FILE", help="The ONNX model; FILE:logits if it gives logits.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Columns to leave out: A,B,...; repeatable.")
+]
+Positive = Annotated[
+    str | None, typer.Option("--positive", metavar="CLASS", help="The class of the only column of probabilities.")
 ]
 
 
@@ -72,42 +77,60 @@ def open_model(given: str) -> OnnxModel:
     return OnnxModel(Path(given if stated is None else path), gives=stated)
 
 
+@dataclass(frozen=True)
+class PredictorRows:
+    """Rows for a predictor: the outputs of the model, and the groups and the site of each row."""
+
+    table: Predictions
+    groups: dict[str, NDArray[Any]] = field(default_factory=dict)
+    sites: NDArray[Any] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The options of a table and its columns; `keep` are columns that the command uses besides."""
+    """The options of a table; `keep` are columns that the command uses besides."""
 
-    content: Annotated[
-        Source, typer.Option("--from", metavar="KIND", help="probs, logits, or features for --onnx.")
-    ] = field(default=Source.probs, compare=False)
+    content: Content = field(default=Source.probs, compare=False)
     onnx: Onnx = None
     ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Ids of the rows, such as patients.")] = None
-    label_column: Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="Labels, or true numbers.")] = (
-        None
-    )
+    labels: Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="Labels, or true numbers.")] = None
     classes: Annotated[
         str | None, typer.Option("--classes", metavar="A,B,...", help="Columns of the classes, in order.")
     ] = None
-    drop: Annotated[
-        list[str] | None,
-        typer.Option("--drop", metavar="COLUMN", help="Columns to leave out: A,B,...; repeatable."),
-    ] = None
-    positive: Annotated[
-        str | None,
-        typer.Option("--positive", metavar="CLASS", help="The class of the only column of probabilities."),
-    ] = None
+    drop: Drop = None
+    positive: Positive = None
     predictions: Annotated[
         str | None,
-        typer.Option(
-            "--predictions",
-            metavar="A,B,...",
-            help="Columns of a regressor, such as lower,upper.",
-        ),
+        typer.Option("--predictions", metavar="A,B,...", help="Columns of a regressor, such as lower,upper."),
     ] = None
+    groups: Groups = None
     encoding: Annotated[str | None, typer.Option("--encoding", help="Of text that is not UTF-8, such as cp1252.")] = (
         None
     )
+    skip_missing: Annotated[
+        bool, typer.Option("--skip-missing", help="Leave out rows with a missing probability or label.")
+    ] = field(default=False, compare=False)
     keep: tuple[str, ...] = ()
-    skip_missing: bool = field(default=False, compare=False)
+
+    @property
+    def given(self) -> bool:
+        """Whether an option names a column."""
+        return self != type(self)()
+
+    @property
+    def model(self) -> OnnxModel | None:
+        """The model of --onnx, which goes with features and with nothing else."""
+        if (self.onnx is None) == (self.content is Source.features):
+            raise InputError("--from features and --onnx go together; give both or neither")
+        return None if self.onnx is None else open_model(self.onnx)
+
+    def group_columns(self, predictor: Predictor | None = None) -> list[str]:
+        """Return the columns of --groups, and those that the predictor needs."""
+        needed = [] if predictor is None else predictor.certificate.group_columns
+        typed = [] if self.groups is None else split(self.groups)
+        if self.groups is not None and not typed:
+            raise InputError("--groups names no column; give names such as sex,age")
+        return list({name_key(name): name for name in (*needed, *typed)}.values())
 
     def keeping(self, *names: str | None) -> Columns:
         """Keep these columns too, each once; that of ids is kept already."""
@@ -117,116 +140,131 @@ class Columns:
 
     def open(self, path: Path, array: str) -> Table:
         """Read a file; the encoding is that of the ones that are text."""
-        encoding = self.encoding if path.suffix.lower() in TEXT else None
         if array == Source.features and path.suffix.lower() in (".npy", ".npz"):  # of any shape, such as images
             found = read_array(path, "features")
-            flat = found.reshape(len(found), -1) if found.ndim > 2 and len(found) else found
-            return array_table(flat, name=str(path))
+            return table_of(found.reshape(len(found), -1) if found.ndim > 2 and len(found) else found, name=str(path))
+        encoding = self.encoding if path.suffix.lower() in TEXT else None
         return read_table(path, encoding=encoding, arrays=(array,))
 
-    @property
-    def model(self) -> OnnxModel | None:
-        """The model of --onnx, which goes with features and with nothing else."""
-        if (self.onnx is None) == (self.content is Source.features):
-            raise InputError("--from features and --onnx go together; give both or neither")
-        return None if self.onnx is None else open_model(self.onnx)
-
-    def read_for(self, predictor: Predictor, path: Path, labels: Path | None = None) -> Predictions:
-        """Read rows for a predictor; warn of a certificate that has expired, and of the temperature it was made at."""
-        about = predictor.certificate
-        warn_of_expiry(predictor)
-        if about.intervals:
-            return self.read_numbers(predictor.score, path, labels)
-        if self.model is not None:
-            self.model.check_for(about.provenance.model)
-        if self.content is Source.probs and about.provenance.temperature not in (None, 1.0):
-            at = about.provenance.temperature
-            logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
-        return self.read(path, labels, wanted=about.class_names, temperature=about.provenance.temperature)
-
-    def read(
+    def read_for(
         self,
+        predictor: Predictor,
         path: Path,
         labels: Path | None = None,
         *,
-        wanted: int | Sequence[str] | None = None,
+        sites: str | None = None,
+        beside: Sequence[str | None] = (),
+    ) -> PredictorRows:
+        """Read rows for a predictor, with its groups, the site of each row, and the columns `beside`."""
+        about, by = predictor.certificate, self.group_columns(predictor)
+        warn_of_expiry(predictor)
+        at = about.provenance.temperature
+        if not about.intervals:
+            if self.model is not None:
+                self.model.check_for(about.provenance.model)
+            if self.content is Source.probs and at not in (None, 1.0):
+                logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
+        columns = self.keeping(*by, _column_in(sites), *map(_column_in, beside))
+        found = columns.read(predictor.score, path, labels, wanted=about.class_names, temperature=at)
+        held = {name: self.values_of(found, name, "groups") for name in by}
+        return PredictorRows(found, held, None if sites is None else self.values_of(found, sites, "sites"))
+
+    def read(
+        self,
+        score: AnyScore,
+        path: Path,
+        labels: Path | None = None,
+        *,
+        wanted: Classes = None,
         temperature: float | None = None,
         quiet: bool = False,
     ) -> Predictions:
-        """Read rows, in the order of the classes `wanted`, and labels; say once what was recognised.
+        """Read outputs, in the order of the classes `wanted`, and the truth; state once what was recognised.
 
-        Labels are in a column, or in a file of their own. If the two files can be read in the other order only, say so.
+        The truth is in a column, or in a file of its own. Files that can be read only in the other order look swapped.
         """
-        about: dict[str, Any] = {"wanted": wanted, "temperature": temperature}
-        try:
-            found = self._read(path, labels, **about)
-        except InputError:
-            if labels is not None and labels != path and self._reads(labels, path, **about):
-                problem = f"{path} and {labels} look swapped: probabilities come first, then labels"
-                raise InputError(problem, code="swapped") from None
-            raise
+        if isinstance(score, RegressionScore):
+            found = self._read_numbers(score, path, labels)
+        else:
+            try:
+                found = self._read_classes(path, labels, wanted, temperature)
+            except InputError:
+                if labels is not None and labels != path and self._reads(labels, path, wanted, temperature):
+                    problem = f"{path} and {labels} look swapped: probabilities come first, then labels"
+                    raise InputError(problem, code="swapped") from None
+                raise
         logger.debug("%s: %s of shape %s", path, self.content.value, found.values.shape)
         if not quiet:
-            note_recognised(found)
+            _note_recognised(found)
         return found
 
-    def read_numbers(
-        self, score: RegressionScore, path: Path, labels: Path | None = None, *, quiet: bool = False
-    ) -> Predictions:
-        """Read a regressor's predictions, and the true numbers from a column or from a file of their own."""
-        classes: dict[str, Any] = {"--classes": self.classes, "--positive": self.positive, "--onnx": self.onnx}
-        classes["--from logits"] = self.content is Source.logits
-        refuse(classes, f"is for classes, and {score.name} scores numbers; leave it out")
+    def values_of(self, found: Predictions, given: str, array: str) -> NDArray[Any]:
+        """Return a value a row: from a column of the table, from FILE, or from FILE:COLUMN."""
+        file = file_in(given)
+        if file is None:
+            name = name_key(given)
+            return np.array(found.ids if name == found.id_column else found.others[name], dtype=np.str_)
+        column = None if file == Path(given) else given.rpartition(":")[2]
+        if file.suffix.lower() in (".npy", ".npz"):
+            if column is not None:
+                raise InputError(f"{file}: has no columns with names; leave out :{column}")
+            return as_sites(read_array(file, array), rows=found.table.rows, name=str(file))
+        values, said = aligned_column(found, self.open(file, array), column=column)
+        if "joined" in said:
+            note(said)
+        return as_sites(np.array(values, dtype=np.str_), rows=found.table.rows, name=given)
+
+    def _read_numbers(self, score: RegressionScore, path: Path, labels: Path | None) -> Predictions:
+        reason = f"is for classes, and {score.name} scores numbers; leave it out"
+        refuse(reason, classes=self.classes, positive=self.positive, onnx=self.onnx)
+        if self.content is Source.logits:
+            raise InputError(f"--from logits {reason}")
         found = numbers_of(
             self.open(path, "predictions"),
             score.columns,
             columns=None if self.predictions is None else split(self.predictions),
             ids=self.ids,
-            y=self.label_column if labels is None else None,
+            y=self.labels if labels is None else None,
             drop=self._dropped(),
             keep=self.keep,
             skip_missing=self.skip_missing,
         )
-        if labels is not None:
-            truth = self.open(labels, "labels")
-            found = pair(found, truth, labels=self.label_column, skip_missing=self.skip_missing)
-        if not quiet:
-            note_recognised(found)
-        return found
+        return self._paired(found, labels)
 
-    def _reads(self, path: Path, labels: Path, **about: Any) -> bool:
-        """Whether these files are probabilities and their labels."""
+    def _paired(self, found: Predictions, labels: Path | None) -> Predictions:
+        if labels is None:
+            return found
+        return pair(found, self.open(labels, "labels"), labels=self.labels, skip_missing=self.skip_missing)
+
+    def _reads(self, path: Path, labels: Path, wanted: Classes, temperature: float | None) -> bool:
+        """Whether these files are probabilities and their labels; features may be anything."""
         try:
-            as_probabilities(self._read(path, labels, **about).values)
+            as_probabilities(self._read_classes(path, labels, wanted, temperature).values)
         except InputError:
             return False
-        return self.content is not Source.features  # whose rows may be anything
+        return self.content is not Source.features
 
-    def _read(
-        self, path: Path, labels: Path | None, *, wanted: int | Sequence[str] | None, temperature: float | None
-    ) -> Predictions:
+    def _read_classes(self, path: Path, labels: Path | None, wanted: Classes, temperature: float | None) -> Predictions:
         if self.predictions is not None:
             raise InputError("--predictions is for a score of numbers, such as cqr; classes are chosen with --classes")
         if self.content is Source.logits and self.positive is not None:
             raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
-        model, own_labels = self.model, self.label_column if labels is None else None
+        model, own_labels = self.model, self.labels if labels is None else None
         table = self.open(path, self.content.value)
         if model is not None:
             names = split(self.classes) if self.classes is not None else wanted
-            table = scored(table, self._aside(own_labels), model, temperature, names)
+            table = _scored(table, self._aside(own_labels), model, temperature, names)
         found = self._find(table, own_labels, wanted)
         if wanted is not None:
             found = found.matched(wanted)
-        if labels is not None:
-            truth = self.open(labels, "labels")
-            found = pair(found, truth, labels=self.label_column, skip_missing=self.skip_missing)
+        found = self._paired(found, labels)
         if self.content is not Source.logits:
             return found
         at = 1.0 if temperature is None else temperature
         with found.table.in_lines():
             return replace(found, values=softmax(found.values, temperature=at, name=str(path)))
 
-    def _find(self, table: Table, labels: str | None, wanted: int | Sequence[str] | None) -> Predictions:
+    def _find(self, table: Table, labels: str | None, wanted: Classes) -> Predictions:
         """Find the columns of the classes: those of the predictor, `wanted`, by name; all others are left alone."""
         given, positive = None if self.classes is None else split(self.classes), self.positive
         if given is None and wanted is not None and not isinstance(wanted, int):
@@ -237,10 +275,17 @@ class Columns:
                 given = list(wanted)  # labels are names then, as the predictor has them
             if positive is None and len(wanted) == 2 and len(rest) == 1 and rest[0] in map(name_key, wanted):
                 positive = rest[0]
-        about: dict[str, Any] = {"drop": self._dropped(), "keep": self.keep, "positive": positive}
-        about["skip_missing"] = self.skip_missing
         try:
-            found = probabilities_of(table, ids=self.ids, labels=labels, classes=given, **about)
+            found = probabilities_of(
+                table,
+                ids=self.ids,
+                labels=labels,
+                classes=given,
+                drop=self._dropped(),
+                keep=self.keep,
+                positive=positive,
+                skip_missing=self.skip_missing,
+            )
         except InputError as error:
             if given is None and error.code == "not-a-number":
                 self._propose_classes(table.with_header(), labels, f"{error}")
@@ -248,7 +293,7 @@ class Columns:
         if given is None and found.classes is not None and self.model is None:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", SuspiciousInputWarning)  # said when rows are scored
+                    warnings.simplefilter("ignore", SuspiciousInputWarning)  # raised when rows are scored
                     as_probabilities(found.values)
             except InputError:
                 self._propose_classes(found.table, labels, f"{table.source}: has columns that are no probabilities")
@@ -265,7 +310,7 @@ class Columns:
             )
 
     def _aside(self, labels: str | None) -> list[str]:
-        """Name the columns that have another use than the numbers of a row."""
+        """Return the columns that have another use than the numbers of a row."""
         return [name for name in (labels, self.ids, *self._dropped(), *self.keep) if name is not None]
 
     def _dropped(self) -> list[str]:
@@ -276,45 +321,12 @@ class Columns:
 class Unlabelled(Columns):
     """The same for rows without labels."""
 
-    label_column: str | None = None
+    labels: str | None = None
+    skip_missing: bool = field(default=False, compare=False)
 
 
-NONE = Columns()
-
-
-@dataclass(frozen=True)
-class ScoredCells:
-    """The cells of a table, and after its columns those of the model's probabilities."""
-
-    given: Cells
-    probs: NDArray[Any]
-    width: int
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return len(self.probs)
-
-    def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
-        """Return columns of probabilities, or of the table."""
-        own = [column - self.width for column in columns]
-        return self.given.numbers(columns) if min(own) < 0 else self.probs[:, own]
-
-    def texts(self, column: int) -> list[str]:
-        """Return a column of the table as text."""
-        return self.given.texts(column)
-
-    def take(self, rows: Sequence[int]) -> ScoredCells:
-        """Return these rows only."""
-        return ScoredCells(self.given.take(rows), self.probs[list(rows)], self.width)
-
-
-def scored(
-    table: Table,
-    others: Sequence[str],
-    model: OnnxModel,
-    temperature: float | None,
-    classes: int | Sequence[str] | None = None,
+def _scored(
+    table: Table, others: Sequence[str], model: OnnxModel, temperature: float | None, classes: Classes
 ) -> Table:
     """Put the model's probabilities in the place of the features, which are all columns but these `others`."""
     table = table.with_header()
@@ -324,18 +336,13 @@ def scored(
         probs = model.probabilities(features, temperature=temperature)
         if classes is not None and not isinstance(classes, int):
             model.check_names(features, classes)
-    width = len(table.names) if table.names is not None else 1 + max(table.columns, default=0)
-    return replace(
-        table,
-        cells=ScoredCells(table.cells, probs, width),
-        names=None if table.names is None else (*table.names, *map(str, range(probs.shape[1]))),
-        columns=(*aside, *range(width, width + probs.shape[1])),
-        said=(*table.said, f"scored by {model.path.name}"),
-    )
+    held = {name: table.texts(name) for name in others}
+    columns = {**held, **{str(k): probs[:, k] for k in range(probs.shape[1])}} if held else probs
+    return replace(table_of(columns, name=table.source), said=(*table.said, f"scored by {model.path.name}"))
 
 
-def note_recognised(found: Predictions) -> None:
-    """Say what was recognised, unless it is an array without names, and which rows were left out."""
+def _note_recognised(found: Predictions) -> None:
+    """State what was recognised, unless it is an array without names, and which rows were left out."""
     if found.table.first_line is not None or found.table.names is not None or found.classes is not None:
         note(found.recognised)
     if found.skipped:
@@ -355,38 +362,12 @@ def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None 
         logger.warning("%s: %s with several rows, such as %s: %s", found.table.source, names, first, advice)
 
 
-def group_columns(groups: str | None, predictor: Predictor | None = None) -> list[str]:
-    """Name the columns of --groups, and those that the predictor needs."""
-    needed = [] if predictor is None else predictor.certificate.group_columns
-    typed = [] if groups is None else split(groups)
-    if groups is not None and not typed:
-        raise InputError("--groups names no column; give names such as sex,age")
-    return list({name_key(name): name for name in (*needed, *typed)}.values())
-
-
-def values_of(found: Predictions, given: str, array: str, columns: Columns = NONE) -> NDArray[Any]:
-    """Return a value a row: from a column of the table, from FILE, or from FILE:COLUMN."""
-    file = file_in(given)
-    if file is None:
-        name = name_key(given)
-        return np.array(found.ids if name == found.id_column else found.others[name], dtype=np.str_)
-    wanted = None if file == Path(given) else given.rpartition(":")[2]
-    if file.suffix.lower() in (".npy", ".npz"):
-        if wanted is not None:
-            raise InputError(f"{file}: has no columns with names; leave out :{wanted}")
-        return as_sites(read_array(file, array), rows=found.table.rows, name=str(file))
-    values, said = aligned_column(found, columns.open(file, array), column=wanted)
-    if "joined" in said:
-        note(said)
-    return as_sites(np.array(values, dtype=np.str_), rows=found.table.rows, name=given)
-
-
 def file_in(given: str | None) -> Path | None:
-    """Return the file that an option names, by itself or before a column, if it names one: files have their endings."""
+    """Return the file that an option names, by itself or before a column; files have their endings."""
     names = () if given is None else (given, given.rpartition(":")[0])
     return next((Path(name) for name in names if Path(name).suffix.lower() in ENDINGS), None)
 
 
-def column_in(given: str | None) -> str | None:
+def _column_in(given: str | None) -> str | None:
     """Return the column of the table that an option names, if it names one."""
     return given if file_in(given) is None else None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import socket
-import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +16,6 @@ from fedconformal.cli.options import Json, load_predictor
 from fedconformal.cli.rows import Onnx, open_model
 from fedconformal.errors import InputError, requires_extra
 from fedconformal.monitoring.store import Watch
-
-if TYPE_CHECKING:
-    from fedconformal.serving.service import Service
 
 MEGABYTE = 10**6
 GRACE = 30
@@ -41,7 +37,6 @@ def serve(
         Path | None, typer.Option(metavar="WATCH", help="The watch that keeps answers and takes outcomes (.db).")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
-    reload: Annotated[bool, typer.Option("--reload", help="Load predictor and model again when they change.")] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request: address, path, status.")] = False,
     json: Json = False,
 ) -> None:
@@ -60,7 +55,7 @@ def serve(
     if token is None and host not in HERE:
         raise InputError(f"--host {host} lets other machines ask, which needs a token; give it with --token-file")
     level, body = logger.getEffectiveLevel(), int(max_body * MEGABYTE)
-    worker = Worker(predictor, onnx, monitor, token, body, reload=reload, access_log=access_log, level=level)
+    worker = Worker(predictor, onnx, monitor, token, body, access_log=access_log, level=level)
     app = worker.app()  # which refuses what does not fit, before the port is opened
     listening = _listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -82,43 +77,29 @@ class Worker:
     monitor: Path | None
     token: bytes | None = field(repr=False)
     max_body: int
-    reload: bool
     access_log: bool
     level: int
 
-    def service(self) -> Service:
-        """Load predictor and model."""
-        from fedconformal.serving.service import Service
-
-        open_model.cache_clear()
-        return Service(load_predictor(self.predictor), None if self.onnx is None else open_model(self.onnx))
-
     def app(self) -> Any:
         """Return the ASGI app."""
-        from fedconformal.serving.app import Reload, Settings, make_app
+        from fedconformal.serving.app import Settings, make_app
 
-        service = self.service()
-        files = [self.predictor, *([] if service.model is None else [service.model.path])]
         return make_app(
-            service.predictor,
-            model=service.model,
+            load_predictor(self.predictor),
+            model=None if self.onnx is None else open_model(self.onnx),
             settings=Settings(token=self.token, max_body=self.max_body),
             watch=None if self.monitor is None else Watch.open(self.monitor),
-            reload=Reload(files=files, load=self.service) if self.reload else None,
         )
 
     def run(self, sockets: list[socket.socket] | None, app: Any = None) -> None:
         """Answer until the process is stopped."""
         import uvicorn
 
-        from fedconformal.serving.batches import SWITCH_SECONDS
-        from fedconformal.serving.connections import LimitedProtocol
+        from fedconformal.serving.guard import LimitedProtocol
 
         logger.setLevel(self.level)
         for name in ("uvicorn.error", "uvicorn.access"):
             logging.getLogger(name).handlers = logger.handlers or [logging.StreamHandler()]
-        if self.monitor is not None:
-            sys.setswitchinterval(SWITCH_SECONDS)
         made = app or self.app()
         config = uvicorn.Config(
             made,

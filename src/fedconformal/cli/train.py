@@ -7,6 +7,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,8 +16,7 @@ import typer
 
 from fedconformal._base.names import plural
 from fedconformal.cli.console import logger, print_json, say, tracking
-from fedconformal.cli.options import Json
-from fedconformal.cli.outputs import check_outputs
+from fedconformal.cli.options import Json, check_output
 from fedconformal.errors import InputError, requires_extra
 
 
@@ -31,7 +31,9 @@ def train(
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     preset: Annotated[Preset | None, typer.Option(help="The paper's settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the directory.")] = False,
-    dataset: Annotated[str | None, typer.Option(help="digits, fashionmnist, cifar10, cifar100, ...")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="digits, fashionmnist, cifar10, ..., or your own function as package:function.")
+    ] = None,
     method: Annotated[str | None, typer.Option(help="fedavg, fedprox, tct or central.", show_default="fedavg")] = None,
     partition: Annotated[
         str | None, typer.Option(help="classes, dirichlet, iid or column.", show_default="classes")
@@ -39,15 +41,10 @@ def train(
     model: Annotated[
         str | None,
         typer.Option(
-            help="logistic, mlp, lenet, resnet14, efficientnet-b1, or your own as package:Net.",
+            help="logistic, mlp, lenet, resnet14, efficientnet-b1, efficientnet-lite1, or your own as package:Net.",
             show_default="what suits the rows",
         ),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="PACKAGE:FUNCTION", help="Your own data: a function that returns a `Dataset`."),
-    ] = None,
-    weights: Annotated[str | None, typer.Option(help="A file of weights to start from.")] = None,
     more: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as rounds=20; repeatable."),
@@ -62,15 +59,17 @@ def train(
         from fedconformal.training.run import FILES, read_settings
         from fedconformal.training.run import train as run
 
-    options = {"dataset": data or dataset, "method": method, "partition": partition, "model": model, "weights": weights}
+    options = {"dataset": dataset, "method": method, "partition": partition, "model": model}
     typed = {key: value for key, value in options.items() if value is not None}
     named = ({} if config is None else read_config(config)) | typed | dict(map(setting, more or ()))
     if preset is not None:
         named = read_preset(preset.value, named) | named
-    settings = (read_settings(output) or {}) | named if resume else named
+    there = read_settings(output) if resume else None
+    settings = named if there is None else there.to_dict() | named
     own = {key: imported(key, settings.get(key), typed.get(key)) for key in ("model", "dataset")}
     start = Path(str(settings["weights"])) if settings.get("weights") else None
-    check_outputs((output / name for name in FILES), config, start)
+    for name in FILES:
+        check_output(output / name, config, start)
     with tracking("getting ready") as progress:
         dataset_of = own["dataset"]
         result = run(
@@ -87,7 +86,7 @@ def train(
     if isinstance(result, Result) and result.temperature_at_bound:
         logger.warning("the temperature %g is at the end of its range; look at the accuracy", result.temperature)
     if json:
-        print_json({"output": str(output), **result.to_dict(), "next": following})
+        print_json({"output": str(output), **asdict(result), "next": following})
         return
     rows = f"on {result.rows['test']} test rows of {plural(result.clients, 'site')}"
     if isinstance(result, Result):
@@ -103,7 +102,7 @@ def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | Non
     """Import an object named as package:name; only an option names code, never a file."""
     if not isinstance(value, str) or ":" not in value:
         return None
-    option = "--data" if key == "dataset" else "--model"
+    option = f"--{key}"
     if value != typed:
         problem = f"{value} is code, which only the command line names"
         raise InputError(f"{problem}; add {option} {value} if you trust it", param=key)

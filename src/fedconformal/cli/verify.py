@@ -1,24 +1,34 @@
-"""fedconformal verify: does the predictor follow from these summaries, to the last byte?"""
+"""fedconformal sign and verify: who sent a file, and whether a predictor follows from its summaries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from fedconformal._base.files import read_bytes
+from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal._base.names import join_names
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.certificate import Certificate, SignatureRecord
 from fedconformal.cli.console import logger, print_result
-from fedconformal.cli.options import Json, expand_wildcards, read_summaries
-from fedconformal.cli.privacy import read_noisy
-from fedconformal.cli.sign import Trusted, is_signed_by, signature_path
+from fedconformal.cli.options import (
+    Json,
+    PredictorFile,
+    Trusted,
+    check_output,
+    expand_wildcards,
+    read_noisy,
+    read_summaries,
+)
 from fedconformal.errors import AlteredError, InputError, prefix_errors
-from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.privacy.signatures import read_trusted
-from fedconformal.summaries.format import NOISY
+from fedconformal.monitoring.messages import Period, read_periods
+from fedconformal.privacy import signatures
 from fedconformal.summaries.provenance import has_expired
 from fedconformal.summaries.summary import Summary
 from fedconformal.verification import verify as verify_predictor
@@ -26,8 +36,42 @@ from fedconformal.verification import verify as verify_predictor
 REFORMATTED = "the file was reformatted: it says the same, but not in the same bytes"
 
 
+def sign(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A site's own summary (.fcs) or periods (.fcw), or the coordinator's predictor (.json)."),
+    ] = None,
+    *,
+    key: Annotated[Path, typer.Option(help="The private key; never send it.")],
+    new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first.")] = False,
+    json: Json = False,
+) -> None:
+    """Sign a site's file, or a predictor as its coordinator, in FILE.sig; without FILE, show the public key."""
+    signer = None
+    if file is not None:
+        check_output(_signature_path(file), file, key)
+        with prefix_errors(file):
+            signer = _signer(file, read_bytes(file))
+    if new_key:
+        if key.exists():
+            raise InputError(f"{key}: exists; leave out --new-key to sign with it")
+        write_bytes(key, signatures.new_key(), private=True)
+    with prefix_errors(key):
+        private = read_bytes(key)
+        public = signatures.public_key(private)
+    if file is None or signer is None:
+        print_result({"public_key": public}, f"public key of {key}: {public}", json=json)
+        return
+    with prefix_errors(file):
+        record = signer(private)
+    output, site = _signature_path(file), record.site if isinstance(record, SignatureRecord) else None
+    write_bytes(output, msgspec.json.encode(record) + b"\n")
+    lines = [f"wrote {output}: send it along with {file}", f"public key of {site or 'coordinator'!r}: {public}"]
+    print_result({"public_key": public, "signature": output, "site": site}, *lines, json=json)
+
+
 def verify(
-    predictor: Annotated[Path, typer.Argument(help="The predictor (.json).")],
+    predictor: PredictorFile,
     summaries: Annotated[
         list[Path] | None,
         typer.Argument(help="The .fcs or .fcn files it was made from, in any order.", callback=expand_wildcards),
@@ -44,37 +88,31 @@ def verify(
 ) -> None:
     """Recompute the certificate from the summaries; exit code 1 if anything differs or cannot be confirmed."""
     data, given = read_bytes(predictor), summaries or []
-    sealed = coordinator is not None and is_signed_by(predictor, data, coordinator)
-    trusted = None if signed is None else read_trusted(signed)
+    sealed = coordinator is not None and _is_signed_by(predictor, data, coordinator)
+    trusted = None if signed is None else signatures.read_trusted(signed)
     older = None if replaces is None else load(replaces)
+    received = read_noisy(given) or read_summaries(given)
     try:
-        with prefix_errors(predictor):
-            found = Predictor.from_bytes(data)
+        found = Predictor.from_bytes(data)
     except AlteredError as error:
-        _read(given)
         problems = [str(error)]
+    except InputError as error:
+        raise InputError(f"{predictor}: {error}") from None
     else:
         if not given and found.certificate.privacy is None:
             raise InputError(f"{predictor}: give the summaries that it was made from as well")
-        problems = verify_predictor(found, _read(given), trusted=trusted, sealed=sealed, older=older)
+        problems = verify_predictor(found, received, trusted=trusted, sealed=sealed, older=older)
         if not problems and found.to_bytes() != data:
             problems = [REFORMATTED]
-        problems = [f"{predictor}: {one}" for one in problems]
         if not problems:
             _warn(found.certificate)
     if coordinator is not None and not sealed:
-        signature = signature_path(predictor)
-        problems.append(f"{predictor}: {signature} is not the signature of this coordinator for this predictor")
-    plain = [one.removeprefix(f"{predictor}: ") for one in problems]
-    facts = {"predictor": str(predictor), "confirmed": not problems, "problems": plain}
-    print_result(facts, *(problems or [f"{predictor}: confirmed from {len(given)} summaries"]), json=json)
+        problems.append(f"{_signature_path(predictor)} is not the signature of this coordinator for this predictor")
+    lines = problems or [f"confirmed from {len(given)} summaries"]
+    record = {"predictor": predictor, "confirmed": not problems, "problems": problems}
+    print_result(record, *(f"{predictor}: {line}" for line in lines), json=json)
     if problems:
         raise typer.Exit(1)
-
-
-def _read(summaries: list[Path]) -> list[Summary] | list[NoisyHistogram]:
-    noisy = bool(summaries) and read_bytes(summaries[0])[: len(NOISY)] == NOISY
-    return read_noisy(summaries) if noisy else read_summaries(summaries)
 
 
 def _warn(certificate: Certificate) -> None:
@@ -85,3 +123,65 @@ def _warn(certificate: Certificate) -> None:
         )
     for site, share in certificate.heavy_sites.items():
         logger.warning("%s", text.heavy_site(site, share))
+
+
+def _signer(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | signatures.Seal]:
+    """Check a file, and return the function that signs it with a private key."""
+    if file.suffix == ".json":
+        Predictor.from_bytes(data)
+        return partial(signatures.seal, data)
+    if file.suffix == ".fcw":
+        return partial(signatures.sign_periods, one_site(read_periods(data)), data)
+    summary = Summary.from_bytes(data)
+    if summary.provenance.calibration is None:
+        raise InputError(
+            "does not say which calibration it is for, so a signature would pass in any later one; "
+            "summarise again with --calibration ID, which the coordinator chooses"
+        )
+    return partial(signatures.sign, summary)
+
+
+def one_site(periods: Sequence[Period]) -> str:
+    """Return the site whose messages these are."""
+    sites = sorted({period.site for period in periods})
+    if len(sites) != 1:
+        raise InputError(f"holds messages of {join_names(sites)}; only those of one site can be signed")
+    return sites[0]
+
+
+def _signature_path(file: Path) -> Path:
+    """Return where the signature of a file is."""
+    return file.with_name(file.name + ".sig")
+
+
+def _is_signed_by(predictor: Path, data: bytes, coordinator: str) -> bool:
+    """Whether the signature beside the predictor is the coordinator's, of these bytes."""
+    path = _signature_path(predictor)
+    with prefix_errors(path):
+        found = signatures.decode_json(read_bytes(path), signatures.Seal, "a signature")
+        return signatures.is_sealed(data, found, coordinator)
+
+
+def check_calibration(summaries: Sequence[Summary], paths: Sequence[Path], wanted: str) -> None:
+    """Refuse summaries that were made for another calibration, or for any."""
+    for summary, path in zip(summaries, paths, strict=True):
+        stated = summary.provenance.calibration
+        if stated != wanted:
+            made = "names no calibration" if stated is None else f"was made for the calibration {stated}"
+            raise InputError(f"{path}: {made}, not for {wanted}; ask the site to summarise with --calibration {wanted}")
+
+
+def signature_of(file: Path) -> SignatureRecord:
+    """Read the signature of a site, which is beside its file."""
+    path = _signature_path(file)
+    if not path.exists():
+        raise InputError(f"{path}: is not there; the site makes it with fedconformal sign")
+    with prefix_errors(path):
+        return signatures.decode_json(read_bytes(path), SignatureRecord, "a signature")
+
+
+def with_signatures(predictor: Predictor, summaries: Sequence[Path], trusted: Path) -> Predictor:
+    """Check the signatures beside the summaries, and put them into the certificate."""
+    records = [signature_of(path) for path in summaries]
+    known = signatures.read_trusted(trusted)
+    return replace(predictor, certificate=signatures.signed(predictor.certificate, records, known))

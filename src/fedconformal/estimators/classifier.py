@@ -16,9 +16,9 @@ from fedconformal._base.arrays import Floats, Integers, Probabilities
 from fedconformal._base.classes import class_names, format_sets, in_order, rows_at, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.errors import ClassCountsWarning, InputError
-from fedconformal.estimators.conformal_estimator import ConformalEstimator
+from fedconformal.estimators.conformal_estimator import ConformalEstimator, Model
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
 from fedconformal.summaries import Summary, summarize
@@ -26,15 +26,9 @@ from fedconformal.summaries.provenance import Classes, Provenance, as_classes
 
 
 @dataclass(frozen=True, eq=False)
-class ProbabilityModel:
-    """Probabilities with the columns in the order of the classes.
+class ProbabilityModel(Model):
+    """Probabilities with the columns in the order of the classes."""
 
-    >>> model = ProbabilityModel.of(lambda rows: [[1 - row, row] for row in rows], ["no", "yes"])
-    >>> model.names, model.outputs([0.25])
-    (('no', 'yes'), [[0.75, 0.25]])
-    """
-
-    estimator: Any
     names: Classes | None = None
     """Names of the classes in order, or their number; None if not known yet."""
     classes: NDArray[Any] | None = None
@@ -213,22 +207,3 @@ class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], Classif
     def predict_p(self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
         """Return (n, J) p-values."""
         return self.predictor.predict_p(self._outputs(X), groups=groups, sites=sites)
-
-    def evaluate(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        sites: ArrayLike | None = None,
-        clusters: ArrayLike | None = None,
-        groups: Groups | None = None,
-    ) -> Any:
-        """Evaluate the sets on rows with known labels."""
-        return self.predictor.evaluate(
-            self._outputs(X), y, allow_empty=self.allow_empty, sites=sites, clusters=clusters, groups=groups
-        )
-
-    def mean_size(self, X: Any, y: ArrayLike) -> float:
-        """Return the mean number of labels in a set."""
-        size: float = self.evaluate(X, y).mean_size
-        return size

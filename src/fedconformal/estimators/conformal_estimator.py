@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +17,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d, get_tags
 
-from fedconformal._base.arrays import Integers, as_sites
+from fedconformal._base.arrays import Integers
 from fedconformal._base.classes import index_of, rows_at
-from fedconformal._base.groups import Groups, group_columns
+from fedconformal._base.groups import Groups, as_sites, group_columns
 from fedconformal._base.names import abbreviate
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
@@ -36,21 +37,23 @@ class NotCalibratedError(InputError, NotFittedError):
     """Raised when an estimator is used before `calibrate()` or `fit()`."""
 
 
-class Model(Protocol):
-    """Adapts estimators, functions or given outputs to one interface."""
+@dataclass(frozen=True, eq=False)
+class Model(ABC):
+    """Adapts an estimator, several of them, a function or given outputs to one interface."""
 
-    @property
-    def estimator(self) -> Any:
-        """The estimator, or a tuple of estimators."""
+    estimator: Any
 
+    @abstractmethod
     def outputs(self, rows: Any) -> Any:
         """Return the outputs of the estimator for these rows."""
 
+    @abstractmethod
     def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> Self:
         """Return a trained copy; `train` are the positions of the training rows."""
 
     def named_by(self, outputs: Any) -> Self:
         """Take the class names from a table of outputs, if none are known."""
+        return self
 
 
 M = TypeVar("M", bound=Model)
@@ -65,6 +68,7 @@ class ConformalEstimator(Generic[M]):
     alpha: Any
     guarantee: Guarantee | str
     kind: str
+    allow_empty = False
     test_size: float
     random_state: Any
     _calibrated: tuple[Predictor, M]
@@ -192,6 +196,20 @@ class ConformalEstimator(Generic[M]):
         """Return the parameters; `score` is the nonconformity score."""
         return {**super().get_params(deep), "score": vars(self)["score"]}  # type: ignore[misc]
 
+    def evaluate(
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        sites: ArrayLike | None = None,
+        clusters: ArrayLike | None = None,
+        groups: Groups | None = None,
+    ) -> Any:
+        """Evaluate the sets or intervals on rows with known truth."""
+        return self.predictor.evaluate(
+            self._outputs(X), y, allow_empty=self.allow_empty, sites=sites, clusters=clusters, groups=groups
+        )
+
     def save(self, path: str | Path) -> None:
         """Write the predictor (score, certificate, promise curve; not the estimator) to a JSON file."""
         self.predictor.save(path)
@@ -225,16 +243,6 @@ def warn_of_indices(*tables: Any) -> None:
             SuspiciousInputWarning,
             stacklevel=3,
         )
-
-
-def coverage_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
-    """Return the coverage of the sets or intervals; a scorer for `cross_validate` and `GridSearchCV`."""
-    return float(estimator.evaluate(X, y).coverage)
-
-
-def negative_size_scorer(estimator: Any, X: Any, y: ArrayLike) -> float:
-    """Return minus the mean size of the sets, or width of the intervals; larger is better."""
-    return -float(estimator.mean_size(X, y))
 
 
 def parts_of(estimator: Any) -> tuple[Any, ...]:

@@ -13,23 +13,18 @@ from fedconformal._base.arrays import Floats, Integers, as_array, one_a_row
 from fedconformal._base.classes import rows_at
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.errors import InputError
-from fedconformal.estimators.conformal_estimator import ConformalEstimator, parts_of
+from fedconformal.estimators.conformal_estimator import ConformalEstimator, Model, parts_of
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import RegressionScore
 from fedconformal.summaries import Summary, summarize
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionModel:
-    """Predictions in the columns of a score.
+class PredictionModel(Model):
+    """Predictions in the columns of a score."""
 
-    >>> PredictionModel.of((lambda x: x, lambda x: x + 2), ("lower", "upper")).outputs(np.array([1.0]))
-    array([[1., 3.]])
-    """
-
-    estimator: Any
     columns: tuple[str, ...]
 
     @classmethod
@@ -69,10 +64,6 @@ class PredictionModel:
                 "give a pair, one for each"
             )
         return predictions
-
-    def named_by(self, outputs: Any) -> PredictionModel:
-        """Return the model: predictions have no class names."""
-        return self
 
 
 class FederatedConformalRegressor(ConformalEstimator[PredictionModel], RegressorMixin, BaseEstimator):
@@ -154,23 +145,6 @@ class FederatedConformalRegressor(ConformalEstimator[PredictionModel], Regressor
     def predict_interval(self, X: Any, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
         """Return (n, 2) ends, or (n, 2, A) for a list of alphas; `sites` are for `EverySite()`."""
         return self.predictor.predict_interval(self._outputs(X), sites=sites, alpha=alpha)
-
-    def evaluate(
-        self,
-        X: Any,
-        y: ArrayLike,
-        *,
-        sites: ArrayLike | None = None,
-        clusters: ArrayLike | None = None,
-        groups: Groups | None = None,
-    ) -> Any:
-        """Evaluate the intervals on rows with known numbers."""
-        return self.predictor.evaluate(self._outputs(X), y, sites=sites, clusters=clusters, groups=groups)
-
-    def mean_size(self, X: Any, y: ArrayLike) -> float:
-        """Return the mean width of an interval."""
-        width: float | None = self.evaluate(X, y).overall.mean_width
-        return np.inf if width is None else width
 
 
 def _predict(estimator: Any, rows: Any) -> Any:

@@ -3,7 +3,6 @@
 from fedconformal.evaluation.mixture import Reweighted
 from fedconformal.evaluation.regression import IntervalEvaluation, IntervalGroup, evaluate_intervals
 from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets, full_sets
-from fedconformal.evaluation.top_label import Limit, Reliability, reliability, selective_classification
 from fedconformal.evaluation.verdict import Verdict
 
 AnyEvaluation = Evaluation | IntervalEvaluation
@@ -14,13 +13,9 @@ __all__ = [
     "Group",
     "IntervalEvaluation",
     "IntervalGroup",
-    "Limit",
-    "Reliability",
     "Reweighted",
     "Verdict",
     "evaluate_intervals",
     "evaluate_sets",
     "full_sets",
-    "reliability",
-    "selective_classification",
 ]

@@ -14,6 +14,7 @@ from fedconformal._base.groups import ALL, NONE
 from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.evaluation.mixture import select_rows
 from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
@@ -78,7 +79,7 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure
             [Claim(None, max(worst, float(alpha)), rows.sample(alike=alike))],
             notes=() if everything else (SITES_UNKNOWN,),
         )
-    return _by_site(limits, alpha, rows, rows.sites.astype(np.str_), names)
+    return _by_site(limits, alpha, rows, rows.sites, names)
 
 
 def _over_classes(
@@ -94,11 +95,7 @@ def _over_classes(
 
 
 def classes_of(labels: Integers, names: Sequence[str]) -> NDArray[np.str_]:
-    """Name the class of every row; one that has no name is called by its number.
-
-    >>> classes_of(np.array([1, 0, 2]), ["benign", "malignant"]).tolist()
-    ['malignant', 'benign', '2']
-    """
+    """Name the class of every row; one that has no name is called by its number."""
     beyond = range(len(names), int(labels.max(initial=0)) + 1)
     return np.array([*names, *map(str, beyond)], dtype=np.str_)[labels]
 
@@ -112,31 +109,22 @@ def _by_site(
     *,
     noun: str = "site",
 ) -> Claims:
-    claims, without, wanted = [], [], set()
-    seen = set(np.unique(owners).tolist())
+    claims, without, counted = [], [], np.zeros(len(owners), dtype=np.bool_)
+    seen, index = np.unique(owners.astype(np.str_), return_inverse=True)
     for limit in limits:
-        shares = _shares(limit, names)
-        here = {site: share for site, share in shares.items() if share and site in seen}
-        wanted |= {site for site, share in shares.items() if share}
-        without += [site for site, share in shares.items() if share and site not in seen]
-        if not here:
+        alone = None if limit.site is None else names[limit.site]
+        shares = dict(zip(names, limit.shares or (), strict=True)) if alone is None else {alone: Fraction(1)}
+        found = select_rows(seen, index, shares)
+        without += found.missing
+        if not len(found.rows):
             continue
-        index = np.flatnonzero(np.isin(owners, list(here)))
-        number = {site: k for k, site in enumerate(here)}
-        sites = np.array([number[site] for site in owners[index].tolist()], dtype=np.int64)
-        weights = np.array([float(share) for share in here.values()])
-        sample = rows.sample(index, sites=sites, shares=weights, alike=len(here) == 1)
-        name = f"{noun} {names[limit.site]}" if limit.site is not None and len(limits) > 1 else None
+        counted[found.rows] = True
+        sample = rows.sample(found.rows, sites=found.sites, shares=found.weights, alike=len(found.weights) == 1)
+        name = f"{noun} {alone}" if alone is not None and len(limits) > 1 else None
         claims.append(Claim(name, max(limit.rate, float(alpha)), sample))
-    others = join_names(sorted(seen - wanted))
+    others = join_names(seen[np.unique(index[~counted])].tolist())
     notes = (f"The rows of {others} do not count: the promise is not about them.",) if others else ()
     return Claims(claims, without_rows=tuple(without), notes=notes)
-
-
-def _shares(limit: MissRateBound, names: list[str]) -> dict[str, Fraction]:
-    if limit.site is not None:
-        return {names[limit.site]: Fraction(1)}
-    return dict(zip(names, limit.shares or (), strict=True))
 
 
 def _by_stratum(

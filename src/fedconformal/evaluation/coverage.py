@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Integers, as_sites
+from fedconformal._base.arrays import Booleans, Integers, as_alpha
+from fedconformal._base.groups import Groups, as_groups, as_sites, group_columns
+from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation.claims import Outcomes
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
-from fedconformal.evaluation.mixture import Reweighted, interval_text
-from fedconformal.evaluation.verdict import Verdict
+from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
+from fedconformal.evaluation.verdict import Verdict, verdict_of
 
 ROWS, CLUSTERS = "rows are independent", "clusters are independent"
 """Assumptions of the intervals."""
+
+PROMISED = "promised group"
+"""The title of the groups that a certificate promises coverage to."""
 
 
 class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +37,11 @@ class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     clusters: int | None = None
     """The number of clusters, where rows come in clusters."""
+
+    @property
+    def mean(self) -> float:
+        """The coverage."""
+        return self.coverage
 
     @property
     def interval(self) -> str:
@@ -60,6 +70,9 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
     stated mixture. The intervals show what the test rows alone leave open.
     """
 
+    size_columns: ClassVar[tuple[str, ...]] = ()
+    """The titles of the sizes of the answers."""
+
     overall: G
     by_site: list[G]
     interval_assumes: str
@@ -78,11 +91,6 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
         return self.overall.coverage
 
     @property
-    def size_columns(self) -> tuple[str, ...]:
-        """The titles of the sizes of the answers."""
-        return ()
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """The titles of a group's cells, after its name."""
         clusters = () if self.overall.clusters is None else ("clusters",)
@@ -95,18 +103,52 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
             return f"95% interval, if {ROWS}. Several rows of one patient are not: give evaluate each row's cluster."
         return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Any:
         """Return plain lists, dicts and numbers for JSON."""
-        built: dict[str, Any] = msgspec.to_builtins(self)
-        return built
+        return msgspec.to_builtins(self)
+
+    def judge(
+        self, certificate: Certificate, alpha: Any, rows: Outcomes, *, full: bool, noun: str, parties: Any
+    ) -> Self:
+        """Add the coverage of the certified mixture and the verdict; `parties` are the sites, or classes, of the rows.
+
+        `full` says whether every set holds every label, or every interval is the whole line.
+        """
+        level = as_alpha(certificate.alpha if alpha is None else alpha)
+        return msgspec.structs.replace(
+            self,
+            reweighted=reweighted(rows.covered, parties, rows.clusters, certificate),
+            verdict=verdict_of(certificate, level, rows, all_full=full, noun=noun),
+        )
 
 
 class Counter(NamedTuple, Generic[G]):
-    """Counts outcomes in groups of rows; `describe` returns the sizes of the answers of some rows."""
+    """Counts outcomes in groups of rows; `describe` adds the sizes of the answers to the coverage of some rows."""
 
     outcomes: Outcomes
-    group: type[G]
-    describe: Callable[[Integers], dict[str, Any]]
+    columns: Mapping[str, NDArray[Any]]
+    """Other columns to count by."""
+    describe: Callable[[CoverageGroup, Integers], G]
+
+    @classmethod
+    def of(
+        cls,
+        covered: Booleans,
+        labels: Integers,
+        describe: Callable[[CoverageGroup, Integers], G],
+        *,
+        sites: ArrayLike | None,
+        clusters: ArrayLike | None,
+        groups: Groups | None,
+        promised: Mapping[str, Integers] | None = None,
+    ) -> Self:
+        """Check the columns; `promised` are the rows of each group that is promised coverage."""
+        rows = len(covered)
+        owners = None if sites is None else as_sites(sites, rows=rows)
+        columns = {name: as_groups(values, rows=rows, name=name) for name, values in group_columns(groups).items()}
+        ids = None if clusters is None else as_sites(clusters, rows=rows, name="clusters")
+        numbers = None if ids is None else np.unique(ids, return_inverse=True)[1]
+        return cls(Outcomes(covered, labels, owners, numbers, promised), columns, describe)
 
     @property
     def assumes(self) -> str:
@@ -116,6 +158,17 @@ class Counter(NamedTuple, Generic[G]):
     def overall(self) -> G:
         """Count all rows."""
         return self.parts([np.arange(len(self.outcomes.covered))], ["all"])[0]
+
+    def by_site(self) -> list[G]:
+        """Count the rows of each site."""
+        return self.by_value(self.outcomes.sites)
+
+    def by_group(self) -> dict[str, list[G]]:
+        """Count the rows of each value of the other columns, and of each promised group."""
+        found = {name: self.by_value(values) for name, values in self.columns.items()}
+        if (promised := self.outcomes.groups) is not None:
+            found[PROMISED] = self.parts(list(promised.values()), list(promised))
+        return found
 
     def by_value(self, values: NDArray[Any] | None) -> list[G]:
         """Count the rows of each value."""
@@ -142,22 +195,7 @@ class Counter(NamedTuple, Generic[G]):
                 clusters = self.outcomes.clusters[mine]
                 low, high = clustered_interval(self.outcomes.covered[mine], clusters) or (None, None)  # noqa: PLW2901
                 count = len(np.unique(clusters))
-            found.append(
-                self.group(
-                    name=name,
-                    rows=len(mine),
-                    coverage=hit / len(mine),
-                    low=low,
-                    high=high,
-                    clusters=count,
-                    **self.describe(mine),
-                )
-            )
+            share = hit / len(mine)
+            group = CoverageGroup(name=name, rows=len(mine), coverage=share, low=low, high=high, clusters=count)
+            found.append(self.describe(group, mine))
         return found
-
-
-def as_clusters(clusters: ArrayLike | None, *, rows: int) -> Integers | None:
-    """Return the number of each row's cluster, where rows come in clusters."""
-    if clusters is None:
-        return None
-    return np.unique(as_sites(clusters, rows=rows, name="clusters"), return_inverse=True)[1]

@@ -17,13 +17,6 @@ from fedconformal._base.arrays import Booleans, Floats, Integers
 CONFIDENCE = 0.95
 
 
-class Interval(NamedTuple):
-    """The coverage is between low and high."""
-
-    low: float
-    high: float
-
-
 def clopper_pearson(
     hits: Integers | Floats, trials: Integers | Floats, *, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
@@ -49,7 +42,7 @@ def clustered_interval(
     sites: Integers | None = None,
     weights: Floats | None = None,
     confidence: float = CONFIDENCE,
-) -> Interval | None:
+) -> tuple[float, float] | None:
     """Return the interval of the coverage if clusters are independent; None if fewer than two of them count.
 
     With `weights`, which add up to one, it is that of the weighted mean over `sites`, numbered from 0, not of the mean
@@ -90,9 +83,9 @@ def clustered_interval(
     tail = (1 + confidence) / 2
     trials *= float(stdtrit(len(covered) - 1, tail) / stdtrit(freedom, tail)) ** 2
     if not trials > 0:  # one cluster outweighs all others: nothing is known
-        return Interval(0.0, 1.0)
+        return 0.0, 1.0
     low, high = clopper_pearson(np.array(mean * trials), np.array(trials), confidence=confidence)
-    return Interval(float(low), float(high))
+    return float(low), float(high)
 
 
 class _Cells(NamedTuple):

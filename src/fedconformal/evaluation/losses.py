@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_array, as_sites
+from fedconformal._base.arrays import Floats, Integers, as_array
+from fedconformal._base.groups import as_sites
 from fedconformal._base.names import join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import CONFIDENCE
@@ -37,6 +38,16 @@ class LossGroup(msgspec.Struct, frozen=True, kw_only=True):
     mean_loss: float
     low: float
     high: float
+
+    @property
+    def mean(self) -> float:
+        """The mean loss."""
+        return self.mean_loss
+
+    @property
+    def interval(self) -> str:
+        """The interval of the mean loss as text."""
+        return f"{self.low:.4f} to {self.high:.4f}"
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -61,10 +72,9 @@ class LossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
         """What the promise is compared with: the promised mixture, or else all rows."""
         return self.overall if self.mixture is None else self.mixture
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists, dicts, numbers and strings, as JSON has them."""
-        built: dict[str, Any] = msgspec.to_builtins(self)
-        return built
+    def to_dict(self) -> Any:
+        """Return plain lists, dicts and numbers for JSON."""
+        return msgspec.to_builtins(self)
 
 
 def evaluate_losses(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Booleans, Integers
+from fedconformal._base.arrays import Booleans, Floats, Integers
 from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
@@ -42,11 +43,7 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def interval_text(low: float | None, high: float | None) -> str:
-    """Write an interval, or that there is none.
-
-    >>> interval_text(0.5, 0.75), interval_text(None, None)
-    ('0.500 to 0.750', 'none (one cluster)')
-    """
+    """Write an interval, or that there is none."""
     return "none (one cluster)" if low is None or high is None else f"{low:.3f} to {high:.3f}"
 
 
@@ -66,23 +63,39 @@ def reweighted(
         return Reweighted(mixture=words, why_not="the certified sites have no names, or not one each")
     if owners is None:
         return Reweighted(mixture=words, why_not="it needs the site of each test row (sites)")
-    given = owners.astype(np.str_)
-    seen = set(np.unique(given).tolist())
-    wanted = {site: float(share) for site, share in zip(certified, shares, strict=True) if share}
-    others = sorted(seen.difference(wanted))
-    if missing := [site for site in wanted if site not in seen]:
-        why = f"there are no test rows of {join_names(missing)}"
-        if len(missing) == len(wanted):
-            why += f" (the sites are called {join_names(others)})"
-        return Reweighted(mixture=words, why_not=why, missing=missing, others=others)
-    mine = np.flatnonzero(np.isin(given, list(wanted)))
-    number = {site: k for k, site in enumerate(wanted)}
-    places = np.array([number[name] for name in given[mine].tolist()], dtype=np.int64)
-    weights = np.array(list(wanted.values()))
+    seen, index = np.unique(owners.astype(np.str_), return_inverse=True)
+    found = select_rows(seen, index, dict(zip(certified, shares, strict=True)))
+    if found.missing:
+        why = f"there are no test rows of {join_names(found.missing)}"
+        if not len(found.rows):
+            why += f" (the sites are called {join_names(found.others)})"
+        return Reweighted(mixture=words, why_not=why, missing=found.missing, others=found.others)
+    mine, places, weights = found.rows, found.sites, found.weights
     rows = mine if clusters is None else clusters[mine]
     low, high = clustered_interval(covered[mine], rows, sites=places, weights=weights) or (None, None)
     coverage = float(weights @ (np.bincount(places, covered[mine]) / np.bincount(places)))
-    return Reweighted(coverage=coverage, low=low, high=high, mixture=words, others=others)
+    return Reweighted(coverage=coverage, low=low, high=high, mixture=words, others=found.others)
+
+
+class MixtureRows(NamedTuple):
+    """Rows of a mixture: positions, sites numbered from 0, weights of these; sites without rows, and without weight."""
+
+    rows: Integers
+    sites: Integers
+    weights: Floats
+    missing: list[str]
+    others: list[str]
+
+
+def select_rows(seen: NDArray[np.str_], index: Integers, shares: Mapping[str, Fraction]) -> MixtureRows:
+    """Return the rows of the sites with weight; `seen` names the sites with rows, `index` is that of each row."""
+    names, wanted = seen.tolist(), [site for site, share in shares.items() if share]
+    here = set(names)
+    number = {site: k for k, site in enumerate(site for site in wanted if site in here)}
+    places = np.array([number.get(name, -1) for name in names])[index]
+    rows, weights = np.flatnonzero(places >= 0), np.array([float(shares[site]) for site in number])
+    missing, others = [site for site in wanted if site not in number], [name for name in names if name not in number]
+    return MixtureRows(rows, places[rows], weights, missing, others)
 
 
 def certified_shares(certificate: Certificate) -> tuple[list[str], tuple[Fraction, ...] | None]:

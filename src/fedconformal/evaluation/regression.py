@@ -13,14 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_sites, one_a_row
-from fedconformal._base.groups import Groups, as_groups, group_columns
+from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, one_a_row
+from fedconformal._base.groups import Groups
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
-from fedconformal.evaluation.claims import Outcomes
-from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup, as_clusters
-from fedconformal.evaluation.mixture import reweighted
-from fedconformal.evaluation.verdict import verdict_of
+from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup
 from fedconformal.scores.regression_score import as_numbers
 
 FROM_A_QUANTILE = 2
@@ -50,9 +47,7 @@ class IntervalGroup(CoverageGroup, frozen=True, kw_only=True):
 class IntervalEvaluation(CoverageEvaluation[IntervalGroup], frozen=True, kw_only=True):
     """Coverage and width of intervals on rows with known values."""
 
-    @property
-    def size_columns(self) -> tuple[str, ...]:
-        return "mean width", "median", "Winkler"
+    size_columns = ("mean width", "median", "Winkler")
 
     def __repr__(self) -> str:
         width = "inf" if self.overall.mean_width is None else f"{self.overall.mean_width:.6g}"
@@ -84,38 +79,32 @@ def evaluate_intervals(
     ends = as_intervals(intervals)
     rows, (low, high) = len(ends), ends.T
     truth = as_numbers(one_a_row(as_array(y, "y"), rows, "y"), "y")
-    owners = None if sites is None else as_sites(sites, rows=rows)
-    columns = {name: as_groups(values, rows=rows, name=name) for name, values in group_columns(groups).items()}
     covered, widths = (low <= truth) & (truth <= high), high - low
     known = certificate.alpha if alpha is None and certificate is not None else alpha
-    level = None if known is None else as_alpha(known)
     outside = np.maximum(0.0, np.maximum(low - truth, truth - high))
-    winkler = None if level is None else widths + FROM_A_QUANTILE / float(level) * outside
+    winkler = None if known is None else widths + FROM_A_QUANTILE / float(as_alpha(known)) * outside
 
-    def describe(mine: Integers) -> dict[str, Any]:
-        return {
-            "mean_width": _finite(widths[mine].mean()),
-            "median_width": _finite(np.sort(widths[mine])[(len(mine) - 1) // 2]),
-            "winkler": None if winkler is None else _finite(winkler[mine].mean()),
-            "infinite": int(np.isinf(widths[mine]).sum()),
-        }
+    def describe(group: CoverageGroup, mine: Integers) -> IntervalGroup:
+        return IntervalGroup(
+            **msgspec.structs.asdict(group),
+            mean_width=_finite(widths[mine].mean()),
+            median_width=_finite(np.sort(widths[mine])[(len(mine) - 1) // 2]),
+            winkler=None if winkler is None else _finite(winkler[mine].mean()),
+            infinite=int(np.isinf(widths[mine]).sum()),
+        )
 
-    outcomes = Outcomes(covered, np.zeros(rows, np.int64), owners, as_clusters(clusters, rows=rows))
-    counter = Counter(outcomes, IntervalGroup, describe)
+    labels = np.zeros(rows, np.int64)
+    counter = Counter.of(covered, labels, describe, sites=sites, clusters=clusters, groups=groups)
     found = IntervalEvaluation(
         overall=counter.overall(),
-        by_site=counter.by_value(owners),
+        by_site=counter.by_site(),
         interval_assumes=counter.assumes,
-        by_group={name: counter.by_value(values) for name, values in columns.items()},
+        by_group=counter.by_group(),
     )
-    if certificate is None or level is None:
+    if certificate is None:
         return found
-    whole = bool((np.isneginf(low) & np.isposinf(high)).all())
-    return msgspec.structs.replace(
-        found,
-        reweighted=reweighted(covered, owners, outcomes.clusters, certificate),
-        verdict=verdict_of(certificate, level, outcomes, all_full=whole, noun="intervals"),
-    )
+    whole, made = bool((np.isneginf(low) & np.isposinf(high)).all()), counter.outcomes
+    return found.judge(certificate, alpha, made, full=whole, noun="intervals", parties=made.sites)
 
 
 def as_intervals(intervals: ArrayLike) -> Floats:
@@ -133,11 +122,7 @@ def as_intervals(intervals: ArrayLike) -> Floats:
 
 
 def infinite_words(infinite: int, rows: int) -> str:
-    """Return the number of intervals with an end at infinity, in words.
-
-    >>> infinite_words(3, 200)
-    '3 of 200 intervals have an end at infinity'
-    """
+    """Return the number of intervals with an end at infinity, in words."""
     return f"{infinite} of {rows} intervals have an end at infinity"
 
 

@@ -8,22 +8,17 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Booleans, as_alpha, as_array, as_sites
+from fedconformal._base.arrays import Booleans, Integers, as_array
 from fedconformal._base.classes import as_class_indices
-from fedconformal._base.groups import Groups, as_groups, group_columns, members
+from fedconformal._base.groups import Groups, group_columns, members
 from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
-from fedconformal.evaluation.claims import Outcomes, classes_of
-from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup, as_clusters
-from fedconformal.evaluation.mixture import reweighted
-from fedconformal.evaluation.verdict import verdict_of
+from fedconformal.evaluation.claims import classes_of
+from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
 """Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
-
-PROMISED = "promised group"
-"""The title of the groups that a certificate promises coverage to."""
 
 
 def full_sets(sets: ArrayLike) -> int:
@@ -49,6 +44,8 @@ class Group(CoverageGroup, frozen=True, kw_only=True):
 class Evaluation(CoverageEvaluation[Group], frozen=True, kw_only=True):
     """Coverage and size of sets on rows with known labels."""
 
+    size_columns = ("mean size",)
+
     size_histogram: list[int]
     by_class: list[Group]
     by_size: list[Group]
@@ -59,10 +56,6 @@ class Evaluation(CoverageEvaluation[Group], frozen=True, kw_only=True):
     def mean_size(self) -> float:
         """The mean number of labels in a set."""
         return self.overall.mean_size
-
-    @property
-    def size_columns(self) -> tuple[str, ...]:
-        return ("mean size",)
 
     def __repr__(self) -> str:
         return f"Evaluation(coverage={self.coverage:.4f}, mean_size={self.mean_size:.3f}, rows={self.overall.rows})"
@@ -95,41 +88,39 @@ def evaluate_sets(
     known = None if certificate is None else certificate.class_names
     named = known if isinstance(known, list) and len(known) == classes else None
     truth = as_class_indices(labels, rows=rows, classes=named or classes)
-    owners = None if sites is None else as_sites(sites, rows=rows)
-    columns = {name: as_groups(values, rows=rows, name=name) for name, values in group_columns(groups).items()}
-    held = None
-    if certificate is not None and certificate.by == "group" and groups is not None:
-        needed = certificate.group_columns
-        own = {name: values for name, values in group_columns(groups).items() if name_key(name) in needed}
-        held = members(own, rows=rows) if len(own) == len(needed) else None
     covered, sizes, full = member[np.arange(rows), truth], np.count_nonzero(member, axis=1), full_sets(member)
-    outcomes = Outcomes(covered, truth, owners, as_clusters(clusters, rows=rows), held)
-    counter = Counter(outcomes, Group, lambda mine: {"mean_size": float(sizes[mine].mean())})
-    by_group = {name: counter.by_value(values) for name, values in columns.items()}
-    if held is not None:
-        by_group[PROMISED] = counter.parts(list(held.values()), list(held))
+
+    def describe(group: CoverageGroup, mine: Integers) -> Group:
+        return Group(**msgspec.structs.asdict(group), mean_size=float(sizes[mine].mean()))
+
+    promised = None if certificate is None else _promised_groups(certificate, groups, rows)
+    counter = Counter.of(covered, truth, describe, sites=sites, clusters=clusters, groups=groups, promised=promised)
     found = Evaluation(
         overall=counter.overall(),
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
-        by_site=counter.by_value(owners),
+        by_site=counter.by_site(),
         by_class=counter.by_index(truth, named or [str(label) for label in range(classes)]),
         by_size=counter.by_index(
             np.searchsorted(SIZE_EDGES, sizes, side="right") - 1, [_size_name(i) for i in range(len(SIZE_EDGES))]
         ),
         full_sets=full,
         interval_assumes=counter.assumes,
-        by_group=by_group,
+        by_group=counter.by_group(),
     )
     if certificate is None:
         return found
     over_classes = certificate.provenance.class_scores is not None
-    parties = classes_of(truth, certificate.parties()[1]) if over_classes else owners
-    level = as_alpha(certificate.alpha if alpha is None else alpha)
-    return msgspec.structs.replace(
-        found,
-        reweighted=reweighted(covered, parties, outcomes.clusters, certificate),
-        verdict=verdict_of(certificate, level, outcomes, all_full=full == rows),
-    )
+    parties = classes_of(truth, certificate.parties()[1]) if over_classes else counter.outcomes.sites
+    return found.judge(certificate, alpha, counter.outcomes, full=full == rows, noun="sets", parties=parties)
+
+
+def _promised_groups(certificate: Certificate, groups: Groups | None, rows: int) -> dict[str, Integers] | None:
+    """Return the rows of each promised group, if there are such and all their columns are given."""
+    if certificate.by != "group" or groups is None:
+        return None
+    needed = certificate.group_columns
+    own = {name: values for name, values in group_columns(groups).items() if name_key(name) in needed}
+    return members(own, rows=rows) if len(own) == len(needed) else None
 
 
 def _size_name(i: int) -> str:

@@ -150,5 +150,5 @@ class Sample(NamedTuple):
             )
             if found is None:
                 return 1.0
-            low, high = (low, middle) if found.high < 1 - rate else (middle, high)
+            low, high = (low, middle) if found[1] < 1 - rate else (middle, high)
         return math.exp(high)

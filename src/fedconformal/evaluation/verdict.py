@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -73,7 +73,8 @@ def verdict_of(
     `all_full` says whether every set holds every label, or every interval is the whole line; `noun` is "sets" or
     "intervals".
     """
-    if all_full or (noun == "sets" and _is_full(certificate) and float(alpha) == certificate.alpha):
+    infinite = bool(certificate.whole) and all(one.limit == np.inf for one in certificate.whole)
+    if all_full or (noun == "sets" and infinite and float(alpha) == certificate.alpha):
         all_of_it = "every label is in every set" if noun == "sets" else "every interval is the whole line"
         return _none(f"{all_of_it}, so no row can be missed, and the {noun} say nothing")
     noise = float((certificate.privacy or {}).get("failure", 0))
@@ -141,10 +142,6 @@ def _answer(parts: list[Part], without: list[str], alpha: float, noun: str) -> t
     return "no contradiction", f"{seen}; {luck} {chance}"
 
 
-def _is_full(certificate: Certificate) -> bool:
-    return bool(certificate.whole) and all(one.limit == np.inf for one in certificate.whole)
-
-
 def _void(certificate: Certificate) -> str | None:
     """Say why a certificate gives no assurance, whatever the rows say."""
     if certificate.status != "certified":
@@ -158,20 +155,13 @@ def _none(why: str, without: Sequence[str] = ()) -> Verdict:
     return Verdict(kind="no verdict", words=f"No verdict: {why}.", without_rows=list(without))
 
 
-class Standing(NamedTuple):
-    """Words for a badge, and how good the news is."""
+def standing(certificate: Certificate, verdict: Verdict | None = None, noun: str = "rows") -> tuple[str, str]:
+    """Return the words of a badge, and its level: good, caution or bad.
 
-    words: str
-    level: Literal["good", "caution", "bad"]
-
-
-def standing(certificate: Certificate, verdict: Verdict | None = None, noun: str = "rows") -> Standing:
-    """Say where a certificate stands; it is good only if all of it is finite, certified, valid and not contradicted.
-
-    Once it was put to the test, it is good only if the rows were enough and show no contradiction.
+    Good is a certificate that is finite, valid and, if it was tested, not contradicted by enough rows.
     """
     if verdict is not None and verdict.below:
-        return Standing("below the promise", "bad")
+        return "below the promise", "bad"
     infinite = np.isinf([one.limit for one in certificate.whole or certificate.promises])
     lacking = f"not promised to every {certificate.by or 'class'}"
     lacking = "one end is at infinity" if certificate.intervals else lacking
@@ -182,9 +172,9 @@ def standing(certificate: Certificate, verdict: Verdict | None = None, noun: str
         "expired": has_expired(certificate.provenance.expires),
     }
     if found := [words for words, holds in against.items() if holds]:
-        return Standing(found[0], "caution")
+        return found[0], "caution"
     if verdict is None:
-        return Standing("certified", "good")
+        return "certified", "good"
     if verdict.kind == "no contradiction":
-        return Standing("certified; no contradiction", "good")
-    return Standing(f"certified; {f'too few {noun} to tell' if verdict.kind == TOO_FEW else verdict.kind}", "caution")
+        return "certified; no contradiction", "good"
+    return f"certified; {f'too few {noun} to tell' if verdict.kind == TOO_FEW else verdict.kind}", "caution"

@@ -9,21 +9,29 @@ and continues with the others.
 from __future__ import annotations
 
 import hashlib
+import io
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import dropwhile
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fedconformal._base.names import abbreviate
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 
+T = TypeVar("T")
 Q = TypeVar("Q")
 A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 
 MAX_BYTES = 2**22
-"""Largest payload of an answer; a summary of ranks has about a kilobyte."""
+"""Largest answer; a summary of ranks has about a kilobyte."""
+MAX_QUESTION = 2**28
+"""Largest question; a predictor of very many sites has some megabytes."""
 MAX_REASON = 1000
 """Characters of a reason: whole errors of torch fit, and a site cannot fill a certificate."""
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
@@ -44,19 +52,41 @@ class Answer(NamedTuple, Generic[A]):
 Ask = Callable[[Q], Iterable[Answer[A]]]
 
 
-class Question(ABC, Generic[A]):
-    """A question to every site, in plain values that the messages of every engine can hold."""
+class Question(Protocol[A_co]):
+    """A question to every site; question and answer travel as bytes."""
 
     stage: ClassVar[str]
     """The name of the exchange; sites register their handler under it."""
 
-    @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question in plain values."""
+    def to_bytes(self) -> bytes:
+        """Encode the question."""
 
-    @abstractmethod
-    def read(self, reply: Mapping[str, Any], *, site: str) -> A:
-        """Read a site's reply, which may be hostile."""
+    def read(self, data: bytes, *, site: str) -> A_co:
+        """Read a site's answer, which may be hostile."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question, or an answer, that is encoded as MessagePack."""
+
+    def to_bytes(self) -> bytes:
+        """Encode as MessagePack."""
+        return msgspec.msgpack.encode(self)
+
+
+def decode(data: Any, kind: type[T] | Any, what: str = "question", most: int = MAX_QUESTION) -> T | Any:
+    """Decode hostile bytes; only the canonical encoding is accepted."""
+    if not isinstance(data, bytes) or len(data) > most:
+        size = f"{len(data)} bytes, more than {most}" if isinstance(data, bytes) else f"{abbreviate(data)}, not bytes"
+        raise InputError(f"the {what} is {size}", param=what)
+    try:
+        found = msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        if isinstance(error.__cause__, InputError):
+            raise error.__cause__ from None
+        raise InputError(f"the {what} cannot be read: {abbreviate(str(error))}", param=what) from None
+    if msgspec.msgpack.encode(found) != data:
+        raise InputError(f"the {what} is not in its canonical form", param=what)
+    return found
 
 
 class Sites(Protocol):
@@ -77,14 +107,20 @@ class Sites(Protocol):
         """Return the known sites that are not among these, with the reason."""
 
 
-def payload(reply: Mapping[str, Any], form: str) -> bytes:
-    """Return the bytes of a reply with exactly the keys data and format."""
-    data = reply.get("data")
-    if set(reply) != {"data", "format"} or reply["format"] != form or not isinstance(data, bytes):
-        raise InputError(f"sent no message in the format {form}, as bytes")
+def read_answer(question: Question[A], data: Any, site: str) -> A:
+    """Read the answer of a site: bytes, and not too many."""
+    if not isinstance(data, bytes):
+        raise InputError(f"sent {abbreviate(data)}, expected bytes")
     if len(data) > MAX_BYTES:
         raise InputError(f"sent {len(data)} bytes, more than {MAX_BYTES}")
-    return data
+    return question.read(data, site=site)
+
+
+def check_enough(stage: str, answers: int, least: int, reasons: Iterable[tuple[str, str]]) -> None:
+    """Refuse to continue with fewer answers than are needed; five reasons are named."""
+    if answers < least:
+        whys = "; ".join(f"{site}: {reason}" for site, reason in list(reasons)[:5]) or "none"
+        raise InputError(f"{stage}: {answers} sites answered properly, at least {least} are needed ({whys})")
 
 
 def refusal(error: Exception) -> str:
@@ -109,10 +145,19 @@ def failure(text: str | None) -> str:
     return abbreviate(re.sub(r"^(?:\w+\.)+(?=\w+:)", "", " ".join(said)), MAX_REASON) or "no reason given"
 
 
-def fingerprint(arrays: Iterable[tuple[str, str, tuple[int, ...], bytes]]) -> str:
-    """Return a SHA-256 of names, types, shapes and .npy bytes of a model."""
+def fingerprint(model: Mapping[str, ArrayLike]) -> str:
+    """Return a SHA-256 of names, types, shapes and numbers of a model; refuse weights that are not finite.
+
+    >>> fingerprint({"w": np.zeros(2)})[:8] != fingerprint({"w": np.ones(2)})[:8]
+    True
+    """
     found = hashlib.sha256()
-    for name, dtype, shape, data in arrays:
-        found.update(repr((name, dtype, shape, len(data))).encode())
+    for name, values in model.items():
+        array = np.asarray(values)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InputError(f"model: {name} holds a value that is not finite (NaN or inf); look at the training")
+        np.save(file := io.BytesIO(), array, allow_pickle=False)
+        data = file.getvalue()
+        found.update(repr((name, str(array.dtype), array.shape, len(data))).encode())
         found.update(data)
     return found.hexdigest()

@@ -1,4 +1,9 @@
-"""Calibration over an engine: one question, one summary from every site, one predictor."""
+"""Calibration over an engine: one question, one summary from every site, one predictor; and the temperature before it.
+
+The temperature is found as in `calibration/temperature.py`: Newton steps in 1/T on the likelihood of all rows. Sites
+answer with sums over their rows. The first question asks for the sums at many points at once, as every question over a
+network takes a while.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +11,32 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Sites
+from fedconformal.federated.ask import Record, Sites, decode
 from fedconformal.federated.questions import LossQuestion, ScoreQuestion, SummaryQuestion, classes_text
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses import Loss
+from fedconformal.privacy.policy import TEMPERATURE, Outgoing, Policy
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Provenance, Summary
 
 logger = logging.getLogger(__name__)
+
+STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
+"""Inverse temperatures where the search may start."""
+MOST_POINTS = 100
+"""Most inverse temperatures in one question."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -77,9 +90,16 @@ def calibrate(  # noqa: PLR0913
     trained
         Whether the model was trained on these sites, so that nothing is promised to a new one.
     """
-    about = {"temperature": temperature, "kind": kind, "trained": trained, "classes": tuple(classes)}
-    fingerprint = sites.fingerprint(model)
-    question = ScoreQuestion.about(fingerprint, alpha=alpha, score=score, guarantee=guarantee, **about)
+    question = ScoreQuestion.about(
+        sites.fingerprint(model),
+        alpha=alpha,
+        score=score,
+        guarantee=guarantee,
+        temperature=temperature,
+        kind=kind,
+        trained=trained,
+        classes=tuple(classes),
+    )
     return _calibrated(sites, model, question, min_scores, alpha=alpha, guarantee=guarantee)
 
 
@@ -151,3 +171,40 @@ def unusual(origins: Sequence[Provenance]) -> list[str | None]:
     usual = stated.most_common(1)[0][0]
     others = f"most others have {classes_text(usual)}"
     return [None if one in (None, usual) else f"has {classes_text(one)} classes, {others}" for one in found]
+
+
+class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):
+    """A question for the likelihood of a site's rows at some inverse temperatures: its value, slope and curvature."""
+
+    stage: ClassVar[str] = "temperature"
+
+    points: Annotated[tuple[float, ...], msgspec.Meta(max_length=MOST_POINTS)]
+
+    def answer(self, logits: ArrayLike, labels: ArrayLike, *, model: str, policy: Policy) -> bytes:
+        """Return three sums over a site's rows at each inverse temperature, unless its policy forbids it."""
+        policy.check(Outgoing(kind=TEMPERATURE, rows=len(np.asarray(labels)), model=model))
+        sums = likelihood_of(logits, labels)
+        return msgspec.msgpack.encode([list(map(float, sums(b))) for b in self.points])
+
+    def read(self, data: bytes, *, site: str) -> NDArray[np.float64]:
+        """Refuse sums that no rows can have."""
+        rows = decode(data, list[tuple[float, float, float]], "answer")
+        if len(rows) != len(self.points):
+            raise InputError(f"sent sums at {len(rows)} points, asked for were {len(self.points)}")
+        sums: NDArray[np.float64] = np.array(rows)
+        if not np.isfinite(sums).all() or sums[:, 2].min() < 0:
+            raise InputError("a sum is not finite, or a curvature negative")
+        return sums
+
+
+def fit_temperature(sites: Sites, model: Any) -> float:
+    """Find the temperature that makes the labels of all sites' rows most likely."""
+    sites.fingerprint(model)  # refuses a model that is not finite
+
+    def total(*points: float) -> list[tuple[float, float, float]]:
+        answers = sites.ask(TemperatureQuestion(points=points), model)
+        return [(a, b, c) for a, b, c in np.sum([answer.value for answer in answers], axis=0).tolist()]
+
+    known = dict(zip(STARTS, total(*STARTS), strict=True))
+    start = min(STARTS, key=lambda b: abs(known[b][1]))
+    return minimise(lambda b: known.get(b) or total(b)[0], start)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +14,10 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_array, as_labels, as_temperature, softmax
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate, name_key
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.calibration.temperature import check_temperature
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Question, payload
+from fedconformal.federated.ask import Record
 from fedconformal.guarantees import Guarantee
 from fedconformal.losses import Loss
 from fedconformal.losses.loss import as_grid
@@ -28,7 +26,6 @@ from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries import LossSummary, Provenance, Summary
 from fedconformal.summaries.rows import summarize
 
-FORMAT = "fcs1"
 MOST_POINTS = 2**16
 """Most thresholds of a grid in one message."""
 COLUMNS = {1: ("prediction",), 2: ("lower", "upper"), 3: ("lower", "prediction", "upper")}
@@ -72,44 +69,40 @@ class Outputs:
         return powers / powers.sum(axis=1, keepdims=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SummaryQuestion(Question[Summary]):
+class SummaryQuestion(Record, frozen=True, kw_only=True):
     """A question for a summary; `guarantee` is its name, for the policies of sites."""
 
-    stage = "calibrate"
+    stage: ClassVar[str] = "calibrate"
 
     model: str
     """The fingerprint of the model whose outputs are scored."""
     guarantee: str | None = None
 
     @property
-    @abstractmethod
     def provenance(self) -> Provenance:
         """The provenance that a summary has to state."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def sent(self) -> str:
         """The kind of summary that has to be sent."""
+        raise NotImplementedError
 
-    @abstractmethod
     def summarize(self, rows: Outputs, *, site: str) -> Summary:
         """Summarise a site's rows."""
+        raise NotImplementedError
 
-    def answer(self, rows: Outputs, *, site: str, model: str, policy: Policy) -> dict[str, Any]:
-        """Return a site's reply, unless its policy forbids it."""
+    def answer(self, rows: Outputs, *, site: str, model: str, policy: Policy) -> bytes:
+        """Return a site's answer, unless its policy forbids it."""
         if model != self.model:
             raise InputError("the model in the message is not the one that is asked about")
-        return self.reply(self.summarize(rows, site=site), policy=policy, patients=count_patients(rows.ids))
+        summary = self.summarize(rows, site=site)
+        policy.check(Outgoing.of(summary, guarantee=self.guarantee, patients=count_patients(rows.ids)))
+        return summary.to_bytes()
 
-    def reply(self, summary: Summary, *, policy: Policy, patients: int | None = None) -> dict[str, Any]:
-        """Return the reply with this summary, unless the site's policy forbids it."""
-        policy.check(Outgoing.of(summary, guarantee=self.guarantee, patients=patients))
-        return {"data": summary.to_bytes(), "format": FORMAT}
-
-    def read(self, reply: Mapping[str, Any], *, site: str) -> Summary:
+    def read(self, data: bytes, *, site: str) -> Summary:
         """Read a summary, and refuse it unless it is what was asked for."""
-        summary = Summary.from_bytes(payload(reply, FORMAT))
+        summary = Summary.from_bytes(data)
         check_provenance(self.provenance, summary.provenance)
         if summary.name != self.sent:
             raise InputError(f"sent a summary of the kind {summary.name}, asked for was {self.sent}")
@@ -118,19 +111,17 @@ class SummaryQuestion(Question[Summary]):
         return summary
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreQuestion(SummaryQuestion):
+class ScoreQuestion(SummaryQuestion, frozen=True, kw_only=True, tag="scores"):
     """A question for a summary of conformal scores; the fields are those of `calibrate`.
 
     >>> question = ScoreQuestion(model="m", alpha=0.1, kind="exact")
-    >>> read_question(question.to_dict()) == question
-    True
     >>> question.summarize(Outputs(outputs=[[2.0, 0.0], [0.0, 1.0]], truth=[0, 0]), site="clinic-a").n
     2
     """
 
     alpha: float = 0.1
-    score: AnyScore = DEFAULT
+    described: str = json.dumps(DEFAULT.to_dict())
+    """The score, by its name and parameters in JSON."""
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
@@ -140,39 +131,34 @@ class ScoreQuestion(SummaryQuestion):
 
     def __post_init__(self) -> None:
         check_temperature(as_temperature(self.temperature))
+        self.provenance  # noqa: B018 (which builds the score)
 
     @classmethod
     def about(
-        cls, model: str, *, score: AnyScore | str = DEFAULT, guarantee: Guarantee | str | None = None, **others: Any
+        cls,
+        model: str,
+        *,
+        alpha: Any = 0.1,
+        score: AnyScore | str = DEFAULT,
+        guarantee: Guarantee | str = "mixture",
+        **others: Any,
     ) -> ScoreQuestion:
         """Ask for what a guarantee needs."""
-        named: dict[str, Any] = {}
-        if guarantee is not None:
-            found = build(guarantee, Guarantee)
-            named = {"guarantee": found.name, "by_class": found.by_class, "by_group": found.by_group}
-        return cls(model=model, score=build(score, AnyScore), **named, **others)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question in plain values."""
-        described = {"guarantee": self.guarantee or "", "score": json.dumps(self.score.to_dict())}
-        numbers = {"alpha": float(as_alpha(self.alpha)), "temperature": float(self.temperature)}
-        return {**vars(self), **described, **numbers, "classes": list(self.classes)}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> ScoreQuestion:
-        """Read the values of `to_dict`."""
+        promised = build(guarantee, Guarantee)
         return cls(
-            model=str(found["model"]),
-            guarantee=found["guarantee"] or None,
-            alpha=found["alpha"],
-            score=registry.build(json.loads(str(found["score"])), AnyScore),
-            temperature=found["temperature"],
-            kind=str(found["kind"]),
-            by_class=bool(found["by_class"]),
-            by_group=bool(found["by_group"]),
-            trained=bool(found["trained"]),
-            classes=tuple(found["classes"]),
+            model=model,
+            guarantee=promised.name,
+            alpha=float(as_alpha(alpha)),
+            described=json.dumps(build(score, AnyScore).to_dict()),
+            by_class=promised.by_class,
+            by_group=promised.by_group,
+            **others,
         )
+
+    @property
+    def score(self) -> AnyScore:
+        """The score."""
+        return registry.rebuild(json.loads(self.described), AnyScore)
 
     @property
     def sent(self) -> str:
@@ -182,12 +168,13 @@ class ScoreQuestion(SummaryQuestion):
     @property
     def provenance(self) -> Provenance:
         """The provenance that a summary has to state."""
-        at = None if isinstance(self.score, RegressionScore) else self.temperature
-        return Provenance(score=self.score, model=self.model, temperature=at, trained=self.trained)
+        score = self.score
+        at = None if isinstance(score, RegressionScore) else self.temperature
+        return Provenance(score=score, model=self.model, temperature=at, trained=self.trained)
 
-    def read(self, reply: Mapping[str, Any], *, site: str) -> Summary:
+    def read(self, data: bytes, *, site: str) -> Summary:
         """Read a summary, and refuse it unless it is what was asked for."""
-        found = super().read(reply, site=site)
+        found = super().read(data, site=site)
         self.check_classes(found.provenance.classes)
         return found
 
@@ -199,19 +186,30 @@ class ScoreQuestion(SummaryQuestion):
 
     def summarize(self, rows: Outputs, *, site: str) -> Summary:
         """Score a site's rows, and summarise the scores."""
-        about: dict[str, Any] = {"alpha": self.alpha, "model": self.model, "site": site, "trained": self.trained}
-        if self.by_group:
-            if not rows.groups:
-                raise InputError("asked is by group, and this site gives no groups; pass groups with outputs and truth")
-            about["groups"] = rows.groups
-        if isinstance(self.score, RegressionScore):
-            outputs = for_score(rows.outputs, self.score)
-            return summarize(outputs, rows.truth, kind=self.kind, score=self.score, **about)
-        if not isinstance(self.score, Score):
-            raise InputError(f"asked is for {abbreviate(self.score.name)}, which is neither for labels nor for numbers")
-        classes, truth = self._classes_of(rows)
-        about |= {"by_class": self.by_class, "temperature": self.temperature, "classes": classes}
-        return summarize(rows.probs(self.temperature), truth, kind=self.kind, score=self.score, **about)
+        if self.by_group and not rows.groups:
+            raise InputError("asked is by group, and this site gives no groups; pass groups with outputs and truth")
+        classes, truth, outputs, score = None, rows.truth, rows.outputs, self.score
+        if isinstance(score, RegressionScore):
+            outputs = for_score(outputs, score)
+        elif isinstance(score, Score):
+            classes, truth = self._classes_of(rows)
+            outputs = rows.probs(self.temperature)
+        else:
+            raise InputError(f"asked is for {abbreviate(score.name)}, which is neither for labels nor for numbers")
+        return summarize(
+            outputs,
+            truth,
+            kind=self.kind,
+            score=score,
+            alpha=self.alpha,
+            model=self.model,
+            site=site,
+            trained=self.trained,
+            groups=rows.groups if self.by_group else None,
+            by_class=self.by_class,
+            temperature=self.provenance.temperature,
+            classes=classes,
+        )
 
     def _classes_of(self, rows: Outputs) -> tuple[Sequence[str] | None, Any]:
         """Return the class names and the labels by name, or None and the label indices if nobody names classes."""
@@ -229,22 +227,32 @@ class ScoreQuestion(SummaryQuestion):
         return stated or self.classes or None, truth
 
 
-@dataclass(frozen=True, kw_only=True)
-class LossQuestion(SummaryQuestion):
+class LossQuestion(SummaryQuestion, frozen=True, kw_only=True, tag="losses"):
     """A question for the sums of a loss over a site's rows, at each threshold of a grid.
 
     >>> from fedconformal import FalseNegativeRate
     >>> question = LossQuestion.about("m", FalseNegativeRate(), [0.0, 0.5, 1.0])
-    >>> read_question(question.to_dict()) == question
-    True
     >>> question.summarize(Outputs(outputs=[[0.75, 0.25]], truth=[[True, True]]), site="clinic-a").mean_losses
     array([1. , 0.5, 0. ])
     """
 
-    loss: Loss
+    described: str
+    """The loss, by its name and parameters in JSON."""
     thresholds: tuple[float, ...]
 
     sent = LossSummary.name
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) > MOST_POINTS:
+            raise InputError(
+                f"thresholds: has {len(self.thresholds)} points, at most {MOST_POINTS} fit into a question"
+            )
+        self.provenance  # noqa: B018 (which builds the loss, and checks the grid)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss."""
+        return registry.rebuild(json.loads(self.described), Loss)
 
     @classmethod
     def about(
@@ -252,27 +260,14 @@ class LossQuestion(SummaryQuestion):
         model: str,
         loss: Loss | str,
         thresholds: ArrayLike | None = None,
-        guarantee: Guarantee | str | None = None,
+        guarantee: Guarantee | str = "mixture",
     ) -> LossQuestion:
         """Ask for a loss on a grid, by default 0, 0.001, ..., 1."""
-        grid = as_grid(thresholds)
-        if len(grid) > MOST_POINTS:
-            raise InputError(f"thresholds: has {len(grid)} points, at most {MOST_POINTS} fit into a question")
-        name = None if guarantee is None else build(guarantee, Guarantee).name
-        return cls(model=model, loss=build(loss, Loss), thresholds=tuple(grid.tolist()), guarantee=name)
+        grid, name = tuple(as_grid(thresholds).tolist()), build(guarantee, Guarantee).name
+        described = json.dumps(build(loss, Loss).to_dict())
+        return cls(model=model, described=described, thresholds=grid, guarantee=name)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question in plain values."""
-        named = {"model": self.model, "guarantee": self.guarantee or ""}
-        return {**named, "loss": json.dumps(self.loss.to_dict()), "thresholds": list(self.thresholds)}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> LossQuestion:
-        """Read the values of `to_dict`."""
-        loss = registry.build(json.loads(str(found["loss"])), Loss)
-        return replace(cls.about(str(found["model"]), loss, found["thresholds"]), guarantee=found["guarantee"] or None)
-
-    @cached_property
+    @property
     def provenance(self) -> Provenance:
         """The provenance that a summary has to state."""
         return self._summary([[0.0] * len(self.thresholds)], site="any").provenance
@@ -284,13 +279,10 @@ class LossQuestion(SummaryQuestion):
         return self._summary(self.loss.evaluate(rows.outputs, rows.truth, thresholds=self.thresholds), site=site)
 
     def _summary(self, losses: ArrayLike, *, site: str) -> LossSummary:
-        about: dict[str, Any] = {"thresholds": self.thresholds, "loss": self.loss, "rising": not self.loss.monotone}
-        return LossSummary.of_losses(losses, site=site, model=self.model, **about)
-
-
-def read_question(found: Mapping[str, Any]) -> ScoreQuestion | LossQuestion:
-    """Read either kind of question for a summary."""
-    return LossQuestion.from_dict(found) if "loss" in found else ScoreQuestion.from_dict(found)
+        loss, grid = self.loss, self.thresholds
+        return LossSummary.of_losses(
+            losses, thresholds=grid, loss=loss, rising=not loss.monotone, site=site, model=self.model
+        )
 
 
 def check_provenance(expected: Provenance, found: Provenance) -> None:

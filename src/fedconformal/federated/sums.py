@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Answer, Question, Sites, payload
+from fedconformal.federated.ask import Answer, Question, Record, Sites
 from fedconformal.federated.calibration import Calibrated, unusual
 from fedconformal.federated.questions import ScoreQuestion, check_provenance
 from fedconformal.guarantees import Guarantee
@@ -31,9 +32,6 @@ from fedconformal.privacy.sums.session import stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import DEFAULT, AnyScore
 
-FORMAT = "fcm1"
-SUMS = "sums"
-
 
 class AddressableSites(Sites, Protocol):
     """Sites that can be sent a message each."""
@@ -42,24 +40,27 @@ class AddressableSites(Sites, Protocol):
         """Ask each of these nodes its own question; the answers may be none."""
 
 
-@dataclass(frozen=True)
-class SumsQuestion(Question[Any]):
+class SumsStep(Record, frozen=True, kw_only=True, tag="sums"):
     """One message of a session; the first one also has the question about the scores."""
 
-    stage = "calibrate"
-
     message: bytes
-    check: Callable[[bytes, str], Any]
     scores: ScoreQuestion | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question in plain values."""
-        asked = {"kind": SUMS} if self.scores is None else self.scores.to_dict()
-        return {**asked, "message": self.message}
 
-    def read(self, reply: Mapping[str, Any], *, site: str) -> Any:
-        """Read a site's message."""
-        return self.check(payload(reply, FORMAT), site)
+@dataclass(frozen=True)
+class _Sent:
+    """A step of a session, and how the coordinator reads the answer."""
+
+    stage: ClassVar[str] = "calibrate"
+
+    step: SumsStep
+    check: Callable[[bytes, str], Any]
+
+    def to_bytes(self) -> bytes:
+        return self.step.to_bytes()
+
+    def read(self, data: bytes, *, site: str) -> Any:
+        return self.check(data, site)
 
 
 def calibrate_by_sums(
@@ -88,8 +89,9 @@ def calibrate_by_sums(
         scores of numbers, a public bound that the threshold is not expected to exceed.
     """
     promised = summable(build(guarantee, Guarantee))
-    about = {"alpha": alpha, "temperature": temperature, "kind": SUMS}
-    question = ScoreQuestion.about(sites.fingerprint(model), score=score, **about)
+    question = ScoreQuestion.about(
+        sites.fingerprint(model), alpha=alpha, score=score, guarantee=promised, temperature=temperature, kind="exact"
+    )
     channel = _Channel(sites, model, question, min_scores)
     state = run_session(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
     return Calibrated(predictor=channel.certified(state))
@@ -105,7 +107,6 @@ class _Channel:
         self._min_scores = min_scores
         self._joined: list[Answer[Any]] = []
         self._answered: list[Answer[Any]] = []
-        self._nodes: dict[str, int] = {}
 
     def invite(self, invitation: bytes, read: Reader) -> list[Message]:
         """Ask everybody to join, with the model; or those who answered last, which have their scores already."""
@@ -121,14 +122,14 @@ class _Channel:
             return found
 
         if not self._joined:
-            joined = self._sites.ask(SumsQuestion(invitation, check, self._question), self._model)
+            first = SumsStep(message=invitation, scores=self._question)
+            joined = self._sites.ask(_Sent(first, check), self._model)
             self._joined = self._sites.refuse(joined, unusual([stated_provenance(one.value) for one in joined]))
         else:
             self._check_enough(self._answered)
-            again = SumsQuestion(invitation, check)
+            again = _Sent(SumsStep(message=invitation), check)
             self._joined = self._sites.ask_each({answer.node: again for answer in self._answered})
             self._check_enough(self._joined)
-        self._nodes = {answer.name: answer.node for answer in self._joined}
         scores = sum(answer.value.size for answer in self._joined)
         if scores < self._min_scores:
             raise InputError(f"calibrate: the sites have {scores} scores, at least {self._min_scores} are needed")
@@ -136,19 +137,19 @@ class _Channel:
 
     def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> list[Message]:
         """Send each of these sites its message, and read the answers."""
-        names = sorted(self._nodes)  # the roster's order
+        nodes = {answer.name: answer.node for answer in self._joined}
+        names = sorted(nodes)  # the roster's order
 
         def check(data: bytes, site: str) -> Any:
             found: Any = read(data)
             _check_sender(site, names[found.site])
             return found
 
-        questions = {message: SumsQuestion(message, check) for message in set(outgoing.values())}
-        asked = {self._nodes[name]: questions[message] for name, message in outgoing.items()}
+        asked = {nodes[name]: _Sent(SumsStep(message=message), check) for name, message in outgoing.items()}
         self._answered = self._sites.ask_each(asked)
         return [answer.value for answer in self._answered]
 
-    def certified(self, state: CoordinatorState) -> Any:
+    def certified(self, state: CoordinatorState) -> Predictor:
         """Return the predictor; its certificate names the sites outside the session and why others dropped out."""
         predictor = certified(state)
         why = {one.site: one.reason for one in self._sites.left_out(())}

@@ -9,90 +9,59 @@ earlier ones, is refused, and the others count.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, ClassVar
+
+import msgspec
 
 from fedconformal._base.files import read_bytes
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.federated.ask import Question, Sites, payload
+from fedconformal.federated.ask import Record, Sites
 from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
 from fedconformal.monitoring.history import histories_of
 from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
 from fedconformal.privacy.policy import WATCH, Outgoing, Policy, hide_folder
 
-FORMAT = "fcw1"
-DIGEST = 32
-"""Bytes of a SHA-256."""
-
 Source = str | Path | Callable[[], Sequence[Period]]
 """A .fcw file with a site's messages, or a function that returns those sent so far, such as `Watch.sent`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchQuestion(Question[list[Period]]):
-    """A question for a site's messages about a predictor, by its SHA-256.
+class WatchQuestion(Record, frozen=True, kw_only=True, tag="watch"):
+    """A question for a site's messages about a predictor, by its SHA-256."""
 
-    >>> question = WatchQuestion(predictor="00" * 32)
-    >>> WatchQuestion.from_dict(question.to_dict()) == question
-    True
-    """
+    stage: ClassVar[str] = "watch"
 
-    stage = "watch"
+    predictor: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 
-    predictor: str
-    earlier: tuple[Period, ...] = ()
-
-    @classmethod
-    def about(cls, predictor: Predictor | str, earlier: Iterable[Period] = ()) -> WatchQuestion:
-        """Ask about a predictor, or about the SHA-256 of one."""
-        digest = predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
-        return cls(predictor=digest, earlier=tuple(earlier))
-
-    def __post_init__(self) -> None:
-        try:
-            right = len(bytes.fromhex(self.predictor)) == DIGEST
-        except (TypeError, ValueError):
-            right = False
-        if not right:
-            raise InputError("the question names no predictor by its SHA-256")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the question in plain values."""
-        return {"predictor": self.predictor}
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> WatchQuestion:
-        """Read the values of `to_dict`."""
-        return cls(predictor=found["predictor"])
-
-    def answer(self, source: Source, *, site: str, policy: Policy) -> dict[str, Any]:
-        """Return a site's reply, unless its policy forbids it."""
+    def answer(self, source: Source, *, site: str, policy: Policy) -> bytes:
+        """Return a site's messages, unless its policy forbids it."""
         periods = list(source() if callable(source) else _read(Path(source)))
         own = [period for period in periods if name_key(period.site) == name_key(site)]
         if not own:
             others = f"; it has those of {abbreviate(periods[0].site)}, and is {abbreviate(site)}" if periods else ""
             raise InputError(f"this site has no message{others}")
-        self.check(own, site)
+        self._check(own, site)
         check_apart(own)
         policy.check(outgoing(own))
-        return {"data": write_periods(own), "format": FORMAT}
+        return write_periods(own)
 
-    def read(self, reply: Mapping[str, Any], *, site: str) -> list[Period]:
-        """Read a site's messages, and compare them with its earlier ones."""
-        periods = read_periods(payload(reply, FORMAT))
-        self.check(periods, site)
-        histories_of([*(one for one in self.earlier if name_key(one.site) == name_key(site)), *periods])
+    def read(self, data: bytes, *, site: str) -> list[Period]:
+        """Read a site's messages, which must not contradict each other."""
+        periods = read_periods(data)
+        self._check(periods, site)
+        histories_of(periods)
         return periods
 
-    def check(self, periods: Iterable[Period], site: str) -> None:
+    def _check(self, periods: Iterable[Period], site: str) -> None:
         """Refuse messages of another predictor, or of another site."""
         for period in periods:
-            check_predictor(period, bytes.fromhex(self.predictor))
+            check_predictor(period, self.predictor)
             if name_key(period.site) != name_key(site):
                 raise InputError(f"is {abbreviate(site)} and sent messages of {abbreviate(period.site)}")
 
@@ -151,6 +120,18 @@ def watch(sites: Sites, predictor: Predictor | str, *, earlier: Sequence[Period]
     earlier
         Messages that came before, which new ones must not contradict.
     """
-    answers = sites.ask(WatchQuestion.about(predictor, earlier))
+    digest = predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
+    if not re.fullmatch("[0-9a-f]{64}", digest):
+        raise InputError(f"predictor is {abbreviate(digest)}, expected a predictor or its SHA-256", param="predictor")
+
+    def contradiction(site: str, periods: list[Period]) -> str | None:
+        try:
+            histories_of([*(one for one in earlier if name_key(one.site) == name_key(site)), *periods])
+        except InputError as error:
+            return str(error)
+        return None
+
+    answers = sites.ask(WatchQuestion(predictor=bytes.fromhex(digest)))
+    answers = sites.refuse(answers, [contradiction(answer.name, answer.value) for answer in answers])
     refused = tuple(Refused(one.site, one.reason) for one in sites.left_out(answers))
     return Watched(periods=(*earlier, *(period for answer in answers for period in answer.value)), refused=refused)

@@ -53,25 +53,14 @@ def coverage_units(ranks: Sequence[int], size: int, failure: float) -> list[int]
 
 
 def rank_bound(rank: int, size: int, failure: float) -> float:
-    """Bound the miss rate at the r-th smallest of N independent scores, sites in proportion to n_k, rounded up.
-
-    >>> round(rank_bound(901, 1000, 0.05), 10)
-    0.1159245114
-    >>> rank_bound(1001, 1000, 0.05)  # +inf: nothing is known of a finite threshold
-    1.0
-    """
-    if rank > size:
+    """Bound the miss rate at the r-th smallest of N independent scores, sites in proportion to n_k, rounded up."""
+    if rank > size:  # +inf: nothing is known of a finite threshold
         return 1.0
     return rounded_up(1 - Fraction(coverage_units([rank], size, failure)[0], ALPHA_UNIT))
 
 
 def shares_bound(alpha: Fraction, sizes: Counts, shares: Sequence[Fraction], failure: float) -> float:
-    """Bound the miss rate of a mixture with any shares, rounded up.
-
-    >>> shares = [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]
-    >>> round(shares_bound(Fraction(1, 10), [50, 100, 30], shares, 0.1), 10)
-    0.207476983
-    """
+    """Bound the miss rate of a mixture with any shares, rounded up."""
     if any(share and not n for share, n in zip(shares, sizes, strict=True)):
         return 1.0
     spread = math.fsum(float(share) ** 2 / n for share, n in zip(shares, sizes, strict=True) if n)
@@ -79,11 +68,7 @@ def shares_bound(alpha: Fraction, sizes: Counts, shares: Sequence[Fraction], fai
 
 
 def rounded_up(rate: float | Fraction) -> float:
-    """Return a rate as a float that is no less, and at most one.
-
-    >>> rounded_up(Fraction(1, 3)) > Fraction(1, 3), rounded_up(1.5)
-    (True, 1.0)
-    """
+    """Return a rate as a float that is no less, and at most one."""
     return min(1.0, float(rate) + FLOAT_ROUNDING)
 
 

@@ -32,20 +32,12 @@ HALVES = 60
 
 
 def hoeffding_bentkus(rows: int, losses: Fraction, limit: Fraction) -> Decimal:
-    """Bound the chance that N rows lose this little in all, if their mean loss is above the limit; rounded up.
-
-    >>> [round(float(hoeffding_bentkus(50, Fraction(lost), Fraction("0.1"))), 10) for lost in ("2.3", "6")]
-    [0.3703115126, 1.0]
-    """
+    """Bound the chance that N rows lose this little in all, if their mean loss is above the limit; rounded up."""
     return min(Decimal(1), _hoeffding(rows, losses, limit), _bentkus(rows, losses, limit))
 
 
 def means_at_most(rows: int, losses: Sequence[Fraction], failure: float) -> list[Fraction]:
-    """Bound the mean loss from above, but with probability `failure`, by what the rows have lost in all; rounded up.
-
-    >>> [round(float(mean), 6) for mean in means_at_most(50, [Fraction(0), Fraction(6)], 0.05)]
-    [0.058155, 0.251409]
-    """
+    """Bound the mean loss from above, but with probability `failure`, by what the rows have lost in all; rounded up."""
     distinct = sorted(set(losses))
     guesses = np.minimum(_hoeffding_root(rows, distinct, failure), _bentkus_root(rows, distinct, failure))
     allowed, found = Decimal(repr(failure)), {}

@@ -13,8 +13,7 @@ from typing import Self
 
 from fedconformal.guarantees.binomial import rank_bound
 from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank, check_no_strata
-from fedconformal.guarantees.mixture import EACH_SITE, WITHIN_SITES
-from fedconformal.guarantees.weighted_sum import Terms, WeightedSum
+from fedconformal.guarantees.mixture import BY_CASES, EACH_SITE, WITHIN_SITES, Terms, WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +68,5 @@ class FCP(WeightedSum):
         return Audience(
             population="from the mixture of the sites, in proportion to n_k + 1",
             sampling="the test row's site is drawn in proportion to n_k + 1",
-            lay_population=(
-                "new cases of all sites together, where a site counts by how many calibration cases it has; "
-                "a single site can be below"
-            ),
+            lay_population=f"{BY_CASES}; a single site can be below",
         )

@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
 from fedconformal._base.names import abbreviate
@@ -241,12 +240,7 @@ def check_whole(value: Any, name: str, least: int = 1) -> None:
 
 
 def feasible(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> bool:
-    """Return whether some finite threshold promises 1 - alpha: at the largest score every count is full.
-
-    >>> from fedconformal import Mixture
-    >>> [feasible(Mixture(), Fraction(1, 10), sizes) for sizes in ([5, 4], [5, 5])]
-    [False, True]
-    """
+    """Return whether some finite threshold promises 1 - alpha: at the largest score every count is full."""
     return guarantee.promised(sizes, sizes) >= 1 - alpha
 
 
@@ -254,12 +248,6 @@ def missing_scores(guarantee: Guarantee, alpha: Fraction, sizes: Counts, places:
     """Return how many further scores make the promise feasible; empty if it is, or if no number of scores is enough.
 
     Where all scores weigh alike they may be at any site. Else each of the `places` is brought up to the same number.
-
-    >>> from fedconformal import EverySite, Mixture
-    >>> Mixture().missing(Fraction(1, 10), [1, 2, 4]).anywhere
-    3
-    >>> EverySite().missing(Fraction(1, 10), [9, 2, 4]).scores
-    {1: 7, 2: 5}
     """
     if feasible(guarantee, alpha, sizes):
         return Shortfall()
@@ -276,11 +264,7 @@ def missing_scores(guarantee: Guarantee, alpha: Fraction, sizes: Counts, places:
 
 
 def least_enough(enough: Callable[[int], bool], most: int = MOST_SCORES) -> int:
-    """Return the smallest number from 1 that is enough, if larger ones are too; 0 if none up to about `most` is.
-
-    >>> least_enough(lambda number: number >= 37)
-    37
-    """
+    """Return the smallest number from 1 that is enough, if larger ones are too; 0 if none up to about `most` is."""
     high = 1
     while not enough(high):
         high *= 2
@@ -297,47 +281,15 @@ def whole_type(most: int) -> Any:
     """Return int64 if no intermediate result, sums and products included, exceeds `most` and that fits; else object.
 
     Numbers that sites claim enter these results, so a bound that omits one of them lets a liar cause an overflow.
-
-    >>> whole_type(2**62), whole_type(2**62 + 1)
-    (<class 'numpy.int64'>, <class 'object'>)
     """
     return np.int64 if most <= SAFE else object
 
 
-def summed(counts: Integers, group: Integers | None, most: int) -> NDArray[Any]:
-    """Add up the rows of every group exactly, where no sum exceeds `most`; all rows if there is one group.
-
-    >>> counts = np.array([[1, 2], [3, 4], [5, 6]])
-    >>> summed(counts, None, 21), summed(counts, np.array([0, 1, 0]), 21)
-    (array([[ 9, 12]]), array([[6, 8],
-           [3, 4]]))
-    """
-    if counts.dtype != object:
-        counts = counts.astype(whole_type(most), copy=False)
-    if group is None:
-        whole: NDArray[Any] = counts.sum(axis=0, keepdims=True)
-        return whole
-    if group[-1] == len(group) - 1:  # each by itself
-        return counts
-    order = np.argsort(group, kind="stable")
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
-    sums: NDArray[Any] = np.add.reduceat(counts[order], starts, axis=0)
-    return sums
-
-
 def as_decimal(number: float) -> Fraction:
-    """Read a float as the decimal that was typed.
-
-    >>> as_decimal(0.1)
-    Fraction(1, 10)
-    """
+    """Read a float as the decimal that was typed."""
     return Fraction(repr(number))
 
 
 def ceil_rank(alpha: Fraction, total: int) -> int:
-    """Return ceil((1 - alpha) total), exactly.
-
-    >>> ceil_rank(Fraction(1, 10), 10)  # in floats (1 - 0.1) * 10 can round up
-    9
-    """
+    """Return ceil((1 - alpha) total), exactly."""
     return math.ceil((1 - alpha) * total)

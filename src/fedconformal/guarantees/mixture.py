@@ -1,22 +1,25 @@
 """Coverage for a mixture of the sites, without a price for the number of sites (docs/proofs.md).
 
-Every calibration row of site k weighs v_k = lambda_k / n_k, and the price is max v: the test row swaps places with a
-calibration row of its own site. The proof of Lu et al. (2023), with weights lambda_k / (n_k + 1), has the price sum
-lambda_k / (n_k + 1), which is smaller for a single site and for shares concentrated on tiny sites. The smaller price
-is used; it follows from the sizes alone.
+A weighted sum of counts promises (sum w_k m_k - price) / whole, in integers; `Mixture`, `FCP` and `NewSite` differ in
+these three. In `Mixture` every calibration row of site k weighs v_k = lambda_k / n_k, and the price is max v: the test
+row swaps places with a calibration row of its own site. The proof of Lu et al. (2023), with weights
+lambda_k / (n_k + 1), has the price sum lambda_k / (n_k + 1), which is smaller for a single site and for shares
+concentrated on tiny sites. The smaller price is used; it follows from the sizes alone.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
+from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
 from fedconformal.guarantees.binomial import rank_bound, shares_bound
 from fedconformal.guarantees.guarantee import (
@@ -25,15 +28,127 @@ from fedconformal.guarantees.guarantee import (
     Counts,
     Guarantee,
     MissRateBound,
+    Promise,
+    Shortfall,
     Stratum,
     as_decimal,
+    ceil_rank,
+    check_unit,
     check_whole,
+    missing_scores,
 )
-from fedconformal.guarantees.weighted_sum import StratumShare, Terms, WeightedSum, weighed
 
 WITHIN_SITES = "within each site, given the rows of the others, the calibration rows and the test row are exchangeable"
 EACH_SITE = "The guarantee every-site promises it to each site."
+ALL_SITES = "new cases of all sites together, where"
+BY_CASES = f"{ALL_SITES} a site counts by how many calibration cases it has"
 WEIGHT_TOLERANCE = 1e-6
+
+Weights = Sequence[int] | None
+"""The weight of one score of each site; None if every score weighs one."""
+
+
+class Terms(NamedTuple):
+    """The integers of a weighted sum of counts."""
+
+    weights: Weights
+    whole: int
+    price: int = 0
+
+    def share(self, total: int, unit: int = 1) -> Fraction:
+        """Return what a sum promises, where `unit` counts make one row."""
+        return Fraction(max(0, total - self.price * unit), max(1, self.whole) * unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedSum(Guarantee):
+    """Base class of guarantees that promise (sum w_k m_k - price) / whole.
+
+    Where all scores weigh alike, that is a rank of all scores together, and summaries may come pooled.
+    """
+
+    @abstractmethod
+    def terms(self, sizes: Counts) -> Terms:
+        """Return the weight of a score of each site, the whole and the price."""
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        terms = self.terms(sizes)
+        return terms.share(weighed(terms.weights, counts))
+
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
+        """Count sites together whose scores weigh the same; the promise keeps neither sizes nor a weight a site."""
+        check_unit(self, unit)
+        weights, whole, price = self.terms(sizes)
+        terms, distinct = Terms(None, whole, price), None if weights is None else list(dict.fromkeys(weights))
+
+        def promise(sums: Integers) -> list[Fraction]:
+            totals = sums[0] if distinct is None else np.array(distinct, dtype=object) @ sums.astype(object)
+            return [terms.share(total, unit or 1) for total in totals.tolist()]
+
+        if weights is None or distinct is None:
+            return None, promise
+        number = {weight: i for i, weight in enumerate(distinct)}
+        return np.fromiter(map(number.__getitem__, weights), dtype=np.int64, count=len(weights)), promise
+
+    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
+        """Return the smallest rank of all scores that promises enough, and the whole; None if weights differ."""
+        if self.sites_apart:
+            return None
+        _, whole, price = self.terms(sizes)
+        return ceil_rank(alpha, whole) + price, whole
+
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        """Return the share of the rank; at most, all stand-ins at +inf but one are below it."""
+        gaps, terms, rank = gaps or [0] * len(sizes), self.terms(sizes), self.rank(alpha, sizes)
+        slack = Fraction(weighed(terms.weights, gaps), max(1, terms.whole))
+        if rank is None:
+            return Band(1 - alpha, Fraction(1), slack)
+        stand_ins = max(1, rank[1] - sum(sizes))
+        most = min(Fraction(1), Fraction(rank[0] + stand_ins - 1 + sum(gaps), max(1, rank[1])))
+        return Band(terms.share(rank[0]), most, slack, *rank)
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        """Return the scores missing at the sites whose scores weigh anything."""
+        weights = self.terms(sizes).weights
+        places = [k for k in range(len(sizes)) if weights is None or weights[k]]
+        return missing_scores(self, alpha, sizes, places)
+
+
+def weighed(weights: Weights, counts: Counts) -> int:
+    """Return the weighted sum of counts."""
+    return sum(counts) if weights is None else sum(w * m for w, m in zip(weights, counts, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StratumShare(WeightedSum):
+    """The form of a weighted sum for one class or group: (sum w_k m_kc - price) / (sum w_k n_kc + more).
+
+    The weights come from all rows of a site, so they are fixed while strata differ. One of two proofs applies: with a
+    `price`, the largest weight of any row, or with `more`, the weight of unseen rows.
+    """
+
+    weights: tuple[int, ...] | None = None
+    more: int = 0
+    price: int = 0
+
+    @property
+    def sites_apart(self) -> bool:
+        return self.weights is not None
+
+    def terms(self, sizes: Counts) -> Terms:
+        return Terms(self.weights, weighed(self.weights, sizes) + self.more, self.price)
+
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        """Return 1 - alpha and no upper bound: the number of rows of the stratum is part of the draw."""
+        return super().band(alpha, sizes, gaps)._replace(least=1 - alpha, most=Fraction(1))
+
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
+        """Bound the miss rate of the stratum, its sites in proportion to its calibration rows, given all labels."""
+        rank = self.rank(alpha, sizes)
+        return [] if rank is None else [MissRateBound(rank_bound(rank[0], sum(sizes), failure))]
+
+    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+        return Audience(population="of one stratum")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,24 +282,20 @@ class Mixture(WeightedSum):
         return [MissRateBound(rank_bound(rank[0], sum(sizes), failure), shares)]
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
-        weights, lay = f"with weights {list(self.weights)}", "each site counts as much as was agreed"
+        weights, lay = f"with weights {list(self.weights)}", f"{ALL_SITES} each site counts as much as was agreed"
         if self.weights == "rows":
-            weights, lay = in_proportion(self.most_scores), "a site counts by how many calibration cases it has"
+            weights, lay = in_proportion(self.most_scores), BY_CASES
         elif self.weights == "uniform":
-            weights, lay = "each site equally likely", "each site counts the same"
+            weights, lay = "each site equally likely", f"{ALL_SITES} each site counts the same"
         return Audience(
             population=f"from the mixture of the sites, {weights}",
             sampling="the test row's site is drawn with the stated weights",
-            lay_population=f"new cases of all sites together, where {lay}; a single site can be below",
+            lay_population=f"{lay}; a single site can be below",
         )
 
 
 def in_proportion(most_scores: int | None) -> str:
-    """Return the weights by rows as a phrase.
-
-    >>> in_proportion(500)
-    'in proportion to n_k (counted up to 500)'
-    """
+    """Return the weights by rows as a phrase."""
     return f"in proportion to n_k{'' if most_scores is None else f' (counted up to {most_scores})'}"
 
 
@@ -192,9 +303,6 @@ def _swap_is_cheaper(parts: Counts, sizes: Counts) -> bool:
     """Compare the price of a swap, max lambda_k / n_k, with the paper's, sum lambda_k / (n_k + 1); a tie is a swap.
 
     A site without rows is promised nothing by either.
-
-    >>> _swap_is_cheaper([1, 1], [1, 1]), _swap_is_cheaper([9], [9]), _swap_is_cheaper([1] * 6, [1] + [200] * 5)
-    (True, False, False)
     """
     pairs = Counter((part, n) for part, n in zip(parts, sizes, strict=True) if n)
     largest = max((Fraction(part, n) for part, n in pairs), default=Fraction(0))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Shortfall, Stratum
-from fedconformal.guarantees.weighted_sum import StratumShare, Terms, WeightedSum, weighed
+from fedconformal.guarantees.mixture import StratumShare, Terms, WeightedSum, weighed
 
 NO_BOUND = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
 
@@ -82,11 +82,7 @@ class NewSite(WeightedSum):
 
 @dataclass(frozen=True, kw_only=True)
 class FreshStratumShare(StratumShare):
-    """The form of `NewSite` for one class or group; only more sites make it more.
-
-    >>> FreshStratumShare(weights=(1, 1), more=10).missing(Fraction(1, 2), [1, 1]).sites  # a tenth of either
-    8
-    """
+    """The form of `NewSite` for one class or group; only more sites make it more."""
 
     why_no_bound = NO_BOUND
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,15 +10,67 @@ from typing import Self
 
 import numpy as np
 
+from fedconformal._base.arrays import Integers
 from fedconformal._base.names import name_key
 from fedconformal.errors import InputError
 from fedconformal.guarantees.binomial import rank_bound
-from fedconformal.guarantees.guarantee import Audience, Band, Counts, MissRateBound, Stratum, ceil_rank
-from fedconformal.guarantees.weighted_sum import Terms, WeightedSum
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    MissRateBound,
+    Promise,
+    Shortfall,
+    Stratum,
+    ceil_rank,
+    missing_scores,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneSite(WeightedSum):
+class OwnScores(Guarantee):
+    """Base class of promises to single sites, to each from its own scores alone: the least m_k / (n_k + 1)."""
+
+    fractional = True
+
+    @abstractmethod
+    def places(self, sizes: Counts) -> Sequence[int]:
+        """Return the positions of the sites that are promised coverage."""
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        return min(Fraction(counts[k], sizes[k] + 1) for k in self.places(sizes))
+
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
+        """Compare in floats first, and exactly only the sites that are too close to the least to tell."""
+        own = np.asarray(self.places(sizes))
+
+        def promise(counts: Integers) -> list[Fraction]:
+            shares = counts[own] / (np.asarray(sizes)[own, None] + 1)
+            close = shares <= shares.min(axis=0) + 1e-9 * (unit or 1)
+            return [
+                min(Fraction(int(counts[k, i]), sizes[k] + 1) for k in own[close[:, i]].tolist()) / (unit or 1)
+                for i in range(counts.shape[1])
+            ]
+
+        return np.arange(len(sizes)), promise
+
+    def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
+        slack = max(Fraction(gaps[k] if gaps else 0, sizes[k] + 1) for k in self.places(sizes))
+        return Band(1 - alpha, Fraction(1), slack)
+
+    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
+        return missing_scores(self, alpha, sizes, self.places(sizes))
+
+    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
+        """Bound every site by its own scores: the threshold is no less than the one it would have by itself."""
+        places = self.places(sizes)
+        ranks = {k: ceil_rank(alpha, sizes[k] + 1) for k in places}
+        return [MissRateBound(rank_bound(ranks[k], sizes[k], failure / len(places)), site=k) for k in places]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneSite(OwnScores):
     """Coverage for a test row of one site, from its own scores alone.
 
     Parameters
@@ -38,7 +91,6 @@ class OneSite(WeightedSum):
     name = "one-site"
     assumption = "the calibration rows of the named site and the test row are exchangeable"
     caveat = "It says nothing of the other sites; and given one calibration set, coverage varies around the promise."
-    fractional = True
 
     site: str | int
 
@@ -64,33 +116,20 @@ class OneSite(WeightedSum):
             raise InputError(f"no site is called {self.site!r}; there are {known}")
         return replace(self, site=names.index(name_key(self.site)))
 
-    def terms(self, sizes: Counts) -> Terms:
-        """Return the number of the site's scores and one stand-in; scores of other sites weigh nothing."""
-        return Terms([int(k == self.position) for k in range(len(sizes))], sizes[self.position] + 1)
-
-    @property
-    def position(self) -> int:
-        """The position of the site."""
+    def places(self, sizes: Counts) -> list[int]:
         if isinstance(self.site, str):
             raise InputError(f"the site {self.site!r} is known by name only; calibrate looks it up")
-        return self.site
-
-    def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
-        total = sizes[self.position] + 1
-        return ceil_rank(alpha, total), total
+        return [self.site]
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return the rank's own share: with distinct scores coverage is exact."""
-        rank, total = self.rank(alpha, sizes)
-        most = Fraction(rank + (gaps[self.position] if gaps else 0), total)
-        return super().band(alpha, sizes, gaps)._replace(most=min(Fraction(1), most))
-
-    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        rank, total = self.rank(alpha, sizes)
-        return [MissRateBound(rank_bound(rank, total - 1, failure), site=self.position)]
+        slack, total = super().band(alpha, sizes, gaps).slack, sizes[self.places(sizes)[0]] + 1
+        rank = ceil_rank(alpha, total)
+        share = Fraction(rank, total)
+        return Band(share, min(Fraction(1), share + slack), slack, rank, total)
 
     def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
-        return tuple(Fraction(k == self.position) for k in range(len(sizes)))
+        return tuple(Fraction(k in self.places(sizes)) for k in range(len(sizes)))
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         name = self.site if isinstance(self.site, str) else sites[self.site]

@@ -15,6 +15,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees.binomial import coverage_units, rank_bound
 from fedconformal.guarantees.bounded_mean import means_at_most
 from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Promise, Stratum
+from fedconformal.guarantees.mixture import BY_CASES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,7 @@ class PAC(Guarantee):
             sampling=sampling,
             failure=self.failure,
             lay_population=(
-                "new cases of all sites together, where a site counts by how many calibration cases it has; "
-                f"at most {self.failure:.3g} of all calibrations fail to do so, and a single site can be below"
+                f"{BY_CASES}; at most {self.failure:.3g} of all calibrations fail to do so, and a single site can be "
+                "below"
             ),
         )

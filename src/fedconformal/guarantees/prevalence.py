@@ -127,11 +127,7 @@ class Prevalence(Guarantee):
 
 
 def class_key(given: Any, field: str) -> str:
-    """Return the name or the number of a class as it is compared.
-
-    >>> class_key(1, "shares"), class_key(" benign", "shares")
-    ('1', 'benign')
-    """
+    """Return the name or the number of a class as it is compared."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
         return str(int(given))
     if not isinstance(given, str) or not name_key(given):
@@ -140,11 +136,7 @@ def class_key(given: Any, field: str) -> str:
 
 
 def class_place(name: str, classes: Sequence[str], count: int, field: str) -> int:
-    """Find a class by its name; or by its number, if no class has a number for a name.
-
-    >>> class_place("1", ["benign", "malignant"], 2, "shares"), class_place("1", ["2", "1"], 2, "shares")
-    (1, 1)
-    """
+    """Find a class by its name; or by its number, if no class has a number for a name."""
     names = list(map(name_key, classes)) or list(map(str, range(count)))
     if name in names:
         return names.index(name)

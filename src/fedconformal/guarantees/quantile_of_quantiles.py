@@ -218,11 +218,7 @@ def _units(ranks: Ranks, among: int, honest: int) -> int:
 
 
 def mean_miss(ranks: Ranks, among: int, honest: int) -> float:
-    """Bound from above the mean of 1 - B, whichever of these ranks and sizes the honest sites have.
-
-    >>> round(1 - mean_miss(((10, 10),), 3, 5), 5)
-    0.92563
-    """
+    """Bound from above the mean of 1 - B, whichever of these ranks and sizes the honest sites have."""
     from scipy.special import betainc, betaincinv
 
     def kept(s: Floats) -> Floats:

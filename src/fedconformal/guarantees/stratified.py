@@ -25,6 +25,22 @@ class Stratified(Guarantee):
 
     guarantee: Guarantee = field(default_factory=Mixture)
 
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2)))
+
+    def __post_init__(self) -> None:
+        given: Any = self.guarantee
+        if isinstance(given, ByGroup):
+            raise InputError(
+                "by-class: by group and by class is ByGroup(ByClass(...)), the groups outside"
+                if self.stratum == "class"
+                else "by-group: give all columns to one ByGroup(...); it is not put into another one"
+            )
+        classes = isinstance(given, Guarantee) and given.by_class
+        if not isinstance(given, Guarantee) or (classes and (self.stratum, type(given)) != ("group", ByClass)):
+            raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
+
     @property
     def inner(self) -> Guarantee:
         return self.guarantee.inner
@@ -44,11 +60,6 @@ class Stratified(Guarantee):
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         inner = self.guarantee.audience(sites, self.stratum)
         return replace(inner, strata=(self.stratum, *inner.strata))
-
-    def _check(self, *allowed: type[Guarantee]) -> None:
-        given: Any = self.guarantee
-        if not isinstance(given, Guarantee) or (given.by_class and not isinstance(given, allowed)):
-            raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
 
 @dataclass(frozen=True)
@@ -76,15 +87,6 @@ class ByClass(Stratified):
     stratum = "class"
     by_class = True
     why_not_fractional = "a loss need not have a class"
-
-    @classmethod
-    def examples(cls) -> tuple[Self, ...]:
-        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2)))
-
-    def __post_init__(self) -> None:
-        if isinstance(self.guarantee, ByGroup):
-            raise InputError("by-class: by group and by class is ByGroup(ByClass(...)), the groups outside")
-        self._check()
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,7 @@ class ByGroup(Stratified):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2))), cls(ByClass())
-
-    def __post_init__(self) -> None:
-        if isinstance(self.guarantee, ByGroup):
-            raise InputError(f"{self.name}: give all columns to one ByGroup(...); it is not put into another one")
-        self._check(ByClass)
+        return *super().examples(), cls(ByClass())
 
     # Not a class variable as in the others: it follows from the inner guarantee.
     @property

@@ -47,8 +47,6 @@ class WorstCase(Guarantee):
     ----------
     contamination
         The share of test rows that may come from any of the sites; the others follow the sites in proportion to n_k.
-    total_variation
-        The share of weight that may be elsewhere than in proportion to n_k.
     box
         The least and the largest weight of every site; one number for all sites, or one for each.
 
@@ -75,20 +73,19 @@ class WorstCase(Guarantee):
     fractional = True
 
     contamination: float | None = None
-    total_variation: float | None = None
     box: tuple[Given, Given] | None = None
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        return cls(), cls(contamination=0.1), cls(total_variation=0.25), cls(box=(0.2, (0.3, 0.5, 0.6)))
+        return cls(), cls(contamination=0.1), cls(box=(0.2, (0.3, 0.5, 0.6)))
 
     def __post_init__(self) -> None:
-        given = {field: value for field, value in vars(self).items() if value is not None}
-        if len(given) > 1:
-            raise InputError(f"{self.name}: takes one set of mixtures, got {' and '.join(given)}")
-        for field, value in given.items():
-            checked = _checked_box(value) if field == "box" else checked_share(value, field)
-            object.__setattr__(self, field, checked)
+        if self.contamination is not None and self.box is not None:
+            raise InputError(f"{self.name}: takes one set of mixtures, got contamination and box")
+        if self.contamination is not None:
+            object.__setattr__(self, "contamination", checked_share(self.contamination, "contamination"))
+        if self.box is not None:
+            object.__setattr__(self, "box", _checked_box(self.box))
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         _form(self, tuple(sizes))
@@ -113,7 +110,7 @@ class WorstCase(Guarantee):
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
         """Return the scores missing at the sites that carry weight in some mixture of the set."""
-        weights = _form(self, tuple(sizes)).mixtures.largest_weights()
+        weights = _form(self, tuple(sizes)).box.largest_weights()
         return missing_scores(self, alpha, sizes, [k for k, weight in enumerate(weights) if weight])
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
@@ -122,7 +119,7 @@ class WorstCase(Guarantee):
         What the set is promised is the least over its members, so the threshold is no less than the one that each of
         them would have by itself, and the bound of each member that was fixed beforehand holds.
         """
-        if all(value is None for value in vars(self).values()):
+        if self.contamination is None and self.box is None:
             return EverySite().miss_rate_bounds(alpha, sizes, failure)
         shares = Mixture().site_shares(sizes)
         if self.box is not None:
@@ -138,8 +135,6 @@ class WorstCase(Guarantee):
         if self.contamination is not None:
             least = float(1 - as_decimal(self.contamination))
             which = f"whose weights are at least {least:g} of those in proportion to n_k"
-        elif self.total_variation is not None:
-            which = f"within {self.total_variation:g} of the proportions n_k, in total variation"
         elif self.box is not None:
             low, high = (f"{list(bound)}" if isinstance(bound, tuple) else f"{bound:g}" for bound in self.box)
             which = f"whose weights are from {low} to {high}"
@@ -153,12 +148,7 @@ class WorstCase(Guarantee):
 
 
 class Box:
-    """Mixtures whose weights have a lower and an upper bound.
-
-    >>> box = Box([Fraction(0)] * 3, [Fraction(1, 2)] * 3)
-    >>> box.least([9, 1, 3]), box.largest_weights()[0]
-    (Fraction(2, 1), Fraction(1, 2))
-    """
+    """Mixtures whose weights have a lower and an upper bound."""
 
     def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:
         if not sum(lower) <= 1 <= sum(upper):
@@ -189,63 +179,31 @@ class Box:
         return [Fraction(low + min(self._left, room), self._whole) for low, room in both]
 
 
-class Ball:
-    """Mixtures with at most this much weight elsewhere than a given one: a ball in total variation.
-
-    >>> Ball([Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)], Fraction(1, 4)).least([8, 0, 4])
-    Fraction(2, 1)
-    """
-
-    def __init__(self, centre: Sequence[Fraction], radius: Fraction) -> None:
-        self._whole = math.lcm(radius.denominator, *(weight.denominator for weight in centre))
-        self._centre = [int(weight * self._whole) for weight in centre]
-        self._radius = int(radius * self._whole)
-
-    def least(self, values: Sequence[int]) -> Fraction:
-        """Return the least weighted sum: take weight from the largest values and give it to the least."""
-        total = sum(w * v for w, v in zip(self._centre, values, strict=True))
-        least, left = min(values), self._radius
-        for k in sorted(range(len(values)), key=values.__getitem__, reverse=True):
-            if not left:
-                break
-            moved = min(left, self._centre[k])
-            total -= moved * (values[k] - least)
-            left -= moved
-        return Fraction(total, self._whole)
-
-    def largest_weights(self) -> list[Fraction]:
-        """Return the largest weight of each site."""
-        return [Fraction(min(self._whole, weight + self._radius), self._whole) for weight in self._centre]
-
-
 @dataclass(frozen=True)
 class _Form:
     """One of the two forms of the promise: the divisor of the counts of each site, and the price of the set."""
 
-    mixtures: Box | Ball
+    box: Box
     rows: tuple[int, ...]
     price: Fraction
 
     def least(self, values: Sequence[int]) -> Fraction:
         """Return the least weighted sum over the set of these integers, each divided by the rows of its site."""
         whole = math.lcm(*set(self.rows))
-        return self.mixtures.least([v * (whole // n) for v, n in zip(values, self.rows, strict=True)]) / whole
+        return self.box.least([v * (whole // n) for v, n in zip(values, self.rows, strict=True)]) / whole
 
 
 @lru_cache(maxsize=16)
 def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
     """Choose the form whose price is smaller in the worst case of the set."""
-    mixtures: Box | Ball
-    if of.total_variation is not None:
-        mixtures = Ball(Mixture().site_shares(sizes), as_decimal(of.total_variation))
-    elif of.box is not None:
-        mixtures = Box(*_ends(of.box, len(sizes)))
+    if of.box is not None:
+        box = Box(*_ends(of.box, len(sizes)))
     else:
         rest = 1 - as_decimal(1.0 if of.contamination is None else of.contamination)
-        mixtures = Box([rest * share for share in Mixture().site_shares(sizes)], [Fraction(1)] * len(sizes))
-    largest = (weight / n for weight, n in zip(mixtures.largest_weights(), sizes, strict=True) if n)
-    swap = _Form(mixtures, tuple(max(n, 1) for n in sizes), max(largest, default=Fraction(0)))
-    stand_ins = _Form(mixtures, tuple(n + 1 for n in sizes), Fraction(0))
+        box = Box([rest * share for share in Mixture().site_shares(sizes)], [Fraction(1)] * len(sizes))
+    largest = (weight / n for weight, n in zip(box.largest_weights(), sizes, strict=True) if n)
+    swap = _Form(box, tuple(max(n, 1) for n in sizes), max(largest, default=Fraction(0)))
+    stand_ins = _Form(box, tuple(n + 1 for n in sizes), Fraction(0))
     return swap if swap.price <= -stand_ins.least([-int(n > 0) for n in sizes]) else stand_ins
 
 

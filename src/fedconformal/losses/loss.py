@@ -11,14 +11,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Booleans, Floats, Integers, as_array, rising
-from fedconformal._base.chunks import CHUNK
+from fedconformal._base.arrays import CHUNK, Booleans, Floats, Integers, as_array, rising
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
@@ -26,14 +25,6 @@ Scores = NDArray[np.float32]
 
 GRID = np.arange(1001) / 1000
 """The thresholds where none are named: 0, 0.001, ..., 1."""
-
-
-class Rows(NamedTuple):
-    """Some rows side by side: the entries of each in one line."""
-
-    start: int
-    scores: Scores
-    truth: Booleans
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +66,8 @@ class Loss(ABC):
         if not hasattr(scores, "__len__") or not hasattr(truth, "__len__"):
             raise InputError("scores and truth: expected a row for each case, in an array or in a list")
         out = np.empty((len(scores), len(grid)))
-        for rows in chunked(scores, truth, len(grid)):
-            out[rows.start : rows.start + len(rows.scores)] = self.of_rows(rows.scores, rows.truth, grid)
+        for start, some, labels in chunked(scores, truth, len(grid)):
+            out[start : start + len(some)] = self.of_rows(some, labels, grid)
         return out
 
     def predict(self, scores: Any, threshold: float) -> Any:
@@ -151,8 +142,8 @@ def as_truth(truth: Any, name: str) -> Booleans:
     return array
 
 
-def chunked(scores: Any, truth: Any, points: int) -> Iterator[Rows]:
-    """Give checked rows, as many at a time as leave memory bounded; `points` numbers a row come out."""
+def chunked(scores: Any, truth: Any, points: int) -> Iterator[tuple[int, Scores, Booleans]]:
+    """Yield checked rows, flattened, with the number of the first; `points` numbers a row bound their count."""
     if len(truth) != len(scores):
         raise InputError(f"truth: has {len(truth)} rows, the scores have {len(scores)}")
     if is_list(scores):
@@ -160,7 +151,7 @@ def chunked(scores: Any, truth: Any, points: int) -> Iterator[Rows]:
             own, label = as_row(row, i), as_truth(truth[i], f"truth of row {i}")
             if own.shape != label.shape:
                 raise InputError(f"truth of row {i}: has shape {label.shape}, its scores have {own.shape}")
-            yield Rows(i, own.reshape(1, -1), label.reshape(1, -1))
+            yield (i, own.reshape(1, -1), label.reshape(1, -1))
         return
     array, labels = as_array(scores, "scores"), as_array(truth, "truth")
     if array.ndim < 2 or array.shape != labels.shape:
@@ -168,26 +159,17 @@ def chunked(scores: Any, truth: Any, points: int) -> Iterator[Rows]:
     step = max(1, CHUNK // max(1, points, array[:1].size))
     for start in range(0, len(array), step):
         part = array[start : start + step].reshape(min(step, len(array) - start), -1)
-        yield Rows(start, checked(part, start), as_truth(labels[start : start + step], "truth").reshape(part.shape))
+        yield (start, checked(part, start), as_truth(labels[start : start + step], "truth").reshape(part.shape))
 
 
 def counts_at(positions: Integers, row: Integers, rows: int, points: int) -> Integers:
-    """Count, for every row and grid point, the entries whose position is at most that point's.
-
-    >>> counts_at(np.array([0, 2, 1]), np.array([0, 0, 1]), 2, 2)  # the second is beyond the grid
-    array([[1, 1],
-           [0, 1]])
-    """
+    """Count, for every row and grid point, the entries whose position is at most that point's."""
     flat = np.bincount(row * (points + 1) + positions, minlength=rows * (points + 1))
     return np.cumsum(flat.reshape(rows, points + 1)[:, :points], axis=1)
 
 
 def described_loss(described: tuple[str, Sequence[Any]] | None) -> Loss | None:
-    """Rebuild a loss from its name and parameters; None if there is none of that name, as for a user's own.
-
-    >>> described_loss(("selective-error", [0.05]))
-    SelectiveError(limit=0.05)
-    """
+    """Rebuild a loss from its name and parameters; None if there is none of that name, as for a user's own."""
     name, parameters = described or ("", ())
     cls: Any = registry.members(Loss).get(name)
     if cls is None:

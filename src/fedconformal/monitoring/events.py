@@ -6,19 +6,31 @@ Of a set its bits are kept until the outcome comes; of an interval its two ends;
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 
-from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal._base.names import abbreviate, first_duplicate
+from fedconformal._base.arrays import Booleans, Floats
+from fedconformal._base.groups import ALL, Groups, members
+from fedconformal._base.names import abbreviate, as_name, first_duplicate, name_key
 from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
-from fedconformal.monitoring.streams import CLASS, Events, StreamIndex, advance
+from fedconformal.monitoring.streams import (
+    CLASS,
+    GROUP,
+    MOST_SITES,
+    MOST_STREAMS,
+    SITE,
+    Events,
+    StreamState,
+    advance,
+)
 
 Kind = Literal["sets", "intervals", "losses"]
 
@@ -29,6 +41,8 @@ LATEST = 2_932_897 * DAY
 THERE = "SELECT id, digest FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 ROWS = "SELECT id, time, streams, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json_each(?))"
+STREAMS = "SELECT * FROM streams WHERE number IN (SELECT value FROM json_each(?))"
+OF_CLASSES = "SELECT number FROM streams WHERE kind = ?"
 UPDATE = (
     "UPDATE streams SET known = ?, misses = ?, waiting = ?, sizes = ?, alarm_at = ?, alarm_day = ? WHERE number = ?"
 )
@@ -60,20 +74,27 @@ class Predicted:
                 return column[np.array(places, dtype=np.int64)]
             return None if column is None else [column[place] for place in places]
 
-        columns = ("ids", "times", "sets", "ends", "scores", "sites", "digests")
-        groups = {name: taken(column) for name, column in self.groups.items()}
-        return Predicted(groups=groups, **{name: taken(getattr(self, name)) for name in columns})
+        columns = (self.ids, self.times, self.sets, self.ends, self.scores, self.sites)
+        ids, times, sets, ends, scores, sites = map(taken, columns)
+        groups, digests = {name: taken(column) for name, column in self.groups.items()}, taken(self.digests)
+        return Predicted(
+            ids=ids, times=times, sets=sets, ends=ends, scores=scores, sites=sites, groups=groups, digests=digests
+        )
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the answers."""
+        return "sets" if self.sets is not None else "intervals" if self.ends is not None else "losses"
 
     @property
     def sizes(self) -> Floats:
         """Labels in each set, or the width of each interval; one without an end counts as 0."""
+        found: Floats = np.zeros(len(self.ids))
         if self.sets is not None:
-            labels: Floats = self.sets.sum(axis=1).astype(np.float64)
-            return labels
-        if self.ends is None:
-            return np.zeros(len(self.ids))
-        width = self.ends[:, 1] - self.ends[:, 0]
-        found: Floats = np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
+            found = self.sets.sum(axis=1).astype(np.float64)
+        elif self.ends is not None:
+            width = self.ends[:, 1] - self.ends[:, 0]
+            found = np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
         return found
 
 
@@ -109,7 +130,9 @@ def packed(rows: Predicted) -> list[bytes]:
         return [end.tobytes() for end in np.ascontiguousarray(rows.ends, dtype="<f8")]
     if rows.sets is None:
         return [b""] * len(rows.ids)
-    return [row.tobytes() for row in np.packbits(rows.sets, axis=1)]
+    bits = np.packbits(rows.sets, axis=1)
+    data, width = bits.tobytes(), bits.shape[1]
+    return [data[start : start + width] for start in range(0, len(data), width)]
 
 
 def unpacked(held: Sequence[bytes], width: int) -> Booleans:
@@ -134,146 +157,181 @@ def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int) -> Flo
     return (~inside).astype(np.float64)
 
 
-@dataclass
-class Settled:
-    """Outcomes that count now, in the order in which they came, with the streams and the stored part of their rows."""
+class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Numbers of rows and outcomes that were added, by their fates."""
 
-    ids: list[str] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-    streams: list[str] = field(default_factory=list)
-    held: list[bytes] = field(default_factory=list)
+    rows: int = 0
+    counted: int = 0
+    repeated: int = 0
+    conflicting: int = 0
+    early: int = 0
+    late: int = 0
+    unscored: int = 0
+    purged: int = 0
+    purged_waiting: int = 0
 
-    def add(self, name: str, time: float, value: float, row: tuple[float, str, bytes]) -> None:
-        """Add an outcome; it comes no sooner than its row."""
-        then, streams, held = row
-        self.ids.append(name)
-        self.times.append(max(time, then))
-        self.values.append(value)
-        self.streams.append(streams)
-        self.held.append(held)
+    def plus(self, other: Counts) -> Counts:
+        """Add up."""
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
 
-def new_rows(connection: sqlite3.Connection, rows: Predicted) -> Predicted:
-    """Return the rows whose ids are new; a known id with another row is refused."""
-    known = dict(schema.looked_up(connection, THERE, list(rows.ids)))
-    if not known:
-        return rows
-    digests = dict(zip(rows.ids, rows.digests or (), strict=False))
-    for name in rows.ids:
-        if name in known and digests.get(name, b"") != known[name]:
-            again = f"the id {abbreviate(name)} is there already; add each row once"
-            raise InputError(again, where="rows", code="known-id")
-    return rows.some([place for place, name in enumerate(rows.ids) if name not in known])
+class Settled(NamedTuple):
+    """An outcome that counts now, with the streams and the stored part of its row."""
 
-
-def insert(connection: sqlite3.Connection, rows: Predicted, streams: Sequence[str]) -> None:
-    """Store new rows until their outcomes come."""
-    digests: Sequence[bytes | None] = rows.digests or [None] * len(rows.ids)
-    values = zip(rows.ids, rows.times.tolist(), streams, packed(rows), digests, strict=True)
-    connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL, ?)", values)
-
-
-def settle(
-    connection: sqlite3.Connection, rows: Predicted | None, outcomes: Outcomes
-) -> tuple[Settled, dict[str, str]]:
-    """Decide which outcomes count now, and keep those of rows that are yet to come; return the fate of each outcome."""
-    fates: dict[str, str] = {}
-    found, new = Settled(), () if rows is None else rows.ids
-    early = {name: (time, value) for name, time, value in schema.looked_up(connection, EARLY, list(new))}
-    there = {name: row for name, *row in schema.looked_up(connection, ROWS, [*outcomes.ids, *early])}
-    lacking = [name for name in outcomes.ids if name not in there]
-    known = {name: value for name, _, value in schema.looked_up(connection, EARLY, lacking)}
-    for name, (time, value) in early.items():
-        then, streams, held, _ = there[name]
-        found.add(name, time, value, (then, streams, held))
-        known[name] = value
-    kept = []
-    for name, time, value in zip(outcomes.ids, outcomes.times.tolist(), outcomes.values.tolist(), strict=True):
-        row = there.get(name)
-        before = known.get(name) if row is None or row[3] is None else row[3]
-        if before is not None:
-            fates[name] = "repeated" if before == value else "conflicting"
-        elif row is None:
-            fates[name] = "early"
-            kept.append((name, time, value))
-        else:
-            fates[name] = "counted"
-            found.add(name, time, value, (row[0], row[1], row[2] or b""))
-    settled = list(zip(found.values, found.ids, strict=True))
-    for statement, values in (
-        ("INSERT INTO early VALUES (?, ?, ?)", kept),
-        ("DELETE FROM early WHERE id = ?", [(name,) for name in early]),
-        ("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", settled),
-    ):
-        if values:
-            connection.executemany(statement, values)
-    return found, fates
+    id: str
+    time: float
+    value: float
+    streams: str
+    held: bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class EventBatch:
-    """Rows and outcomes of one transaction in the order of their times, rows before outcomes of the same time.
+class Ledger:
+    """Rows, outcomes and streams in the database of a watch; every call is part of a transaction.
 
-    `days` are in that order, and never before the last day so far.
+    New sites and groups get a stream without a limit, which only counts.
     """
 
-    rows: Predicted | None
-    streams: Sequence[str]
-    outcomes: Settled
-    order: Integers
-    days: Integers
+    connection: sqlite3.Connection
+    detector: StoredDetector
+    kind: Kind
+    site: str | None
+    false_alarm: float
+    labels: ClassNames
 
-    @classmethod
-    def of(cls, rows: Predicted | None, streams: Sequence[str], outcomes: Settled, last: int) -> EventBatch:
-        """Sort the events."""
-        times = np.concatenate([np.empty(0) if rows is None else rows.times, outcomes.times])
-        kinds = np.repeat([0, 1], [len(streams), len(outcomes.ids)])
+    @cached_property
+    def _classes(self) -> list[int]:
+        """Numbers of the streams of classes, which are there from the start."""
+        return [number for (number,) in self.connection.execute(OF_CLASSES, (CLASS,))]
+
+    def states(self, numbers: Sequence[int]) -> dict[int, StreamState]:
+        return {row[0]: StreamState(*row) for row in schema.looked_up(self.connection, STREAMS, numbers)}
+
+    def insert(self, rows: Predicted) -> tuple[Predicted, list[str]]:
+        """Store the rows whose ids are new until their outcomes come, and return them with the streams of each.
+
+        A known id with another row is refused.
+        """
+        known = dict(schema.looked_up(self.connection, THERE, rows.ids))
+        if known:
+            digests = dict(zip(rows.ids, rows.digests or (), strict=False))
+            other = next((name for name in rows.ids if name in known and digests.get(name, b"") != known[name]), None)
+            if other is not None:
+                again = f"the id {abbreviate(other)} is there already; add each row once"
+                raise InputError(again, where="rows", code="known-id")
+            rows = rows.some([place for place, name in enumerate(rows.ids) if name not in known])
+        streams = self._streams(len(rows.ids), rows.sites or (), rows.groups)
+        digests_or_none: Sequence[bytes | None] = rows.digests or [None] * len(rows.ids)
+        values = zip(rows.ids, rows.times.tolist(), streams, packed(rows), digests_or_none, strict=True)
+        self.connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL, ?)", values)
+        return rows, streams
+
+    def _streams(self, count: int, sites: Sequence[str | None], groups: Groups) -> list[str]:
+        """Return the numbers of the streams of each of `count` rows, with spaces between them."""
+        found: list[list[int]] = [[] for _ in range(count)]
+        names = {site: name_key(site) for site in set(sites) if site is not None}
+        if self.site is not None:
+            other = next((name for name in names.values() if name != self.site), None)
+            if other is not None:
+                raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {self.site} alone")
+        elif names:
+            numbers = self._numbers(SITE, names.values(), MOST_SITES)
+            found = [[] if site is None else [numbers[names[site]]] for site in sites]
+        if groups:
+            inside = {name: index for name, index in members(groups, rows=count).items() if name != ALL}
+            numbers = self._numbers(GROUP, inside, MOST_STREAMS - 1)
+            for name, index in inside.items():
+                for row in np.arange(count)[index].tolist():
+                    found[row].append(numbers[name])
+        return [" ".join(map(str, own)) for own in found]
+
+    def _numbers(self, kind: str, names: Iterable[str], most: int) -> dict[str, int]:
+        """Return the numbers of streams by name; unknown ones are added."""
+        there = dict(self.connection.execute("SELECT name, number FROM streams WHERE kind = ?", (kind,)))
+        new = sorted({as_name(name, kind) for name in names} - there.keys())
+        if new:
+            if len(there) + len(new) > most:
+                raise InputError(f"there are more than {most} {kind}s; {abbreviate(new[0])} is one too many")
+            (first,) = self.connection.execute("SELECT max(number) + 1 FROM streams").fetchone()
+            added = [(first + k, kind, name, None, self.false_alarm, 0.0) for k, name in enumerate(new)]
+            self.connection.executemany(schema.NEW_STREAM, added)
+            there |= {name: number for number, _, name, *_ in added}
+        return there
+
+    def settle(self, new: Sequence[str], outcomes: Outcomes) -> tuple[list[Settled], dict[str, str]]:
+        """Decide which outcomes count now, and keep those of rows that are yet to come; return the fate of each."""
+        early = {name: (time, value) for name, time, value in schema.looked_up(self.connection, EARLY, new)}
+        there = {name: row for name, *row in schema.looked_up(self.connection, ROWS, [*outcomes.ids, *early])}
+        lacking = [name for name in outcomes.ids if name not in there]
+        known = {name: value for name, _, value in schema.looked_up(self.connection, EARLY, lacking)}
+        found, kept, fates = list[Settled](), list[tuple[str, float, float]](), dict[str, str]()
+
+        def count(name: str, time: float, value: float) -> None:
+            then, streams, held, _ = there[name]
+            found.append(Settled(name, max(time, then), value, streams, held or b""))  # no sooner than its row
+
+        for name, (time, value) in early.items():
+            count(name, time, value)
+            known[name] = value
+        for name, time, value in zip(outcomes.ids, outcomes.times.tolist(), outcomes.values.tolist(), strict=True):
+            before = known.get(name, there[name][3] if name in there else None)
+            if before is not None:
+                fates[name] = "repeated" if before == value else "conflicting"
+            elif name in there:
+                fates[name] = "counted"
+                count(name, time, value)
+            else:
+                fates[name] = "early"
+                kept.append((name, time, value))
+        for statement, values in (
+            ("INSERT INTO early VALUES (?, ?, ?)", kept),
+            ("DELETE FROM early WHERE id = ?", [(name,) for name in early]),
+            ("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", [(one.value, one.id) for one in found]),
+        ):
+            if values:
+                self.connection.executemany(statement, values)
+        return found, fates
+
+    def apply(self, rows: Predicted | None, streams: list[str], outcomes: list[Settled], last: int, width: int) -> int:
+        """Update streams, tallies and the detector in the order of times, rows before outcomes; return the last day.
+
+        Days are never before `last`, the last day so far.
+        """
+        count, none = len(streams), np.zeros(len(streams))
+        values, held = np.array([one.value for one in outcomes]), [one.held for one in outcomes]
+        times = np.concatenate([none if rows is None else rows.times, [one.time for one in outcomes]])
+        kinds = np.repeat([0, 1], [count, len(outcomes)])
         order = np.lexsort((kinds, times))
         days = np.maximum(np.floor(times[order] / DAY).astype(np.int64), last)
-        return cls(rows=rows, streams=streams, outcomes=outcomes, order=order, days=days)
+        known, sizes = order >= count, none if rows is None else rows.sizes
 
-    def in_order(self, of_rows: Floats | Integers, of_outcomes: Floats | Integers) -> Floats:
-        """Sort a number of each row and of each outcome."""
-        found: Floats = np.concatenate([of_rows, of_outcomes])[self.order]
-        return found
+        def in_order(of_rows: Floats, of_outcomes: Floats) -> Floats:
+            sorted_: Floats = np.concatenate([of_rows, of_outcomes])[order]
+            return sorted_
 
-    def apply(
-        self,
-        connection: sqlite3.Connection,
-        index: StreamIndex,
-        detector: StoredDetector,
-        *,
-        kind: Kind,
-        width: int,
-        labels: ClassNames,
-    ) -> None:
-        """Update all streams, tallies and the detector."""
-        none, values = np.zeros(len(self.streams)), np.array(self.outcomes.values)
-        lost = missed(kind, self.outcomes.held, values, width)
-        known = self.order >= len(self.streams)
-        sizes = none if self.rows is None else self.rows.sizes
-        events = Events(self.days, known, self.in_order(none, lost), self.in_order(sizes, np.zeros(len(values))))
+        lost = in_order(none, missed(self.kind, held, values, width))
+        events = Events(days, known, lost, in_order(sizes, np.zeros(len(values))))
         by_stream: dict[int, list[int]] = {}
-        streams = [*self.streams, *self.outcomes.streams]
-        for place, event in enumerate(self.order.tolist()):
-            for stream in map(int, streams[event].split()):
+        of_event = [*streams, *(one.streams for one in outcomes)]
+        for place, event in enumerate(order.tolist()):
+            for stream in map(int, of_event[event].split()):
                 by_stream.setdefault(stream, []).append(place)
-        states = index.states([0, *by_stream])
+        states = self.states([0, *by_stream])
         done = [advance(states[0], events)]
         done += [advance(states[one], events.some(mine)) for one, mine in by_stream.items()]
-        classes = index.of_kind(CLASS)
-        if classes:
-            number = {class_called(label, labels): label for label in range(width)}
-            truth = self.in_order(none - 1, values)
-            own_sizes = self.in_order(none, unpacked(self.outcomes.held, width).sum(axis=1).astype(np.float64))
+        if self._classes:
+            number = {class_called(label, self.labels): label for label in range(width)}
+            truth = in_order(none - 1, values)
+            own_sizes = in_order(none, unpacked(held, width).sum(axis=1).astype(np.float64))
             waiting = states[0].waiting + np.cumsum(np.where(known, -1, 1))
-            for state in classes:
+            for state in self.states(self._classes).values():
                 mine = truth == number[state.name]
-                lost_here, sized = (np.where(mine, column, 0.0) for column in (events.missed, own_sizes))
-                done.append(advance(state, Events(self.days, mine, lost_here, sized), waiting))
-        connection.executemany(UPDATE, [state.values for state, _ in done])
-        tallies = [row for _, rows in done for row in rows]
-        connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?)", tallies)
-        if self.rows is not None and self.rows.scores is not None:
-            detector.update(self.rows.scores[self.order[~known]], self.days[~known])
+                lost_here, sized = (np.where(mine, column, 0.0) for column in (lost, own_sizes))
+                done.append(advance(state, Events(days, mine, lost_here, sized), waiting))
+        changes = [(*tallies[-1][2:], state.alarm_at, state.alarm_day, state.number) for state, tallies in done]
+        self.connection.executemany(UPDATE, changes)
+        by_day = [row for _, tallies in done for row in tallies]
+        self.connection.executemany("INSERT OR REPLACE INTO tallies VALUES (?, ?, ?, ?, ?, ?)", by_day)
+        if rows is not None and rows.scores is not None:
+            self.detector.update(rows.scores[order[~known]], days[~known])
+        return int(days[-1])

@@ -7,7 +7,6 @@ hostile: before use its schema is compared with the expected one, and its pages 
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import time
@@ -34,7 +33,6 @@ CHECK_SECONDS, STEPS = 60.0, 100_000
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE counts (what TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE streams (
     number INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, rate REAL, false_alarm REAL NOT NULL,
     failure REAL NOT NULL, known INTEGER NOT NULL, misses REAL NOT NULL, waiting INTEGER NOT NULL,
@@ -55,6 +53,8 @@ CREATE TABLE scores (first INTEGER PRIMARY KEY, day INTEGER NOT NULL, scores BLO
 
 NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL)"
 
+BUSY = "busy"
+"""Code of the error while another process writes."""
 DAMAGED = "is damaged; go on with a copy of it, and keep this one"
 WORDS = {
     "SQLITE_BUSY": "is in use by another process; try again later",
@@ -80,7 +80,8 @@ def store_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
         known = next((words for start, words in WORDS.items() if name.startswith(start)), None)
-        raise StoreError(f"{path.name}: {known or f'cannot be used ({abbreviate(str(error))})'}") from None
+        code = BUSY if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) else "invalid"
+        raise StoreError(f"{path.name}: {known or f'cannot be used ({abbreviate(str(error))})'}", code=code) from None
     except InputError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, msgspec.MsgspecError) as error:  # values of the file
@@ -182,5 +183,4 @@ def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterat
 def looked_up(connection: sqlite3.Connection, query: str, keys: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
     """Run a query that takes keys as a JSON list, for some of them at a time."""
     for start in range(0, len(keys), AT_ONCE):
-        some = json.dumps(keys[start : start + AT_ONCE], ensure_ascii=False)
-        yield from connection.execute(query, (some,))
+        yield from connection.execute(query, (msgspec.json.encode(keys[start : start + AT_ONCE]).decode(),))

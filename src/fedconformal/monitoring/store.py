@@ -12,13 +12,14 @@ import json
 import os
 import sqlite3
 import time as clock
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import abbreviate, as_name, name_key
@@ -31,25 +32,20 @@ from fedconformal.monitoring.events import (
     DAY,
     NO_OUTCOMES,
     THERE,
-    EventBatch,
+    Counts,
     Kind,
+    Ledger,
     Outcomes,
     Predicted,
     check_ids,
-    insert,
-    new_rows,
-    settle,
 )
 from fedconformal.monitoring.limits import Limits
-from fedconformal.monitoring.messages import ALL_SITES, LAST_DAY, Period, Span, day_of
-from fedconformal.monitoring.streams import ALL_STREAMS, CLASS, GROUP, SITE, WHOLE, StreamIndex, StreamState
+from fedconformal.monitoring.messages import ALL_SITES, LAST_DAY, Day, Period, Span, day_of
+from fedconformal.monitoring.streams import CLASS, GROUP, SITE, WHOLE, StreamState
 from fedconformal.monitoring.text import Status
 from fedconformal.summaries.format import MAX_CLASSES
+from fedconformal.summaries.provenance import number_of
 
-COUNTED = ("rows", "counted", "repeated", "conflicting", "early", "late", "unscored", "purged", "purged_waiting")
-"""What is counted over all calls."""
-
-NOTES = "SELECT key, value FROM meta WHERE key IN ('closed', 'purged', 'last_day', 'width')"
 MOST_SPANS = 60
 """Parts that all days are cut into for a page."""
 
@@ -73,6 +69,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def each(self) -> float:
         """How often a family may raise an alarm by chance."""
         return self.false_alarm / self.families
+
+
+class Purged(msgspec.Struct, frozen=True):
+    """Numbers of forgotten rows, of those that still waited, and of outcomes whose rows never came."""
+
+    rows: int
+    waiting: int
+    early: int
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The part of a watch that changes, besides its streams and its detector."""
+
+    closed: bool = False
+    purged: Day = 0
+    """Rows from before this day are forgotten."""
+    last_day: Day = 0
+    """Nothing counts on an earlier day."""
+    width: Annotated[int, msgspec.Meta(ge=0, le=MAX_CLASSES)] = 0
+    """Number of classes; 0 if that is not known yet, or if there are none."""
+    counts: Counts = Counts()
 
 
 class Watch:
@@ -99,12 +116,15 @@ class Watch:
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
             self.predictor = Predictor.from_bytes(meta["predictor"])
             self.detector = StoredDetector(connection, self.settings.each)
-            self._index = StreamIndex(connection, self.settings.site, self.settings.false_alarm)
-            labels = self.predictor.certificate.class_names
-            self.width = len(labels) if isinstance(labels, list) else labels or int(meta.get("width", 0))
-            if not 0 <= self.width <= MAX_CLASSES:
-                raise ValueError("a number of classes that no predictor has")
-        """How many classes there are; 0 if that is not known yet, or if there are none."""
+            self._ledger = Ledger(
+                connection=connection,
+                detector=self.detector,
+                kind=self.settings.kind,
+                site=self.settings.site,
+                false_alarm=self.settings.false_alarm,
+                labels=self.predictor.certificate.class_names,
+            )
+            self._state()  # which checks it
 
     @classmethod
     def start(
@@ -147,9 +167,11 @@ class Watch:
         for kind, rates in limited:
             part = about.sites if kind == SITE else len(rates)
             streams += [(kind, name, rate, settings.each / part, limits.failure / part) for name, rate in rates.items()]
-        meta = {"settings": msgspec.json.encode(settings), "predictor": data}
+        state = State(width=0 if about.class_names is None else number_of(about.class_names))
+        meta = {"settings": settings, "state": state, "sent": ()}
+        encoded = {"predictor": data} | {key: msgspec.json.encode(value) for key, value in meta.items()}
         fill = None if scores is None else lambda made: StoredDetector.begin(made, scores)
-        return cls(Path(path), schema.create(Path(path), meta, streams, fill))
+        return cls(Path(path), schema.create(Path(path), encoded, streams, fill))
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -167,8 +189,9 @@ class Watch:
             self._connection.close()
 
     def defer_sync(self) -> None:
-        """From now on commit without waiting for the disk; `sync` waits for all commits before it."""
+        """Commit without waiting for the disk or for other writers from now on; `sync` waits for the disk."""
         with schema.store_errors(self.path):
+            self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._log = self._log or os.open(f"{self.path}-wal", os.O_RDWR)
 
@@ -195,81 +218,67 @@ class Watch:
         with schema.store_errors(self.path), schema.transaction(self._connection, write=False):
             yield
 
-    def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> dict[str, int]:
+    def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> Counts:
         """Add rows and outcomes in the order of their times, as one transaction; return counts of what became of them.
 
         A row that comes again, by its id and digest, changes nothing.
         """
         return self.record(rows, outcomes)[0]
 
-    def record(self, rows: Predicted | None, outcomes: Outcomes) -> tuple[dict[str, int], dict[str, str]]:
+    def record(self, rows: Predicted | None, outcomes: Outcomes) -> tuple[Counts, dict[str, str]]:
         """As `add`; also return the fate of each outcome: counted, repeated, conflicting or early."""
         check_ids(outcomes.ids, outcomes.times, "outcomes")
         with self._writing():
-            meta = dict(self._connection.execute(NOTES))
-            if "closed" in meta:
+            state, streams = self._state(), list[str]()
+            if state.closed:
                 raise InputError(f"{self.path.name}: the watch is closed, and takes no more; it still answers status")
-            streams: list[str] = []
+            width, last = state.width, state.last_day
             if rows is not None:
-                self._check(rows, int(meta.get("purged", 0)), int(meta.get("width", 0)))
-                rows = new_rows(self._connection, rows)
-                streams = self._index.numbers_of(len(rows.ids), rows.sites or (), rows.groups)
-                insert(self._connection, rows, streams)
-            self._check_values(outcomes.values)
-            found, fates = settle(self._connection, rows, outcomes)
-            last = int(meta.get("last_day", 0))
-            if len(streams) + len(found.ids):
-                batch = EventBatch.of(rows, streams, found, last)
-                batch.apply(
-                    self._connection,
-                    self._index,
-                    self.detector,
-                    kind=self.settings.kind,
-                    width=self.width,
-                    labels=self.predictor.certificate.class_names,
-                )
-                if int(batch.days[-1]) > last:
-                    self._note("last_day", int(batch.days[-1]))
+                width = self._check(rows, state)
+                rows, streams = self._ledger.insert(rows)
+            self._check_values(outcomes.values, width)
+            found, fates = self._ledger.settle(() if rows is None else rows.ids, outcomes)
+            if streams or found:
+                last = self._ledger.apply(rows, streams, found, last, width)
             fate = list(fates.values())
-            lacking = rows is not None and rows.scores is None and self.detector.read() is not None
-            counts = {
-                "rows": len(streams),
-                "counted": len(found.ids),
-                **{kind: fate.count(kind) for kind in ("repeated", "conflicting", "early")},
-                "late": sum(time // DAY < last for time in found.times),
-                "unscored": len(streams) if lacking else 0,
-            }
-            self._count(counts)
+            unscored = rows is not None and rows.scores is None and self.detector.read() is not None
+            counts = Counts(
+                rows=len(streams),
+                counted=len(found),
+                repeated=fate.count("repeated"),
+                conflicting=fate.count("conflicting"),
+                early=fate.count("early"),
+                late=sum(one.time // DAY < state.last_day for one in found),
+                unscored=len(streams) if unscored else 0,
+            )
+            self._keep(replace(state, last_day=last, width=width, counts=state.counts.plus(counts)))
         return counts, fates
 
-    def _check(self, rows: Predicted, purged: int, width: int) -> None:
+    def _check(self, rows: Predicted, state: State) -> int:
+        """Refuse rows that cannot be of this watch; return the number of their classes."""
         check_ids(rows.ids, rows.times, "rows")
-        old = np.flatnonzero(rows.times < purged * DAY)
+        old = np.flatnonzero(rows.times < state.purged * DAY)
         if len(old):  # its id may be one that was counted and is forgotten
             raise InputError(
-                f"{abbreviate(rows.ids[int(old[0])])} was answered before {day_of(purged)}, and rows from before that "
-                "day were purged; leave such rows out",
+                f"{abbreviate(rows.ids[int(old[0])])} was answered before {day_of(state.purged)}, and rows from before "
+                "that day were purged; leave such rows out",
                 where="rows",
             )
-        given = "sets" if rows.sets is not None else "intervals" if rows.ends is not None else "losses"
-        if given != self.settings.kind:
-            raise InputError(f"the watch is over {self.settings.kind}, and the rows have {given}")
-        if rows.sets is None:
-            return
-        if not self.width:  # the certificate does not say, so the first rows do
-            self.width = width or rows.sets.shape[1]
-            self._note("width", self.width)
-        if rows.sets.shape[1] != self.width:
-            raise InputError(f"the sets are of {rows.sets.shape[1]} classes, the predictor has {self.width}")
+        if rows.kind != self.settings.kind:
+            raise InputError(f"the watch is over {self.settings.kind}, and the rows have {rows.kind}")
+        width = state.width if rows.sets is None else rows.sets.shape[1]
+        if width != (state.width or width):  # if the certificate does not say, the first rows do
+            raise InputError(f"the sets are of {width} classes, the predictor has {state.width}")
+        return width
 
-    def _check_values(self, values: Floats) -> None:
+    def _check_values(self, values: Floats, width: int) -> None:
         """Refuse outcomes that no row can have."""
         if self.settings.kind == "sets":
-            if len(values) and not self.width:
+            if len(values) and not width:
                 raise InputError(
                     "how many classes there are is not known before rows come; add rows first", where="outcomes"
                 )
-            right, wanted = (values >= 0) & (values < self.width), f"a class from 0 to {self.width - 1}"
+            right, wanted = (values >= 0) & (values < width), f"a class from 0 to {width - 1}"
         elif self.settings.kind == "losses":
             right, wanted = (values >= 0) & (values <= 1), "a loss from 0 to 1, that is divided by its bound"
         else:
@@ -277,27 +286,27 @@ class Watch:
         if not right.all():
             raise InputError(f"{values[~right][0]:g} is not {wanted}", where="outcomes")
 
-    def _meta(self, key: str) -> bytes | None:
-        row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else bytes(row[0])
+    def _meta(self, key: str) -> bytes:
+        (value,) = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return bytes(value)
 
-    def _note(self, key: str, value: float) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, str(value).encode()))
+    def _note(self, key: str, value: object) -> None:
+        self._connection.execute("UPDATE meta SET value = ? WHERE key = ?", (msgspec.json.encode(value), key))
 
-    def _count(self, counts: Mapping[str, int]) -> None:
-        self._connection.executemany(
-            "INSERT INTO counts VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = number + excluded.number",
-            [(what, number) for what, number in counts.items() if number],
-        )
+    def _state(self) -> State:
+        return msgspec.json.decode(self._meta("state"), type=State)
+
+    def _keep(self, state: State) -> None:
+        self._note("state", state)
 
     def status(self) -> Status:
         """Say how things are now."""
         with self._reading():
-            counts = dict.fromkeys(COUNTED, 0) | dict(self._connection.execute("SELECT what, number FROM counts"))
+            state = self._state()
             return Status(
                 streams=self._states(),
-                counts=counts,
-                closed=self._meta("closed") is not None,
+                counts=state.counts,
+                closed=state.closed,
                 detector=self.detector.read(),
                 changed=self.detector.changed(LAST_DAY),
             )
@@ -305,10 +314,16 @@ class Watch:
     def whole(self) -> StreamState:
         """Return the stream of all rows."""
         with self._reading():
-            return self._index.states([0])[0]
+            return self._ledger.states([0])[0]
 
     def _states(self) -> list[StreamState]:
-        return [StreamState(*row) for row in self._connection.execute(ALL_STREAMS)]
+        return [StreamState(*row) for row in self._connection.execute("SELECT * FROM streams ORDER BY number")]
+
+    @property
+    def width(self) -> int:
+        """Number of classes; 0 if it is not known yet, or if there are none."""
+        with self._reading():
+            return self._state().width
 
     def days(self) -> tuple[int, int] | None:
         """Return the first and the last day on which anything came, in days since 1970; None if nothing did."""
@@ -380,13 +395,13 @@ class Watch:
                 new += self._periods(spans[-1])
             if new:
                 check(new)
-                data = msgspec.json.encode(spans)
-                self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('sent', ?)", (data,))
-                self._note("last_day", max(end + 1, int(self._meta("last_day") or 0)))
+                self._note("sent", spans)
+                state = self._state()
+                self._keep(replace(state, last_day=max(end + 1, state.last_day)))
             return [one for span in spans for one in self._periods(span)]
 
     def _spans(self) -> list[Span]:
-        return msgspec.json.decode(self._meta("sent") or b"[]", type=list[Span])
+        return msgspec.json.decode(self._meta("sent"), type=list[Span])
 
     def history(self) -> list[Period]:
         """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
@@ -400,7 +415,7 @@ class Watch:
         if digest != self.settings.predictor:
             raise InputError(f"{self.path}: is bound to another predictor, whose SHA-256 is {self.settings.predictor}")
         with self._reading():
-            if self._meta("closed") is not None:
+            if self._state().closed:
                 raise InputError(f"{self.path}: the watch is closed; start a new one")
 
     def counted(self, ids: Sequence[str]) -> list[str]:
@@ -408,7 +423,7 @@ class Watch:
         with self._reading():
             return [name for name, _ in schema.looked_up(self._connection, THERE, list(ids))]
 
-    def purge(self, before: int) -> dict[str, int]:
+    def purge(self, before: int) -> Purged:
         """Forget rows answered before a day; those without an outcome stay counted as waiting, so as covered."""
         time = before * DAY
         with self._writing():
@@ -416,15 +431,15 @@ class Watch:
             (waiting,) = self._connection.execute(query, (time,)).fetchone()
             rows = self._connection.execute("DELETE FROM rows WHERE time < ?", (time,)).rowcount
             early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
-            self._count({"purged": rows, "purged_waiting": waiting})
-            self._note("purged", max(before, int(self._meta("purged") or 0)))
+            state = self._state()
+            counts = state.counts.plus(Counts(purged=rows, purged_waiting=waiting))
+            self._keep(replace(state, purged=max(before, state.purged), counts=counts))
         with schema.store_errors(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return {"rows": rows, "waiting": waiting, "early": early}
+        return Purged(rows, waiting, early)
 
     def close(self) -> None:
         """Take no more rows and outcomes from now on."""
         with self._writing():
-            if self._meta("closed") is None:
-                self._note("closed", clock.time())
+            self._keep(replace(self._state(), closed=True))

@@ -8,8 +8,6 @@ outcome, so the evidence is that of what is known at that moment. Batches do not
 from __future__ import annotations
 
 import math
-import sqlite3
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
@@ -19,19 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal._base.groups import ALL, Groups, members
-from fedconformal._base.names import abbreviate, as_name, name_key
-from fedconformal.errors import InputError
-from fedconformal.monitoring import schema
 from fedconformal.monitoring.monitor import MOST_ROWS, Monitor, verdict_of
 
 WHOLE, SITE, GROUP, CLASS = "all", "site", "group", "class"
 """Kinds of streams."""
 MOST_SITES, MOST_STREAMS = 100_000, 1000
 """Maximum number of sites in a watch, and of groups in a watch or a message."""
-ALL_STREAMS = "SELECT * FROM streams ORDER BY number"
-SOME_STREAMS = "SELECT * FROM streams WHERE number IN (SELECT value FROM json_each(?))"
-OF_KIND = "SELECT * FROM streams WHERE kind = ? ORDER BY number"
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 
@@ -52,6 +43,10 @@ class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
                 msgspec.structs.force_setattr(self, name, int(value))
         if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
             raise ValueError("more misses than known rows, or sizes that are no sizes")
+
+    def before(self, other: Tally) -> bool:
+        """Whether counts since the start could become these others."""
+        return self.known <= other.known and self.misses <= other.misses and self.sizes <= other.sizes
 
 
 @dataclass(frozen=True)
@@ -93,11 +88,6 @@ class StreamState:
     def tally(self) -> Tally:
         """The counts."""
         return Tally(self.known, self.misses, self.waiting, self.sizes)
-
-    @property
-    def values(self) -> tuple[Any, ...]:
-        """Columns that change, for the database."""
-        return self.known, self.misses, self.waiting, self.sizes, self.alarm_at, self.alarm_day, self.number
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -147,21 +137,23 @@ def advance(state: StreamState, events: Events, waiting: Integers | None = None)
     is unknown before its outcome, so all rows that wait count as covered rows of each class.
     """
     days, known, missed, sizes = events
+    rising = waiting is not None or known.any()  # a row alone only lowers the evidence
     if waiting is None:
         waiting = _running(state.waiting, np.where(known, -1, 1))
     counted = _running(state.known, known.astype(np.int64))
     misses, total = _running(state.misses, missed), _running(state.sizes, sizes)
     alarm_at, alarm_day = state.alarm_at, state.alarm_day
-    if state.limit is not None and alarm_at is None:
+    if state.limit is not None and alarm_at is None and rising:
         place = state.monitor().first_alarm(misses, counted, waiting)
         if place is not None:
             alarm_at, alarm_day = int(counted[place]), int(days[place])
     ends = [*np.flatnonzero(days[1:] != days[:-1]).tolist(), -1]
     rows = zip(*(column[ends].tolist() for column in (days, counted, misses, waiting, total)), strict=True)
-    tallies = [(state.number, *row) for row in rows]
-    names = ("known", "misses", "waiting", "sizes")
-    last: dict[str, Any] = dict(zip(names, tallies[-1][2:], strict=True))
-    return replace(state, **last, alarm_at=alarm_at, alarm_day=alarm_day), tallies
+    tallies: list[DayTally] = [(state.number, *row) for row in rows]
+    _, _, last, lost, still, size = tallies[-1]
+    return replace(
+        state, known=last, misses=lost, waiting=still, sizes=size, alarm_at=alarm_at, alarm_day=alarm_day
+    ), tallies
 
 
 def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
@@ -170,52 +162,3 @@ def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
     found[0] += start
     summed: NDArray[Any] = np.add.accumulate(found)
     return summed
-
-
-class StreamIndex:
-    """The streams of rows besides that of all rows: their sites and groups.
-
-    New sites and groups get a stream without a limit, which only counts.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, site: str | None, false_alarm: float) -> None:
-        self._connection, self._site, self._false_alarm = connection, site, false_alarm
-
-    def numbers_of(self, count: int, sites: Iterable[str | None], groups: Groups) -> list[str]:
-        """Return the numbers of the streams of each of `count` rows, with spaces between them."""
-        found: list[list[int]] = [[] for _ in range(count)]
-        names = [None if site is None else name_key(site) for site in sites]
-        if self._site is not None:
-            other = next((site for site in names if site not in (None, self._site)), None)
-            if other is not None:
-                raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {self._site} alone")
-        elif any(names):
-            numbers = self._numbers(SITE, {site for site in names if site is not None}, MOST_SITES)
-            found = [[] if site is None else [numbers[site]] for site in names]
-        if groups:
-            inside = {name: index for name, index in members(groups, rows=count).items() if name != ALL}
-            numbers = self._numbers(GROUP, inside, MOST_STREAMS - 1)
-            for name, index in inside.items():
-                for row in np.arange(count)[index].tolist():
-                    found[row].append(numbers[name])
-        return [" ".join(map(str, own)) for own in found]
-
-    def states(self, numbers: list[int]) -> dict[int, StreamState]:
-        """Return streams by their numbers."""
-        return {row[0]: StreamState(*row) for row in schema.looked_up(self._connection, SOME_STREAMS, numbers)}
-
-    def of_kind(self, kind: str) -> list[StreamState]:
-        """Return the streams of one kind."""
-        return [StreamState(*row) for row in self._connection.execute(OF_KIND, (kind,))]
-
-    def _numbers(self, kind: str, names: Iterable[str], most: int) -> dict[str, int]:
-        there = {state.name: state.number for state in self.of_kind(kind)}
-        new = sorted({as_name(name, kind) for name in names} - there.keys())
-        if new:
-            if len(there) + len(new) > most:
-                raise InputError(f"there are more than {most} {kind}s; {abbreviate(new[0])} is one too many")
-            (first,) = self._connection.execute("SELECT max(number) + 1 FROM streams").fetchone()
-            added = [(first + k, kind, name, None, self._false_alarm, 0.0) for k, name in enumerate(new)]
-            self._connection.executemany(schema.NEW_STREAM, added)
-            there |= {name: number for number, _, name, *_ in added}
-        return there

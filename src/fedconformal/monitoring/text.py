@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
+
 from fedconformal._base.names import join_names
 from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.combine import Combined, CombinedEvidence
+from fedconformal.monitoring.events import Counts
 from fedconformal.monitoring.history import SiteHistory
 from fedconformal.monitoring.messages import day_of
 from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS, noticed_after
@@ -24,7 +27,7 @@ class Status:
     """State of a watch: its streams, its change detector, and counts over all calls."""
 
     streams: list[StreamState]
-    counts: dict[str, int]
+    counts: Counts
     closed: bool
     detector: ChangeDetector | None
     changed: tuple[int, int] | None
@@ -83,7 +86,7 @@ class Status:
             "closed": self.closed,
             "streams": list(map(_stream, self.streams)),
             "scores": change and {**change, "changed": self.changed and list(map(date, self.changed))},
-            "counts": self.counts,
+            "counts": msgspec.structs.asdict(self.counts),
         }
 
 

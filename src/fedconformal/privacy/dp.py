@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
 from fedconformal._base.names import abbreviate
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.calibration.calibrate import usable
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import SummaryRecord

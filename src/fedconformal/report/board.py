@@ -6,21 +6,29 @@ holds the right answer. Exact words, tests and assumptions are in the fine print
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from fedconformal._base.names import join_names, name_key
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.evaluation import AnyEvaluation
+from fedconformal.evaluation import AnyEvaluation, Evaluation
 from fedconformal.evaluation.coverage import ROWS
+from fedconformal.evaluation.losses import LossEvaluation
+from fedconformal.evaluation.regression import infinite_words
 from fedconformal.evaluation.verdict import standing
+from fedconformal.guarantees import PAC
 from fedconformal.report.html import Answer
 from fedconformal.summaries.provenance import has_expired
 
 APART = 0.01
 """Coverage of the rows and of the promised mixture are both shown if they are this far apart."""
-
+PROMISED, HOLDS, COSTS, TO_DO = "What is promised", "Does it hold?", "What it costs", "What to do"
+AGAIN = "Check again with new cases at fixed times: patients, devices and models change."
 FOUND = {
     "no contradiction": "Nothing here speaks against the promise.",
     "too few rows to tell": "These cases are too few to tell whether the promise holds.",
@@ -39,57 +47,82 @@ class Wording(NamedTuple):
     promise: str
     known: str
     inside: str
-    use: str
+    size: str
 
 
 LISTS = Wording(
-    one="a list",
+    one="list",
     many="lists",
     endless="list names every answer",
     aim="hold the right answer",
     promise="The list of answers holds the right one",
     known="answers",
     inside="the right answer on their list",
-    use="Use the lists. A long one means that the model is not sure: let a person decide.",
+    size="long",
 )
 INTERVALS = Wording(
-    one="an interval",
+    one="interval",
     many="intervals",
     endless="interval is the whole line",
     aim="hold the true value",
     promise="The interval holds the true value",
     known="values",
     inside="the true value in their interval",
-    use="Use the intervals. A wide one means that the model is not sure: let a person decide.",
+    size="wide",
 )
 
 
-def promised(about: Certificate, words: Wording, *, endless: bool, more: Sequence[str] = ()) -> Answer:
-    """Answer what is promised; `endless` if every set is full, `more` are exceptions."""
+def coverage_answers(about: Certificate, evaluation: AnyEvaluation | None) -> Iterator[Answer]:
+    """Answer the four questions about sets or intervals."""
+    words = INTERVALS if about.intervals else LISTS
+    infinite = np.isinf(np.array([one.limit for one in about.whole]) if about.intervals else about.limit)
+    endless = bool(infinite.size and np.all(infinite))
+    lacking, collect = _without_promise(about, infinite) if np.any(infinite) else ("", "")
+    yield _promised(about, words, endless=endless, lacking=lacking)
+    yield _holds(about, evaluation, words)
+    yield _costs(evaluation, words)
+    yield Answer(TO_DO, steps=list(_to_do(about, evaluation, words, endless=endless, collect=collect)))
+
+
+def _without_promise(about: Certificate, infinite: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[str, str]:
+    """Name the classes, groups or ends without a threshold, and the cases to collect."""
+    if about.intervals:
+        one_end = "The intervals have one end only: there are too few calibration cases for the other."
+        return one_end, "Collect more calibration cases: the note below says how many."
+    if about.by == "group":
+        left = [str(group) for group, own in zip(about.parts, infinite, strict=True) if np.any(own)]
+        which = "every answer" if infinite.ndim == 1 else "some answers always"
+        lacking = f"These groups have too few cases, so their lists name {which}: {join_names(left)}."
+        return lacking, "Collect more calibration cases of the groups with too few."
+    left = [text.class_called(label, about.class_names) for label in np.flatnonzero(infinite).tolist()]
+    lacking = f"Nothing is promised for the answers {join_names(left)}: every list names them."
+    return lacking, "Collect more calibration cases of the answers without a promise."
+
+
+def _promised(about: Certificate, words: Wording, *, endless: bool, lacking: str) -> Answer:
     wanted = f"{100 * (1 - about.alpha):.10g}%"
     if endless:
         few = f"There are not enough calibration cases to promise {wanted}, so every {words.endless}."
-        return Answer("What is promised", "Nothing", [few, f"Such {words.one} is always right and says nothing."])
+        return Answer(PROMISED, "Nothing", [few, f"Such {words.many} are always right and say nothing."])
     if about.status != "certified":
         aim = f"The {words.many} aim to {words.aim} in {wanted} of new cases. {_why_estimated(about)}"
-        return Answer("What is promised", "Nothing", [aim])
+        return Answer(PROMISED, "Nothing", [aim])
     guarantee, sites, _ = about.terms()
-    texts = [f"{words.promise} in at least {wanted} of {text.lay_description(guarantee, sites)}.", *more]
+    texts = [f"{words.promise} in at least {wanted} of {text.lay_description(guarantee, sites)}.", lacking]
     texts += [f"The promise ended on {about.provenance.expires}."] * has_expired(about.provenance.expires)
-    return Answer("What is promised", wanted, texts)
+    return Answer(PROMISED, wanted, list(filter(None, texts)))
 
 
-def holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording, *, endless: bool = False) -> Answer:
+def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording) -> Answer:
     """Answer whether it holds; the badge is green only where nothing is against it."""
-    found = standing(about, None if evaluation is None else evaluation.verdict, noun="cases")
-    badge, level = found.words, found.level
+    badge, level = standing(about, None if evaluation is None else evaluation.verdict, noun="cases")
     if evaluation is None:
         unchecked = [f"No cases with known {words.known} were given to check it on."]
-        return Answer("Does it hold?", "Not checked", unchecked, badge=badge, level=level)
+        return Answer(HOLDS, "Not checked", unchecked, badge=badge, level=level)
     overall, verdict = evaluation.overall, evaluation.verdict
-    if endless:
+    if isinstance(evaluation, Evaluation) and evaluation.full_sets == overall.rows:
         empty = f"Each of the {overall.rows:,} lists names every answer, so none can miss the right one."
-        return Answer("Does it hold?", "No test", [f"{empty} {FOUND['no verdict']}"], badge=badge, level=level)
+        return Answer(HOLDS, "No test", [f"{empty} {FOUND['no verdict']}"], badge=badge, level=level)
     texts = [f"of {overall.rows:,} checked cases have {words.inside} ({_interval(evaluation)})."]
     mixed, whose = evaluation.reweighted, "sites" if about.provenance.class_scores is None else "answers"
     if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
@@ -101,7 +134,7 @@ def holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording, 
         texts.append(luck if below else FOUND[verdict.kind])
     if lacking := sites_without_rows(about, evaluation):
         texts.append(f"No checked case is from {join_names(lacking)}.")
-    return Answer("Does it hold?", f"{overall.coverage:.1%}", texts, badge=badge, level=level)
+    return Answer(HOLDS, f"{overall.coverage:.1%}", texts, badge=badge, level=level)
 
 
 def _interval(evaluation: AnyEvaluation) -> str:
@@ -118,51 +151,66 @@ def sites_without_rows(about: Certificate, evaluation: AnyEvaluation) -> list[st
     return [site for used in about.summaries for site in used.sites if seen and name_key(site) not in seen]
 
 
-def to_do(
-    about: Certificate,
-    evaluation: AnyEvaluation | None,
-    words: Wording,
-    *,
-    endless: bool = False,
-    collect: Sequence[str] = (),
-    long: bool = False,
-) -> Answer:
-    """List what to do next, the most urgent first; `collect` are cases that are missing."""
-    verdict = None if evaluation is None else evaluation.verdict
-    steps = []
-    if verdict is not None and verdict.below:
-        steps = [
-            f"Do not rely on the {words.many} until the cause is found: other patients, other devices, another model?",
-            "Then calibrate again with recent cases.",
-        ]
-    if endless:
-        use = f"Do not use the {words.many} yet. Collect more calibration cases: the note below says how many."
-        return Answer("What to do", steps=[*steps, use])
-    steps += collect
-    if about.status != "certified":
-        steps.append(to_certify(about))
-    if has_expired(about.provenance.expires):
-        steps.append("Calibrate again: the promise has ended.")
-    if long:
-        steps.append("Most lists name every answer. The note below says what makes them shorter.")
-    return Answer("What to do", steps=[*steps, *_next_check(about, evaluation, words.use if not steps else "")])
-
-
-def _next_check(about: Certificate, evaluation: AnyEvaluation | None, use: str) -> list[str]:
+def _costs(evaluation: AnyEvaluation | None, words: Wording) -> Answer:
     if evaluation is None:
-        return ["Check the promise on cases with known answers before anyone relies on it."]
-    steps, verdict = [], evaluation.verdict
+        unknown = f"How {words.size} the {words.many} are is known once there are cases to check."
+        return Answer(COSTS, "Not known", [unknown])
+    if isinstance(evaluation, Evaluation):
+        sizes, rows, full = evaluation.size_histogram, evaluation.overall.rows, evaluation.full_sets
+        some = f"{full:,} of {rows:,} name every answer and so say nothing" if full else "none names every answer"
+        mean = f"answers are on a list on average, of {len(sizes) - 1} that there are."
+        one = f"{sizes[1] / rows:.0%} of the lists name one answer; {some}."
+        return Answer(COSTS, f"{evaluation.mean_size:.2f}", [mean, one])
+    overall = evaluation.overall
+    texts = ["is the mean width of an interval, in the units of the value."]
+    if overall.median_width is not None and overall.mean_width is not None:
+        texts.append(f"Half of the intervals are at most {overall.median_width:.4g} wide.")
+    if overall.infinite:
+        texts.append(f"{infinite_words(overall.infinite, overall.rows)}, and so say little.")
+    return Answer(COSTS, overall.width_text, texts)
+
+
+def _to_do(
+    about: Certificate, evaluation: AnyEvaluation | None, words: Wording, *, endless: bool, collect: str
+) -> Iterator[str]:
+    """List what to do next, the most urgent first."""
+    verdict = None if evaluation is None else evaluation.verdict
+    if verdict is not None and verdict.below:
+        yield f"Do not rely on the {words.many} until the cause is found: other patients, other devices, another model?"
+        yield "Then calibrate again with recent cases."
+    if endless:
+        yield f"Do not use the {words.many} yet. Collect more calibration cases: the note below says how many."
+        return
+    mended = [collect, *_to_mend(about)]
+    if isinstance(evaluation, Evaluation) and 2 * evaluation.full_sets >= evaluation.overall.rows:
+        mended.append("Most lists name every answer. The note below says what makes them shorter.")
+    yield from filter(None, mended)
+    if evaluation is None:
+        yield "Check the promise on cases with known answers before anyone relies on it."
+        return
     if lacking := sites_without_rows(about, evaluation):
-        steps.append(f"Check cases of {join_names(lacking)} too.")
+        yield f"Check cases of {join_names(lacking)} too."
     if not evaluation.by_site and about.sites > 1:
-        steps.append("Record which site each checked case is from, so that sites can be compared.")
-    if verdict is not None and verdict.kind == "too few rows to tell":
-        steps.append("Collect more cases with known answers and check again.")
-    if verdict is not None and verdict.kind == "no verdict":
-        steps.append("Ask a statistician to read the fine print: these cases do not test the promise.")
-    if use and (verdict is None or verdict.kind == "no contradiction"):
-        steps += [use, "Check again with new cases at fixed times: patients, devices and models change."]
-    return steps
+        yield "Record which site each checked case is from, so that sites can be compared."
+    kind = "no contradiction" if verdict is None else verdict.kind
+    if kind == "too few rows to tell":
+        yield "Collect more cases with known answers and check again."
+    if kind == "no verdict":
+        yield "Ask a statistician to read the fine print: these cases do not test the promise."
+    if kind == "no contradiction" and not any(mended):
+        yield f"Use the {words.many}. A {words.size} {words.one} means that the model is not sure: let a person decide."
+        yield AGAIN
+
+
+def _to_mend(about: Certificate) -> Iterator[str]:
+    if about.status != "certified" and about.watched:
+        yield "Collect new cases at every site, and calibrate again with these alone."
+    elif about.status != "certified" and about.provenance.trained:
+        yield "Train a model at other sites, or calibrate for the sites that trained it."
+    elif about.status != "certified":
+        yield "Ask the sites for summaries that allow a promise (of the kind ranks or exact)."
+    if has_expired(about.provenance.expires):
+        yield "Calibrate again: the promise has ended."
 
 
 def _why_estimated(about: Certificate) -> str:
@@ -175,10 +223,46 @@ def _why_estimated(about: Certificate) -> str:
     return "The sites sent estimates, which can be off either way, so there is no promise."
 
 
-def to_certify(about: Certificate) -> str:
-    """Say what to do for a promise."""
-    if about.watched:
-        return "Collect new cases at every site, and calibrate again with these alone."
-    if about.provenance.trained:
-        return "Train a model at other sites, or calibrate for the sites that trained it."
-    return "Ask the sites for summaries that allow a promise (of the kind ranks or exact)."
+def risk_answers(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[Answer]:
+    """Answer the four questions about a limit on a loss."""
+    about, limit, chosen = rule.risk, f"{rule.risk.limit:.4g}", rule.certificate.limit
+    if chosen == math.inf:
+        yield Answer(PROMISED, "Nothing", [f"No threshold of the grid keeps the limit {limit}."])
+        safe = about.safe or "there is none, so nothing is promised"
+        yield Answer("Which threshold", "None", [f"The safe action is left: {safe}."])
+    else:
+        sure = rule.certificate.status == "certified"
+        what = rule.loss.means.removesuffix(",") if rule.loss else "The expected loss"
+        guarantee, names, _ = rule.certificate.terms()
+        whom = text.lay_description(guarantee, names)
+        words = f"{what} is {'' if sure else 'estimated to be '}at most {limit}, over {whom}."
+        yield Answer(PROMISED, f"at most {limit}" if sure else "Nothing", [words])
+        loss = f"The loss is {rule.loss}." if rule.loss else "The certificate does not name the loss."
+        yield Answer("Which threshold", f"{chosen:.6g}", [f"The smallest that promises enough. {loss}"])
+    yield _risk_holds(rule, evaluation)
+    steps: Sequence[str] = ["Use this threshold, with the same model and the same loss.", AGAIN]
+    if chosen == math.inf:
+        steps = ["Take the safe action, or collect more calibration cases, or allow a larger risk."]
+    elif evaluation is None:
+        steps = ["Check the promise on cases with a known truth before anyone relies on it."]
+    elif evaluation.judged.low > about.limit:
+        steps = ["Find out why these cases lose more, and calibrate again with recent cases."]
+    yield Answer(TO_DO, steps=[*_to_mend(rule.certificate), *steps])
+
+
+def _risk_holds(rule: Predictor, evaluation: LossEvaluation | None) -> Answer:
+    if evaluation is None or not evaluation.judged.rows:
+        absent = "No cases with a known truth were given to check it on."
+        return Answer(HOLDS, "Not checked", [absent if evaluation is None else evaluation.note])
+    found, limit = evaluation.judged, rule.risk.limit
+    interval = f"95% interval {found.low:.3f} to {found.high:.3f}, if cases are independent"
+    weighed = "" if evaluation.mixture is None else ", each site with its promised share"
+    texts = [f"is lost on average by {found.rows:,} checked cases{weighed} ({interval}).", evaluation.note]
+    if found.low > limit:
+        luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration has had bad luck"
+        texts.append(f"That is above the limit: these cases differ from those that calibrated,{luck} or a site lies.")
+    elif found.high <= limit:
+        texts.append("All of that is at or below the limit.")
+    else:
+        texts.append("The limit is inside this interval, so these cases are too few to tell.")
+    return Answer(HOLDS, f"{found.mean_loss:.3f}", list(filter(None, texts)))

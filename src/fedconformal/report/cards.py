@@ -1,50 +1,96 @@
-"""Cards of every report: coverage by group, thresholds, the promise curve, and the fine print."""
+"""Cards of a report: coverage and losses in groups, set sizes, thresholds, the promise curve, and the fine print."""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
+from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.names import abbreviate, join_names
 from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.certificates.certificate import Certificate, Promise, RiskRecord, combined
-from fedconformal.certificates.text import class_called, guarantee_name, lay_description
-from fedconformal.evaluation import AnyEvaluation
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates.certificate import Certificate, Promise, combined
+from fedconformal.certificates.text import class_called, full_set_count, guarantee_name, lay_description
+from fedconformal.evaluation import AnyEvaluation, Evaluation
+from fedconformal.evaluation.coverage import CoverageGroup
+from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.report.board import sites_without_rows
-from fedconformal.report.charts import MAX_GROUPS, coverage_chart, promise_chart, shortened
+from fedconformal.report.charts import Bar, Bars, group_chart, percent, promise_chart, shortened
 from fedconformal.report.html import card, soft, table
 
-
-def coverage_by_site(evaluation: AnyEvaluation, about: Certificate, what: str) -> str:
-    """Draw the coverage of all rows, by site where sites are known."""
-    groups = evaluation.by_site or [evaluation.overall]
-    text = (
-        f"Dots: share of {what} that hold the truth; dashed: the target. A dot a little below the target is no "
-        f"violation. Lines: 95% interval, if {evaluation.interval_assumes}."
-    )
-    lacking = sites_without_rows(about, evaluation)
-    text += f" No test row is from {join_names(lacking)}." if lacking else ""
-    return coverage_by("site" if evaluation.by_site else "", groups, evaluation, about, text)
+MAX_BARS, MAX_GROUPS = 16, 40
+"""Set sizes and groups that are drawn one by one; of more groups those furthest from the promise."""
+STRATA = {
+    "site": "A case whose site is not given takes the largest threshold. A site with too few scores has none: nothing "
+    "is ruled out there.",
+    "group": "A row takes the largest threshold of its groups. A group with too few scores has no threshold: its sets "
+    "hold every label.",
+    "class": "A class with too few scores has no threshold: it is in every set.",
+}
 
 
-def coverage_by(
-    column: str, groups: Sequence[Any], evaluation: AnyEvaluation, about: Certificate, text: str = ""
-) -> str:
-    """Draw the coverage of groups of rows."""
-    if column:
-        text += f" {promised_to(about, column)}"
+def coverage_cards(predictor: Predictor, evaluation: AnyEvaluation | None) -> Iterator[str]:
+    """Write the cards about sets or intervals."""
+    about = predictor.certificate
+    if evaluation is not None:
+        by_class = evaluation.by_class if isinstance(evaluation, Evaluation) else []
+        for column, groups in {"site": evaluation.by_site, "class": by_class, **evaluation.by_group}.items():
+            if groups:
+                yield _coverage_by(column, groups, evaluation, about)
+    if isinstance(evaluation, Evaluation):
+        yield _sizes(evaluation)
+    if about.by is not None:
+        yield _strata(about)
+    if isinstance(predictor.curve, PromiseCurve) and np.any(predictor.curve.promised):
+        curve, some = predictor.curve, predictor.curve.promised > 0
+        points = list(zip(curve.thresholds[some].tolist(), curve.promised[some] / ALPHA_UNIT, strict=True))
+        text = soft("The promise curve. Valid for an alpha fixed beforehand.")
+        chart = promise_chart(points, about.threshold, 1 - about.alpha, "coverage")
+        yield card("What each threshold promises", text + chart)
+
+
+def risk_cards(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[str]:
+    """Write the cards about a limit on a loss."""
+    about, curve = rule.risk, rule.curve
+    risks = [min(about.bound, risk / ALPHA_UNIT) for risk in curve.risks]
+    text = "An upper bound, rounded up. Valid for a limit fixed beforehand."
+    if about.rising:
+        text += " The loss may rise with the threshold, so each walk along the grid is tested from its safest end."
+    points = list(zip(curve.thresholds.tolist(), risks, strict=True))
+    chart = promise_chart(points, rule.certificate.threshold, about.limit, "risk", most=about.bound)
+    yield card("What each threshold promises", soft(text) + chart)
+    if evaluation is not None and evaluation.by_site:
+        groups = evaluation.by_site
+        text = "Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit. "
+        numbers = table(("site", *evaluation.columns), (group.cells for group in groups))
+        most = min(about.bound, max(2 * about.limit, *(group.high for group in groups)))
+        drawn = sorted(groups, key=lambda group: -group.mean_loss)[:MAX_GROUPS]
+        chart = group_chart(drawn, about.limit, (0.0, most), "mean loss", "{:.4g}".format)
+        yield card("Risk by site", soft(text + _promised_to(rule.certificate, "site")) + chart, numbers)
+
+
+def _coverage_by(column: str, groups: Sequence[CoverageGroup], evaluation: AnyEvaluation, about: Certificate) -> str:
+    text = _promised_to(about, column)
+    if groups is evaluation.by_site:
+        lines = f"Dots: coverage; dashed: the target. Lines: 95% interval, if {evaluation.interval_assumes}."
+        lacking = sites_without_rows(about, evaluation)
+        absent = f" No test row is from {join_names(lacking)}." if lacking else ""
+        text = f"{lines} A dot a little below the target is no violation.{absent} {text}"
+    drawn, target = groups, 1 - about.alpha
     if len(groups) > MAX_GROUPS:
         text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
-    numbers = table((column or "site", *evaluation.columns), (group.cells for group in groups))
-    title = f"Coverage by {column}" if column else "Coverage"
-    return card(title, soft(text.strip()) + coverage_chart(groups, 1 - about.alpha), numbers)
+        drawn = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]
+    numbers = table((column, *evaluation.columns), (group.cells for group in groups))
+    low = min(0.9 * target, *(group.coverage if group.low is None else group.low for group in drawn))
+    chart = group_chart(drawn, target, (max(0.0, math.floor(low * 20) / 20), 1.0), "coverage", percent)
+    return card(f"Coverage by {column}", soft(text) + chart, numbers)
 
 
-def promised_to(about: Certificate, column: str) -> str:
+def _promised_to(about: Certificate, column: str) -> str:
     """Say whether the sites, the classes or the groups of a column are promised coverage by themselves."""
     if about.status != "certified":
         return "Nothing is promised here: the thresholds are estimates."
@@ -58,22 +104,23 @@ def promised_to(about: Certificate, column: str) -> str:
     return f"No {one} is promised anything by itself" + (f": the promise is for {whom}." if column == "site" else ".")
 
 
-def promise_card(curve: PromiseCurve, about: Certificate) -> str:
-    """Draw the promised coverage of each threshold."""
-    text = soft("The promise curve. Valid for an alpha fixed beforehand.")
-    return card("What each threshold promises", text + promise_chart(curve, about.threshold, 1 - about.alpha))
+def _sizes(evaluation: Evaluation) -> str:
+    """Draw the frequency of each set size; many sizes are drawn in classes."""
+    counts = np.array(evaluation.size_histogram)
+    first, last = np.flatnonzero(counts)[[0, -1]].tolist()
+    sizes = [(str(size), int(counts[size])) for size in range(first, last + 1)]
+    if last >= MAX_BARS:
+        sizes = [(group.name, group.rows) for group in evaluation.by_size]
+    bars = [
+        Bar(f"{name} label{'' if name == '1' else 's'}", count, f"{count} ({count / counts.sum():.1%})")
+        for name, count in sizes
+    ]
+    full = soft(f"{full_set_count(evaluation.full_sets, evaluation.overall.rows)}.")
+    numbers = table(("set size", *evaluation.columns), (group.cells for group in evaluation.by_size))
+    return card("Set sizes", full + Bars(title="How many rows have sets of each size", bars=bars).svg(), numbers)
 
 
-STRATA = {
-    "site": "A case whose site is not given takes the largest threshold. A site with too few scores has none: nothing "
-    "is ruled out there.",
-    "group": "A row takes the largest threshold of its groups. A group with too few scores has no threshold: its sets "
-    "hold every label.",
-    "class": "A class with too few scores has no threshold: it is in every set.",
-}
-
-
-def strata_card(about: Certificate) -> str:
+def _strata(about: Certificate) -> str:
     """Tabulate the promise of each site, group or class."""
     stratum, cells = about.by or "class", []
     for key, part in about.parts.items():
@@ -92,15 +139,17 @@ def _limit_text(promise: Promise) -> str:
     return "none" if np.isinf(promise.limit) else f"{promise.limit:.4g}"
 
 
-def fine_print(about: Certificate, evaluation: AnyEvaluation | None, score: str) -> str:
+def fine_print(predictor: Predictor, evaluation: AnyEvaluation | LossEvaluation | None) -> str:
     """Write the verdict, the certificate and the contributions in exact words, folded out on paper."""
-    parts = [_tested(about, evaluation), _promises(about), _contributions(about), _facts(about, score)]
+    about = predictor.certificate
+    tested = "" if evaluation is None or isinstance(evaluation, LossEvaluation) else _tested(about, evaluation)
+    parts = [tested, _promises(about), _contributions(about), _facts(predictor)]
     summary = "<summary><h2>The fine print</h2></summary>"
     return f'<details class="card fine">{summary}{"".join(parts)}</details>'
 
 
-def _tested(about: Certificate, evaluation: AnyEvaluation | None) -> str:
-    if evaluation is None or evaluation.verdict is None:
+def _tested(about: Certificate, evaluation: AnyEvaluation) -> str:
+    if evaluation.verdict is None:
         return ""
     verdict = f'<p class="verdict">{escape(evaluation.verdict.words)}</p>'
     mixed = "" if evaluation.reweighted is None else soft(evaluation.reweighted.sentence)
@@ -132,7 +181,7 @@ def _promises(about: Certificate) -> str:
 def _contributions(about: Certificate) -> str:
     cells = [
         (
-            shortened(", ".join(used.sites) or "unnamed", 60, "..."),
+            shortened(", ".join(used.sites) or "unnamed", 60),
             f"{sum(used.sizes):,}",
             used.kind,
             f"{used.sha256[:12]}...",
@@ -146,34 +195,28 @@ def _contributions(about: Certificate) -> str:
     return f"<h3>Who contributed what</h3>{text}{inside}"
 
 
-def _facts(about: Certificate, score: str) -> str:
-    temperature, replaced = about.provenance.temperature, about.replaces
-    facts = {
-        "status": about.status,
-        "guarantee": guarantee_name(about.guarantee),
-        "threshold": about.limit_text,
-        **(_of_scores(about, score) if about.risk is None else _of_losses(about.risk, score)),
+def _facts(predictor: Predictor) -> str:
+    about = predictor.certificate
+    temperature, replaced, risk = about.provenance.temperature, about.replaces, about.risk
+    facts = {"status": about.status, "guarantee": guarantee_name(about.guarantee), "threshold": about.limit_text}
+    if risk is None:
+        band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}{about.before_rounding}"
+        facts |= {"alpha": f"{about.alpha:g}", "score": str(predictor.score), "coverage band": band}
+    else:
+        facts |= {
+            "limit on the risk": f"{risk.limit:g}",
+            "loss": str(predictor.loss or "not recorded"),
+            "bound of a loss": f"{risk.bound:g}",
+            "grid": f"{risk.points} thresholds from {risk.first:g} to {risk.last:g}",
+            "safe action": risk.safe or "none is named",
+        }
+    facts |= {
         "temperature": "not recorded" if temperature is None else f"{temperature:.4g}",
         "model": about.provenance.model or "not recorded",
-        "sites": f"{about.sites}, with {about.scores:,} calibration {'scores' if about.risk is None else 'rows'}",
+        "sites": f"{about.sites}, with {about.scores:,} calibration {'scores' if risk is None else 'rows'}",
         "of which the summaries cost at most": f"{about.slack:.4f}",
     }
     if replaced is not None:
         facts |= {"replaces the predictor with sha256": replaced.sha256, "why": replaced.why, "rows": replaced.rows}
     facts["made with"] = ", ".join(f"{name} {version}" for name, version in about.versions.items())
     return f'<h3>Certificate</h3><div class="facts">{table(("fact", "value"), facts.items())}</div>'
-
-
-def _of_scores(about: Certificate, score: str) -> dict[str, str]:
-    band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}{about.before_rounding}"
-    return {"alpha": f"{about.alpha:g}", "score": score, "coverage band": band}
-
-
-def _of_losses(risk: RiskRecord, loss: str) -> dict[str, str]:
-    return {
-        "limit on the risk": f"{risk.limit:g}",
-        "loss": loss or "not recorded",
-        "bound of a loss": f"{risk.bound:g}",
-        "grid": f"{risk.points} thresholds from {risk.first:g} to {risk.last:g}",
-        "safe action": risk.safe or "none is named",
-    }

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from html import escape
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal.calibration.curve import PromiseCurve
-from fedconformal.evaluation import Group, IntervalGroup, Reliability
+from fedconformal.evaluation.coverage import CoverageGroup
+from fedconformal.evaluation.losses import LossGroup
 
 WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 12, 44
@@ -28,8 +27,6 @@ LETTER, NUMBERS = 7.4, 112
 """The width of a letter on a phone, where it is largest, and the space for numbers beside bars."""
 LONGEST = 18
 """Letters of a name that are drawn; all of it is in the tooltip and in the numbers below."""
-MAX_GROUPS = 40
-"""Of more groups, those with the lowest coverage are drawn."""
 SHORT, LONG = 70, 800
 """Days up to which days are written below the axis, and from which years are."""
 EPOCH = date(1970, 1, 1)
@@ -55,17 +52,12 @@ COLOURS = "".join(
 )
 CHART_STYLE = STYLE + COLOURS
 Point = tuple[float, float]
-Marker = Literal["dot", "square", "triangle", "diamond"]
-MARKERS: tuple[Marker, ...] = ("dot", "square", "triangle", "diamond", "dot", "square")
+MARKERS = ("dot", "square", "triangle", "diamond", "dot", "square")
 OUTLINES = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}
 
 
 def percent(value: float) -> str:
-    """Write a share as a percentage.
-
-    >>> percent(0.125), percent(0.9)
-    ('12.5%', '90%')
-    """
+    """Write a share as a percentage."""
     return f"{100 * value:.4g}%"
 
 
@@ -92,14 +84,7 @@ class Chart(ABC):
 
 @dataclass(kw_only=True)
 class Plot(Chart):
-    """A chart with two number axes; series are added one after the other, then it is written as SVG.
-
-    >>> plot = Plot(title="Size", x=(0, 1), y=(0, 4), x_label="alpha", y_label="labels a set")
-    >>> plot.line([(0, 4), (1, 1)], "ours")
-    >>> svg = plot.svg()
-    >>> svg.startswith("<svg"), "labels a set" in svg, "ours" in svg
-    (True, True, True)
-    """
+    """A chart with two number axes; series are added one after the other, then it is written as SVG."""
 
     x: Point
     y: Point
@@ -251,12 +236,7 @@ class Bar(NamedTuple):
 
 @dataclass(kw_only=True)
 class Bars(Chart):
-    """A chart of bars; groups with names have a legend.
-
-    >>> chart = Bars(title="Sizes", bars=[Bar("1 label", 3, "3 (75%)"), Bar("2 labels", 1, "1 (25%)")])
-    >>> chart.svg().count("<rect"), chart.full_height
-    (2, 56)
-    """
+    """A chart of bars; groups with names have a legend."""
 
     bars: Sequence[Bar]
 
@@ -296,117 +276,56 @@ def name_space(names: Sequence[str]) -> float:
     return max(72.0, 22 + LETTER * max(map(len, names)))
 
 
-class Dot(NamedTuple):
-    """A group's value and its 95% interval, if there is one."""
-
-    name: str
-    value: float
-    low: float | None
-    high: float | None
-    label: str
-
-
-def coverage_chart(groups: Sequence[Group | IntervalGroup], target: float) -> str:
-    """Draw the coverage of each group as a dot on its 95% interval, with the target as a line."""
-    if len(groups) > MAX_GROUPS:
-        groups = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]
-    low = min(0.9 * target, *(group.coverage if group.low is None else group.low for group in groups))
-    low = max(0.0, math.floor(low * 20) / 20)
-    dots = [
-        Dot(
-            group.name,
-            group.coverage,
-            group.low,
-            group.high,
-            f"{group.name}: {group.coverage:.3f} ({group.interval}), {group.rows} rows",
-        )
-        for group in groups
-    ]
-    title = f"Coverage of {len(groups)} groups against the target {target:g}"
-    return dots_chart(dots, target, (low, 1.0), "coverage", title)
-
-
-def dots_chart(
-    dots: Sequence[Dot],
-    target: float,
-    span: tuple[float, float],
-    of: str,
-    title: str,
-    text: Callable[[float], str] = percent,
+def group_chart(
+    groups: Sequence[CoverageGroup | LossGroup], target: float, span: Point, of: str, text: Callable[[float], str]
 ) -> str:
-    """Draw each group as a dot on its interval, one below the other, with the target as a line."""
-    left = name_space([shortened(dot.name, LONGEST) for dot in dots])
+    """Draw the coverage or loss of each group as a dot on its 95% interval, with the target as a line."""
+    left = name_space([shortened(group.name, LONGEST) for group in groups])
 
     def x(share: float) -> float:
         return left + (share - span[0]) / (span[1] - span[0]) * (WIDTH - left - RIGHT)
 
-    bottom = ROW * len(dots) + 8
+    bottom = ROW * len(groups) + 8
     parts = [f'<text x="{(left + WIDTH - RIGHT) / 2}" y="{bottom + 36}" text-anchor="middle">{of}</text>']
     for value in round_numbers(*span):
         parts.append(f'<line class="grid" x1="{x(value):.1f}" x2="{x(value):.1f}" y1="0" y2="{bottom}"/>')
         parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{text(value)}</text>')
     parts.append(f'<line class="target" x1="{x(target):.1f}" x2="{x(target):.1f}" y1="0" y2="{bottom}"/>')
-    for i, dot in enumerate(dots):
-        y = ROW * i + ROW / 2 + 4
-        line = ""
-        if dot.low is not None and dot.high is not None:
-            ends = f'x1="{x(dot.low):.1f}" x2="{x(dot.high):.1f}"'
+    for i, group in enumerate(groups):
+        y, line = ROW * i + ROW / 2 + 4, ""
+        if group.low is not None and group.high is not None:
+            ends = f'x1="{x(group.low):.1f}" x2="{x(group.high):.1f}"'
             line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
+        label = f"{group.name}: {group.mean:.4g} ({group.interval}), {group.rows} rows"
         parts.append(
-            f"<g><title>{escape(dot.label)}</title>"
-            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(dot.name, LONGEST))}</text>'
-            f'{line}<circle class="f0" cx="{x(dot.value):.1f}" cy="{y}" r="4.5"/></g>'
+            f"<g><title>{escape(label)}</title>"
+            f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(group.name, LONGEST))}</text>'
+            f'{line}<circle class="f0" cx="{x(group.mean):.1f}" cy="{y}" r="4.5"/></g>'
         )
+    title = f"{of.capitalize()} of {len(groups)} groups against {target:g}"
     return svg("".join(parts), WIDTH, bottom + 44, title)
 
 
-def promise_chart(curve: PromiseCurve, threshold: float, target: float) -> str:
-    """Draw promised coverage against the threshold, as the step function it is."""
-    steps = [
-        (q, promised / ALPHA_UNIT) for q, promised in zip(curve.thresholds, curve.promised, strict=True) if promised
-    ]
-    low, high = (float(steps[0][0]), float(steps[-1][0])) if steps else (0.0, 1.0)
+def promise_chart(steps: Sequence[Point], threshold: float, target: float, of: str, *, most: float = 1.0) -> str:
+    """Draw the promised coverage or risk against the threshold, as the step function that it is."""
+    low, high = steps[0][0], steps[-1][0]
     plot = Plot(
-        title="Promised coverage against the threshold",
+        title=f"Promised {of} against the threshold",
         x=(low, high if high > low else low + 1.0),
-        y=(0.0, 1.0),
-        x_label="threshold of the score",
-        y_label="promised coverage",
-        y_text=percent,
+        y=(0.0, most),
+        x_label="threshold",
+        y_label=f"promised {of}",
+        height=190,
     )
-    plot.line([(low, 0.0), *steps], "promised", step=True)
+    plot.line(steps, "promised", step=True)
     plot.target(target, "wanted")
-    if threshold < math.inf:
-        plot.dots([(threshold, target)], "chosen")
+    plot.dots([point for point in steps if point[0] == threshold], "chosen")
     return plot.svg()
 
 
-def reliability_plot(
-    found: Mapping[str, Reliability], *, title: str = "Accuracy against confidence", ideal: str = "as sure as right"
-) -> Plot:
-    """Draw accuracy against confidence, a line for each name, and the diagonal on which both agree."""
-    plot = Plot(
-        title=title,
-        x=(0.0, 1.0),
-        y=(0.0, 1.0),
-        x_label="confidence in the top label",
-        y_label="accuracy",
-        x_text=percent,
-        y_text=percent,
-    )
-    plot.diagonal(ideal)
-    for name, measured in found.items():
-        plot.line([(one.confidence, one.accuracy) for one in measured.bins], name, markers=True)
-    return plot
-
-
-def shortened(text: str, most: int, end: str = "…") -> str:
-    """Cut a text to at most this many letters.
-
-    >>> shortened("dermatology", 8), shortened("skin", 8)
-    ('dermato…', 'skin')
-    """
-    return text if len(text) <= most else text[: most - len(end)] + end
+def shortened(text: str, most: int) -> str:
+    """Cut a text to at most this many letters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def svg(inside: str, width: float, height: float, title: str) -> str:

@@ -2,28 +2,70 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from fedconformal._base.names import plural
+import msgspec
+
+from fedconformal._base.files import read_bytes
+from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.uninformative import remarks
-from fedconformal.report.cards import fine_print
-from fedconformal.report.content import CheckedRows
-from fedconformal.report.html import board, notes, page
-from fedconformal.report.intervals import interval_content
-from fedconformal.report.risk import risk_content
-from fedconformal.report.sets import set_content
-from fedconformal.report.study import Study, study_card
+from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.text import full_set_count
+from fedconformal.certificates.uninformative import explain_uninformative, remarks
+from fedconformal.errors import InputError
+from fedconformal.evaluation import AnyEvaluation, Evaluation
+from fedconformal.evaluation.regression import infinite_words
+from fedconformal.report.board import coverage_answers, risk_answers
+from fedconformal.report.cards import coverage_cards, fine_print, risk_cards
+from fedconformal.report.html import board, card, grid, notes, page
+
+NOT_GIVEN = "not given"
 
 
-def report_page(
-    predictor: Predictor,
-    evaluation: Any = None,
-    *,
-    rows: CheckedRows | None = None,
-    study: Study | None = None,
-) -> str:
+class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Facts that no certificate holds; the report states absent ones as "not given".
+
+    Parameters
+    ----------
+    title, study
+        Title of the report, and name or number of the study.
+    model
+        Name and version of the model.
+    calibration_dates
+        Period in which the calibration rows were collected.
+    responsible
+        Person or body that answers for the report.
+    patients
+        Number of patients behind the calibration rows.
+    intended_use, population
+        Purpose of the model, and patients that it is meant for.
+    """
+
+    title: str | None = None
+    study: str | None = None
+    model: str | None = None
+    calibration_dates: str | None = None
+    responsible: str | None = None
+    patients: int | None = None
+    intended_use: str | None = None
+    population: str | None = None
+
+
+def read_study(path: Path) -> Study:
+    """Read a study from a TOML file."""
+    try:
+        return msgspec.convert(tomllib.loads(read_bytes(path).decode()), Study)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        fields = ", ".join(Study.__struct_fields__)
+        raise InputError(f"cannot be read ({error}); the fields are {fields}", where=path) from None
+
+
+def report_page(predictor: Predictor, evaluation: Any = None, *, study: Study | None = None) -> str:
     """Return the whole page as HTML, with nothing to load from anywhere else.
 
     Parameters
@@ -32,27 +74,63 @@ def report_page(
         The predictor that the report is about.
     evaluation
         Result of `predictor.evaluate` on rows with a known truth.
-    rows
-        These rows, for sizes at other alphas, reliability and single intervals.
     study
         Title, purpose and people, for the head of the page.
     """
-    about = predictor.certificate
+    about, told = predictor.certificate, study or Study()
+    warnings = [escape(str(remark)) for remark in remarks(about)]
     if about.risk is not None:
-        content, name, tested = risk_content(predictor, evaluation), str(predictor.loss or ""), None
+        title, lede = "A limit on the risk", about.sentence()
+        answers, cards = risk_answers(predictor, evaluation), risk_cards(predictor, evaluation)
     else:
-        make = interval_content if about.intervals else set_content
-        content, name, tested = make(predictor, evaluation, rows), str(predictor.score), evaluation
-    sites = plural(about.sites, "site")
-    warnings = [*content.notes, *(escape(str(remark)) for remark in remarks(about))]
-    told, checked = study or Study(), 0 if evaluation is None else evaluation.overall.rows
+        title, lede = "Prediction sets", "For each case the model gives a list of possible answers, a prediction set,"
+        if about.intervals:
+            title, lede = "Prediction intervals", "For each case the model gives a range of values, an interval,"
+        lede += f" instead of a single {'number' if about.intervals else 'guess'}."
+        lede += f" The answers are {join_names(about.class_names)}." if isinstance(about.class_names, list) else ""
+        answers, cards = coverage_answers(about, evaluation), coverage_cards(predictor, evaluation)
+        warnings = [*_uninformative(predictor, evaluation), *warnings]
     sections = [
-        board(content.answers),
+        board(answers),
         notes(warnings),
-        study_card(told, about, checked),
-        *content.sections,
-        fine_print(about, tested, name),
+        _study_card(told, about, 0 if evaluation is None else evaluation.overall.rows),
+        grid(cards),
+        fine_print(predictor, evaluation),
     ]
-    heading = f"{content.title} across {sites}"
-    lede = content.lede if told.title is None else f"{heading}. {content.lede}"
-    return page(told.title or sites, told.title or heading, sections, lede=lede, script=content.script)
+    sites = plural(about.sites, "site")
+    heading = f"{title} across {sites}"
+    lede = lede if told.title is None else f"{heading}. {lede}"
+    return page(told.title or sites, told.title or heading, sections, lede=lede)
+
+
+def _uninformative(predictor: Predictor, evaluation: AnyEvaluation | None) -> Iterator[str]:
+    """Explain why sets are full, or intervals have no end, if so."""
+    counted, classes, share = "", None, None
+    if isinstance(evaluation, Evaluation):
+        full, rows = evaluation.full_sets, evaluation.overall.rows
+        classes, share = len(evaluation.size_histogram) - 1, full / rows
+        counted = full_set_count(full, rows) if full else ""
+    elif evaluation is not None and evaluation.overall.infinite:
+        counted = infinite_words(evaluation.overall.infinite, evaluation.overall.rows)
+    score = None if predictor.certificate.intervals else predictor.score
+    if why := explain_uninformative(predictor.certificate, score=score, classes=classes, share=share):
+        yield (f"<b>{counted}</b>: " if counted else "") + escape(why)
+
+
+def _study_card(study: Study, about: Certificate, checked: int) -> str:
+    """Tabulate the facts of the study, the calibration and the check."""
+    people = "patients not given" if study.patients is None else f"{study.patients:,} patients"
+    facts = {
+        "study": study.study,
+        "model": study.model or about.provenance.model,
+        "intended use": study.intended_use,
+        "population": study.population,
+        "responsible": study.responsible,
+        "calibration": f"{people}, {about.scores:,} rows, {plural(about.sites, 'site')}",
+        "calibration dates": study.calibration_dates,
+        "check": f"{checked:,} rows" if checked else "no rows",
+        "valid until": about.provenance.expires,
+        "date of this page": datetime.now(UTC).date().isoformat(),
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{escape(value or NOT_GIVEN)}</dd>" for name, value in facts.items())
+    return card("This document", f'<dl class="study">{rows}</dl>')

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from fedconformal.report.charts import CHART_STYLE
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-SCRIPTED = "; script-src 'unsafe-inline'"
-"""Only where there is a script: without one, nothing that came in a name can run."""
+"""No script: nothing that came in a name can run."""
 
 
 class Answer(NamedTuple):
@@ -29,23 +28,19 @@ class Answer(NamedTuple):
     """good, caution or bad, which is a colour."""
 
 
-def page(title: str, heading: str, sections: Iterable[str], *, lede: str = "", script: str = "") -> str:
+def page(title: str, heading: str, sections: Iterable[str], *, lede: str = "") -> str:
     """Return the whole page, with nothing to load from anywhere else.
 
     >>> page("2 sites", "Sets", [card("Sizes", "")]).startswith("<!doctype html>")
     True
     """
+    style = resources.files("fedconformal.report").joinpath("style.css").read_text("utf-8")
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}{SCRIPTED if script else ""}">'
-    head += f"<title>fedconformal: {escape(title)}</title><style>{resource('style.css')}{CHART_STYLE}</style>"
+    head += f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    head += f"<title>fedconformal: {escape(title)}</title><style>{style}{CHART_STYLE}</style>"
     top = f"<h1>{escape(heading)}</h1>" + (f'<p class="lede">{escape(lede)}</p>' if lede else "")
-    body = f"<main>{top}{''.join(sections)}</main>{script}"
+    body = f"<main>{top}{''.join(sections)}</main>"
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{body}</body></html>\n'
-
-
-def resource(name: str) -> str:
-    """Read a file of this package."""
-    return resources.files("fedconformal.report").joinpath(name).read_text("utf-8")
 
 
 def board(answers: Iterable[Answer]) -> str:
@@ -72,18 +67,14 @@ def card(title: str, inside: str, numbers: str = "") -> str:
     return f'<section class="card"><h2>{escape(title)}</h2>{inside}{details}</section>'
 
 
-def columns(cards: Iterable[str]) -> str:
-    """Put cards into two columns of about the same height."""
+def grid(cards: Iterable[str]) -> str:
+    """Put cards into two columns; the last of an odd number takes both."""
     inside = "".join(cards)
-    return f'<div class="columns">{inside}</div>' if inside else ""
+    return f'<div class="cards">{inside}</div>' if inside else ""
 
 
 def soft(text: str) -> str:
-    """Set a paragraph in a quiet colour.
-
-    >>> soft("rows & sites")
-    '<p class="soft">rows &amp; sites</p>'
-    """
+    """Set a paragraph in a quiet colour."""
     return f'<p class="soft">{escape(text)}</p>' if text else ""
 
 

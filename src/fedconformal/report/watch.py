@@ -1,8 +1,7 @@
 """The page of a watch: does the promise hold, at which sites and since when, and what to do next.
 
 One file with everything in it and no script. Names of sites and groups come from outside and are escaped wherever they
-are written. However many sites and days there are, each small chart has some dozens of points in whole numbers and all
-share one style, so that 1,000 sites over a year stay below 2 MB.
+are written. Small charts, of the sites with the most evidence alone, have some dozens of points in whole numbers.
 """
 
 from __future__ import annotations
@@ -21,14 +20,12 @@ from fedconformal.monitoring.text import chance, count, date, sentence, to_do
 from fedconformal.report.charts import Point, TimePlot, percent, shortened
 from fedconformal.report.html import Answer, board, card, page, soft, table
 
-ROWS, POINTS, DOTS = 30, 120, 40
-"""Rows of a table behind a chart, points of a large chart, and windows of time whose own coverage is drawn."""
+POINTS, MOST_POINTS = 120, 80
+"""Points of a large chart, and of a small one."""
 MOST_NOTES = 100
 """Gaps that are listed one by one."""
 FIRST = 24
-"""Small charts that are seen at once; the others can be folded out."""
-ALL_POINTS, FEWEST, MOST_POINTS = 24_000, 24, 80
-"""Points of all small charts together, and of one of them."""
+"""Sites or groups that have a small chart; the others are in the numbers."""
 WIDTH, COVERED, EVIDENCE, BETWEEN = 240, 64, 40, 6
 """Of a small chart, in which a unit is about a pixel: so whole numbers do."""
 LEAST, MOST = -3.0, 4.0
@@ -40,8 +37,8 @@ POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEVEL = {"alarm": "bad", "in doubt": "caution", "holds": "good", "too early": ""}
 HEADS = ("state", "since", "outcomes", "missed", "covered", "watched", "evidence", "waiting", "size", "last day")
 KEYS = (
-    '<ul class="keys"><li><i></i>coverage since the start; below, evidence</li><li><i class="kr"></i>coverage of late'
-    '</li><li><i class="kb"></i>interval</li><li><i class="kp"></i>what is watched; below, the alarm</li></ul>'
+    '<ul class="keys"><li><i></i>coverage since the start; below, evidence</li>'
+    '<li><i class="kb"></i>interval</li><li><i class="kp"></i>what is watched; below, the alarm</li></ul>'
 )
 METHOD = (
     "Evidence is worked out here from the counts that sites send, not taken from them: an e-value of a mixture of bets "
@@ -144,27 +141,11 @@ def _where(found: Combined) -> tuple[str, list[str]]:
 
 
 def _over_time(line: SiteHistory) -> str:
-    at = thinned(line, ROWS)
-    low, high = line.intervals(at)
-    rows = [
-        (
-            date(int(line.days[i])),
-            f"{int(line.known[i]):,}",
-            f"{line.misses[i]:,.6g}",
-            f"{1 - line.misses[i] / line.known[i]:.1%}" if line.known[i] else "",
-            f"{one:.1%} to {other:.1%}",
-            e_value(float(line.log_e[i])),
-            f"{int(line.waiting[i]):,}",
-            f"{line.sizes[i] / (line.known[i] + line.waiting[i]):.3g}" if line.known[i] + line.waiting[i] else "",
-        )
-        for i, one, other in zip(at.tolist(), low.tolist(), high.tolist(), strict=True)
-    ]
-    heads = ("day", "outcomes", "missed", "covered", "interval", "evidence", "waiting", "size")
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
     coverage += _coverage_plot(line) if line.coverage is not None else soft("No outcome yet.")
     evidence = soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
     charts = f'<div class="grid2"><div>{coverage}</div><div>{evidence}{_evidence_plot(line)}</div></div>'
-    return card("Coverage and evidence over time", charts, table(heads, rows))
+    return card("Coverage and evidence over time", charts)
 
 
 def _messages(found: Combined) -> str:
@@ -220,14 +201,10 @@ def _by_group(found: Combined) -> str:
 
 def _drawn(title: str, found: Combined, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
     span, floor = (found.first - 1, found.last), _floor(lines)
-    points = min(MOST_POINTS, max(FEWEST, ALL_POINTS // len(lines)))
-    drawn = [_small(line, span, floor, points, state) for line, state in zip(lines, states, strict=True)]
-    more = ""
-    if len(drawn) > FIRST:
-        rest = f"<summary>The other {len(drawn) - FIRST:,}</summary>"
-        more = f'<details>{rest}<div class="sites">{"".join(drawn[FIRST:])}</div></details>'
+    drawn = [_small(line, span, floor, state) for line, state in zip(lines[:FIRST], states, strict=False)]
     scale = f"Coverage from {floor:.0%} to 100%; evidence on a log scale. The most evidence comes first."
-    shown = f'{soft(scale)}{KEYS}<div class="sites">{"".join(drawn[:FIRST])}</div>{more}'
+    scale += f" The other {len(lines) - FIRST:,} are in the numbers." if len(lines) > FIRST else ""
+    shown = f'{soft(scale)}{KEYS}<div class="sites">{"".join(drawn)}</div>'
     return card(title, shown, _table(title.partition(" ")[0].lower(), lines, states))
 
 
@@ -257,19 +234,16 @@ def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> st
 
 
 def _coverage_plot(line: SiteHistory) -> str:
-    """Draw coverage since the start with its interval, coverage in each window of time, and the promise."""
+    """Draw coverage since the start with its interval, and the promise."""
     at = thinned(line, POINTS)
     low, high = line.intervals(at)
     since = shares((line.known - line.misses)[at], line.known[at])
-    days, lately = _windows(line, thinned(line, DOTS))
-    seen = np.concatenate([since, lately, [1 - line.limit]])
-    floor = max(0.0, math.floor(10 * float(np.nanmin(seen)) - 0.5) / 10)
+    floor = max(0.0, math.floor(10 * float(np.nanmin([*since, 1 - line.limit])) - 0.5) / 10)
     plot = _plot(line, "Coverage over time, with its interval and the promise", (floor, 1.0), "coverage")
     plot.y_text = percent
     bottom = np.maximum(low, floor)
     plot.band(defined(line.days[at], bottom), defined(line.days[at], high), "interval, at all times at once")
     plot.line(defined(line.days[at], since), "since the start")
-    plot.dots(defined(days, lately), "in that time alone")
     plot.target(1 - line.limit, f"watched: {percent(round(1 - line.limit, 4))}")
     return plot.svg()
 
@@ -292,15 +266,9 @@ def _plot(line: SiteHistory, title: str, y: tuple[float, float], y_label: str) -
     return TimePlot(title=title, x=x, y=y, x_label="day (UTC)", y_label=y_label, height=240)
 
 
-def _windows(line: SiteHistory, places: Integers) -> tuple[Integers, Floats]:
-    """Return the coverage from each of these places to the next, by its last day."""
-    hits = line.known - line.misses
-    return line.days[places[1:]], shares(np.diff(hits[places]), np.diff(line.known[places]))
-
-
-def _small(line: SiteHistory, span: tuple[int, int], floor: float, points: int, state: str) -> str:
+def _small(line: SiteHistory, span: tuple[int, int], floor: float, state: str) -> str:
     """Draw a site, or a group, with few bytes: coverage above, evidence below, on the same scales as all others."""
-    at = thinned(line, points)
+    at = thinned(line, MOST_POINTS)
     x = np.rint((line.days[at] - span[0]) / (span[1] - span[0]) * WIDTH)
 
     def up(share: Floats | float) -> Floats:
@@ -311,24 +279,21 @@ def _small(line: SiteHistory, span: tuple[int, int], floor: float, points: int, 
 
     low, high = line.intervals(at)
     since = shares((line.known - line.misses)[at], line.known[at])
-    days, lately = _windows(line, at)
-    recent = np.rint((days - span[0]) / (span[1] - span[0]) * WIDTH)
     band = _path(np.append(x, x[::-1]), np.append(up(high), up(low)[::-1]))
     promise, alarm = up(1 - line.limit), power(-math.log10(line.false_alarm))
     drawn = (
         f'<path class="band" d="{band}z"/>'
         f'<path class="p" d="M0 {promise:.0f}h{WIDTH}M0 {alarm:.0f}h{WIDTH}"/>'
-        f'<path class="r" d="{_path(recent, up(lately))}"/>'
         f'<path class="c" d="{_path(x, up(since))}"/>'
         f'<path class="e" d="{_path(x, power(line.log_e[at] / math.log(10)))}"/>'
     )
     name = escape(shortened(line.site, LONGEST))
     whole = f' title="{escape(line.site)}"' if len(line.site) > LONGEST else ""
     badge = f'<span class="badge {LEVEL[state]}">{state}</span>'
-    box = f"0 0 {WIDTH} {COVERED + BETWEEN + EVIDENCE}"
+    box, said = f"0 0 {WIDTH} {COVERED + BETWEEN + EVIDENCE}", f"{name}: {state}; coverage above, evidence below"
     return (
         f"<figure><figcaption><b{whole}>{name}</b>{badge}</figcaption>"
-        f'<svg class="s" viewBox="{box}" role="img" aria-label="{escape(_said(line, state))}">{drawn}</svg>'
+        f'<svg class="s" viewBox="{box}" role="img" aria-label="{said}">{drawn}</svg>'
         f"<p>{escape(_numbers(line))}</p></figure>"
     )
 
@@ -352,11 +317,6 @@ def e_value(log_e: float) -> str:
         return _power_of_ten(math.floor(tens))
     value = math.exp(log_e)
     return f"{value:.2g}" if tens < 0 else f"{value:.3g}" if tens < 2 else f"{value:,.0f}"
-
-
-def _said(line: SiteHistory, state: str) -> str:
-    since = f" since {date(line.alarm)}" if line.alarm is not None else ""
-    return f"{shortened(line.site, LONGEST)}: {state}{since}; coverage above, evidence below"
 
 
 def _path(x: Floats, y: Floats) -> str:

@@ -1,6 +1,5 @@
 """How badly a label or a number fits: low scores conform. Every score in a file here is found by its name."""
 
-from fedconformal.scores.any_score import AnyScore
 from fedconformal.scores.aps import APS
 from fedconformal.scores.cqr import CQR
 from fedconformal.scores.lac import LAC
@@ -10,7 +9,7 @@ from fedconformal.scores.raps import RAPS
 from fedconformal.scores.regression_score import RegressionScore
 from fedconformal.scores.residual import Residual
 from fedconformal.scores.saps import SAPS
-from fedconformal.scores.score import Score
+from fedconformal.scores.score import AnyScore, Score
 from fedconformal.scores.signed import Signed
 from fedconformal.scores.topk import TopK
 

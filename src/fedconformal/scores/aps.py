@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers, Probabilities, row_sums
-from fedconformal.errors import InputError
 from fedconformal.scores.score import Rule, Score, of_own_label
 
 GRID = 2.0**-40
@@ -59,18 +58,15 @@ class APS(Score):
     """
 
     name = "aps"
+    top_first = True
     counts_ranks: ClassVar[bool] = False
 
     randomized: bool = False
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.randomized, bool):
-            raise InputError(f"randomized is {self.randomized!r}, expected True or False")
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int):
-            raise InputError(f"random_state is {self.random_state!r}, expected a whole number")
-        if not 0 <= self.random_state < 2**63:
-            raise InputError(f"random_state is {self.random_state}, expected a number from 0 to 2^63 - 1")
+        self._check("randomized", bool, 0, 1)
+        self._check("random_state", int, 0, 2**63 - 1)
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:

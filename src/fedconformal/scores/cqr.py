@@ -37,10 +37,6 @@ class CQR(RegressionScore):
     def columns(self) -> tuple[str, ...]:
         return ("lower", "upper")
 
-    @property
-    def unseen(self) -> tuple[int, ...]:
-        return 0, 1
-
     def matrix(self, predictions: ArrayLike) -> Floats:
         """Sort rows whose quantiles cross, and warn of their number."""
         found = super().matrix(predictions)

@@ -27,6 +27,7 @@ class LAC(Score):
     """
 
     name = "lac"
+    top_first = True
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         return np.subtract(1.0, of_own_label(probs, labels), dtype=np.float64)
@@ -60,9 +61,6 @@ def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
 
     1 - p falls as p rises, so bisect over the bit patterns, which are in the order of the numbers. A predictor asks for
     the same limit again and again, so the answer is kept.
-
-    >>> print(least_probability(0.9, np.dtype(np.float64)))
-    0.09999999999999994
     """
     bits = np.dtype(f"i{dtype.itemsize}")
     low, high = -1, int(np.array(np.inf, dtype=dtype).view(bits))

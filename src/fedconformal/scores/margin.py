@@ -22,6 +22,7 @@ class Margin(Score):
     """
 
     name = "margin"
+    top_first = True
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
         return _over(probs, of_own_label(probs, labels)[:, None])[:, 0]

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from fedconformal._base.arrays import Booleans, Floats
-from fedconformal.scores.regression_score import RegressionScore, around, highest
+from fedconformal.scores.residual import Residual
 
 POSITIVE = "the scale must be above 0"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Normalized(RegressionScore):
+class Normalized(Residual):
     """`|y - prediction| / scale`, where the model predicts both; every scale must be above zero.
 
     >>> predictions = [[1.0, 0.5], [2.0, 1.0]]
@@ -37,12 +35,5 @@ class Normalized(RegressionScore):
         return columns[1] <= 0, POSITIVE
 
     def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
-        np.subtract(y, columns[0], out=out)
-        np.abs(out, out=out)
+        super().score_into(out, columns, y)
         out /= columns[1]
-
-    def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
-        f, scale = columns
-        first = -highest(lambda y: (y + f) / scale, -f, threshold, scale)
-        last = highest(lambda y: (y - f) / scale, f, threshold, scale)
-        return around(f, first, last)

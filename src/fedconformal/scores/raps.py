@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
-from fedconformal.errors import InputError
 from fedconformal.scores.aps import APS
 
 
@@ -37,15 +36,8 @@ class RAPS(APS):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.penalty, bool) or not isinstance(self.penalty, int | float):
-            raise InputError(f"penalty is {self.penalty!r}, expected a number")
-        if not 0 <= self.penalty <= 2**20:
-            raise InputError(f"penalty is {self.penalty}, expected a number from 0 to 2^20")
-        object.__setattr__(self, "penalty", float(self.penalty))
-        if isinstance(self.free_ranks, bool) or not isinstance(self.free_ranks, int):
-            raise InputError(f"free_ranks is {self.free_ranks!r}, expected a whole number")
-        if not 0 <= self.free_ranks < 2**31:
-            raise InputError(f"free_ranks is {self.free_ranks}, expected a number from 0 to 2^31 - 1")
+        self._check("penalty", float, 0, 2**20)
+        self._check("free_ranks", int, 0, 2**31 - 1)
 
     @property
     def rank_price(self) -> float:

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Booleans, Floats, as_array, one_a_row
-from fedconformal._base.chunks import for_each_chunk
+from fedconformal._base.arrays import Booleans, Floats, as_array, for_each_chunk, one_a_row
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
-from fedconformal.scores.any_score import AnyScore
+from fedconformal.scores.score import AnyScore
 
 NAME = "predictions"
 
@@ -41,11 +40,6 @@ class RegressionScore(AnyScore):
     def columns(self) -> tuple[str, ...]:
         """What the model predicts for a row, in order; several make (n, columns) predictions."""
 
-    @property
-    def unseen(self) -> tuple[int, ...]:
-        """Which columns may hold an infinity without a score that shows it."""
-        return tuple(range(1, len(self.columns)))
-
     @abstractmethod
     def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
         """Write the score of one number a row; `columns` holds the predictions, a row for each column."""
@@ -65,22 +59,15 @@ class RegressionScore(AnyScore):
         out = np.empty(len(matrix))
 
         def work(rows: slice) -> None:
-            with np.errstate(all="ignore"):  # what is not finite is refused
-                columns: Floats = np.ascontiguousarray(matrix[rows].T, dtype=np.float64)
-                numbers = truth[rows].astype(np.float64, copy=False)
-                found = out[rows]
+            columns, numbers = self._checked(matrix[rows], rows.start), as_numbers(truth[rows], "y", rows.start)
+            found = out[rows]
+            with np.errstate(over="ignore"):
                 self.score_into(found, columns, numbers)
-                found += 0.0  # -0.0 becomes 0.0
-            # Finite scores show that most of what they were made from is finite: less to look at.
-            seen = (found, *(columns[j] for j in self.unseen))
-            if not all(np.isfinite(part).all() for part in seen):
-                as_numbers(numbers, "y", rows.start)
-                self._check_finite(columns, rows.start)
-                self._check_refused(columns, rows.start)
+            found += 0.0  # -0.0 becomes 0.0
+            if not np.isfinite(found).all():
                 row = int(np.argmin(np.isfinite(found)))
                 problem = f"is {numbers[row]:g}, too far from what was predicted"
                 raise InputError(problem, where="y", row=rows.start + row)
-            self._check_refused(columns, rows.start)
 
         for_each_chunk(matrix, work, size=CHUNK)
         return out
@@ -95,16 +82,10 @@ class RegressionScore(AnyScore):
         if np.ndim(threshold) or not threshold > -np.inf or np.isnan(lower or 0.0) or lower == np.inf:
             raise InputError(f"threshold: expected one number, no NaN, got {abbreviate(threshold)}")
         with np.errstate(over="ignore", invalid="ignore"):
-            ends = self.ends(self.read(predictions), float(threshold), -np.inf if lower is None else float(lower))
+            ends = self.ends(
+                self._checked(self.matrix(predictions)), float(threshold), -np.inf if lower is None else float(lower)
+            )
         return np.stack(ends, axis=1)
-
-    def read(self, predictions: ArrayLike) -> Floats:
-        """Check the predictions, and return them in float64 with a row for each column."""
-        with np.errstate(over="ignore"):
-            columns: Floats = np.ascontiguousarray(self.matrix(predictions).T, dtype=np.float64)
-        self._check_finite(columns, 0)
-        self._check_refused(columns, 0)
-        return columns
 
     def matrix(self, predictions: ArrayLike) -> Floats:
         """Check the shape of predictions, and return them as (n, columns)."""
@@ -116,16 +97,18 @@ class RegressionScore(AnyScore):
             raise InputError(f"{NAME}: has shape {array.shape}, expected {wanted} ({self.name})")
         return array
 
-    def _check_finite(self, columns: Floats, start: int) -> None:
+    def _checked(self, matrix: Floats, start: int = 0) -> Floats:
+        """Check predictions, and return them in float64 with a row for each column; `start` is the first row."""
+        with np.errstate(over="ignore"):
+            columns: Floats = np.ascontiguousarray(matrix.T, dtype=np.float64)
         for column in columns:
             as_numbers(column, NAME, start)
-
-    def _check_refused(self, columns: Floats, start: int) -> None:
         if (found := self.refused(columns)) is not None and found[0].any():
             row = int(np.argmax(found[0]))
             values = " and ".join(f"{value:g}" for value in columns[:, row])
             problem = f"has {' and '.join(self.columns)} {values}; {found[1]}"
             raise InputError(problem, where=NAME, row=start + row)
+        return columns
 
 
 def as_numbers(array: Floats, name: str, start: int = 0) -> Floats:
@@ -143,10 +126,6 @@ def highest(score: Scored, f: Floats, q: float, scale: Floats | None = None) -> 
     """Return for each row a number that no y exceeds which scores at most q; f + q times the scale, if that will do.
 
     `score` is (y - f) rounded, divided by the scale and rounded again if there is one.
-
-    >>> f = np.array([0.1, -1.0])
-    >>> highest(lambda y: y - f, f, 1.1)
-    array([1.2, 0.1])
     """
     plain = f + (q if scale is None else scale * q)
     after: Floats | np.float64 = np.nextafter(q, np.inf)
@@ -154,6 +133,14 @@ def highest(score: Scored, f: Floats, q: float, scale: Floats | None = None) -> 
         after = np.nextafter(scale * after, np.inf)
     # What scores more than q right after the plain end shows that it will do, as scores rise with y.
     return np.where(score(np.nextafter(plain, np.inf)) > q, plain, f + after)
+
+
+def both_ends(columns: Floats, below: float, above: float) -> tuple[Floats, Floats]:
+    """Return the lowest and the highest y whose error, over the scale if there is one, is in [-below, above]."""
+    f, scale = columns[0], columns[1] if len(columns) > 1 else None
+    by = 1.0 if scale is None else scale
+    low = -highest(lambda y: (y + f) / by, -f, below, scale)
+    return low, highest(lambda y: (y - f) / by, f, above, scale)
 
 
 def around(middle: Floats, first: Floats, last: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.scores.regression_score import RegressionScore, around, highest
+from fedconformal.scores.regression_score import RegressionScore, around, both_ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,5 +35,4 @@ class Residual(RegressionScore):
         np.abs(out, out=out)
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
-        f = columns[0]
-        return around(f, -highest(lambda y: y + f, -f, threshold), highest(lambda y: y - f, f, threshold))
+        return around(columns[0], *both_ends(columns, threshold, threshold))

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Probabilities
-from fedconformal.errors import InputError
 from fedconformal.scores.topk import TopK
 
 
@@ -32,13 +31,8 @@ class SAPS(TopK):
     weight: float = 0.2
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         super().__post_init__()
-        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float):
-            raise InputError(f"weight is {self.weight!r}, expected a number")
-        if not 0 <= self.weight <= 2**20:
-            raise InputError(f"weight is {self.weight}, expected a number from 0 to 2^20")
-        object.__setattr__(self, "weight", float(self.weight))
+        self._check("weight", float, 0, 2**20)
 
     @property
     def rank_price(self) -> float:

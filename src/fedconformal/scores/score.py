@@ -1,17 +1,19 @@
-"""What every score has in common: checked inputs, bounded memory, sets from a threshold."""
+"""Base classes of the scores: checked parameters and inputs, bounded memory, sets from a threshold."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import (
+    CHUNK,
     Booleans,
     Floats,
     Integers,
@@ -19,15 +21,55 @@ from fedconformal._base.arrays import (
     as_labels,
     as_matrix,
     check_distributions,
+    for_each_chunk,
+    row_sums,
 )
-from fedconformal._base.chunks import CHUNK, for_each_chunk
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
-from fedconformal.scores.any_score import AnyScore
 
 NAME = "probabilities"
 
 Rule = Callable[[Probabilities, Booleans], None]
 """Writes the sets of a chunk of checked rows into its second argument."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyScore(ABC):
+    """Nonconformity of a prediction, for labels or numbers; low scores conform.
+
+    Examples
+    --------
+    >>> from fedconformal import CQR, LAC
+    >>> isinstance(LAC(), AnyScore), CQR().to_dict()
+    (True, {'name': 'cqr'})
+    """
+
+    name: ClassVar[str]
+    noun: ClassVar[str] = "score"
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return the instances that the contract checks try."""
+        return (cls(),)
+
+    @property
+    def lower_share(self) -> Fraction | None:
+        """The share of alpha that a lower end of its own may miss; None if low scores conform, however low."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {"name": self.name, **asdict(self)}
+
+    def _check(self, name: str, kind: type, least: float, most: float) -> None:
+        """Check a parameter of kind bool, int or float from least to most, and convert it."""
+        value, words = getattr(self, name), {bool: "True or False", int: "a whole number", float: "a number"}[kind]
+        kinds: Any = (int, float) if kind is float else kind
+        fits = isinstance(value, kinds) and isinstance(value, bool) == (kind is bool)
+        if not fits or not least <= value <= most:
+            limits = "" if kind is bool else f" from {least} to {most}"
+            raise InputError(f"{name} is {abbreviate(value)}, expected {words}{limits}", param=name)
+        object.__setattr__(self, name, kind(value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +80,8 @@ class Score(AnyScore):
     function to the last bit; a difference in one bit would break ties the wrong way and lose coverage.
     """
 
+    top_first: ClassVar[bool] = False
+    """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
     chunk: ClassVar[int] = CHUNK
     """How many probabilities to work on at a time."""
 
@@ -115,12 +159,14 @@ class Score(AnyScore):
     def sets_of(self, matrix: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
         """Do the same for a matrix and a limit whose shapes are checked; rows are checked here."""
         sets, fill = np.empty(matrix.shape, dtype=np.bool_), self.rule(limit)
+        holds_top, words = self.top_first and not limit.ndim, f"i{math.gcd(matrix.shape[1], 8)}"
 
         def work(rows: slice) -> None:
             chunk, found = _checked(matrix, rows), sets[rows]
             fill(chunk, found)
-            if not allow_empty:
-                found[np.arange(len(found)), chunk.argmax(axis=1)] = True
+            if not allow_empty:  # a sum of words may overflow to 0, which does no harm: the top label is set again
+                without = np.flatnonzero(row_sums(found.view(words)) == 0) if holds_top else np.arange(len(found))
+                found[without, chunk[without].argmax(axis=1)] = True
 
         for_each_chunk(matrix, work, size=self.chunk)
         return sets

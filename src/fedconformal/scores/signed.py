@@ -12,10 +12,8 @@ from fractions import Fraction
 import numpy as np
 
 from fedconformal._base.arrays import Booleans, Floats
-from fedconformal._base.names import abbreviate
-from fedconformal.errors import InputError
 from fedconformal.scores.normalized import POSITIVE
-from fedconformal.scores.regression_score import RegressionScore, highest
+from fedconformal.scores.regression_score import RegressionScore, both_ends
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +37,8 @@ class Signed(RegressionScore):
     lower: float = 0.5
 
     def __post_init__(self) -> None:
-        if not isinstance(self.scaled, bool):
-            raise InputError(f"scaled is {abbreviate(self.scaled)}, expected True or False")
-        share: object = self.lower
-        if not isinstance(share, float) or not 0.001 <= share <= 0.999:
-            raise InputError(
-                f"lower is {abbreviate(share)}, expected a share of alpha from 0.001 to 0.999, such as 0.5"
-            )
+        self._check("scaled", bool, 0, 1)
+        self._check("lower", float, 0.001, 0.999)
 
     @classmethod
     def examples(cls) -> tuple[Signed, ...]:
@@ -68,9 +61,6 @@ class Signed(RegressionScore):
             out /= columns[1]
 
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
-        f, scale = columns[0], columns[1] if self.scaled else None
-        by = 1.0 if scale is None else scale
-        first = -highest(lambda y: (y + f) / by, -f, -lower, scale)
-        last = highest(lambda y: (y - f) / by, f, threshold, scale)
+        first, last = both_ends(columns, -lower, threshold)
         turned, middle = first > last, first / 2 + last / 2
         return np.where(turned, middle, first), np.where(turned, middle, last)

@@ -1,14 +1,15 @@
 """Requests that wait at the same moment are answered together, and a watch stores them in one transaction.
 
-While one batch is stored, the next requests collect, so that a durable commit is shared by all of them. A row gets the
-same bits in any company. Nothing is acknowledged before its commit. If one request is refused, each is processed alone,
-and only that one fails.
+While a commit reaches the disk, the next requests collect, so that all of them share the next one. Nothing is
+acknowledged before its commit is on the disk. If one request is refused, each is processed alone, and only that one
+fails.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -16,102 +17,99 @@ import numpy as np
 from anyio import to_thread
 
 from fedconformal.errors import InputError, StoreError
+from fedconformal.monitoring import schema
 from fedconformal.monitoring.events import NO_OUTCOMES, Outcomes
 from fedconformal.monitoring.store import Watch
-from fedconformal.serving.bodies import MOST_ROWS, Answer, Rows
+from fedconformal.serving.bodies import MOST_ROWS, Answer, OutcomeCounts, Rows
 from fedconformal.serving.service import Service
 
 MOST = 64
 """Requests in a batch; others are read meanwhile."""
-SWITCH_SECONDS = 0.0005
-"""Switch interval of threads for a process with a watch: its statements do not wait for the event loop."""
+AT_ONCE = 1000
+"""Rows of a batch that is processed in the event loop; larger ones have a thread."""
+RETRY_SECONDS = 0.005
+"""Between two attempts to write while another process does."""
 
-Result = Answer | dict[str, int]
+Request = Rows | Outcomes
+Result = Answer | OutcomeCounts | Exception
 
 
 class Batcher:
-    """Collects requests for predictions and for outcomes, and processes them in batches."""
+    """Collects requests for predictions and for outcomes, and processes them in batches.
 
-    def __init__(self, service: Callable[[], Service], watch: Watch | None, lock: anyio.Lock) -> None:
+    `lock` is held while the watch is used.
+    """
+
+    def __init__(self, service: Service, watch: Watch | None, lock: anyio.Lock) -> None:
         self._service, self._watch, self._lock = service, watch, lock
-        self._waiting: list[tuple[Rows | Outcomes, asyncio.Future[Any]]] = []
+        self._waiting: list[tuple[Request, asyncio.Future[Result]]] = []
         self._running: asyncio.Task[None] | None = None
-        self._syncing: set[asyncio.Task[None]] = set()
         if watch is not None:
             watch.defer_sync()
 
-    async def process(self, request: Rows | Outcomes) -> Any:
+    async def process(self, request: Request) -> Any:
         """Return the answer to rows, or the counts of outcomes, once they are stored."""
-        coming: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        coming: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, coming))
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
-        return await coming
+        result = await coming
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     async def _run(self) -> None:
         await asyncio.sleep(0)  # what has come by the next turn of the loop goes together
         while self._waiting:
             now = self._next()
-            requests = [request for request, _ in now]
-            results: Sequence[Result | Exception]
             try:
-                if self._watch is None:
-                    results = self._results(requests)
-                else:
-                    async with self._lock:
-                        results = await to_thread.run_sync(self._results, requests)
+                results = await self._results([request for request, _ in now])
+                if self._watch is not None:
+                    await to_thread.run_sync(self._watch.sync)
             except Exception as fault:  # noqa: BLE001
-                # A fault of the server, which its log has; nobody is left waiting.
+                # A commit that may not be on the disk, or a fault of the server; nobody is left waiting.
                 results = [fault] * len(now)
-            coming = [future for _, future in now]
-            if self._watch is None:
-                _settle(coming, results)
-                await asyncio.sleep(0)
-            else:  # the next batch is committed while this one reaches the disk
-                task = asyncio.create_task(self._acknowledge(self._watch, coming, results))
-                self._syncing.add(task)
-                task.add_done_callback(self._syncing.discard)
+            for (_, coming), result in zip(now, results, strict=True):
+                if not coming.done():  # its client has gone
+                    coming.set_result(result)
+            await asyncio.sleep(0)
 
-    async def _acknowledge(
-        self, watch: Watch, coming: Sequence[asyncio.Future[Any]], results: Sequence[Result | Exception]
-    ) -> None:
-        """Answer once all commits so far are on the disk."""
-        try:
-            await to_thread.run_sync(watch.sync)
-        except StoreError as error:
-            results = [error] * len(results)
-        _settle(coming, results)
-
-    def _next(self) -> list[tuple[Rows | Outcomes, asyncio.Future[Any]]]:
+    def _next(self) -> list[tuple[Request, asyncio.Future[Result]]]:
         """Take the next requests, as many as have about the rows of one large request."""
         rows = np.cumsum([len(request) for request, _ in self._waiting[:MOST]])
         count = max(1, int(np.searchsorted(rows, MOST_ROWS, side="right")))
         now, self._waiting = self._waiting[:count], self._waiting[count:]
         return now
 
-    def _results(self, requests: Sequence[Rows | Outcomes]) -> Sequence[Result | Exception]:
+    async def _results(self, requests: Sequence[Request]) -> list[Result]:
         try:
-            return self._together(requests)
+            async with self._lock:
+                return await self._when_free(requests)
         except StoreError as error:
             return [error] * len(requests)
         except InputError as error:
-            return [error] if len(requests) == 1 else [self._results([one])[0] for one in requests]
+            return [error] if len(requests) == 1 else [(await self._results([one]))[0] for one in requests]
 
-    def _together(self, requests: Sequence[Rows | Outcomes]) -> list[Result]:
-        service = self._service()
+    async def _when_free(self, requests: Sequence[Request]) -> list[Result]:
+        """Process requests; while another process writes, try again, and the event loop goes on."""
+        end, large = time.monotonic() + schema.SECONDS, sum(map(len, requests)) > AT_ONCE
+        while True:
+            try:
+                return await to_thread.run_sync(self._together, requests) if large else self._together(requests)
+            except StoreError as error:
+                if error.code != schema.BUSY or time.monotonic() > end:
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _together(self, requests: Sequence[Request]) -> list[Result]:
         asked = [one for one in requests if isinstance(one, Rows)]
         came = [one for one in requests if isinstance(one, Outcomes)]
-        answers = iter(service.answers(asked) if asked else [])
-        found: list[Result] = [next(answers) if isinstance(one, Rows) else {} for one in requests]
-        if self._watch is None:
-            return found
-        rows = service.predicted(asked, [one for one in found if isinstance(one, Answer)])
-        fates = self._watch.record(rows, _all_outcomes(came))[1]
-        for place, one in enumerate(requests):
-            if isinstance(one, Outcomes):
-                kinds = [fates[name] for name in one.ids]
-                found[place] = {kind: kinds.count(kind) for kind in ("counted", "repeated", "conflicting", "early")}
-        return found
+        batch = self._service.answer(asked) if asked else None
+        answers, fates = iter([] if batch is None else batch.answers), dict[str, str]()
+        if self._watch is not None:
+            rows = None if batch is None else batch.predicted()
+            fates = self._watch.record(rows, _all_outcomes(came))[1]
+        return [next(answers) if isinstance(one, Rows) else _counts(one.ids, fates) for one in requests]
 
 
 def _all_outcomes(came: Sequence[Outcomes]) -> Outcomes:
@@ -122,11 +120,6 @@ def _all_outcomes(came: Sequence[Outcomes]) -> Outcomes:
     return Outcomes(ids=ids, times=times, values=values)
 
 
-def _settle(coming: Sequence[asyncio.Future[Any]], results: Sequence[Result | Exception]) -> None:
-    for future, result in zip(coming, results, strict=True):
-        if future.done():  # its client has gone
-            continue
-        if isinstance(result, Exception):
-            future.set_exception(result)
-        else:
-            future.set_result(result)
+def _counts(ids: Sequence[str], fates: Mapping[str, str]) -> OutcomeCounts:
+    own = [fates[name] for name in ids]
+    return OutcomeCounts(*(own.count(fate) for fate in ("counted", "repeated", "conflicting", "early")))

@@ -1,11 +1,15 @@
-"""Who may ask, and how much: an access token, the host that was meant, and a limit on the body.
+"""Access control and limits: an access token, the host that was meant, the size and time of headers and bodies.
 
 Without a token only this machine may ask. A browser is on this machine too, and shows pages of strangers: these cannot
 send the content types that are accepted, and a name of theirs that leads here is not a host that is accepted.
+
+A connection without a whole request costs a file descriptor for some seconds. Beyond a number of such connections the
+oldest is closed, so that clients which send half a request shut out only each other.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hmac
@@ -13,9 +17,11 @@ import logging
 import os
 import stat
 from pathlib import Path
+from typing import Any, ClassVar
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fedconformal._base.files import read_bytes
 from fedconformal.errors import InputError, prefix_errors
@@ -26,7 +32,11 @@ HERE = {"127.0.0.1", "localhost", "::1"}
 LEAST_TOKEN = 16
 VARIABLE = "FEDCONFORMAL_TOKEN"
 OPEN = {"/health", "/ready"}
-"""What may be asked without a token: whether there is anybody."""
+"""Paths that need no token."""
+HEADER_SECONDS, HEADER_BYTES = 10.0, 2**16
+"""Time and size of the headers of a request."""
+MOST_WAITING = 500
+"""Connections without a whole request."""
 
 
 class RefusedError(Exception):
@@ -104,3 +114,48 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     except ClientDisconnect:
         raise RefusedError(400, "the body ended before its end") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP as uvicorn speaks it, with limits on headers."""
+
+    _waiting: ClassVar[dict[LimitedProtocol, asyncio.TimerHandle]] = {}
+    _received = 0
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for headers."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse data; between two requests, wait for headers again."""
+        if getattr(self.cycle, "response_complete", True):
+            self._wait()
+        self._received += len(data)
+        super().data_received(data)
+        if self in self._waiting and self._received > HEADER_BYTES:
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """Stop to wait."""
+        self._arrived()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._arrived()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self not in self._waiting:
+            self._received = 0
+            self._waiting[self] = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+            if len(self._waiting) > MOST_WAITING:
+                oldest = next(iter(self._waiting))
+                oldest._arrived()
+                oldest.transport.close()
+
+    def _arrived(self) -> None:
+        timer = self._waiting.pop(self, None)
+        if timer is not None:
+            timer.cancel()

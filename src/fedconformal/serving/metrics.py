@@ -1,8 +1,9 @@
-"""Metrics for Prometheus."""
+"""Metrics for Prometheus, and the page at GET /: what is promised, whether it is kept, and how to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from html import escape
 
 from prometheus_client import (
     CONTENT_TYPE_PLAIN_0_0_4,
@@ -15,10 +16,19 @@ from prometheus_client import (
     generate_latest,
 )
 
+from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.streams import StreamState
+from fedconformal.report.charts import shortened
+from fedconformal.report.html import card, notes, soft, table
+from fedconformal.report.html import page as html_page
+from fedconformal.report.watch import watch_page
+from fedconformal.serving.bodies import Answer
+from fedconformal.serving.service import Service
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+"""Content-Security-Policy of the page: nothing but the page itself, and nobody frames it."""
 WATCH = {
     "known": "Rows of the watch with a known outcome.",
     "missed": "Missed rows among them.",
@@ -30,13 +40,12 @@ WATCH = {
 
 
 class Metrics:
-    """Counts of requests, rows and sets, and the state of a watch.
+    """Counts of requests, rows and sets of this process, and the state of a watch.
 
     >>> metrics = Metrics({"predictor": "3f2a"})
     >>> metrics.answered("/predict", 200, 0.002)
-    >>> metrics.sets(rows=3, labels=5, full=1)
-    >>> [line for line in metrics.text().decode().splitlines() if line.startswith("fedconformal_rows")]
-    ['fedconformal_rows_total 3.0']
+    >>> [line for line in metrics.text().decode().splitlines() if line.startswith("fedconformal_requests_total")]
+    ['fedconformal_requests_total{path="/predict",status="200"} 1.0']
     """
 
     def __init__(self, about: dict[str, str]) -> None:
@@ -62,11 +71,11 @@ class Metrics:
         if path == "/predict":
             self._seconds.observe(seconds)
 
-    def sets(self, *, rows: int, labels: int, full: int) -> None:
+    def sets(self, answer: Answer) -> None:
         """Count rows, the labels in their sets, and the sets that hold every label."""
-        self._rows.inc(rows)
-        self._labels.inc(labels)
-        self._full.inc(full)
+        self._rows.inc(len(answer.sets))
+        self._labels.inc(sum(map(len, answer.sets)))
+        self._full.inc(answer.full_sets)
 
     def outcomes(self, counts: Mapping[str, int]) -> None:
         """Count outcomes: counted, repeated, conflicting, early."""
@@ -87,3 +96,31 @@ class Metrics:
                     self._watch[name] = Gauge(f"fedconformal_watch_{name}", text, registry=self._registry)
                 self._watch[name].set(value)
         return generate_latest(self._registry)
+
+
+def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = None) -> str:
+    """Return the page as HTML; `watched` are the messages of the watch, if there is one."""
+    about, rows = service.certificate, metrics.total("rows")
+    facts = {
+        "status": about.status,
+        "score": str(service.predictor.score),
+        "threshold": about.limit_text,
+        "model": shortened(about.provenance.model or "not stated", 20),
+        "predictor": shortened(service.digest, 20),  # a phone is narrow; GET /ready has it all
+        "expires": about.provenance.expires or "not stated",
+    }
+    counts = {
+        "rows answered": str(rows),
+        "mean size of a set": f"{metrics.total('set_labels') / rows:.3f}" if rows else "none yet",
+        "sets with every label": str(metrics.total("full_sets")),
+    }
+    ask = f'{{"{"probabilities" if service.model is None else "features"}": [[...], ...], "ids": [...]}}'
+    parts = [
+        notes(escape(one) for one in service.warnings()),
+        card("Answers since the start", table(("", ""), counts.items())),
+        card("The predictor", soft(about.statement.assumption) + table(("", ""), facts.items())),
+        card("How to ask", f"<p>POST /predict, application/json: <code>{escape(ask)}</code></p>"),
+    ]
+    if watched is not None:
+        return watch_page(watched, one_watch=True, promise=about.sentence(), more=parts)
+    return html_page("prediction sets", "Prediction sets", parts, lede=about.sentence())

@@ -5,6 +5,11 @@ row alone takes another way through a linear layer than the same row among other
 differ in the last bit. Where many rows have one score, such a bit loses coverage. So a session has one thread, and a
 row alone is run twice over; other processors take other rows. The fingerprint covers the file and how it is run. It
 does not cover the processor and the release of ONNX Runtime: use one release everywhere.
+
+A tensor may name another file, which a runtime reads from the working directory: a stranger's model could turn a
+private file into weights and carry it out in its scores, and weights could be exchanged under one fingerprint. Such
+models are refused. The walk knows the messages of onnx.proto that can hold a tensor, and steps over everything else. It
+is stricter than a protobuf parser: every occurrence of a field counts, and what it cannot read is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -21,12 +26,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Floats, Probabilities, are_distributions, as_array, softmax
-from fedconformal._base.chunks import for_each_chunk
+from fedconformal._base.arrays import Floats, Probabilities, are_distributions, as_array, for_each_chunk, softmax
 from fedconformal._base.files import read_bytes
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.serving.external_data import check_self_contained
 
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 RULE = "fedconformal onnx 1: one thread, two rows or more"
@@ -42,6 +45,28 @@ NAMED_ROWS = 100
 
 FEW = 8
 """Rows of logits that may all look like probabilities by chance."""
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+"""Types of protobuf fields; ONNX has no groups."""
+MOST_BYTES = 10
+"""Bytes of a number."""
+MOST_FIELDS = 2**29
+DEEPEST = 100
+"""Levels of messages, as protobuf's own parsers allow."""
+
+EXTERNAL_DATA, DATA_LOCATION = 13, 14
+
+MESSAGES: dict[str, dict[int, str]] = {
+    "model": {7: "graph", 20: "training", 25: "function"},
+    "training": {1: "graph", 2: "graph"},
+    "graph": {1: "node", 5: "tensor", 15: "sparse"},
+    "function": {7: "node", 11: "attribute"},
+    "node": {5: "attribute"},
+    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
+    "sparse": {1: "tensor", 2: "tensor"},
+    "tensor": {},
+}
+"""By message, the numbers of the fields that hold messages which can hold a tensor."""
 
 Gives = Literal["probs", "logits"]
 
@@ -210,3 +235,57 @@ def _output(outputs: Sequence[Any]) -> str:
         named = join_names([one.name for one in outputs])
         raise InputError(f"has the outputs {named}; expected one with a number for each class, called probabilities")
     return str(found[0])
+
+
+def check_self_contained(data: bytes) -> None:
+    """Refuse a model of which any tensor names another file.
+
+    >>> check_self_contained(bytes([7 << 3 | 2, 4, 5 << 3 | 2, 2, 14 << 3, 1]))
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: names another file for its weights; save it with its weights in one file
+    """
+    if not data:
+        raise _broken("it is empty")
+    to_do = [("model", memoryview(data), 0)]
+    while to_do:
+        message, content, level = to_do.pop()
+        if level > DEEPEST:
+            raise _broken(f"it has more than {DEEPEST} levels")
+        for number, value in _fields(content):
+            if message == "tensor" and (number == EXTERNAL_DATA or (number == DATA_LOCATION and value != 0)):
+                raise InputError("names another file for its weights; save it with its weights in one file")
+            if number in MESSAGES[message] and isinstance(value, memoryview):
+                to_do.append((MESSAGES[message][number], value, level + 1))
+
+
+def _fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield the number of each field of a message, and what it holds."""
+    at = 0
+    while at < len(content):
+        tag, at = _number(content, at)
+        number, kind = tag >> 3, tag & 7
+        if not 0 < number < MOST_FIELDS:
+            raise _broken("a field has no number")
+        value: int | memoryview
+        if kind == VARINT:
+            value, at = _number(content, at)
+        else:
+            size, at = _number(content, at) if kind == BYTES else ({FIXED64: 8, FIXED32: 4}.get(kind, -1), at)
+            if not 0 <= size <= len(content) - at:
+                raise _broken("it is cut off, or is something else")
+            value, at = content[at : at + size], at + size
+        yield number, value
+
+
+def _number(content: memoryview, at: int) -> tuple[int, int]:
+    """Read a number of seven bits a byte, the low ones first, and say where it ends."""
+    found = 0
+    for place, byte in enumerate(content[at : at + MOST_BYTES]):
+        found |= (byte & 127) << 7 * place
+        if byte < 128:
+            return found, at + place + 1
+    raise _broken("it is cut off, or is something else")
+
+
+def _broken(why: str) -> InputError:
+    return InputError(f"is no ONNX model that can be run ({why})")

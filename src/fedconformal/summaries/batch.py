@@ -1,7 +1,8 @@
-"""Many summaries side by side: decoding, consistency checks, columns and pooling.
+"""Decoding of one message and of many, consistency checks and pooling.
 
-Messages with the same shared header are decoded together into arrays, without an object for each site. A message that
-does not fit is decoded by itself, which explains what is wrong with it.
+Messages are hostile input: every length is bounded by the bytes present, every value is checked, and only the canonical
+encoding is accepted. Messages with the same shared header are decoded together into arrays, without an object for each
+site; if one does not fit, all are decoded one by one, which explains what is wrong with it.
 """
 
 from __future__ import annotations
@@ -12,21 +13,22 @@ from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, chain
-from typing import NamedTuple, overload
+from typing import NamedTuple, TypeVar, overload
 
 import msgspec
 import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.names import are_names
+from fedconformal._base.names import abbreviate, are_names
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import Provenance, check_provenances
 from fedconformal.summaries.strata import StratifiedSummary
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.summary import Content, Summary, encode
 
+H = TypeVar("H", wire.SharedHeader, wire.OwnHeader)
 Shared = tuple[wire.SharedHeader, Provenance]
 
 
@@ -43,23 +45,7 @@ class Columns(NamedTuple):
 
 
 class SummaryBatch(Sequence[Summary]):
-    """Several summaries and the columns of their fields; objects are created lazily.
-
-    Attributes
-    ----------
-    sizes, sites, gaps
-        Sizes and names of the sites of each summary, and its gap.
-    provenances
-        The different provenances, in order of appearance.
-    certified
-        Whether the counts of all summaries are certified.
-
-    Examples
-    --------
-    >>> batch = SummaryBatch([Summary.of_scores([0.1, 0.3], site="a"), Summary.of_scores([0.2], site="b")])
-    >>> batch.sites, batch.sizes, batch.gaps
-    ([('a',), ('b',)], [(2,), (1,)], [0, 0])
-    """
+    """Several summaries and the columns of their fields; objects are created lazily."""
 
     def __init__(self, summaries: Sequence[Summary], columns: Columns | None = None) -> None:
         for kind in set(map(type, summaries)):
@@ -82,15 +68,7 @@ class SummaryBatch(Sequence[Summary]):
 
     @classmethod
     def from_bytes(cls, messages: Iterable[bytes], names: Sequence[str] = ()) -> SummaryBatch:
-        """Decode many messages; an error names the message by its name, such as its file, or by its number.
-
-        >>> sent = [Summary.of_scores([0.1, 0.2], site=site).to_bytes() for site in ("a", "b")]
-        >>> SummaryBatch.from_bytes(sent)
-        [<ranks summary of 2 scores from site 'a'>, <ranks summary of 2 scores from site 'b'>]
-        >>> SummaryBatch.from_bytes([sent[0], b"x"])
-        Traceback (most recent call last):
-        fedconformal.errors.InputError: summary 2 of 2: this is not a fedconformal summary (.fcs)
-        """
+        """Decode many messages; an error names the message by its name, such as its file, or by its number."""
         sent = list(map(bytes, messages))
         if len(sent) > 1 and (columns := _columns(sent)) is not None:
             return cls((), columns)
@@ -162,16 +140,21 @@ class SummaryBatch(Sequence[Summary]):
 
 def decode(data: bytes, known: dict[bytes, Shared] | None = None) -> Summary:
     """Decode one message; `known` remembers the shared headers of earlier ones."""
-    start = wire.shared_bytes(data)
-    if known is None or start not in known:
-        shared = wire.unpack_shared(start)
-        known = {} if known is None else known
-        known[start] = shared, Provenance.from_header(shared)
+    known = {} if known is None else known
+    start = data[: _check_envelope(data)]
+    if start not in known:
+        header = _unpack(wire.SHARED, start[len(wire.MAGIC) + wire.LENGTH :])
+        known[start] = header, Provenance.from_header(header)
     shared, provenance = known[start]
-    own, words = wire.unpack_own(data, len(start))
+    end = _header_end(data, len(start))
+    own = _unpack(wire.OWN, data[len(start) + wire.LENGTH : end])
+    size = len(data) - wire.LENGTH - end
     lengths = [*own.lengths, *(length for stratum in own.strata for length in stratum.lengths)]
-    content = wire.Content(
-        wire.split(words, lengths),
+    if 8 * sum(lengths) != size:
+        raise InputError(f"the summary has {size} bytes of arrays and claims {8 * sum(lengths)}")
+    words = np.frombuffer(data, dtype="<u8", offset=end, count=size // 8)
+    content = Content(
+        np.split(words, np.cumsum(lengths)[:-1]) if lengths else [],
         own.numbers,
         shared.parameters,
         kind=shared.kind,
@@ -187,6 +170,37 @@ def decode(data: bytes, known: dict[bytes, Shared] | None = None) -> Summary:
     return summary
 
 
+def _check_envelope(data: bytes) -> int:
+    """Check the magic, the size and the checksum of a message; return where its shared header ends."""
+    if data[: len(wire.MAGIC)] != wire.MAGIC:
+        if data[:3] == wire.MAGIC[:3]:
+            raise InputError(f"the summary is of format {data[3:4]!r}, not 1; ask the site to send it again")
+        advice = "; it holds noisy counts: read it with NoisyHistogram.from_bytes" if data[:4] == wire.NOISY else ""
+        raise InputError(f"this is not a fedconformal summary (.fcs){advice}", param="privacy" if advice else None)
+    if len(data) > wire.MAX_BYTES:
+        raise InputError(f"the summary has {len(data)} bytes, more than {wire.MAX_BYTES}")
+    if zlib.crc32(data[: -wire.LENGTH]) != int.from_bytes(data[-wire.LENGTH :], "little"):
+        raise InputError("the summary is truncated or altered (its checksum is wrong); ask the site to send it again")
+    return _header_end(data, len(wire.MAGIC))
+
+
+def _header_end(data: bytes, at: int) -> int:
+    end = at + wire.LENGTH + int.from_bytes(data[at : at + wire.LENGTH], "little")
+    if end > len(data) - wire.LENGTH:
+        raise InputError("the summary is truncated; ask the site to send it again")
+    return end
+
+
+def _unpack(decoder: msgspec.msgpack.Decoder[H], data: bytes) -> H:
+    try:
+        found = decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
+        raise InputError(f"the summary cannot be decoded: {abbreviate(str(error), 200)}") from None  # it may name a key
+    if encode(found) != data:
+        raise InputError(wire.NOT_CANONICAL)
+    return found
+
+
 def _kind(shared: wire.SharedHeader) -> type[Summary]:
     if (shared.grid is None) == (shared.kind == LossSummary.name):
         raise InputError("the summary has the grid of loss curves and is none, or is one and has no grid")
@@ -199,7 +213,7 @@ def _columns(sent: list[bytes]) -> Columns | None:
     """Decode messages of one columnar kind with one shared header; None if one of them does not fit."""
     known: dict[bytes, Shared] = {}
     try:
-        first, start = decode(sent[0], known), wire.shared_bytes(sent[0])
+        first, start = decode(sent[0], known), next(iter(known))
     except InputError:
         return None
     if not first.columnar:
@@ -243,13 +257,7 @@ def _sound(values: Floats, lengths: Sequence[int]) -> bool:
 
 
 def names_of(sites: Sequence[Sequence[str]], sizes: Sequence[Sequence[int]]) -> list[str]:
-    """Name every site; those without a name are numbered.
-
-    >>> names_of([("a",), ()], [(5,), (2, 3)])
-    ['a', '#2', '#3']
-    """
-    if all(sites):
-        return list(chain.from_iterable(sites))
+    """Name every site; those without a name are numbered."""
     names: list[str] = []
     for some, counts in zip(sites, sizes, strict=True):
         names += some or [f"#{len(names) + i + 1}" for i in range(len(counts))]

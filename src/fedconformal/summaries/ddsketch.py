@@ -22,9 +22,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers, rising
 from fedconformal.errors import InputError
-from fedconformal.summaries import format as wire
-from fedconformal.summaries.ranks import RankSummary
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.summary import Content, Summary
 
 GROWTH = 101 / 99
 """(1 + accuracy) / (1 - accuracy), for an accuracy of 0.01."""
@@ -86,24 +84,6 @@ class DDSketchSummary(Summary):
         upper = np.where(q < self.smallest, 0, upper)
         return lower.astype(np.int64), upper.astype(np.int64)
 
-    def __neg__(self) -> RankSummary:
-        """Count from the lower edges: all scores of a bucket are above its lower edge, and none is below the smallest.
-
-        Edges are rounded down where others are rounded up, so it is not the sketch of the scores times -1.
-        """
-        starts = np.append(self.smallest, lower_edges()[self.buckets[1:]])
-        reached = self.n - np.append(0, np.cumsum(self.counts)[:-1])
-        below = np.append(self.n - 1, reached[1:])
-        return RankSummary(
-            values=0.0 - starts[::-1],
-            lower=reached[::-1],
-            below=below[::-1],
-            gap=self.gap,
-            sizes=self.sizes,
-            sites=self.sites,
-            provenance=self.provenance,
-        )
-
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         buckets, where = np.unique(np.concatenate([part.buckets for part in parts]), return_inverse=True)
@@ -117,40 +97,34 @@ class DDSketchSummary(Summary):
             **about,
         )
 
-    def content(self) -> wire.Content:
-        return wire.Content([self.buckets, self.counts], numbers=(self.smallest, self.largest))
+    def content(self) -> Content:
+        return Content([self.buckets, self.counts], numbers=(self.smallest, self.largest))
 
     @classmethod
-    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+    def from_content(cls, content: Content, **about: Any) -> Self:
         """Check that the buckets are in the table and in order, and that the rest agrees with them."""
-        content.expect(arrays=2, numbers=2)
-        buckets = wire.counts(content.arrays[0], "buckets")
-        counts = wire.counts(content.arrays[1], "counts")
-        if not len(buckets) == len(counts) > 0:
-            raise InputError("the summary's buckets and counts are not equally many")
+        counts, smallest, largest = check_sketch(content, sum(about["sizes"]), "buckets", "counts")
+        buckets = content.counts(0, "buckets")
         if not rising(buckets) or buckets[-1] >= len(upper_edges()):
             raise InputError(f"the summary's buckets are not in strictly ascending order below {len(upper_edges())}")
-        check_counts(counts, sum(about["sizes"]))
-        smallest, largest = check_extremes(content.numbers, sum(about["sizes"]))
         ends = np.searchsorted(upper_edges(), [smallest, largest], side="left")
         if ends.tolist() != [buckets[0], buckets[-1]]:
             raise InputError("the summary's smallest and largest score are not in its first and last bucket")
         return cls(buckets=buckets, counts=counts, smallest=smallest, largest=largest, **about)
 
 
-def check_counts(counts: Integers, n: int) -> None:
-    """Check counts from the wire: all positive, and n together."""
+def check_sketch(content: Content, n: int, places: str, counted: str) -> tuple[Integers, float, float]:
+    """Check the counts from the wire, one for each place, n together, and the extreme scores."""
+    content.expect(arrays=2, numbers=2)
+    counts, (smallest, largest) = content.counts(1, counted), content.numbers
+    if not len(content.arrays[0]) == len(counts) > 0:
+        raise InputError(f"the summary's {places} and {counted} are not equally many")
     # The sum in floats cannot wrap around; if it is small, neither does the sum in integers.
     if counts.min() < 1 or counts.sum(dtype=np.float64) > 2.0**62 or int(counts.sum()) != n:
         raise InputError(f"the summary's counts are not positive, or do not add up to the {n} scores that it claims")
-
-
-def check_extremes(extremes: tuple[float, ...], n: int) -> tuple[float, float]:
-    """Check the extreme scores from the wire: finite, in order, and the same if there is one score."""
-    smallest, largest = extremes
     if not (-LARGEST <= smallest <= largest <= LARGEST) or (n == 1 and smallest < largest):
         raise InputError("the summary's smallest and largest score are not finite, or contradict each other")
-    return smallest + 0.0, largest + 0.0
+    return counts, smallest + 0.0, largest + 0.0
 
 
 @lru_cache(maxsize=1)
@@ -160,11 +134,6 @@ def upper_edges() -> Floats:
     From 1 they go up by one rounded product with GROWTH each, as long as that is finite, and down by their
     reciprocals, as long as these are not subnormal; the largest float ends the table. Below zero they are
     mirrored, and zero has a bucket to itself.
-
-    >>> edges = upper_edges()
-    >>> zero = len(edges) // 2
-    >>> len(edges), edges[zero : zero + 2], edges[zero + 35418 : zero + 35421]
-    (141816, array([0.00000000e+000, 2.25374939e-308]), array([0.98019802, 1.        , 1.02020202]))
     """
     with np.errstate(over="ignore"):
         up = np.multiply.accumulate(np.append(1.0, np.full(36_000, GROWTH)))

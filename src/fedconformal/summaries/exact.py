@@ -11,8 +11,7 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.summaries import format as wire
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.summary import Content, Summary
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -53,22 +52,13 @@ class ExactSummary(Summary):
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         return cls(values=np.sort(np.concatenate([part.values for part in parts]), kind="stable"), **about)
 
-    def content(self) -> wire.Content:
-        return wire.Content([self.values])
+    def content(self) -> Content:
+        return Content([self.values])
 
     @classmethod
-    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+    def from_content(cls, content: Content, **about: Any) -> Self:
         content.expect(arrays=1)
-        values = ascending(wire.floats(content.arrays[0]))
+        values = content.scores()
         if len(values) != sum(about["sizes"]):
             raise InputError(f"the summary claims {sum(about['sizes'])} scores and holds {len(values)}")
         return cls(values=values, **about)
-
-
-def ascending(values: Floats) -> Floats:
-    """Check scores from the wire: finite and in ascending order; -0.0 becomes 0.0."""
-    if not np.isfinite(values).all():
-        raise InputError("the summary holds a score that is not finite")
-    if not (values[1:] >= values[:-1]).all():
-        raise InputError("the summary's scores are not in ascending order")
-    return values + 0.0

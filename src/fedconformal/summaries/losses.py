@@ -30,7 +30,7 @@ from fedconformal._base.names import abbreviate, as_name
 from fedconformal.errors import InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
-from fedconformal.summaries.summary import Summary, provenance_of
+from fedconformal.summaries.summary import Content, Summary, provenance_of
 
 UNIT = 2**20
 """Units of one row with the largest loss."""
@@ -150,21 +150,21 @@ class LossSummary(_Named, Summary):
         units: Integers = np.sum([part.units for part in parts], axis=0)
         return cls(units=units, gap=sum(part.gap for part in parts), **about)
 
-    def content(self) -> wire.Content:
+    def content(self) -> Content:
         """Send only the places where sums change, if these are fewer than half."""
         places = np.flatnonzero(np.diff(self.units, prepend=self.n * UNIT))
         arrays = [places, self.units[places]] if 2 * len(places) < len(self.units) else [self.units]
-        return wire.Content(arrays, numbers=(self.gap,))
+        return Content(arrays, numbers=(self.gap,))
 
     @classmethod
-    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+    def from_content(cls, content: Content, **about: Any) -> Self:
         """Check that there is a sum for every threshold, that none is too large, and that they fall as they must."""
         points, most = len(grid_of(about["provenance"])), sum(about["sizes"]) * UNIT
         content.expect(arrays=2 if len(content.arrays) == 2 else 1, numbers=1)
-        gap, sums = content.numbers[0], wire.counts(content.arrays[-1], "sums")
+        gap, sums = content.numbers[0], content.counts(-1, "sums")
         if type(gap) is not int or not 1 <= gap <= wire.MAX_SIZE:
             raise InputError(f"the summary's sums were rounded {abbreviate(gap)} times, expected 1 to {wire.MAX_SIZE}")
-        places = wire.counts(content.arrays[0], "places") if len(content.arrays) == 2 else np.arange(points)
+        places = content.counts(0, "places") if len(content.arrays) == 2 else np.arange(points)
         if len(places) != len(sums) or not rising(places) or (len(places) and places[-1] >= points):
             raise InputError(f"the summary has {len(sums)} sums for {points} thresholds")
         sums = np.append(most, sums)[np.searchsorted(places, np.arange(points), side="right")]

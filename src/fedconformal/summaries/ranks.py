@@ -22,10 +22,8 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, rising
 from fedconformal.errors import InputError
-from fedconformal.summaries import format as wire
-from fedconformal.summaries.exact import ascending
 from fedconformal.summaries.provenance import Provenance
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.summary import Content, Summary
 
 LEVEL = 2**30
 """Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""
@@ -105,22 +103,22 @@ class RankSummary(Summary):
             below += part._below_to_end[np.searchsorted(part.values, values, side="left")]
         return cls(values=values, lower=lower, below=below, gap=sum(part.gap for part in parts), **about)
 
-    def content(self) -> wire.Content:
+    def content(self) -> Content:
         """Send the bounds only if they do not follow from the schedule."""
         if self.schedule is None:
-            return wire.Content([self.values, self.lower, self.below], numbers=(self.gap,))
+            return Content([self.values, self.lower, self.below], numbers=(self.gap,))
         points, alpha = self.schedule
-        return wire.Content([self.values], parameters=(points,) if alpha is None else (points, repr(float(alpha))))
+        return Content([self.values], parameters=(points,) if alpha is None else (points, repr(float(alpha))))
 
     @classmethod
-    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+    def from_content(cls, content: Content, **about: Any) -> Self:
         """Check the scores, and the bounds if they were sent."""
         if content.parameters:
             points, alpha = _schedule(*content.parameters)
             content.expect(arrays=1, parameters=len(content.parameters))
             if len(about["sizes"]) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
-            values = ascending(wire.floats(content.arrays[0]))
+            values = content.scores()
             if not plausible(points, about["sizes"][0], len(values)):
                 raise InputError(f"the summary holds {len(values)} scores, expected about {points} ranks")
             return cls.scheduled(values, (points, alpha), **about)
@@ -129,9 +127,9 @@ class RankSummary(Summary):
         if type(gap) is not int:
             raise InputError("the summary's gap is not a whole number; ask the site to send it again")
         summary = cls(
-            values=ascending(wire.floats(content.arrays[0])),
-            lower=wire.counts(content.arrays[1], "lower counts"),
-            below=wire.counts(content.arrays[2], "upper counts"),
+            values=content.scores(),
+            lower=content.counts(1, "lower counts"),
+            below=content.counts(2, "upper counts"),
             gap=gap,
             **about,
         )
@@ -152,10 +150,7 @@ class RankSummary(Summary):
 
 
 def plausible(points: int, n: int, count: int) -> bool:
-    """Whether the number of scores fits the number of ranks, before ranks are computed and cached for a short message.
-
-    Evenly spread ranks are all different; the others may coincide with them.
-    """
+    """Whether the number of scores fits, before ranks are computed: evenly spread ranks are all different."""
     return min(n, points - points // 2) <= count <= min(n, points)
 
 
@@ -176,11 +171,6 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None, lower: Fraction
     """List the ranks that a site with n scores sends, in ascending order, the last one n.
 
     With a lower end, which may miss a share `lower` of alpha, the first one is 1.
-
-    >>> scheduled_ranks(10, 4, None), scheduled_ranks(1000, 8, Fraction(1, 10))
-    (array([ 3,  5,  8, 10]), array([ 250,  500,  675,  750,  900,  925, 1000]))
-    >>> scheduled_ranks(1000, 8, Fraction(1, 10), Fraction(1, 2))
-    array([   1,   50,  334,  667,  950, 1000])
     """
     spread = np.maximum(-(-n * levels_of(points, alpha, lower) // LEVEL), 1)
     # Not np.unique, which imports numpy.ma: a tenth of the time of a command.

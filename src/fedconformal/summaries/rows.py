@@ -21,7 +21,7 @@ from fedconformal._base.arrays import Floats, Integers, Probabilities, as_array
 from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import as_name, join_names
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.errors import InputError, SuspiciousInputWarning
 from fedconformal.losses import Loss
 from fedconformal.losses.loss import as_grid
@@ -46,43 +46,31 @@ class ScoredRows:
     labels: Integers | None = None
     classes: Classes | None = None
     precision: str | None = None
-    top: Integers | None = None
-    """The most probable label of each row."""
-
-
-@dataclass
-class Agreement:
-    """Agreement of a model with the labels of a site, counted batch by batch."""
-
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """The number of rows by label and most probable label."""
+    """Numbers of rows by label and most probable label."""
 
-    def add(self, rows: ScoredRows) -> None:
-        """Count the rows of a batch."""
-        if rows.labels is not None and rows.top is not None:
-            self.pairs.update(zip(rows.labels.tolist(), rows.top.tolist(), strict=True))
 
-    def warn(self, stacklevel: int = 3) -> None:
-        """Warn of a model that is clearly right less often than the commonest class alone; nothing leaves the site.
+def warn_of_labels(pairs: Counter[tuple[int, int]]) -> None:
+    """Warn of a model that is clearly right less often than the commonest class alone; nothing leaves the site.
 
-        A site of few classes can be so with any model. So another order of the classes must agree more often, or
-        shuffled labels as often.
-        """
-        seen = {label: i for i, label in enumerate(sorted({one for pair in self.pairs for one in pair}))}
-        table = np.zeros((len(seen), len(seen)))
-        for (label, top), count in self.pairs.items():
-            table[seen[label], seen[top]] = count
-        n, right, commonest = int(table.sum()), int(table.trace()), int(table.sum(axis=1).max(initial=0))
-        if n < LEAST_ROWS or commonest - right <= math.sqrt(n) / 2:
-            return
-        if _best_order(table) - right > math.sqrt(n) or _is_chance(table, right):
-            warnings.warn(
-                f"the most probable label is right in {right} of {n} rows, less often than the commonest "
-                f"class alone ({commonest}); check that the classes are in the order of the columns, that labels are "
-                "not shifted by one, and that outputs and labels are of the same rows",
-                SuspiciousInputWarning,
-                stacklevel=stacklevel,
-            )
+    `pairs` counts rows by label and most probable label. A site of few classes can be so with any model: so another
+    order of the classes must agree more often, or shuffled labels as often.
+    """
+    seen = {label: i for i, label in enumerate(sorted({one for pair in pairs for one in pair}))}
+    table = np.zeros((len(seen), len(seen)))
+    for (label, top), count in pairs.items():
+        table[seen[label], seen[top]] = count
+    n, right, commonest = int(table.sum()), int(table.trace()), int(table.sum(axis=1).max(initial=0))
+    if n < LEAST_ROWS or commonest - right <= math.sqrt(n) / 2:
+        return
+    if _best_order(table) - right > math.sqrt(n) or _is_chance(table, right):
+        warnings.warn(
+            f"the most probable label is right in {right} of {n} rows, less often than the commonest "
+            f"class alone ({commonest}); check that the classes are in the order of the columns, that labels are "
+            "not shifted by one, and that outputs and labels are of the same rows",
+            SuspiciousInputWarning,
+            stacklevel=3,
+        )
 
 
 def _best_order(table: Floats) -> float:
@@ -162,10 +150,8 @@ def summarize(  # noqa: PLR0913
         return LossSummary.of_losses(losses, thresholds=grid, loss=function, site=site, skipped=skipped, **provenance)
     rule: AnyScore = build(score, AnyScore)
     batches = [score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)]
-    rows, agreement = _joined(batches), Agreement()
-    for batch in batches:
-        agreement.add(batch)
-    agreement.warn()
+    rows = _joined(batches)
+    warn_of_labels(rows.pairs)
     if by_class and rows.labels is None:
         raise InputError(f"{rule.name} scores numbers, which have no class; leave out by_class", param="by_class")
     return Summary.of_scores(
@@ -186,31 +172,21 @@ def summarize(  # noqa: PLR0913
 def score_rows(
     outputs: Any, truth: ArrayLike, score: AnyScore, classes: int | Sequence[str] | None = None
 ) -> ScoredRows:
-    """Score rows, and return what a summary records of them.
-
-    >>> from fedconformal import Residual
-    >>> score_rows([1.0, 2.0], [1.5, 2.5], Residual()).scores
-    array([0.5, 0.5])
-    """
+    """Score rows, and return what a summary records of them."""
     if isinstance(score, RegressionScore):
         rounded = as_array(outputs, "predictions").dtype == PRECISION
         return ScoredRows(score.evaluate(outputs, truth), score, precision=PRECISION if rounded else None)
     if not isinstance(score, Score):
         raise InputError(f"score is {score!r:.80}, expected a score such as fedconformal.LAC()", param="score")
     matrix, labels, known = read_rows(outputs, truth, classes)
-    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION, matrix.argmax(axis=1))
+    pairs = Counter(zip(labels.tolist(), matrix.argmax(axis=1).tolist(), strict=True))
+    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION, pairs)
 
 
 def read_rows(
     probs: Any, labels: ArrayLike, classes: int | Sequence[str] | None = None
 ) -> tuple[Probabilities, Integers, Classes]:
-    """Return the probabilities as they are scored, the positions of the labels, and the classes.
-
-    Classes have names if they are given, or if the columns have names; then columns and labels are matched by name.
-
-    >>> read_rows([[0.75, 0.25], [0.5, 0.5]], ["no", "yes"], classes=["no", "yes"])[1:]
-    (array([0, 1]), ('no', 'yes'))
-    """
+    """Return the probabilities as they are scored, the positions of the labels, and the classes, which may be named."""
     found = classes if classes is not None else table_of(probs)[0]
     known = None if found is None else as_classes(found)
     with np.errstate(over="ignore"):  # what is too large for float32 is refused where it is scored
@@ -229,12 +205,12 @@ def summarize_chunks(
 ) -> RankSummary:
     """Summarise rows that do not fit in memory; `read` starts from the beginning and yields named chunks."""
     first: list[tuple[str, ScoredRows]] = []
-    passes: list[Agreement] = []
+    passes: list[Counter[tuple[int, int]]] = []
 
     def chunks() -> Iterator[Floats]:
-        passes.append(Agreement())
+        passes.append(Counter())
         for name, rows in read():
-            passes[-1].add(rows)
+            passes[-1] += rows.pairs
             if not first:
                 first.append((name, rows))
             _check_same(first[0][1], rows, first[0][0], name)
@@ -242,7 +218,7 @@ def summarize_chunks(
 
     made = provenance_of(score=score, alpha=alpha, **provenance)
     summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), provenance=made)
-    passes[0].warn()
+    warn_of_labels(passes[0])
     rows = first[0][1]
     return replace(summary, provenance=replace(made, classes=rows.classes, precision=rows.precision))
 
@@ -268,7 +244,8 @@ def _joined(batches: Sequence[ScoredRows]) -> ScoredRows:
         _check_same(first, rows, "batch 0", f"batch {number}")
     labels = None if first.labels is None else np.concatenate([rows.labels for rows in batches])
     scores = np.concatenate([rows.scores for rows in batches])
-    return ScoredRows(scores, first.score, labels, first.classes, first.precision)
+    pairs = sum((rows.pairs for rows in batches), Counter[tuple[int, int]]())
+    return ScoredRows(scores, first.score, labels, first.classes, first.precision, pairs)
 
 
 def _check_same(first: ScoredRows, rows: ScoredRows, known: str, name: str) -> None:

@@ -1,28 +1,40 @@
 """One SQL statement that finds a summary's ranks where the scores are: about a hundred rows, whatever the table holds.
 
-The ranks that a site sends follow from the number of its rows and from alpha: the statement holds the levels, counts
-the rows, and takes the score of each rank. Rows that cannot be scored are counted, never left out in silence: if
-there is one, the answer is that count and nothing else. `sql_result.py` reads the result. Names and texts come from a
-user: each is quoted as its database reads it, and text that cannot be quoted is refused.
+The statement holds the levels of the ranks, counts the rows and takes the score of each rank. Rows that cannot be
+scored are counted: if there is one, the answer is that count and nothing else. Every name and text of a user is quoted,
+and text that cannot be quoted is refused. The summary of a result has the same bytes as that of the rows.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
+import msgspec
+import numpy as np
+
+from fedconformal._base import registry
 from fedconformal._base.arrays import SUM_TOLERANCE, as_alpha
-from fedconformal._base.names import abbreviate, escape_control, join_names
-from fedconformal.errors import InputError
+from fedconformal._base.names import abbreviate, as_name, escape_control, join_names
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.scores import LAC, AnyScore, Residual
+from fedconformal.summaries.format import MAX_SIZE
 from fedconformal.summaries.provenance import Classes, as_classes
-from fedconformal.summaries.ranks import LEVEL, POINTS, levels_of
+from fedconformal.summaries.ranks import LEVEL, POINTS, RankSummary, levels_of, scheduled_ranks
 from fedconformal.summaries.rows import PRECISION
+from fedconformal.summaries.summary import provenance_of
+from fedconformal.tables import read_table
 
 TINY = 2.0**-150
 """What is at most this becomes zero in float32."""
+LARGEST = 1.7976931348623157e308
+COLUMNS = ("fc_rank", "fc_score", "fc_digits", "fc_rows", "fc_refused", "fc_about")
+AGAIN = "run the query again, and save its whole result as it is"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,26 +49,16 @@ class Dialect:
     """Rounds to float32; PostgreSQL fails where that gives zero, so it gets no such numbers."""
     halved: str
     """Divides whole numbers that are not negative, rounding down."""
-    tick: str = '"'
-    """Quote around a name."""
-    escaped: bool = False
-    """Whether texts and names are escaped with backslashes, and not by doubling the quote."""
-    parted: bool = False
-    """Whether rows are numbered in parts: these databases sort anything else on one machine."""
     tested: str
     """Release on which the query was run."""
 
     def named(self, name: str) -> str:
-        """Quote a name.
-
-        >>> DIALECTS["duckdb"].named('a"b')
-        '"a""b"'
-        """
-        if not name or not name.isprintable() or "\\" in name or (self.escaped and "`" in name):
+        """Quote a name."""
+        if not name or not name.isprintable() or "\\" in name:
             raise InputError(
                 f"the name {abbreviate(repr(name))} cannot be quoted for {self.program}; give it another one"
             )
-        return f"{self.tick}{name.replace(self.tick, 2 * self.tick)}{self.tick}"
+        return '"' + name.replace('"', '""') + '"'
 
     def table(self, name: str) -> str:
         """Quote the name of a table, part by part; for DuckDB it may be a file."""
@@ -65,24 +67,10 @@ class Dialect:
         return ".".join(self.named(part) for part in name.split("."))
 
     def quoted(self, text: str) -> str:
-        r"""Quote a text.
-
-        >>> print(DIALECTS["postgresql"].quoted("it's"), DIALECTS["spark"].quoted("it's"))
-        'it''s' 'it\'s'
-        """
+        """Quote a text."""
         if text != escape_control(text):
             raise InputError(f"the text {abbreviate(repr(text))} cannot be quoted for {self.program}")
-        if self.escaped:
-            return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
         return "'" + text.replace("'", "''") + "'"
-
-    def class_text(self, name: str) -> str:
-        """Quote the name of a class; a backslash may escape the closing quote, which is a setting of some databases."""
-        if "\\" in name:
-            raise InputError(
-                f"the class {abbreviate(repr(name))} has a backslash, which databases read in two ways; rename it"
-            )
-        return self.quoted(name)
 
     def as_double(self, column: str) -> str:
         """Read a column as float64."""
@@ -116,24 +104,8 @@ DIALECTS = {
             halved="({}) / {}",
             tested="15",
         ),
-        Dialect(
-            name="spark",
-            program="Spark SQL",
-            double="DOUBLE",
-            text="STRING",
-            rounded="CAST({} AS FLOAT)",
-            halved="({}) div {}",
-            tick="`",
-            escaped=True,
-            parted=True,
-            tested="4.3",
-        ),
     )
 }
-
-LARGEST = 1.7976931348623157e308
-BUCKETS = 2048
-"""Twice as many parts are numbered by themselves where one machine cannot sort all scores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,9 +137,11 @@ def lac_of(dialect: Dialect, probabilities: Sequence[str], label: str, classes: 
         raise InputError(
             f"there are {len(known)} classes and {len(probabilities)} columns; give a column for each class"
         )
+    if not isinstance(known, int) and (odd := next((name for name in known if "\\" in name), None)):
+        raise InputError(f"the class {abbreviate(odd)} has a backslash, which databases read in two ways; rename it")
     doubles = {f"d{k}": dialect.as_double(name) for k, name in enumerate(probabilities)}
     truth = dialect.named(label) if isinstance(known, int) else f"TRIM(CAST({dialect.named(label)} AS {dialect.text}))"
-    values = [str(k) for k in range(known)] if isinstance(known, int) else [dialect.class_text(name) for name in known]
+    values = [str(k) for k in range(known)] if isinstance(known, int) else [dialect.quoted(name) for name in known]
     own = " ".join(f"WHEN y = {value} THEN p{k}" for k, value in enumerate(values))
     rounded = {f"p{k}": dialect.as_float32(f"d{k}") for k in range(len(doubles))}
     total = " + ".join(rounded)  # NULL if one of them is
@@ -195,33 +169,54 @@ def _finite(value: str) -> str:
     return f"{value} BETWEEN {-LARGEST!r} AND {LARGEST!r}"  # NaN is above all numbers, or nothing holds for it
 
 
-def described(rows: Scored, alpha: Fraction) -> str:
-    """Describe the rows in JSON, which the result returns."""
-    function = rows.function
-    score = None if function is None else function.to_dict()
-    precision = PRECISION if rows.classes is not None else None
-    said = {"query": 1, "alpha": repr(float(alpha)), "score": score, "classes": rows.classes, "precision": precision}
-    return json.dumps(said, ensure_ascii=False)
+class QueryTerms(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag=1, tag_field="query"):
+    """Provenance of a result: the statement holds it, and every line of the result returns it."""
+
+    alpha: str
+    score: str | None
+    classes: int | tuple[str, ...] | None
+    precision: str | None
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """A checked result."""
+
+    terms: QueryTerms
+    rows: int
+    values: list[float]
+
+    def summary(self, *, site: str | None = None, score: AnyScore | None = None, **about: Any) -> RankSummary:
+        """Make the summary; `score` says how a column of scores was made, and the rest is as in `summarize`."""
+        known = None if self.terms.score is None else registry.find(self.terms.score, AnyScore)()
+        if score is not None and known is not None and score != known:
+            raise InputError(f"the query is for the score {known.name}, not {score.name}; leave the score out")
+        if score is not None and score.lower_share is not None:
+            raise InputError(f"the query has no ranks for the lower end of {score.name}; summarise the rows themselves")
+        alpha, terms = as_alpha(self.terms.alpha), self.terms
+        made = provenance_of(
+            alpha=alpha, classes=terms.classes, precision=terms.precision, score=known or score, **about
+        )
+        sites = () if site is None else (as_name(site, "site"),)
+        return RankSummary.scheduled(
+            np.array(self.values), (POINTS, alpha), sizes=(self.rows,), sites=sites, provenance=made
+        )
 
 
 def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
-    """Write the statement.
-
-    >>> duckdb = DIALECTS["duckdb"]
-    >>> print(statement(duckdb, "clinic.scans", column_of(duckdb, "score"), 0.1).splitlines()[-1])
-    ORDER BY 1
-    """
+    """Write the statement."""
     exact = as_alpha(alpha)
+    score = None if rows.function is None else rows.function.name
+    about = QueryTerms(repr(float(exact)), score, rows.classes, PRECISION if rows.classes is not None else None)
     product = f"CAST(level AS BIGINT) * good + {LEVEL - 1}"
     rank = f"CASE WHEN good <= {POINTS} THEN i ELSE GREATEST(1, {dialect.halved.format(product, LEVEL)}) END"
     wanted = f"WHERE n = good AND (good > {POINTS} OR i <= good)"
-    ends = ", MIN(s) AS low, MAX(s) AS high" if dialect.parted else ""
     parts = [
         *_read(dialect.table(table), rows),
-        f"fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good{ends} FROM fc_scored)",
+        "fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good FROM fc_scored)",
         f"fc_levels AS ({_levels(exact)})",
         f"fc_ranks AS (SELECT DISTINCT {rank} AS r\n  FROM fc_levels CROSS JOIN fc_totals {wanted})",
-        *_numbered(dialect),
+        "fc_numbered AS (SELECT s, ROW_NUMBER() OVER (ORDER BY s) AS r FROM fc_scored WHERE s IS NOT NULL)",
         "fc_found AS (SELECT fc_ranks.r, s FROM fc_ranks JOIN fc_numbered ON fc_ranks.r = fc_numbered.r)",
     ]
     written = f"CAST(s AS {dialect.text})"
@@ -231,7 +226,7 @@ def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
         "Save the result as CSV with its header.\nWITH " + ",\n".join(parts) + "\n"
         f"SELECT r AS fc_rank, {written} AS fc_score,\n  {digits} AS fc_digits,\n"
         "  n AS fc_rows, n - good AS fc_refused,\n"
-        f"  {dialect.quoted(described(rows, exact))} AS fc_about\n"
+        f"  {dialect.quoted(msgspec.json.encode(about).decode())} AS fc_about\n"
         "FROM fc_totals LEFT JOIN fc_found ON n = good\n"
         "ORDER BY 1"
     )
@@ -254,23 +249,60 @@ def _read(table: str, rows: Scored) -> list[str]:
     return [*parts, f"fc_scored AS (SELECT CASE WHEN {rows.sound}\n  THEN {rows.score} END AS s FROM {last})"]
 
 
-def _numbered(dialect: Dialect) -> list[str]:
-    """Number the scores in ascending order; in parts, where one machine cannot sort them all.
+def read_result(path: Path) -> QueryResult:
+    """Read the table of a result, which may have been altered on its way."""
+    table = read_table(path)
+    names = [name.lower() for name in table.names or ()]
+    if lacking := next((name for name in COLUMNS if name not in names), None):
+        raise InputError(f"is not the result of a query for a summary: it has no column {lacking}", where=path)
+    ranks, scores, digits, counts, refusals, about = (table.cells.texts(names.index(name)) for name in COLUMNS)
+    with prefix_errors(path):
+        if len({*zip(counts, refusals, about, strict=True)}) > 1:
+            raise InputError(f"its lines are not of one query; {AGAIN}")
+        try:
+            terms = msgspec.json.decode(about[0], type=QueryTerms)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+            raise InputError(f"its fc_about cannot be read ({abbreviate(str(error))}); {AGAIN}") from None
+        rows, refused = _whole(counts[0], "fc_rows", 2), _whole(refusals[0], "fc_refused", 2)
+        if refused:
+            raise InputError(
+                f"{refused} of {rows} rows cannot be scored: a number is missing, not finite or no probability, "
+                "or a label is no class; correct these rows, and run the query again"
+            )
+        if not 1 <= rows <= MAX_SIZE:
+            raise InputError(f"the table of the query has {rows} rows, expected 1 to {MAX_SIZE}")
+        schedule = scheduled_ranks(rows, POINTS, as_alpha(terms.alpha)).tolist()
+        if [_whole(rank, "fc_rank", line) for line, rank in enumerate(ranks, 2)] != schedule:
+            raise InputError(f"its ranks are not those of {rows} rows at alpha {terms.alpha}; {AGAIN}")
+        values = [_score(*cells, line) for line, cells in enumerate(zip(scores, digits, strict=True), 2)]
+        if any(one > other for one, other in pairwise(values)):
+            raise InputError(f"its scores are not in ascending order; {AGAIN}")
+    return QueryResult(terms, rows, values)
 
-    A part is a function of the score that never falls, whatever is rounded: each step is one IEEE operation. It is
-    fine near both ends, where scores crowd. So parts only share out the work.
-    """
-    if not dialect.parted:
-        return ["fc_numbered AS (SELECT s, ROW_NUMBER() OVER (ORDER BY s) AS r FROM fc_scored WHERE s IS NOT NULL)"]
-    part = f"FLOOR({BUCKETS} * SQRT(SQRT(t))) + FLOOR({BUCKETS} * (1 - SQRT(SQRT(1 - t))))"
-    wide, place = "high / 4 - low / 4", "s / 4 - low / 4"  # a quarter, so that differences stay finite
-    placed = f"CASE WHEN {wide} > 0 THEN ({place}) / ({wide}) ELSE 0 END"
-    number = "k + ROW_NUMBER() OVER (PARTITION BY fc_parted.part ORDER BY s)"
-    joined = "fc_parted JOIN fc_before ON fc_parted.part = fc_before.part"
-    return [
-        f"fc_placed AS (SELECT s, {placed} AS t\n  FROM fc_scored CROSS JOIN fc_totals WHERE s IS NOT NULL)",
-        f"fc_parted AS (SELECT s, CAST({part} AS BIGINT) AS part FROM fc_placed)",
-        "fc_counted AS (SELECT part, COUNT(*) AS c FROM fc_parted GROUP BY part)",
-        "fc_before AS (SELECT part, SUM(c) OVER (ORDER BY part) - c AS k FROM fc_counted)",
-        f"fc_numbered AS (SELECT s, {number} AS r\n  FROM {joined})",
-    ]
+
+def _whole(text: str, name: str, line: int) -> int:
+    number, _, rest = text.partition(".")
+    if not number.isascii() or not number.isdecimal() or len(number) > 15 or rest.strip("0"):
+        raise InputError(f"line {line}: {name} is {abbreviate(repr(text))}, expected a whole number; {AGAIN}")
+    return int(number)
+
+
+def _score(text: str, digits: str, line: int) -> float:
+    """Read a score; a program that opened the file may have cut off its last digits."""
+    length = _whole(digits, "fc_digits", line)
+    if not length:
+        raise InputError(
+            f"line {line}: the database wrote {abbreviate(text)}, which is not its score to the last digit; "
+            "let it write all digits (PostgreSQL: SET extra_float_digits = 1)"
+        )
+    if length != len(text):
+        raise InputError(
+            f"line {line}: fc_score is {abbreviate(text)}, and the database wrote {length} characters; {AGAIN}"
+        )
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"line {line}: fc_score is {abbreviate(repr(text))}, expected a finite number")
+    return value + 0.0  # -0.0 becomes 0.0

@@ -22,7 +22,7 @@ from fedconformal._base.groups import ALL, NONE, Groups, column_of, columns_of, 
 from fedconformal._base.names import as_name, join_names
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.summaries import format as wire
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.summary import Content, Summary
 
 
 class Stratum(NamedTuple):
@@ -159,13 +159,13 @@ class StratifiedSummary(Summary):
         ordered = dict(sorted(found.items(), key=_order))
         return cls(parts=ordered, columns=parts[0].columns, by_class=parts[0].by_class, **about)
 
-    def content(self) -> wire.Content:
+    def content(self) -> Content:
         contents = [part.content() for part in self.parts.values()]
         strata = tuple(
             wire.StratumHeader(*key, part.sizes, content.numbers, content.lengths)
             for (key, part), content in zip(self.parts.items(), contents, strict=True)
         )
-        return wire.Content(
+        return Content(
             [array for content in contents for array in content.arrays],
             parameters=contents[0].parameters,
             kind=next(iter(self.parts.values())).name,
@@ -175,7 +175,7 @@ class StratifiedSummary(Summary):
         )
 
     @classmethod
-    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+    def from_content(cls, content: Content, **about: Any) -> Self:
         """Check that the strata are in order and that their sizes can be those of one table of rows."""
         kind, arrays, sites = registry.find(content.kind, Summary), iter(content.arrays), len(about["sizes"])
         keys = [Stratum(stratum.group, stratum.label) for stratum in content.strata]
@@ -188,7 +188,7 @@ class StratifiedSummary(Summary):
             raise InputError("the summary has a stratum without a size for every site, or without rows")
         parts = {
             key: kind.from_content(
-                wire.Content([next(arrays) for _ in one.lengths], one.numbers, content.parameters), sizes=one.sizes
+                Content([next(arrays) for _ in one.lengths], one.numbers, content.parameters), sizes=one.sizes
             )
             for key, one in zip(keys, content.strata, strict=True)
         }

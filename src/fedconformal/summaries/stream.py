@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores
-from fedconformal._base.chunks import CHUNK
+from fedconformal._base.arrays import CHUNK, Floats, Integers, as_alpha, as_scores
 from fedconformal._base.float_bits import keys_of, score_of
 from fedconformal.errors import InputError
 from fedconformal.summaries.ranks import POINTS, RankSummary, lower_of, scheduled_ranks
@@ -27,13 +26,7 @@ Read = Callable[[], Iterable[Floats]]
 
 
 def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **about: Any) -> RankSummary:
-    """Summarise the scores of one site; `read()` starts from the beginning and yields them chunk by chunk.
-
-    >>> scores = [np.linspace(0, 1, 700), np.linspace(0.5, 2, 500)]
-    >>> summary = summarize_stream(lambda: scores, alpha=0.1)
-    >>> summary.to_bytes() == RankSummary.of_scores(np.concatenate(scores), alpha=0.1).to_bytes()
-    True
-    """
+    """Summarise the scores of one site; `read()` starts from the beginning and yields them chunk by chunk."""
     edges, below, upto, n = _count(_gathered(read, memory))
     schedule = (POINTS, None if alpha is None else as_alpha(alpha))
     ranks = scheduled_ranks(n, *schedule, lower_of(about.get("provenance")))
@@ -65,14 +58,10 @@ def _gathered(read: Read, memory: int) -> Iterator[Floats]:
     for chunk in read():
         waiting.append(as_scores(chunk))
         if sum(map(len, waiting)) >= min(CHUNK, memory):
-            yield _together(waiting)
+            yield np.concatenate(waiting)
             waiting = []
     if waiting:
-        yield _together(waiting)
-
-
-def _together(parts: list[Floats]) -> Floats:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        yield np.concatenate(waiting)
 
 
 def _count(chunks: Iterable[Floats], edges: Floats | None = None) -> tuple[Floats, Integers, Integers, int]:

@@ -1,26 +1,69 @@
-"""Base class of summaries: certified bounds on the number of scores at or below any value."""
+"""Base class of summaries: certified bounds on the number of scores at or below any value, and their bytes."""
 
 from __future__ import annotations
 
 import hashlib
 import math
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, Self
 
+import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Floats, Integers, as_alpha, as_scores
 from fedconformal._base.groups import Groups
-from fedconformal._base.names import as_name
-from fedconformal._base.spec import build, parse
+from fedconformal._base.names import as_name, first_duplicate
+from fedconformal._base.registry import build, parse
 from fedconformal.errors import InputError
 from fedconformal.scores import AnyScore
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.provenance import UNKNOWN, Provenance
+
+
+@dataclass(frozen=True)
+class Content:
+    """Content of a summary that depends on its kind: parameters for the shared header, numbers and arrays of a site."""
+
+    arrays: Sequence[NDArray[Any]]
+    numbers: tuple[int | float, ...] = ()
+    parameters: tuple[bool | int | float | str, ...] = ()
+    kind: str = ""
+    """Kind of the strata, if there are any."""
+    strata: tuple[wire.StratumHeader, ...] = ()
+    columns: tuple[str, ...] = ()
+    by_class: bool = False
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Lengths of the arrays."""
+        return tuple(map(len, self.arrays))
+
+    def expect(self, arrays: int, numbers: int = 0, parameters: int = 0) -> None:
+        """Refuse a decoded message with another number of fields."""
+        found = len(self.arrays), len(self.numbers), len(self.parameters), len(self.strata)
+        if found != (arrays, numbers, parameters, 0):
+            raise InputError("the summary has too many or too few fields for its kind; ask the site to send it again")
+
+    def counts(self, position: int, what: str) -> Integers:
+        """Read an array of counts."""
+        words = self.arrays[position]
+        if len(words) and words.max() > wire.MAX_SIZE * wire.MAX_SITES:
+            raise InputError(f"the summary's {what} hold an impossible count")
+        return words.astype(np.int64)
+
+    def scores(self) -> Floats:
+        """Read the first array as scores: finite and in ascending order; -0.0 becomes 0.0."""
+        values = self.arrays[0].view("<f8").astype(np.float64)
+        if not np.isfinite(values).all():
+            raise InputError("the summary holds a score that is not finite")
+        if not (values[1:] >= values[:-1]).all():
+            raise InputError("the summary's scores are not in ascending order")
+        return values + 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,7 +108,7 @@ class Summary(ABC):
         for site in self.sites:
             if as_name(site, "site") != site:
                 raise InputError(f"site is {site!r}, expected {as_name(site, 'site')!r} (stripped, Unicode NFKC)")
-        if len(set(self.sites)) != len(self.sites):
+        if first_duplicate(self.sites) is not None:
             raise InputError("the same site is in one summary twice")
         if type(self.skipped) is not int or not 0 <= self.skipped <= wire.MAX_SIZE * wire.MAX_SITES:
             raise InputError(f"skipped is {self.skipped!r:.40}, expected a number of rows", param="skipped")
@@ -166,34 +209,39 @@ class Summary(ABC):
         """Combine the scores of several summaries."""
 
     @abstractmethod
-    def content(self) -> wire.Content:
+    def content(self) -> Content:
         """Return the fields of the wire format that depend on the kind."""
 
     @classmethod
     @abstractmethod
-    def from_content(cls, content: wire.Content, **about: Any) -> Self:
+    def from_content(cls, content: Content, **about: Any) -> Self:
         """Check decoded fields and rebuild the summary."""
 
     def to_bytes(self) -> bytes:
         """Encode in the format of docs/wire-format.md."""
         content, stated = self.content(), self.provenance.to_header()
         shared = wire.SharedHeader(
-            **{name: getattr(stated, name) for name in stated.__struct_fields__},
+            **msgspec.structs.asdict(stated),
             kind=content.kind or self.name,
             parameters=content.parameters,
             columns=content.columns,
             by_class=content.by_class,
         )
-        lengths = () if content.strata else content.lengths
         own = wire.OwnHeader(
             sizes=self.sizes,
             sites=self.sites,
             numbers=content.numbers,
-            lengths=lengths,
+            lengths=() if content.strata else content.lengths,
             strata=content.strata,
             skipped=self.skipped,
         )
-        return wire.pack(shared, own, content.arrays)
+        parts = [wire.MAGIC]
+        for header in (encode(shared), encode(own)):
+            parts += [len(header).to_bytes(wire.LENGTH, "little"), header]
+        for array in content.arrays:
+            parts.append(array.astype("<f8" if array.dtype.kind == "f" else "<u8", copy=False).tobytes())
+        message = b"".join(parts)
+        return message + zlib.crc32(message).to_bytes(wire.LENGTH, "little")
 
     @staticmethod
     def from_bytes(data: bytes) -> Summary:
@@ -216,12 +264,14 @@ class Summary(ABC):
         return f"<{self.name} summary of {self.n} {self.counted} from {who}>"
 
 
-def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields: Any) -> Provenance:
-    """Return a provenance; its alpha is stated only with the calibration that it binds.
+def encode(header: wire.SharedHeader | wire.OwnHeader) -> bytes:
+    """Encode a header; msgspec writes a struct of more than 15 optional fields in a longer form than its map."""
+    short = isinstance(header, wire.OwnHeader)
+    return wire.ENCODER.encode(header if short else msgspec.to_builtins(header, builtin_types=(bytes,)))
 
-    >>> provenance_of(alpha=0.1).alpha, provenance_of(alpha=0.1, calibration="2027").alpha
-    (None, '0.1')
-    """
+
+def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields: Any) -> Provenance:
+    """Return a provenance; its alpha is stated only with the calibration that it binds."""
     return Provenance(calibration=calibration, alpha=None if calibration is None else alpha, **fields)
 
 

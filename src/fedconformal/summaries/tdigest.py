@@ -11,7 +11,7 @@ scores are used as well, and of equal means the last counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
@@ -19,10 +19,8 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
-from fedconformal.summaries import format as wire
-from fedconformal.summaries.ddsketch import check_counts, check_extremes
-from fedconformal.summaries.exact import ascending
-from fedconformal.summaries.summary import Summary
+from fedconformal.summaries.ddsketch import check_sketch
+from fedconformal.summaries.summary import Content, Summary
 
 CENTROIDS = 100
 POOLED = 5000
@@ -105,15 +103,6 @@ class TDigestSummary(Summary):
         values = np.concatenate([[self.smallest], self.means, [self.largest]])
         return values, np.concatenate([[0.0], middle, [self.n - 1.0]])
 
-    def __neg__(self) -> TDigestSummary:
-        return replace(
-            self,
-            means=0.0 - self.means[::-1],
-            weights=self.weights[::-1],
-            smallest=0.0 - self.largest,
-            largest=0.0 - self.smallest,
-        )
-
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         """Combine the means of all parts, and merge them if they are too many; errors grow a little."""
@@ -126,18 +115,13 @@ class TDigestSummary(Summary):
             **about,
         )
 
-    def content(self) -> wire.Content:
-        return wire.Content([self.means, self.weights], numbers=(self.smallest, self.largest))
+    def content(self) -> Content:
+        return Content([self.means, self.weights], numbers=(self.smallest, self.largest))
 
     @classmethod
-    def from_content(cls, content: wire.Content, **about: Any) -> Self:
-        content.expect(arrays=2, numbers=2)
-        means = ascending(wire.floats(content.arrays[0]))
-        weights = wire.counts(content.arrays[1], "weights")
-        if not len(means) == len(weights) > 0:
-            raise InputError("the summary's means and weights are not equally many")
-        check_counts(weights, sum(about["sizes"]))
-        smallest, largest = check_extremes(content.numbers, sum(about["sizes"]))
+    def from_content(cls, content: Content, **about: Any) -> Self:
+        weights, smallest, largest = check_sketch(content, sum(about["sizes"]), "means", "weights")
+        means = content.scores()
         if not smallest <= means[0] <= means[-1] <= largest:
             raise InputError("the summary's means are not between its smallest and its largest score")
         return cls(means=means, weights=weights, smallest=smallest, largest=largest, **about)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedconformal._base import files
 from fedconformal._base.files import TEXT, read_array, reading
+from fedconformal._base.groups import read_column
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.tables.frames import array_table, table_of
@@ -50,64 +51,43 @@ def read_table(path: Path, *, encoding: str | None = None, arrays: tuple[str, ..
 
 def _read_parquet(path: Path) -> Table:
     try:
-        from pyarrow import ArrowException, parquet, types
+        from pyarrow import ArrowException, parquet
         from pyarrow import Table as ArrowTable
     except ImportError:
         raise InputError("reading .parquet needs pyarrow: pip install 'fedconformal[parquet]'") from None
     size = path.stat().st_size
     try:
         with parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            about = file.metadata
+            about, batches, held = file.metadata, [], 0
             unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
             files.check_size(max(unpacked, about.num_rows * about.num_columns * NUMBER), size)
-            text = [types.is_string(one.type) or types.is_large_string(one.type) for one in schema]
-        named = [name for name, is_text in zip(schema.names, text, strict=True) if is_text]
-        with parquet.ParquetFile(
-            path, read_dictionary=named
-        ) as file:  # a text is in memory once, however often it is used
-            batches, held = [], 0
             for batch in file.iter_batches(max(1, files.FREE_BYTES // (NUMBER * max(1, about.num_columns)))):
                 batches.append(batch)
                 held += batch.nbytes
                 files.check_size(held, size)  # a footer may claim less than there is
             table = ArrowTable.from_batches(batches, file.schema_arrow)
-        if table.num_rows != about.num_rows:
-            raise InputError(f"has {table.num_rows} rows, and its footer says {about.num_rows}; write it again")
     except ArrowException as error:
         raise InputError(f"cannot be read ({abbreviate(str(error))})") from None
+    if table.num_rows != about.num_rows:
+        raise InputError(f"has {table.num_rows} rows, and its footer says {about.num_rows}; write it again")
+    if not table.num_columns or not table.num_rows:
+        raise InputError("has no rows" if table.num_columns else "has no columns")
     names = [name_key(name) for name in table.column_names]
-    if not names or not table.num_rows:
-        raise InputError("has no rows" if names else "has no columns")
-    columns = [_column(column, name) for column, name in zip(table.columns, names, strict=True)]
-    found = array_table(str(path), columns, names)
+    found = array_table(str(path), [_column(column) for column in table.columns], names)
     if PANDAS_INDEX not in names:
         return found
     index = names.index(PANDAS_INDEX)
-    shown_names = [name for name in names if name != PANDAS_INDEX]
+    names.remove(PANDAS_INDEX)
     in_use = tuple(j for j in found.columns if j != index)
-    return replace(
-        found, columns=in_use, row_names=index, said=(f"columns {join_names(shown_names)}", "index of pandas")
-    )
+    return replace(found, columns=in_use, row_names=index, said=(f"columns {join_names(names)}", "index of pandas"))
 
 
-def _column(column: Any, name: str) -> NDArray[Any] | str:
-    """Turn a column into an array; one of another kind than numbers or text is only refused if it is used."""
-    from pyarrow import types
+def _column(column: Any) -> NDArray[Any]:
+    """Turn a column into an array; one without plain values, or with very long ones, into one that is never read."""
+    from pyarrow import compute, types
 
     kind = column.type
-    if column.null_count:
-        row = next(row for row, value in enumerate(column) if not value.is_valid)
-        raise InputError(f"row {row}, column {abbreviate(name)} is missing; give every row a value")
-    if types.is_dictionary(kind) and (types.is_string(kind.value_type) or types.is_large_string(kind.value_type)):
-        parts = []
-        for chunk in column.chunks:
-            longest = max((len(value.as_py()) for value in chunk.dictionary), default=0)
-            if longest > LONGEST_TEXT:
-                return f"text of {longest} characters"
-            parts.append(np.array(chunk.dictionary.to_pylist(), dtype=np.str_)[chunk.indices.to_numpy()])
-        return np.concatenate(parts)
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        values: NDArray[Any] = column.to_numpy()
-        return values
-    return abbreviate(str(kind))
+    text = types.is_string(kind) or types.is_large_string(kind)
+    longest = compute.max(compute.utf8_length(column)).as_py() or 0 if text else 0
+    plain = text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    return read_column(column, "") if plain and longest <= LONGEST_TEXT else np.zeros(len(column), dtype=np.void)

@@ -1,60 +1,52 @@
 """Tables of arrays: frames of pandas, polars and pyarrow, dictionaries, lists and arrays, by what they can do.
 
-No such library is imported: a frame has columns, and a column turns into an array. The index of a pandas frame is not
-looked at: rows go together by their order, as in scikit-learn.
+No such library is imported. The index of a pandas frame is not looked at: rows go together by their order, as in
+scikit-learn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import is_missing
+from fedconformal._base.groups import frame_columns, read_column
 from fedconformal._base.names import abbreviate, join_names, name_key, plural
 from fedconformal.errors import InputError
-from fedconformal.tables.table import CellError, Table, absent
-
-ARROW_NUMBERS = {"double", "float", *(f"{sign}int{size}" for sign in ("", "u") for size in (8, 16, 32, 64))}
-"""How Arrow calls its types of numbers."""
+from fedconformal.tables.table import LONGEST_TEXT, CellError, Table, absent
+from fedconformal.tables.text import is_number
 
 
 class ArrayCells:
-    """Columns as arrays of one length; a column that is neither numbers nor text is what it is called.
+    """Columns as arrays of one length; one that is neither numbers nor text is refused where it is used."""
 
-    >>> cells = ArrayCells([np.array(["a", "b"]), np.array([1.0, 0.5])])
-    >>> cells.texts(0), cells.texts(1), cells.numbers([1]).tolist()
-    (['a', 'b'], ['1', '0.5'], [[1.0], [0.5]])
-    """
-
-    def __init__(self, columns: Sequence[NDArray[Any] | str], matrix: NDArray[Any] | None = None) -> None:
+    def __init__(self, columns: Sequence[NDArray[Any]], matrix: NDArray[Any] | None = None) -> None:
         self.columns = columns
         self.matrix = matrix
-        self.rows = next((len(column) for column in columns if not isinstance(column, str)), 0)
+        self.rows = len(columns[0])
 
     def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
         """Return columns of numbers, without a copy if they are all that an array has."""
         for j in columns:
-            column = self._there(j, "numbers")
-            if column.dtype.kind not in "fiub":
-                found = [absent(str(cell).strip()) for cell in column]
-                row = next((row for row, problem in enumerate(found) if problem), 0)
-                problem = found[row] or f"holds {abbreviate(repr(str(column[row])))}, which is not a number"
-                raise CellError(row, j, problem, "missing" if found[row] else "not-a-number")
+            column = self._readable(j)
+            if column.dtype.kind == "U":
+                cells = self.texts(j)
+                row = next((row for row, cell in enumerate(cells) if not is_number(cell)), 0)
+                problem = absent(cells[row]) or f"holds {abbreviate(repr(cells[row]))}, which is not a number"
+                raise CellError(row, j, problem, "missing" if absent(cells[row]) else "not-a-number")
             if column.dtype.kind == "f" and not np.isfinite(column).all():
                 row = int(np.argmin(np.isfinite(column)))
                 problem = f"holds {column[row]}; give every row its numbers, or leave the row out"
                 raise CellError(row, j, problem, "missing" if np.isnan(column[row]) else "invalid")
         if self.matrix is not None and list(columns) == list(range(self.matrix.shape[1])):
             return self.matrix
-        chosen: list[Any] = [self.columns[j] for j in columns]
-        return np.column_stack(chosen)
+        return np.column_stack([self.columns[j] for j in columns])
 
     def texts(self, column: int) -> list[str]:
         """Return a column as text; a whole number has no decimal point."""
-        values = self._there(column, "text")
+        values = self._readable(column)
         if values.dtype.kind == "f":
             return [str(int(x)) if np.isfinite(x) and x == int(x) else repr(float(x)) for x in values]
         return [str(x).strip() for x in values.tolist()]
@@ -62,13 +54,13 @@ class ArrayCells:
     def take(self, rows: Sequence[int]) -> ArrayCells:
         """Return these rows only."""
         chosen = list(rows)
-        columns = [one if isinstance(one, str) else one[chosen] for one in self.columns]
-        return ArrayCells(columns, None if self.matrix is None else self.matrix[chosen])
+        matrix = None if self.matrix is None else self.matrix[chosen]
+        return ArrayCells([column[chosen] for column in self.columns], matrix)
 
-    def _there(self, column: int, wanted: str) -> NDArray[Any]:
+    def _readable(self, column: int) -> NDArray[Any]:
         found = self.columns[column]
-        if isinstance(found, str):
-            raise CellError(0, column, f"holds {found}, not {wanted}")
+        if found.dtype.kind not in "fiubU":
+            raise CellError(0, column, f"holds neither numbers nor text of up to {LONGEST_TEXT} characters")
         return found
 
 
@@ -79,106 +71,38 @@ def table_of(values: Any, *, name: str = "table") -> Table:
     ['benign', 'malignant']
     >>> table_of({"benign": [0.5, None]}).numbers(["benign"])
     Traceback (most recent call last):
-    fedconformal.errors.InputError: table: row 1, column benign is missing; give every row a value
+    fedconformal.errors.InputError: table: row 1, column benign holds nan, a missing value; give every row its numbers,
+    or leave the row out of every file
     """
     if isinstance(values, Table):
         return values
-    names, columns, matrix = _parts(values, name)
-    arrays = [
-        _array(column, name, title) for column, title in zip(columns, names or range(1, len(columns) + 1), strict=True)
-    ]
-    lengths = {len(array) for array in arrays}
-    if len(lengths) != 1:
-        raise InputError("" + ("has no columns" if not lengths else "its columns differ in length"), where=name)
-    return array_table(name, arrays, names, matrix=matrix)
+    titled = frame_columns(values)
+    title = getattr(values, "name", None)
+    if titled is None and hasattr(values, "to_numpy") and title not in (None, "", 0):  # a series
+        titled = [(title, values)]
+    if titled is not None:
+        columns = [read_column(column, f"{name}: column {abbreviate(str(key))}") for key, column in titled]
+        return array_table(name, columns, [name_key(str(key)) for key, _ in titled])
+    array = read_column(values, name)
+    if array.ndim not in (1, 2):
+        looks = "; it looks like images or masks, which are for a loss (docs/tables.md)" if array.ndim > 2 else ""
+        problem = f"has shape {array.shape}, expected rows and columns{looks}"
+        raise InputError(problem, param="loss" if looks else None, where=name)
+    if array.ndim == 1:
+        return array_table(name, [array], None)
+    return array_table(name, list(array.T), None, matrix=array)
 
 
 def array_table(
-    source: str,
-    columns: Sequence[NDArray[Any] | str],
-    names: Sequence[str] | None,
-    *,
-    matrix: NDArray[Any] | None = None,
+    source: str, columns: list[NDArray[Any]], names: list[str] | None, *, matrix: NDArray[Any] | None = None
 ) -> Table:
     """Put columns together, with one line that says what they are."""
-    said = f"columns {join_names(names)}" if names is not None else f"{plural(len(columns), 'column')} without names"
+    if len({column.shape for column in columns}) != 1:
+        raise InputError("its columns differ in length" if columns else "has no columns", where=source)
     return Table(
         source=source,
         cells=ArrayCells(columns, matrix),
         names=None if names is None else tuple(names),
         columns=tuple(range(len(columns))),
-        said=(said,),
+        said=(f"columns {join_names(names)}" if names else f"{plural(len(columns), 'column')} without names",),
     )
-
-
-def _parts(values: Any, name: str) -> tuple[list[str] | None, list[Any], NDArray[Any] | None]:
-    """Return names if there are any, columns, and the matrix if all are of one."""
-    if isinstance(values, Mapping):
-        return [name_key(str(key)) for key in values], list(values.values()), None
-    if hasattr(values, "column_names") and hasattr(values, "column"):  # pyarrow
-        names = [name_key(one) for one in values.column_names]
-        return names, [values.column(j) for j in range(values.num_columns)], None
-    if hasattr(values, "columns") and hasattr(values, "to_numpy"):
-        names = [name_key(str(one)) for one in values.columns]
-        by_position = values.iloc if hasattr(values, "iloc") else None
-        columns = [values[:, j] if by_position is None else by_position[:, j] for j in range(len(names))]
-        return names, columns, None
-    if hasattr(values, "to_numpy"):  # a series
-        title = getattr(values, "name", None)
-        return None if title in (None, "", 0) else [name_key(str(title))], [values], None
-    array = _array(values, name, None)
-    if array.ndim not in (1, 2):
-        looks = "; it looks like images or masks, which are for a loss (docs/tables.md)" if array.ndim > 2 else ""
-        raise InputError(
-            f"has shape {array.shape}, expected rows and columns{looks}", param="loss" if looks else None, where=name
-        )
-    return None, [array] if array.ndim == 1 else list(array.T), array if array.ndim == 2 else None
-
-
-def _array(values: Any, name: str, title: Any) -> NDArray[Any]:
-    """Turn a column into numbers, booleans or text; refuse what is missing, and what is mixed."""
-    if hasattr(values, "detach"):  # a torch tensor
-        values = values.detach().cpu()
-    try:
-        array = np.asarray(_from_arrow(values) if hasattr(values, "to_pylist") else values)
-        array = np.asarray(values, dtype=object) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
-    except (ValueError, TypeError, RuntimeError):
-        raise InputError(
-            f"{_where(name, title)}cannot be read as a column: its rows differ in kind or length"
-        ) from None
-    if array.dtype.kind in "MmT":
-        array = array.astype(str)
-    elif array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8", "replace")
-    if array.dtype.kind != "O":
-        if array.dtype.kind not in "fiubU":
-            raise InputError(f"{_where(name, title)}holds {abbreviate(str(array.dtype))}, neither numbers nor text")
-        return array
-    width = array.shape[1] if array.ndim > 1 else 1
-    row = next((at // width for at, value in enumerate(array.ravel()) if is_missing(value)), None)
-    if row is not None:
-        column = "" if title is None else f", column {abbreviate(str(title))}"
-        raise InputError(f"row {row}{column} is missing; give every row a value", where=name)
-    kinds = {_kind(value) for value in array.ravel()}
-    if len(kinds) > 1 or not kinds <= {"text", "numbers", "booleans"}:
-        held = " and ".join(sorted(kinds)) or "nothing"
-        raise InputError(f"{_where(name, title)}holds {held}, expected only numbers or only text")
-    return array.astype({"text": np.str_, "booleans": np.bool_}.get(kinds.pop() if kinds else "", np.float64))
-
-
-def _from_arrow(column: Any) -> Any:
-    """Take numbers as they are in memory; all else value by value."""
-    numbers = not column.null_count and str(column.type) in ARROW_NUMBERS
-    return column.to_numpy() if numbers else column.to_pylist()
-
-
-def _where(name: str, title: Any) -> str:
-    return f"{name}: " + ("" if title is None else f"column {abbreviate(str(title))} ")
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, bool | np.bool_):
-        return "booleans"
-    return "numbers" if isinstance(value, int | float | np.number) else type(value).__name__

@@ -7,22 +7,12 @@ import numpy as np
 from fedconformal._base.arrays import Integers, as_labels
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
-from fedconformal.tables.layout import is_number
 from fedconformal.tables.table import Table, absent
+from fedconformal.tables.text import is_number
 
 
 def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, count: int) -> tuple[Integers, str]:
-    """Return the position of each label among the classes, and a note; raise at the first row without one.
-
-    >>> from fedconformal.tables import table_of
-    >>> positions_of(table_of(["b", "a "]), 0, ("a", "b"), 2)
-    (array([1, 0]), '')
-    >>> positions_of(table_of([True, False]), 0, None, 2)
-    (array([1, 0]), 'False is class 0 and True is class 1')
-    >>> positions_of(table_of([1, 0], name="y"), 0, ("a", "b"), 2)
-    Traceback (most recent call last):
-    fedconformal.errors.InputError: y: row 0, column 1 holds 1, and the classes have the names a, b; write these names
-    """
+    """Return the position of each label among the classes, and a note; raise at the first row without one."""
     if classes is None:
         return _numbered(table, column, count)
     cells = table.texts(column)

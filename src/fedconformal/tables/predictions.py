@@ -56,7 +56,7 @@ class Predictions:
     def read_truth(self, table: Table, column: int) -> tuple[NDArray[Any], str]:
         """Return the numbers or the positions of labels in a column, and a note."""
         if self.numeric:
-            return _floats(table, [column])[:, 0], ""
+            return table.numbers([column])[:, 0].astype(np.float64), ""
         return positions_of(table, column, self.classes, self.values.shape[1])
 
     def take(self, rows: Sequence[int], skipped: tuple[str, ...]) -> Predictions:
@@ -192,13 +192,15 @@ def numbers_of(
         chosen = [table.column(name) for name in named]
         said = [f"{needs} from {join_names(named)}"]
     table, skipped = _complete(table, chosen, y, skip=skip_missing)
-    found = replace(_predictions(table, _floats(table, chosen), None, ids, keep, said), skipped=skipped)
+    found = replace(
+        _predictions(table, table.numbers(chosen).astype(np.float64), None, ids, keep, said), skipped=skipped
+    )
     said = [found.recognised]
     if y is not None:
         said.append(f"true numbers from {abbreviate(y)}")
     if table.names is not None and (unused := [table.names[j] for j in rest if j not in chosen]):
         said.append(f"not used: {join_names(unused)}")
-    truth = None if y is None else _floats(table, [table.column(y)])[:, 0]
+    truth = None if y is None else table.numbers([y])[:, 0].astype(np.float64)
     return replace(found, labels=truth, numeric=True, recognised="; ".join(said))
 
 
@@ -351,15 +353,3 @@ def filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] |
         column = table.column(name) if name is not None else table.row_names
         raise table.error(f"{table.place(row, column)} {absent(ids[row])}; give every row an id")
     return ids
-
-
-def _floats(table: Table, columns: list[int]) -> Floats:
-    """Read finite numbers; one that is not is named by its line."""
-    values = table.numbers(columns).astype(np.float64)
-    finite = np.isfinite(values)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        raise table.error(
-            f"{table.place(int(row), columns[column])} is {values[row, column]}, expected a finite number"
-        )
-    return values

@@ -59,11 +59,6 @@ class Table:
     `head` is a first row that could be a header as well, if the content does not tell, and `below` are the cells below
     it. `first_line` is the line that the first row is in, as a spreadsheet counts lines; None if the table is not from
     a text file. `taken` are the rows of the file that are in use, if not all are.
-
-    >>> from fedconformal.tables import table_of
-    >>> table = table_of({"id": ["007", "008"], "benign": [0.9, 0.4], "malignant": [0.1, 0.6]}, name="scans")
-    >>> table.names, table.texts("id"), table.numbers(["malignant"]).tolist()
-    (('id', 'benign', 'malignant'), ['007', '008'], [[0.1], [0.6]])
     """
 
     source: str
@@ -129,12 +124,7 @@ class Table:
         return found
 
     def missing(self, columns: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return the rows with a missing value in one of the columns, and the first such cell of each.
-
-        >>> from fedconformal.tables import table_of
-        >>> table_of({"benign": [0.5, float("nan")], "truth": ["", "a"]}).missing([0, 1])
-        {1: (0, 'nan'), 0: (1, '')}
-        """
+        """Return the rows with a missing value in one of the columns, and the first such cell of each."""
         found: dict[int, tuple[int, str]] = {}
         for column in columns:
             for row, cell in enumerate(self.cells.texts(column)):
@@ -188,16 +178,12 @@ class Table:
 
 
 def closest(name: str, names: Sequence[str]) -> str | None:
-    """Return the name that differs in capitals and marks only, or else holds the other or is held by it.
-
-    >>> closest("Scan date", ["id", "scan_date"]), closest("patient", ["patient_id"]), closest("y", ["truth", "id"])
-    ('scan_date', 'patient_id', None)
-    """
+    """Return the name that differs in capitals and marks only, or else holds the other or is held by it."""
     plain = {one: "".join(filter(str.isalnum, one.lower())) for one in (name, *names)}
     wanted = plain[name]
     same = [one for one in names if plain[one] == wanted]
-    part = [one for one in names if min(len(wanted), len(plain[one])) > 2]
-    return next((one for one in (*same, *(one for one in part if wanted in plain[one] or plain[one] in wanted))), None)
+    long = [one for one in names if min(len(wanted), len(plain[one])) > 2]
+    return next(iter([*same, *(one for one in long if wanted in plain[one] or plain[one] in wanted)]), None)
 
 
 def absent(cell: str) -> str | None:

@@ -1,8 +1,8 @@
 """Tables from text files: encoding, header and row names.
 
-Line 1 is a header if it has no
-number and one of the next lines has one. Column numbers such as 0,1, which pandas writes by default, are a header
-unless they could be a row like the others: then they are refused. Where all cells are text, the other table decides.
+Line 1 is a header if it has no number and one of the next lines has one. Column numbers such as 0,1, which pandas
+writes by default, are a header unless they could be a row like the others: then they are refused. Where all cells are
+text, the other table decides.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ import numpy as np
 from fedconformal._base.arrays import SUM_TOLERANCE
 from fedconformal._base.names import abbreviate, name_key, plural
 from fedconformal.errors import InputError
-from fedconformal.tables.layout import (
+from fedconformal.tables.table import CellError, Table, absent
+from fedconformal.tables.text import (
     COMMA,
     DECIMAL_COMMA,
     SEP_LINE,
     SEPARATORS,
     Layout,
+    TextCells,
     is_number,
     layout_of,
+    rows_of,
+    split_records,
 )
-from fedconformal.tables.records import TextCells, rows_of, split_records
-from fedconformal.tables.table import CellError, Table, absent
 
 MOST_BYTES = 2**30
 LAYOUT_TEXT = 2**20
@@ -71,11 +73,7 @@ def read_text_file(path: Path, encoding: str | None) -> Table:
 
 
 def encoding_of(start: bytes, asked: str | None) -> str:
-    r"""Choose the encoding of a file that begins with these bytes.
-
-    >>> encoding_of(b"\xef\xbb\xbfa,b", None), encoding_of(b"a,b", None), encoding_of(b"a,b", "cp1252")
-    ('utf-8-sig', 'utf-8', 'cp1252')
-    """
+    """Choose the encoding of a file that begins with these bytes."""
     if start.startswith(ZIP):
         raise InputError("is a spreadsheet or a zip file, not text; save the sheet as CSV UTF-8 first")
     marked = next((name for mark, name in MARKS if start.startswith(mark)), None)

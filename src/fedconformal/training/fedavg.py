@@ -7,26 +7,33 @@ decentralized data", 2017. The running statistics of BatchNorm are averaged like
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Ask
 from fedconformal.training.clients import ClientData, PackedClients, pack
-from fedconformal.training.flat_model import FlatModel, weights_of, with_weights
-from fedconformal.training.losses import Loss, check_quantiles, loss_of
 from fedconformal.training.preprocess import Preprocess
 from fedconformal.training.step import Step, Update, WeightedMean
-from fedconformal.training.trainer import RoundState, Trainer, TrainingMonitor, find_device
+from fedconformal.training.trainer import (
+    FlatModel,
+    OnRound,
+    RoundState,
+    Trainer,
+    find_device,
+    weights_of,
+    with_weights,
+)
 
 logger = logging.getLogger(__name__)
 
-Weights = Mapping[str, Tensor]
+Loss = Literal["cross-entropy", "squared", "pinball"]
 
 
 def local_sgd(
@@ -58,8 +65,8 @@ def local_sgd(
                 model.gradient.add_(trained - start, alpha=settings.proximal)
             speed.mul_(settings.momentum).add_(model.gradient)
             trained.add_(speed, alpha=-settings.rate)
-    found, numbers = model.vector.cpu(), {"loss": float(torch.stack(losses).mean())}
-    return Update(len(y), {"weights": found}, numbers, finite=bool(found.isfinite().all()))
+    result, numbers = model.vector.cpu(), {"loss": float(torch.stack(losses).mean())}
+    return Update(len(y), {"weights": result}, numbers, finite=bool(result.isfinite().all()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +91,11 @@ class FedAvg(Trainer):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_quantiles(self.quantiles)
+        rising = all(a < b for a, b in zip([0.0, *self.quantiles], [*self.quantiles, 1.0], strict=True))
+        if len(self.quantiles) not in (2, 3) or not rising:
+            given = ", ".join(f"{one:g}" for one in self.quantiles)
+            expected = "expected a lower, perhaps a middle, and an upper one"
+            raise InputError(f"quantiles are {given}, {expected}", param="quantiles")
 
     @property
     def numbers(self) -> bool:
@@ -102,62 +113,62 @@ class FedAvg(Trainer):
             return other
         return cls(**{one.name: getattr(other, one.name) for one in fields(Trainer)})
 
-    def average(self, ask: Ask[Step, Update], weights: Weights, monitor: TrainingMonitor) -> Weights:
-        """Run all rounds from these weights, and return the last global weights."""
-        state = monitor.resume or RoundState(round=0, stage=self.name, tensors=weights)
-        if any(name not in state.tensors or state.tensors[name].shape != one.shape for name, one in weights.items()):
-            raise InputError("resume: the state is not from this model", param="resume")
-        state = replace(state, tensors={name: state.tensors[name].to(one.dtype) for name, one in weights.items()})
+    def average(
+        self,
+        ask: Ask[Step, Update],
+        weights: Mapping[str, Tensor],
+        on_round: OnRound,
+        resume: RoundState | None = None,
+    ) -> Mapping[str, Tensor]:
+        """Run all rounds from these weights or a state, and return the last global weights."""
+        state = RoundState(round=0, stage=self.name, tensors=weights)
+        if resume is not None:
+            tensors = {name: resume.tensor(name, one.shape) for name, one in weights.items()}
+            state = RoundState(round=resume.round, stage=self.name, tensors=tensors)
         while state.round < self.rounds:
-            state = self.run_round(ask, state, monitor)
-            monitor.finished_round(state.round, state.stage, state.tensors, state.metrics)
+            state = self.run_round(ask, state)
+            on_round(state)
         return state.tensors
 
-    def run_round(self, ask: Ask[Step, Update], state: RoundState, monitor: TrainingMonitor) -> RoundState:
+    def run_round(self, ask: Ask[Step, Update], state: RoundState) -> RoundState:
         """Ask every site to train from the global weights, and return the state with the mean of their weights."""
-        mean, asked, number = WeightedMean(), 0, state.round + 1
-        for answer in ask(Step("train", state.tensors, {"round": state.round})):
-            update, asked = answer.value, asked + 1
+        mean, refused, number = WeightedMean(), 0, state.round + 1
+        for site, update, _ in ask(Step("train", state.tensors, {"round": state.round})):
             if update.finite:
-                arrays = {name: one.numpy() for name, one in update.tensors.items()}
+                arrays = {name: tensor.numpy() for name, tensor in update.tensors.items()}
                 mean.add(self.share(update.rows), arrays, update.numbers)
             else:
-                logger.warning(
-                    "round %d: the weights of %s are not finite; the round goes on without it", number, answer.name
-                )
-            monitor.progressed(state.round, asked, self.rounds, f"{self.name}: round {number} of {self.rounds}")
+                refused += 1
+                logger.warning("round %d: the weights of %s are not finite; the round goes on without it", number, site)
         if not mean.sites:
-            raise InputError(f"round {number}: no client's weights are finite; try a smaller rate")
-        found = mean.arrays({name: tensor.numpy() for name, tensor in state.tensors.items()})
-        weights = {name: torch.from_numpy(array) for name, array in found.items()}
-        metrics = {**mean.numbers(), "refused": float(asked - mean.sites)}
+            raise InputError(f"round {number}: no client's weights are finite; try a smaller rate", param="rate")
+        means = mean.arrays({name: tensor.numpy() for name, tensor in state.tensors.items()})
+        weights = {name: torch.from_numpy(array) for name, array in means.items()}
+        metrics = {**mean.numbers(), "refused": float(refused)}
         return RoundState(round=number, stage=self.name, tensors=weights, metrics=metrics)
 
-    def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
-        sites = self._sites(sites)
-        weights, device = weights_of(model), find_device(self.device)
+    def _train(
+        self, model: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None
+    ) -> nn.Module:
+        device = find_device(self.device)
         task = LocalTraining(module=model, clients=pack(sites).to(device), settings=self, device=device)
-        with self._pool(task, sites, device, sent=len(weights), received=len(weights)) as pool:
-            weights = self.average(pool.ask, {"weights": weights}, replace(monitor, sites=len(sites)))["weights"]
-        return with_weights(model, weights)
-
-    def _sites(self, clients: list[ClientData]) -> list[ClientData]:
-        return clients
+        with self._pool(task, sites, device) as pool:
+            weights = self.average(pool.ask, {"weights": weights_of(model)}, on_round, resume)
+        return with_weights(model, weights["weights"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Central(FedAvg):
-    """Baseline that trains on the pooled rows of all sites.
-
-    >>> Central(rounds=3).name
-    'central'
-    """
+    """Baseline that trains on the pooled rows of all sites."""
 
     name: ClassVar[str] = "central"
 
-    def _sites(self, clients: list[ClientData]) -> list[ClientData]:
-        rows = pack(clients)
-        return [ClientData(name="all clients", x=rows.x, y=rows.y, preprocess=rows.preprocess)]
+    def _train(
+        self, model: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None
+    ) -> nn.Module:
+        rows = pack(sites)
+        pooled = ClientData(name="all clients", x=rows.x, y=rows.y, preprocess=rows.preprocess)
+        return super()._train(model, [pooled], on_round, resume)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -188,11 +199,7 @@ def client_seed(seed: int, number: int, client: int) -> int:
 
 
 def balance(y: Tensor) -> Tensor:
-    """Return the inverse class frequency of each row.
-
-    >>> balance(torch.tensor([0, 0, 1]))
-    tensor([0.5000, 0.5000, 1.0000])
-    """
+    """Return the inverse class frequency of each row."""
     return 1 / torch.bincount(y).to(torch.float32)[y].cpu()
 
 
@@ -209,3 +216,26 @@ def batches(n: int, size: int, weights: Tensor | None = None) -> list[Tensor]:
     if len(dealt) > 1 and len(dealt[-1]) == 1:
         dealt[-2:] = [torch.cat(dealt[-2:])]
     return dealt
+
+
+def loss_of(loss: Loss | None, quantiles: Sequence[float], model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return the mean loss of a batch; numbers are compared in units of the model's `scale`, if it has one.
+
+    The pinball loss of a quantile q is q times how far the value is above the prediction, or 1 - q times how far it is
+    below. Koenker and Bassett, "Regression quantiles", 1978.
+    """
+    if loss in (None, "cross-entropy"):
+        return functional.cross_entropy
+    unit, wanted = float(getattr(model, "scale", 1.0)), len(quantiles) if loss == "pinball" else 1
+    levels = torch.tensor(tuple(quantiles))
+
+    def mean_loss(outputs: Tensor, y: Tensor) -> Tensor:
+        if outputs.shape != (len(y), wanted):
+            raise InputError(f"the model's outputs have shape {tuple(outputs.shape)}, {loss} needs {(len(y), wanted)}")
+        above = (y.to(outputs.dtype)[:, None] - outputs) / unit
+        if loss == "squared":
+            return above.square().mean()
+        at = levels.to(outputs)
+        return torch.maximum(at * above, (at - 1) * above).sum(dim=1).mean()
+
+    return mean_loss

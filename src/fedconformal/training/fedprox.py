@@ -5,10 +5,10 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, "Federated optimization in heter
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedconformal.errors import InputError
 from fedconformal.training.fedavg import FedAvg
 
 
@@ -18,9 +18,6 @@ class FedProx(FedAvg):
 
     Attributes:
         mu: strength of the proximal term.
-
-    >>> FedProx(rounds=5).mu
-    0.1
     """
 
     name: ClassVar[str] = "fedprox"
@@ -29,8 +26,7 @@ class FedProx(FedAvg):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.mu < float("inf"):
-            raise InputError(f"mu is {self.mu}, expected a number from 0")
+        self._require(["mu"], lambda value: 0 <= value < math.inf, "a number from 0")
 
     @property
     def proximal(self) -> float:

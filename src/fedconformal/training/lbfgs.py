@@ -8,7 +8,6 @@ unique.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedconformal.errors import InputError
 from fedconformal.training.step import Step
+from fedconformal.training.trainer import RoundState
 
 MEMORY = 10
 """Number of curvature pairs."""
@@ -120,25 +119,17 @@ class LBFGS:
         numbers = torch.tensor([self.loss, self.length, self.rows], dtype=torch.float64)
         return {"theta": self.theta, "gradient": gradient, "pairs": pairs, "search": numbers}
 
-    def resume(self, state: Mapping[str, Tensor]) -> None:
+    def resume(self, state: RoundState) -> None:
         """Go on from such a state."""
-        found = {name: state.get(name, torch.empty(0)) for name in self.state()}
-        pairs, search = found["pairs"], found["search"]
-        shape = self.theta.shape
-        fits = found["theta"].shape == found["gradient"].shape == shape and search.shape == (3,)
-        if not fits or len(pairs) > MEMORY or any(pair.shape != (2, *shape) for pair in pairs):
-            raise InputError(
-                "resume: the state is not from this model, these clients and these settings", param="resume"
-            )
-        self.theta, self.gradient = found["theta"].clone(), found["gradient"].clone()
+        shape, pairs = self.theta.shape, state.tensors.get("pairs", torch.empty(0))
+        count = min(pairs.numel() // (2 * shape.numel()), MEMORY)
+        self.theta, self.gradient = state.tensor("theta", shape), state.tensor("gradient", shape)
+        search = state.tensor("search", torch.Size([3]), torch.float64)
         self.loss, self.length, self.rows = float(search[0]), float(search[1]), int(search[2])
-        self.pairs, self._direction = [(pair[0], pair[1]) for pair in pairs], None
+        found = state.tensor("pairs", torch.Size([count, 2, *shape] if count else [0]))
+        self.pairs, self._direction = [(pair[0], pair[1]) for pair in found], None
 
 
 def dot(a: Tensor, b: Tensor) -> float:
-    """Return the inner product in double precision, the same for any number of threads.
-
-    >>> dot(torch.ones(3), torch.ones(3))
-    3.0
-    """
+    """Return the inner product in double precision, the same for any number of threads."""
     return float(np.einsum("i,i->", a.numpy().ravel(), b.numpy().ravel(), dtype=np.float64))

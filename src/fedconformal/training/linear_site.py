@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,51 +35,25 @@ ROWS = 256
 
 
 @dataclass(eq=False, kw_only=True)
-class StoredVector:
-    """Vector in memory or in a file; a worker process opens the file itself."""
-
-    length: int
-    path: Path | None = None
-    half: bool = False
-    _tensor: Tensor | None = field(default=None, repr=False)
-
-    @classmethod
-    def on_disk(cls, length: int, path: Path, *, half: bool) -> StoredVector:
-        """Allocate the whole file, so that a full disk is noticed now."""
-        size = max(1, length) * (2 if half else 4)
-        try:
-            with path.open("wb") as file:
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), 0, size)
-                else:
-                    file.truncate(size)
-        except OSError as error:
-            need = f"{size / 2**30:.1f} GB of features"
-            raise InputError(f"{path.parent}: no room for {need} ({error.strerror}); use fewer coordinates") from None
-        return cls(length=length, path=path, half=half)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_tensor": self._tensor if self.path is None else None}
-
-    @property
-    def tensor(self) -> Tensor:
-        """The vector."""
-        if self._tensor is None:
-            dtype = torch.float16 if self.half else torch.float32
-            self._tensor = torch.from_file(str(self.path), shared=True, size=self.length, dtype=dtype)
-        return self._tensor
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class FeatureStorage:
-    """Features and inner products of all sites, in two vectors."""
+    """Features and inner products of all sites in two vectors, in memory or in files, where features are halved.
+
+    Attributes:
+        sizes: number of rows of each site.
+        columns: number of features.
+        counts: number of inner products of each site; 0 where steps on features are cheaper.
+        folder: of the files, which every worker process maps itself; None for memory.
+    """
 
     sizes: tuple[int, ...]
     columns: int
     counts: tuple[int, ...]
-    """Number of inner products of each site; 0 where steps on features are cheaper."""
-    features: StoredVector
-    products: StoredVector
+    folder: Path | None = None
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+
+    def __post_init__(self) -> None:
+        self.features = self._vector("features", sum(self.sizes) * self.columns, torch.float16)
+        self.products = self._vector("products", sum(self.counts), torch.float32)
 
     @classmethod
     def make(
@@ -92,28 +66,52 @@ class FeatureStorage:
         device: torch.device,
         inner: bool = True,
     ) -> FeatureStorage:
-        """Allocate in memory, or above `memory` GB in a folder in half precision; `inner` for inner products."""
+        """Allocate in memory, or above `memory` GB in a folder; `inner` for inner products."""
         counts = tuple(_products(n, columns) if inner else 0 for n in sizes)
         features, products = sum(sizes) * columns, sum(counts)
         if 4 * (features + products) <= memory * 2**30:
-            vectors = [StoredVector(length=n, _tensor=torch.empty(n, device=device)) for n in (features, products)]
-        else:
-            vectors = [
-                StoredVector.on_disk(features, folder / "features", half=True),
-                StoredVector.on_disk(products, folder / "products", half=False),
-            ]
-        return cls(sizes=tuple(sizes), columns=columns, counts=counts, features=vectors[0], products=vectors[1])
+            return cls(sizes=tuple(sizes), columns=columns, counts=counts, device=device)
+        allocate(folder / "features", 2 * features)
+        allocate(folder / "products", 4 * products)
+        return cls(sizes=tuple(sizes), columns=columns, counts=counts, folder=folder)
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = vars(self).copy()
+        if self.folder is not None:
+            del kept["features"], kept["products"]
+        return kept
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        if self.folder is not None:
+            self.__post_init__()
+
+    def _vector(self, name: str, length: int, dtype: torch.dtype) -> Tensor:
+        if self.folder is None or not length:
+            return torch.empty(length, device=self.device)
+        return torch.from_file(str(self.folder / name), shared=True, size=length, dtype=dtype)
 
     def matrix(self, site: int) -> Matrix:
         """Return the features of one site."""
         start, rows = sum(self.sizes[:site]) * self.columns, self.sizes[site]
-        return Matrix(self.features.tensor[start : start + rows * self.columns].view(rows, self.columns))
+        return Matrix(self.features[start : start + rows * self.columns].view(rows, self.columns))
 
     def gram(self, site: int) -> Tensor | None:
         """Return the inner products of one site's rows, or None if there are none."""
         *before, count = self.counts[: site + 1]
         start, rows = sum(before), self.sizes[site]
-        return self.products.tensor[start : start + count].view(rows, rows) if count else None
+        return self.products[start : start + count].view(rows, rows) if count else None
+
+
+def allocate(path: Path, size: int) -> None:
+    """Allocate a whole file, so that a full disk is noticed now."""
+    try:
+        with path.open("wb") as file:
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+    except OSError as error:
+        need = f"{size / 2**30:.1f} GB of features"
+        raise InputError(f"{path.parent}: no room for {need} ({error.strerror}); use fewer coordinates") from None
 
 
 def _products(rows: int, columns: int) -> int:
@@ -155,8 +153,8 @@ class LinearTask:
             variance, mean = torch.var_mean(block, dim=0, correction=0)
             parts.append(Moments(len(block), mean, variance))
         total, mean, variance = merge(parts)
-        found = {"mean": mean.float().cpu(), "variance": variance.float().cpu()}
-        return Update(total, found, {}, finite=all(bool(one.isfinite().all()) for one in found.values()))
+        moments = {"mean": mean.float().cpu(), "variance": variance.float().cpu()}
+        return Update(total, moments, {}, finite=all(bool(one.isfinite().all()) for one in moments.values()))
 
     def _prepare(self, site: int, mean: Tensor, scale: Tensor) -> Update:
         matrix = self.storage.matrix(site)
@@ -197,7 +195,7 @@ class LinearTask:
             self.residuals[:, mine] = now
         return Update(len(y), {"control": mean_gradient.cpu()}, {"loss": before}, finite=finite)
 
-    def _raw(self, site: int) -> Iterable[tuple[slice, Tensor]]:
+    def _raw(self, site: int) -> Iterator[tuple[slice, Tensor]]:
         x, _ = self.clients.rows(site)
         for start in range(0, len(x), ROWS):
             rows = slice(start, min(start + ROWS, len(x)))
@@ -206,31 +204,29 @@ class LinearTask:
 
 @contextlib.contextmanager
 def linear_task(
-    settings: TCT,
-    features: GradientFeatures,
-    sites: list[ClientData],
-    residuals: Tensor,
-    device: torch.device,
+    settings: TCT, features: GradientFeatures, sites: list[ClientData], residuals: Tensor, device: torch.device
 ) -> Iterator[LinearTask]:
     """Create the task of these sites; features on disk exist within the context."""
     try:
         scratch = tempfile.TemporaryDirectory(prefix="fedconformal-", dir=settings.scratch or None)
     except OSError as error:
-        where = f"{settings.scratch}: cannot be written ({error.strerror})"
-        raise InputError(f"{where}; choose another place in scratch") from None
+        problem = f"{settings.scratch}: cannot be written ({error.strerror})"
+        raise InputError(f"{problem}; choose another place in scratch", param="scratch") from None
+    sizes, columns = [site.n for site in sites], features.count + settings.intercept
     with scratch as folder:
+        storage = FeatureStorage.make(
+            sizes,
+            columns,
+            memory=settings.memory,
+            folder=Path(folder),
+            device=device,
+            inner=settings.solver == "scaffold",
+        )
         yield LinearTask(
             features=features.to(device),
             clients=pack(sites),
             settings=settings,
-            storage=FeatureStorage.make(
-                [site.n for site in sites],
-                features.count + settings.intercept,
-                memory=settings.memory,
-                folder=Path(folder),
-                device=device,
-                inner=settings.solver == "scaffold",
-            ),
+            storage=storage,
             residuals=residuals,
             device=device,
         )

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from fedconformal._base.arrays import Integers, softmax
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.calibration.temperature import fit_temperature
 from fedconformal.federated.questions import COLUMNS, for_score
 from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import Summary, summarize
 from fedconformal.training.clients import as_clients, count_classes
 from fedconformal.training.config import Config
-from fedconformal.training.data import Dataset, Progress, Rows, Sites
+from fedconformal.training.data import Dataset, Rows, Sites
 from fedconformal.training.preprocess import Preprocess
 
 BATCH = 256
@@ -50,10 +50,6 @@ class Result:
     rows: dict[str, int]
     seconds: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {**asdict(self), "seconds": round(self.seconds, 3)}
-
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionResult:
@@ -77,13 +73,8 @@ class RegressionResult:
     rows: dict[str, int]
     seconds: float = 0.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {**asdict(self), "columns": list(self.columns), "seconds": round(self.seconds, 3)}
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Answers:
+class Answers(NamedTuple):
     """Logits, labels and site indices of some rows; of a regressor, predictions and true values."""
 
     logits: NDArray[np.float32]
@@ -92,22 +83,19 @@ class Answers:
 
     def take(self, index: Integers) -> Answers:
         """Return the answers on some of the rows."""
-        return Answers(logits=self.logits[index], labels=self.labels[index], clients=self.clients[index])
+        return Answers(self.logits[index], self.labels[index], self.clients[index])
 
 
-def answer(
-    model: nn.Module, rows: Rows, clients: Integers, preprocess: Preprocess, progress: Progress | None = None
-) -> Answers:
-    """Compute the outputs of a model on its device."""
+def predict(model: nn.Module, x: Tensor, preprocess: Preprocess) -> NDArray[np.float32]:
+    """Return the outputs of a model, computed in batches on its device."""
     device = next((p.device for p in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
-    found = []
     with torch.no_grad():
-        for start in range(0, len(rows), BATCH):
-            x = preprocess(torch.tensor(rows.x[start : start + BATCH], device=device))
-            found.append(model(x).float().cpu().numpy())
-            if progress is not None:
-                progress(min(start + BATCH, len(rows)), len(rows), "predicting")
-    return Answers(logits=np.concatenate(found), labels=rows.y, clients=clients)
+        return np.concatenate([model(preprocess(part.to(device))).float().cpu().numpy() for part in x.split(BATCH)])
+
+
+def answer(model: nn.Module, rows: Rows, clients: Integers, preprocess: Preprocess) -> Answers:
+    """Return the outputs of a model beside the labels and sites of the rows."""
+    return Answers(predict(model, torch.tensor(rows.x), preprocess), rows.y, clients)
 
 
 def summarize_sites(
@@ -149,9 +137,7 @@ def summarize_sites(
     model.eval()
     try:
         for name, client in zip(names, clients, strict=True):
-            with torch.no_grad():
-                parts = [model(client.inputs(slice(i, i + BATCH))).numpy() for i in range(0, client.n, BATCH)]
-            outputs = np.concatenate(parts)
+            outputs: NDArray[Any] = predict(model, client.x, client.preprocess)
             if isinstance(rule, RegressionScore):
                 outputs = for_score(outputs, rule)
             else:
@@ -176,24 +162,20 @@ def classification_outputs(
         [fitting.labels[mine] for mine in masks],
         method=config.settings.temperature,
     )
+    rows = {"train": len(dataset.train), "temperature": len(apart), "calibration": len(kept), "test": len(test.labels)}
     result = Result(
         accuracy=float(np.mean(test.logits.argmax(axis=1) == test.labels)),
         temperature=temperature.value,
         temperature_at_bound=temperature.at_bound,
         clients=len(sites),
-        rows={
-            "train": len(dataset.train),
-            "temperature": len(apart),
-            "calibration": len(kept),
-            "test": len(dataset.test),
-        },
+        rows=rows,
     )
     parts = {"val": val.take(kept), "test": test, "temp": fitting}
     return "logits.npz", _bytes_of(parts, sites, temperature=result.temperature), result
 
 
 def regression_outputs(
-    dataset: Dataset, sites: Sites, val: Answers, test: Answers
+    _config: Config, dataset: Dataset, sites: Sites, val: Answers, test: Answers
 ) -> tuple[str, bytes, RegressionResult]:
     """Return name and bytes of the file of predictions, and their errors."""
     columns = COLUMNS[test.logits.shape[1]]
@@ -241,7 +223,5 @@ def _bytes_of(
     arrays = {"names": np.array(sites.names, np.str_), "trained": np.isin(np.arange(len(sites)), sites.train)}
     arrays |= {key: np.array(value) for key, value in more.items()}
     for part, answers in parts.items():
-        arrays[f"{part}_{keys[0]}"] = answers.logits
-        arrays[f"{part}_{keys[1]}"] = answers.labels
-        arrays[f"{part}_clients"] = answers.clients
+        arrays |= dict(zip((f"{part}_{keys[0]}", f"{part}_{keys[1]}", f"{part}_clients"), answers, strict=True))
     return npz(arrays)

@@ -17,31 +17,31 @@ import io
 import json
 import platform
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal._base.files import read_bytes, read_npz, write_bytes
 from fedconformal._version import __version__
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training import data, models
-from fedconformal.training.checkpoint import append_metrics, checkpoint, read_checkpoint, truncate_metrics
 from fedconformal.training.clients import ClientData
-from fedconformal.training.config import Config, suited_model
+from fedconformal.training.config import Config
 from fedconformal.training.data import Dataset, Progress, Sites
 from fedconformal.training.fedavg import FedAvg
-from fedconformal.training.losses import outputs_of
 from fedconformal.training.outputs import (
     RegressionResult,
     Result,
     answer,
     classification_outputs,
+    npz,
     regression_outputs,
 )
 from fedconformal.training.preprocess import Preprocess, normalise
@@ -51,6 +51,9 @@ FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.n
 IMAGE_AXES = 3
 FREE_TO_CHANGE = ("workers", "scratch", "keep", "first_stage")
 """Settings that do not change the result, so a run may continue with others."""
+SAVED_TYPES = ("float32", "float64", "int64", "bool")
+"""Types of the tensors of a checkpoint."""
+ABSENT = np.empty(0)
 
 
 def train(
@@ -74,72 +77,69 @@ def train(
     """
     _check_settings(config, output, resume=resume)
     dataset, sites = partitioned(config, progress, dataset)
-    suited = _suited(config, dataset)
-    clients, model = site_rows(config, dataset, sites), build_model(suited, dataset, network)
+    asked, config = config, _suited(config, dataset)
+    clients, model = site_rows(config, dataset, sites), build_model(config, dataset, network)
     device = find_device(config.trainer.device)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     state = state or _first_stage(config)
-    _open(config, output)  # only now: the settings have been checked
+    _open(asked, output)  # only now: the settings have been checked
     truncate_metrics(output / "metrics.jsonl", state.round if state else 0)
     start = last = time.perf_counter()
 
     def on_round(now: RoundState) -> None:
         nonlocal last
         took, last = time.perf_counter() - last, time.perf_counter()
-        append_metrics(output / "metrics.jsonl", now, {"seconds": round(took, 3)})
+        _append_metrics(output / "metrics.jsonl", now, {"seconds": round(took, 3)})
         write_bytes(output / "checkpoint.npz", checkpoint(now))
         if now.round in config.settings.keep:
             write_bytes(output / f"checkpoint-{now.round}.npz", checkpoint(now))
 
     try:
-        trained = suited.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
+        trained = config.trainer.fit(model, clients, progress=progress, on_round=on_round, resume=state)
     except InputError as error:
         if error.param != "resume":
             raise
         problem = f"{error}; start again in another directory"
         raise InputError(problem, param="resume", where=output / "checkpoint.npz") from None
-    seconds = time.perf_counter() - start
-    ask = partial(answer, trained.to(device), preprocess=clients[0].preprocess, progress=progress)
-    val, test = ask(dataset.val, sites.val), ask(dataset.test, sites.test)
-    result: Result | RegressionResult
-    if dataset.target is None:
-        name, outputs, result = classification_outputs(config, dataset, sites, val, test)
-    else:
-        name, outputs, result = regression_outputs(dataset, sites, val, test)
+    seconds = round(time.perf_counter() - start, 3)
+    ask = partial(answer, trained.to(device), preprocess=clients[0].preprocess)
+    write_outputs = classification_outputs if dataset.target is None else regression_outputs
+    name, outputs, result = write_outputs(
+        config, dataset, sites, ask(dataset.val, sites.val), ask(dataset.test, sites.test)
+    )
     result = replace(result, seconds=seconds)
     write_bytes(output / "model.pt", _weights(trained))
     write_bytes(output / name, outputs)
-    write_bytes(output / "result.json", _json(result.to_dict()))
+    write_bytes(output / "result.json", _json(asdict(result)))
     return result
 
 
-def reload(output: Path) -> tuple[nn.Module, Dataset, Sites, Preprocess]:
-    """Return the model of a finished run and its data."""
-    found = read_settings(output)
-    if found is None:
+def reload(output: Path) -> tuple[nn.Module, Dataset, Preprocess]:
+    """Return the model of a finished run, its data set and the preprocessing of rows."""
+    config = read_settings(output)
+    if config is None:
         raise InputError(f"{output}: holds no run")
-    config = Config.from_dict(found)
     dataset, sites = partitioned(config)
+    config = _suited(config, dataset)
     clients = site_rows(config, dataset, sites)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds)
-    model = config.trainer.fit(build_model(_suited(config, dataset), dataset), clients, resume=state)
-    return model, dataset, sites, clients[0].preprocess
+    return config.trainer.fit(build_model(config, dataset), clients, resume=state), dataset, clients[0].preprocess
 
 
-def read_settings(output: Path) -> dict[str, Any] | None:
+def read_settings(output: Path) -> Config | None:
     """Return the settings of the run in a directory; None if there is no run."""
     path = output / "config.json"
     if not path.exists():
         return None
     content = read_bytes(path)
     try:
-        found = json.loads(content)["config"]
+        table = json.loads(content)["config"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        table = None
+    if not isinstance(table, dict):
         raise InputError(f"{path}: is not the config.json of a run")
     with prefix_errors(path):
-        return _plain(Config.from_dict(found))  # with the defaults of settings that are newer than the run
+        return Config.from_dict(table)
 
 
 def partitioned(
@@ -172,17 +172,79 @@ def build_model(config: Config, dataset: Dataset, network: Callable[[], nn.Modul
             torch.manual_seed(trainer.seed)
             model = network()
     else:
+        outputs = dataset.num_classes if target is None else 1
+        if target is not None and isinstance(trainer, FedAvg) and trainer.loss == "pinball":
+            outputs = len(trainer.quantiles)
         name = config.settings.model or suited_model(dataset)
-        if target is not None and isinstance(trainer, FedAvg):
-            outputs = outputs_of(trainer.loss or "squared", trainer.quantiles)
-        else:
-            outputs = dataset.num_classes
         model = models.build(name, classes=outputs, shape=dataset.shape, seed=trainer.seed)
     if target is not None:
         model = models.Regressor(model, centre=target.centre, scale=target.scale)
     if config.settings.weights is not None:
         models.load_weights(model, config.settings.weights)
     return model
+
+
+def suited_model(dataset: Dataset) -> str:
+    """Return the network for a data set: LeNet for grey images, ResNet-14 for coloured, EfficientNet-B1 for large."""
+    if len(dataset.shape) == 1 or min(dataset.shape[1:]) < 12:
+        return "mlp"
+    if dataset.shape[0] == 1:
+        return "lenet"
+    return "resnet14" if min(dataset.shape[1:]) <= 64 else "efficientnet-b1"
+
+
+def checkpoint(state: RoundState) -> bytes:
+    """Return the bytes of a checkpoint: plain arrays in an .npz file."""
+    arrays = {f"tensor.{name}": tensor.detach().cpu().numpy() for name, tensor in state.tensors.items()}
+    return npz({"round": np.array(state.round), "stage": np.array(state.stage), **arrays})
+
+
+def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
+    """Read a checkpoint of a run with this number of rounds; None if there is none yet."""
+    if not path.exists():
+        return None
+    arrays = read_npz(path)
+    number, stage = arrays.get("round", ABSENT), arrays.get("stage", ABSENT)
+    kept = {name.removeprefix("tensor."): array for name, array in arrays.items() if name.startswith("tensor.")}
+    sound = all(
+        array.dtype.isnative and array.dtype.name in SAVED_TYPES and np.isfinite(array).all() for array in kept.values()
+    )
+    if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U" or not sound:
+        raise InputError(f"{path}: is no checkpoint; start again in another directory")
+    if rounds is not None and not 0 < number <= rounds:
+        raise InputError(
+            f"{path}: is no checkpoint of this run, which has {rounds} rounds; start again in another place"
+        )
+    tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
+    return RoundState(round=int(number), stage=str(stage), tensors=tensors)
+
+
+def truncate_metrics(path: Path, done: int) -> None:
+    """Drop the lines of later rounds than those done, and a last line that was cut off."""
+    kept = []
+    for number, line in enumerate(read_bytes(path).splitlines() if path.exists() else [], start=1):
+        try:
+            metrics = json.loads(line)
+        except ValueError:
+            break
+        except RecursionError:
+            metrics = None
+        if not isinstance(metrics, dict) or type(metrics.get("round")) is not int:
+            raise InputError(f"{path}: line {number} is not of a round; start again in another directory")
+        if metrics["round"] <= done:
+            kept.append(json.dumps(metrics) + "\n")
+    write_bytes(path, "".join(kept).encode())
+
+
+def _append_metrics(path: Path, state: RoundState, more: Mapping[str, float]) -> None:
+    line = json.dumps({"round": state.round, "stage": state.stage, **state.metrics, **more})
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror}); make room, then go on with resume=True", param="resume"
+        ) from None
 
 
 def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
@@ -193,11 +255,11 @@ def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
         raise InputError(
             f"{output}: holds a run already; go on with it with resume=True, or choose another place", param="resume"
         )
-    asked = _plain(config)
-    for key in {**there, **asked}:
-        if key not in FREE_TO_CHANGE and there.get(key) != asked.get(key):
-            found = f"{key} is {there.get(key)!r} in the run and {asked.get(key)!r} now"
-            raise InputError(f"{output}: {found}; resume=True goes on with the same settings", param="resume")
+    before, now = there.to_dict(), config.to_dict()
+    for key in {**before, **now}:
+        if key not in FREE_TO_CHANGE and before.get(key) != now.get(key):
+            change = f"{key} is {before.get(key)!r} in the run and {now.get(key)!r} now"
+            raise InputError(f"{output}: {change}; resume=True goes on with the same settings", param="resume")
 
 
 def _first_stage(config: Config) -> RoundState | None:
@@ -223,12 +285,7 @@ def _open(config: Config, output: Path) -> None:
         raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place", param="output") from None
     packages = {name: metadata.version(name) for name in ("numpy", "torch")}
     versions = {"fedconformal": __version__, "python": platform.python_version(), **packages}
-    write_bytes(output / "config.json", _json({"config": _plain(config), "versions": versions}))
-
-
-def _plain(config: Config) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
-    return found
+    write_bytes(output / "config.json", _json({"config": config.to_dict(), "versions": versions}))
 
 
 def _suited(config: Config, dataset: Dataset) -> Config:

@@ -1,4 +1,4 @@
-"""Question and answer of one training step, carried by an engine to the sites and back, and the mean of the answers."""
+"""One training step as engines carry it: the question to the sites, the answer of a site, and the mean of answers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ from fedconformal.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A training step for every site to take on its own rows.
-
-    Attributes:
-        what: the name of the step.
-        tensors: sent to every site.
-        numbers: settings of this step, such as the number of the round.
-    """
+    """Name of a step, the tensors sent to every site, and numbers such as that of the round."""
 
     what: str
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -71,13 +65,13 @@ class WeightedMean:
 
     def arrays(self, like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return the means of these arrays, in their types."""
-        found = {}
+        means = {}
         for name, array in like.items():
             with np.errstate(over="ignore"):
-                found[name] = (self._arrays[name] / self._share).astype(array.dtype)
-            if not np.isfinite(found[name]).all():
+                means[name] = (self._arrays[name] / self._share).astype(array.dtype)
+            if not np.isfinite(means[name]).all():
                 raise InputError(f"train: the mean of {name} is too large for {array.dtype}; try a smaller rate")
-        return found
+        return means
 
     def numbers(self) -> dict[str, float]:
         """Return the means of the numbers."""

@@ -1,14 +1,15 @@
 """Train-convexify-train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. The second problem is convex, so heterogeneous sites agree on one solution. Server: `lbfgs.py`, or the authors'
-`scaffold.py`. Site: `linear_site.py` and `linear_stage.py`.
+2022. The second problem is convex, so heterogeneous sites agree on one solution. The server solves it by `lbfgs.py`, or
+by SCAFFOLD as the authors do: Karimireddy, Kale, Mohri, Reddi, Stich and Suresh, "SCAFFOLD: stochastic controlled
+averaging for federated learning", 2020. The steps of a site are in `linear_site.py` and `linear_stage.py`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -21,24 +22,18 @@ from fedconformal.federated.ask import Ask
 from fedconformal.training.clients import ClientData, count_classes
 from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.training.fedavg import FedAvg
-from fedconformal.training.flat_model import weights_of, with_weights
 from fedconformal.training.lbfgs import LBFGS
 from fedconformal.training.linear_site import linear_task
 from fedconformal.training.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.training.pool import one_thread
-from fedconformal.training.scaffold import Scaffold, stable_step
 from fedconformal.training.step import Step, Update, WeightedMean
-from fedconformal.training.trainer import RoundState, Trainer, TrainingMonitor, find_device
+from fedconformal.training.trainer import OnRound, RoundState, Trainer, find_device, weights_of, with_weights
 
 logger = logging.getLogger(__name__)
 
-STAGE = "tct"
 ROWS = 256
-PREPARING = 2
-"""Questions before the first round of the second stage: features, then their mean and scale."""
-
-Solver = Literal["lbfgs", "scaffold"]
-OnLinearRound = Callable[[int, Mapping[str, Tensor], dict[str, float]], object]
+SAFE = 0.9
+"""Largest step of SCAFFOLD, as a share of the step at which gradient descent stops to converge."""
 
 
 class LinearisedModel(nn.Module):
@@ -79,6 +74,39 @@ class LinearisedModel(nn.Module):
         return torch.cat(parts) + CONSTANT * constant.sum(dim=1)
 
 
+@dataclass(eq=False, kw_only=True)
+class Scaffold:
+    """State of the server in SCAFFOLD; `control` is the mean gradient over sites and steps of the last round."""
+
+    answer: ClassVar[str] = "control"
+    """Name of the tensor in a site's answer."""
+    done: ClassVar[bool] = False
+
+    theta: Tensor
+    step: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        self.control = torch.zeros_like(self.theta)
+
+    def question(self) -> Step:
+        """Ask for the mean gradient over some steps from here."""
+        return Step("round", {"theta": self.theta, "control": self.control}, {"step": self.step})
+
+    def learn(self, control: Tensor, _loss: float, *, rows: int) -> None:
+        """Move theta by the mean of what the sites did; their corrections cancel."""
+        self.control = control
+        self.theta = self.theta - self.step * self.steps * control
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that the server needs to go on."""
+        return {"theta": self.theta, "control": self.control}
+
+    def resume(self, state: RoundState) -> None:
+        """Go on from such a state."""
+        self.theta, self.control = (state.tensor(name, self.theta.shape) for name in ("theta", "control"))
+
+
 @dataclass(frozen=True, kw_only=True)
 class TCT(Trainer):
     """FedAvg, then a linear model on the gradient features of the trained network.
@@ -109,7 +137,7 @@ class TCT(Trainer):
 
     linear_rounds: int = 20
     coordinates: int = 10_000
-    solver: Solver = "lbfgs"
+    solver: Literal["lbfgs", "scaffold"] = "lbfgs"
     intercept: bool = True
     ridge: float = 0.3
     steps: int = 500
@@ -134,141 +162,105 @@ class TCT(Trainer):
         self,
         ask: Ask[Step, Update],
         model: LinearisedModel,
-        monitor: TrainingMonitor,
-        on_round: OnLinearRound | None = None,
-        start: tuple[int, Mapping[str, Tensor]] | None = None,
+        on_round: OnRound | None = None,
+        resume: RoundState | None = None,
     ) -> None:
         """Run the second stage, and set the model's mean, scale and theta.
 
         Args:
             ask: engine that asks the sites.
             model: the linear model.
-            monitor: receives the progress.
-            on_round: called after every round with its number, the solver's state and metrics.
-            start: number of rounds done, with the solver's state after them.
+            on_round: called with the solver's state after every round.
+            resume: a state to continue from.
         """
-        moments = self._measure(ask, monitor)
+        moments = self._measure(ask)
         model.mean, model.scale = moments.mean.float(), scale_of(moments)
         standard = {"mean": model.mean, "scale": model.scale}
-        solver = self._solver(model, moments.rows, self._prepare(ask, monitor, standard))
-        done = 0
-        if start is not None:
-            done, state = start
-            solver.resume(state)
-        for number in range(done, self.linear_rounds):
-            if solver.done:
-                self._linear_progress(monitor, PREPARING + self.linear_rounds - 1, monitor.sites, "at the optimum")
-                break
+        answers = ask(Step("prepare", standard))  # sites compute an eigenvalue for SCAFFOLD only
+        eigenvalue = max([0.0, *(answer.value.numbers.get("eigenvalue", 0.0) for answer in answers)])
+        solver, done = self._solver(model, moments.rows, eigenvalue), self.rounds
+        if resume is not None:
+            done = resume.round
+            solver.resume(resume)
+        while done < self.total_rounds and not solver.done:
+            done += 1
             question = solver.question()
             question = replace(question, tensors={**standard, **question.tensors})
-            metrics = self._linear_round(ask, monitor, question, solver, number)
+            metrics = self._linear_round(ask, question, solver, done - self.rounds)
             if on_round is not None:
-                on_round(number + 1, solver.state(), metrics)
+                on_round(RoundState(round=done, stage=self.name, tensors=solver.state(), metrics=metrics))
         model.theta = solver.theta
+
+    def _measure(self, ask: Ask[Step, Update]) -> Moments:
+        """Merge the sites' moments to those of all rows."""
+        parts = []
+        for site, update, _ in ask(Step("measure")):
+            if not update.finite:
+                raise InputError(f"{site}: the network's gradients are not finite on its rows; try a smaller rate")
+            parts.append(Moments(update.rows, update.tensors["mean"], update.tensors["variance"]))
+        return merge(parts)
 
     def _solver(self, model: LinearisedModel, rows: int, eigenvalue: float) -> LBFGS | Scaffold:
         if self.solver == "lbfgs":
             penalty = torch.full_like(model.theta[0], self.ridge / rows)
             penalty[model.features.count :] = 0.0
             return LBFGS(theta=torch.zeros_like(model.theta), penalty=penalty)
-        step = stable_step(self.step, CURVATURE[self.loss], eigenvalue)
-        return Scaffold(theta=torch.zeros_like(model.theta), step=step, steps=self.steps)
-
-    def _measure(self, ask: Ask[Step, Update], monitor: TrainingMonitor) -> Moments:
-        """Merge the sites' moments to those of all rows."""
-        parts = []
-        for answer in ask(Step("measure")):
-            if not answer.value.finite:
-                raise InputError(
-                    f"{answer.name}: the network's gradients are not finite on its rows; try a smaller rate"
-                )
-            mean, variance = (answer.value.tensors[name].clone() for name in ("mean", "variance"))
-            parts.append(Moments(answer.value.rows, mean, variance))
-            self._linear_progress(monitor, 0, len(parts), "features")
-        return merge(parts)
-
-    def _prepare(self, ask: Ask[Step, Update], monitor: TrainingMonitor, standard: dict[str, Tensor]) -> float:
-        """Let the sites standardise; return the largest eigenvalue over sites, if they compute it."""
-        largest = 0.0
-        for place, answer in enumerate(ask(Step("prepare", standard)), 1):
-            largest = max(largest, answer.value.numbers.get("eigenvalue", 0.0))
-            self._linear_progress(monitor, 1, place, "mean and scale")
-        return largest
+        limit = SAFE * 2 / (CURVATURE[self.loss] * eigenvalue) if eigenvalue > 0 else math.inf
+        if self.step > limit:
+            logger.warning("the step %g is not stable on these features; taking %.3g", self.step, limit)
+        return Scaffold(theta=torch.zeros_like(model.theta), step=min(self.step, limit), steps=self.steps)
 
     def _linear_round(
-        self, ask: Ask[Step, Update], monitor: TrainingMonitor, question: Step, solver: LBFGS | Scaffold, number: int
+        self, ask: Ask[Step, Update], question: Step, solver: LBFGS | Scaffold, number: int
     ) -> dict[str, float]:
         """Give the solver the mean of the sites' answers, and return the metrics."""
-        mean, asked, rows = WeightedMean(), 0, 0
-        for answer in ask(question):
-            update, asked = answer.value, asked + 1
+        mean, refused, rows, name = WeightedMean(), 0, 0, solver.answer
+        for site, update, _ in ask(question):
             if update.finite:
-                mean.add(
-                    self.share(update.rows), {solver.answer: update.tensors[solver.answer].numpy()}, update.numbers
-                )
+                mean.add(self.share(update.rows), {name: update.tensors[name].numpy()}, update.numbers)
                 rows += update.rows
             else:
-                logger.warning(
-                    "round %d: the update of %s is not finite; the round goes on without it", number + 1, answer.name
-                )
-            self._linear_progress(monitor, PREPARING + number, asked, f"round {number + 1} of {self.linear_rounds}")
+                refused += 1
+                logger.warning("round %d: the update of %s is not finite; the round goes on without it", number, site)
         if not mean.sites:
             advice = "a larger ridge" if self.solver == "lbfgs" else "a smaller step"
-            raise InputError(f"round {number + 1}: no client's update is finite; try {advice}")
-        found = mean.arrays({solver.answer: solver.theta.numpy()})[solver.answer]
+            raise InputError(f"round {number}: no client's update is finite; try {advice}")
         loss = mean.numbers()["loss"]
-        solver.learn(torch.from_numpy(found), loss, rows=rows)
-        return {"loss": loss, "refused": float(asked - mean.sites), **question.numbers}
+        solver.learn(torch.from_numpy(mean.arrays({name: solver.theta.numpy()})[name]), loss, rows=rows)
+        return {"loss": loss, "refused": float(refused), **question.numbers}
 
-    def _linear_progress(self, monitor: TrainingMonitor, asked: int, sites: int, text: str) -> None:
-        """Report progress over both stages; the questions that prepare count as a round each."""
-        total = self.total_rounds + PREPARING
-        monitor.progressed(self.rounds + asked, sites, total, f"{STAGE}, second stage: {text}")
-
-    def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+    def _train(
+        self, model: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None
+    ) -> nn.Module:
         """Train both stages on this machine; return the linear model as a module that takes the same inputs."""
-        resume, monitor = monitor.resume, replace(monitor, sites=len(sites))
-        if resume is not None and resume.stage == STAGE and resume.round >= self.rounds:
-            network = with_weights(model, _found(resume, "weights", weights_of(model).shape))
-            return self._train_linear(network, sites, monitor)
+        weights = weights_of(model)
+        if resume is not None and resume.stage == self.name and resume.round >= self.rounds:
+            network = with_weights(model, resume.tensor("weights", weights.shape))
+            return self._train_linear(network, sites, on_round, resume)
         if self.rounds == 0:
-            return self._train_linear(with_weights(model, weights_of(model)), sites, replace(monitor, resume=None))
+            return self._train_linear(with_weights(model, weights), sites, on_round)
+        return self._train_linear(FedAvg.like(self)._train(model, sites, on_round, resume), sites, on_round)
 
-        def first_stage(done: int, _total: int, text: str) -> None:
-            total = self.total_rounds + PREPARING
-            monitor.progressed(0, done, total, f"{STAGE}, first stage: {text.partition(': ')[2]}")
-
-        network = FedAvg.like(self)._train(model, sites, replace(monitor, progress=first_stage))
-        return self._train_linear(network, sites, replace(monitor, resume=None))
-
-    def _train_linear(self, network: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+    def _train_linear(
+        self, network: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None = None
+    ) -> nn.Module:
         classes, device = count_classes(network, sites), find_device(self.device)
         result = LinearisedModel.of(
             network, classes=classes, coordinates=self.coordinates, seed=self.seed, intercept=self.intercept
         )
-        resume, start = monitor.resume, None
         residuals = torch.zeros(classes, sum(site.n for site in sites) if self.solver == "scaffold" else 0)
-        if resume is not None:
+        if resume is not None and residuals.numel():
+            residuals = resume.tensor("residuals", residuals.shape)
+
+        def with_network(state: RoundState) -> None:
+            kept = {"weights": weights_of(network), **state.tensors}
             if residuals.numel():
-                residuals = _found(resume, "residuals", residuals.shape)
-            start = resume.round - self.rounds, resume.tensors
+                kept["residuals"] = residuals.clone()
+            on_round(replace(state, tensors=kept))
 
-        def on_round(number: int, state: Mapping[str, Tensor], metrics: dict[str, float]) -> None:
-            kept = {"weights": weights_of(network), **state, **({"residuals": residuals} if residuals.numel() else {})}
-            monitor.finished_round(self.rounds + number, STAGE, kept, metrics)
-
-        columns = result.theta.shape[1]
-        sent, received = 2 * (classes + 1) * columns, max(classes, 2) * columns
         with (
             linear_task(self, result.features, sites, residuals, device) as task,
-            self._pool(task, sites, device, sent=sent, received=received) as pool,
+            self._pool(task, sites, device) as pool,
         ):
-            self.fit_linear(pool.ask, result, monitor, on_round, start)
+            self.fit_linear(pool.ask, result, with_network, resume)
         return result.cpu().eval()
-
-
-def _found(state: RoundState, name: str, shape: torch.Size) -> Tensor:
-    found = state.tensors.get(name)
-    if found is None or found.shape != shape:
-        raise InputError("resume: the state is not from this model, these clients and these settings", param="resume")
-    return found.to(torch.float32, copy=True)

@@ -1,7 +1,8 @@
-"""Base class of the training algorithms: one `fit`, and a resumable state after each round."""
+"""Base class of the training algorithms: settings, one `fit`, and a resumable state after each round."""
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,6 @@ from torch import Tensor, nn
 from fedconformal.errors import InputError
 from fedconformal.training.clients import ClientData, as_clients, count_classes
 from fedconformal.training.data import Progress
-from fedconformal.training.flat_model import weights_of
 from fedconformal.training.pool import Task, WorkerPool
 
 
@@ -36,31 +36,17 @@ class RoundState:
     tensors: Mapping[str, Tensor]
     metrics: Mapping[str, float] = field(default_factory=dict)
 
+    def tensor(self, name: str, shape: torch.Size, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return a copy of a tensor, or refuse the state if its shape is another one."""
+        found = self.tensors.get(name, torch.empty(0))
+        if found.shape != shape:
+            raise InputError(
+                "resume: the state is not from this model, these clients and these settings", param="resume"
+            )
+        return found.to(dtype, copy=True)
+
 
 OnRound = Callable[[RoundState], object]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TrainingMonitor:
-    """Callbacks and resume state of a training loop, and the number of sites."""
-
-    progress: Progress | None = None
-    on_round: OnRound | None = None
-    resume: RoundState | None = None
-    sites: int = 0
-
-    def progressed(self, rounds: int, sites: int, total: int, text: str) -> None:
-        """Report the number of answers in the current round."""
-        if self.progress is not None:
-            self.progress(rounds * self.sites + sites, total * self.sites, text)
-
-    def finished_round(
-        self, number: int, stage: str, tensors: Mapping[str, Tensor], metrics: Mapping[str, float]
-    ) -> None:
-        """Pass a copy of the state to the callback."""
-        if self.on_round is not None:
-            kept = {name: tensor.clone() for name, tensor in tensors.items()}
-            self.on_round(RoundState(round=number, stage=stage, tensors=kept, metrics=metrics))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,26 +86,16 @@ class Trainer(ABC):
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
         for setting in fields(self):
-            value = getattr(self, setting.name)
-            try:
-                msgspec.convert(value.item() if isinstance(value, np.generic) else value, hints[setting.name])
-            except msgspec.ValidationError as error:
-                hint = hints[setting.name]
-                choices = [c for one in (hint, *get_args(hint)) if get_origin(one) is Literal for c in get_args(one)]
-                expected = f"there are {', '.join(choices)}" if choices else str(error)[0].lower() + str(error)[1:]
-                raise InputError(f"{setting.name} is {value!r}; {expected}", param=setting.name) from None
-        for what in self.counts:
-            if getattr(self, what) < 1:
-                raise InputError(f"{what} is {getattr(self, what)}, expected at least 1")
-        for what in self.positive:
-            if not 0 < getattr(self, what) < math.inf:
-                raise InputError(f"{what} is {getattr(self, what)}, expected a positive number")
-        if not 0 <= self.momentum < 1:
-            raise InputError(f"momentum is {self.momentum}, expected at least 0 and below 1")
-        if self.seed < 0:
-            raise InputError(f"seed is {self.seed}, expected at least 0")
-        if self.workers is not None and self.workers < 0:
-            raise InputError(f"workers is {self.workers}, expected at least 0")
+            convert(getattr(self, setting.name), hints[setting.name], setting.name)
+        self._require(self.counts, lambda value: value >= 1, "at least 1")
+        self._require(self.positive, lambda value: 0 < value < math.inf, "a positive number")
+        self._require(["momentum"], lambda value: 0 <= value < 1, "at least 0 and below 1")
+        self._require(["seed", "workers"], lambda value: value is None or value >= 0, "at least 0")
+
+    def _require(self, names: Sequence[str], holds: Callable[[Any], bool], expected: str) -> None:
+        for name in names:
+            if not holds(getattr(self, name)):
+                raise InputError(f"{name} is {getattr(self, name)}, expected {expected}", param=name)
 
     @property
     def numbers(self) -> bool:
@@ -149,35 +125,48 @@ class Trainer(ABC):
         Args:
             model: returns (n, J) logits, or numbers as a `models.Regressor` does.
             clients: the rows of each site, as `as_clients` reads them.
-            progress: called with the work done, the total and a description.
+            progress: called after every round with the rounds done, their number and a description.
             on_round: called with the state after every round.
             resume: a state to continue from, to the same result bit for bit.
         """
-        monitor = TrainingMonitor(progress=progress, on_round=on_round, resume=resume)
         sites = as_clients(clients, numbers=self.numbers)
         weights_of(model)  # refuses a model without weights, or with other than float32
         if not self.numbers:
             count_classes(model, sites)
-        return self._train(model, sites, monitor)
+
+        def finished(state: RoundState) -> None:
+            if on_round is not None:
+                on_round(state)
+            if progress is not None:
+                progress(state.round, self.total_rounds, f"{self.name}: round {state.round} of {self.total_rounds}")
+
+        return self._train(model, sites, finished, resume)
 
     @abstractmethod
-    def _train(self, model: nn.Module, sites: list[ClientData], monitor: TrainingMonitor) -> nn.Module:
+    def _train(
+        self, model: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None
+    ) -> nn.Module:
         """Train on rows that have been read and checked."""
 
-    def _pool(
-        self, task: Task, sites: Sequence[ClientData], device: torch.device, *, sent: int, received: int
-    ) -> WorkerPool:
+    def _pool(self, task: Task, sites: Sequence[ClientData], device: torch.device) -> WorkerPool:
         """Return the local engine: worker processes, or this process alone with an accelerator."""
-        names, workers = [site.name for site in sites], self.workers if device.type == "cpu" else 1
-        return WorkerPool(task, names, sent=sent, received=received, workers=workers)
+        workers = self.workers if device.type == "cpu" else 1
+        return WorkerPool(task, [site.name for site in sites], workers=workers)
+
+
+def convert(value: Any, hint: Any, name: str) -> Any:
+    """Convert the value of a setting to its type; refuse another type, and say which choices there are."""
+    try:
+        return msgspec.convert(value.item() if isinstance(value, np.generic) else value, hint)
+    except msgspec.ValidationError as error:
+        choices = [str(c) for one in (hint, *get_args(hint)) if get_origin(one) is Literal for c in get_args(one)]
+        expected = f"; there are {', '.join(choices)}" if choices else ""
+        problem = str(error)[0].lower() + str(error)[1:]
+        raise InputError(f"{name.replace('_', '-')}: {problem}{expected}", param=name) from None
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of that name; "auto" is an accelerator if there is one.
-
-    >>> find_device("cpu")
-    device(type='cpu')
-    """
+    """Return the device of that name; "auto" is an accelerator if there is one."""
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         name = next(one for one, available in there.items() if available)
@@ -185,3 +174,55 @@ def find_device(name: str) -> torch.device:
         known = "is not available here" if name in there else "is unknown"
         raise InputError(f"device {name!r} {known}; there are auto, {', '.join(one for one in there if there[one])}")
     return torch.device(name)
+
+
+class FlatModel:
+    """A model whose weights are views of one float32 vector, so that a step of SGD is three operations.
+
+    First come the trained weights, then those only averaged: frozen weights and buffers of floats, such as the running
+    statistics of BatchNorm. Buffers of whole numbers, such as BatchNorm's count of batches, stay as they are.
+
+    >>> flat = FlatModel(nn.Linear(2, 3))
+    >>> flat.vector.shape, flat.trained
+    (torch.Size([9]), 9)
+    """
+
+    def __init__(self, module: nn.Module, device: torch.device | None = None) -> None:
+        self.module = copy.deepcopy(module).to(device or "cpu")
+        parts = _averaged(self.module)
+        self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in parts])
+        self.trained = sum(tensor.numel() for tensor in parts if tensor.requires_grad)
+        self.gradient = torch.zeros(self.trained, device=self.vector.device)
+        start = 0
+        for tensor in parts:
+            place = slice(start, start + tensor.numel())
+            tensor.data = self.vector[place].view(tensor.shape)
+            if tensor.requires_grad:
+                tensor.grad = self.gradient[place].view(tensor.shape)
+            start = place.stop
+
+
+def weights_of(module: nn.Module) -> Tensor:
+    """Return all averaged weights of a model as one vector."""
+    return torch.cat([tensor.detach().reshape(-1).cpu() for tensor in _averaged(module)])
+
+
+def with_weights(module: nn.Module, vector: Tensor) -> nn.Module:
+    """Return a copy of a model with these weights, in eval mode."""
+    model = copy.deepcopy(module).cpu()
+    parts = _averaged(model)
+    for tensor, values in zip(parts, vector.split([tensor.numel() for tensor in parts]), strict=True):
+        tensor.data = values.view(tensor.shape).clone()
+    return model.eval()
+
+
+def _averaged(module: nn.Module) -> list[Tensor]:
+    """Return the averaged tensors: trained weights, then frozen weights, then buffers of floats."""
+    parts: list[Tensor] = sorted(module.parameters(), key=lambda weight: not weight.requires_grad)
+    if not parts or not parts[0].requires_grad:
+        raise InputError("the model has no weights to train")
+    parts += [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+    wrong = [tensor.dtype for tensor in parts if tensor.dtype != torch.float32]
+    if wrong:
+        raise InputError(f"the model has weights of {wrong[0]}; call model.float() first")
+    return parts

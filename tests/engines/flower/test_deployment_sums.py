@@ -13,7 +13,7 @@ pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 pytest.importorskip("opendp", reason="noise needs OpenDP")
 
 from fedconformal.engines.flower import run_in_process
-from fedconformal.engines.flower.app import App, make_app
+from fedconformal.engines.flower.in_process import App, make_app
 from scripts.deployment import LocalDeployment
 from scripts.superlink import deploy
 from tests.engines.flower.test_deployment import result_of

@@ -11,16 +11,10 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedconformal.engines.flower import (
-    CheckedFedAvg,
-    Federation,
-    InProcessGrid,
-    calibrate,
-    calibrate_reply,
-)
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
 from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
-from tests.engines.flower.tools import MODEL, Backwards, calibrating_app, changed, grid, site_logits
+from tests.engines.flower.tools import MODEL, Backwards, calibrating_app, grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 6
@@ -32,7 +26,8 @@ def fail(reply: Message) -> None:
 
 
 def metrics(**values: Any) -> Callable[[Message], None]:
-    return lambda reply: changed(reply.content, "metrics", **values)
+    found = {name.replace("_", "-"): value for name, value in values.items()}
+    return lambda reply: reply.content.metric_records["metrics"].update(found)
 
 
 def records(**more: Any) -> Callable[[Message], None]:
@@ -60,9 +55,9 @@ def test_a_reply_that_flower_can_carry_and_nobody_can_use_is_refused(name: str) 
     (left_out,) = certificate.left_out or []
     assert left_out.site in {"site-2", "node-4"}
     assert reason in left_out.reason
-    (stage,) = federation.to_list()
-    assert stage["refused"] == [{"site": left_out.site, "reason": left_out.reason}]
-    assert set(stage["took_part"]) == {f"site-{k}" for k in range(SITES) if k != BAD}
+    (stage,) = federation.stages
+    assert [*stage.refused] == [(left_out.site, left_out.reason)]
+    assert set(stage.took_part) == {f"site-{k}" for k in range(SITES) if k != BAD}
 
 
 class Twice(InProcessGrid):
@@ -79,9 +74,7 @@ def test_a_site_that_answers_twice_counts_once() -> None:
     federation = Federation(Twice(calibrating_app(), SITES))
     certificate = calibrate(federation, MODEL).certificate
     assert (certificate.sites, certificate.left_out) == (SITES, None)
-    assert federation.to_list()[0]["refused"] == [
-        {"site": "site-2", "reason": "answered twice; its first answer counts"}
-    ]
+    assert [*federation.stages[0].refused] == [("site-2", "answered twice; its first answer counts")]
 
 
 def test_two_nodes_that_are_the_same_site_count_once() -> None:
@@ -192,76 +185,38 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "NaN metric": (metrics(train_loss=float("nan")), "train-loss is nan"),
     "negative": (metrics(num_examples=-1e9), "num-examples is -1000000000"),
     "a fraction": (metrics(num_examples=0.5), "num-examples is 0.5"),
-    "an extra record": (records(more=MetricRecord({"a": 1})), "holds 2 records of metrics, expected 1"),
+    "an extra metric": (metrics(more=1.0), "metrics: are"),
+    "an extra record": (records(more=MetricRecord({"a": 1})), "holds the records"),
 }
+
+
+def average(faulty: InProcessGrid, rounds: int = 2) -> tuple[Any, Federation]:
+    """Train from START, and return the weights."""
+    pytest.importorskip("torch", reason="training needs torch")
+    from fedconformal.engines.flower.training import ask_rounds, weights_in
+    from fedconformal.training import FedAvg
+
+    federation, settings = Federation(faulty), FedAvg(rounds=rounds)
+    asked = ask_rounds(federation, START, settings)
+    return settings.average(asked, weights_in(START), lambda _: None), federation
 
 
 @pytest.mark.parametrize("name", TRAINING_FAULTS)
 def test_faulty_weights_are_left_out_of_the_mean(name: str) -> None:
     fault, reason = TRAINING_FAULTS[name]
-    faulty = grid(4, {BAD: fault}, training_app())
-    federation = Federation(faulty)
-    result = CheckedFedAvg(federation).start(faulty, START, num_rounds=2)
+    found, federation = average(grid(4, {BAD: fault}, training_app()))
     expected = np.float32((0 * 1 + 1 * 2 + 3 * 4) / (1 + 2 + 4))
-    assert np.array_equal(result.arrays["w"].numpy(), np.full((2, 3), expected))
-    assert result.arrays["steps"].numpy().tolist() == [7]
-    assert result.train_metrics_clientapp[2]["train-loss"] == pytest.approx(14 / 7)
-    (stage,) = federation.to_list()
-    assert stage["exchanges"] == 2
-    assert [(one["site"], reason in one["reason"]) for one in stage["refused"]] == [("node-4", True)]
-    assert set(stage["took_part"].values()) == {2}
+    assert np.array_equal(found["w"].numpy(), np.full((2, 3), expected))
+    assert [*found] == ["w"]  # whole numbers are not averaged
+    (stage,) = federation.stages
+    assert stage.exchanges == 2
+    assert [(site, reason in why) for site, why in stage.refused] == [("node-4", True)]
+    assert set(stage.took_part.values()) == {2}
 
 
 def test_no_weights_at_all_end_the_run() -> None:
-    faulty = grid(2, {0: fail, 1: fail}, training_app())
     with pytest.raises(InputError, match="train: 0 sites answered properly"):
-        CheckedFedAvg(Federation(faulty)).start(faulty, START, num_rounds=1)
-
-
-PLAIN = ArrayRecord({"w": Array(np.zeros(3, np.float32))})
-
-
-def plain_app() -> ClientApp:
-    """What Flower's own templates make, with the one handler that docs/flower.md adds."""
-    app = ClientApp()
-
-    @app.train()
-    def train(msg: Message, context: Context) -> Message:
-        me = int(context.node_config["partition-id"])
-        arrays = ArrayRecord({"w": Array(np.full(3, me, np.float32))})
-        metrics = MetricRecord({"train_loss": 0.5, "num-examples": 10})
-        return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=msg)
-
-    @app.query("calibrate")
-    def answer(msg: Message, context: Context) -> Message:
-        return calibrate_reply(msg, context, *site_logits(int(context.node_config["partition-id"])))
-
-    return app
-
-
-def test_a_plain_app_is_trained_and_calibrated_as_the_docs_say() -> None:
-    here = InProcessGrid(plain_app(), 4)
-    federation = Federation(here, min_sites=3, timeout=600)
-    result = CheckedFedAvg(federation).start(here, initial_arrays=PLAIN, num_rounds=2)
-    assert result.arrays["w"].numpy().tolist() == [1.5] * 3
-    assert result.train_metrics_clientapp[2]["train_loss"] == 0.5
-    calibrated = calibrate(federation, result.arrays, alpha=0.1)
-    assert calibrated.certificate.sites == 4
-    assert calibrated.certificate.left_out is None
-
-
-def test_a_mean_that_is_too_large_ends_the_run() -> None:
-    start = ArrayRecord({"w": Array(np.zeros(3))})
-    app = ClientApp()
-
-    @app.train()
-    def train(msg: Message, context: Context) -> Message:
-        arrays = ArrayRecord({"w": Array(np.full(3, 1e308))})
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10})}), reply_to=msg)
-
-    here = InProcessGrid(app, 3)
-    with pytest.raises(InputError, match="the mean of w is too large for float64"):
-        CheckedFedAvg(Federation(here)).start(here, initial_arrays=start, num_rounds=1)
+        average(grid(2, {0: fail, 1: fail}, training_app()), rounds=1)
 
 
 class Quits:
@@ -287,19 +242,16 @@ def test_a_client_that_returns_no_message_is_refused(instead: Callable[[], Any])
 
 
 def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
-    app, seen = ClientApp(), []
+    inner, seen = training_app(), []
 
-    @app.train()
-    def train(msg: Message, context: Context) -> Message:
-        seen.append(msg.content.array_records["arrays"]["w"].numpy().tolist())
-        msg.content.array_records["arrays"]["w"] = Array(np.ones(3, np.float32) * 7)
-        msg.content.pop("config")
-        arrays = ArrayRecord({"w": Array(np.ones(3, np.float32))})
-        return Message(RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 1})}), reply_to=msg)
+    def app(message: Message, context: Context) -> Message:
+        seen.append(message.content.array_records["arrays"]["w"].numpy().tolist())
+        message.content.array_records["arrays"]["w"] = Array(np.ones((2, 3), np.float32) * 7)
+        message.content.pop("config")
+        return inner(message, context)
 
-    here = InProcessGrid(app, 3)
-    CheckedFedAvg(Federation(here)).start(here, initial_arrays=PLAIN, num_rounds=1)
-    assert seen == [[0.0, 0.0, 0.0]] * 3
+    average(InProcessGrid(app, 3), rounds=1)  # type: ignore[arg-type]
+    assert seen == [np.zeros((2, 3)).tolist()] * 3
 
 
 @pytest.mark.parametrize(
@@ -314,12 +266,16 @@ def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
         ({"score": "raps:penalty=high"}, "penalty is 'high', expected a number"),
         ({"guarantee": "one-site"}, "guarantee one-site needs site"),
         ({"privacy": "little"}, "there are none, sums"),
+        ({"from-stage": "tea"}, "from-stage: invalid enum value 'tea'; there are train"),
+        ({"from-stage": "calibrate"}, "from-stage calibrate needs a model"),
+        ({"method": "central"}, "method is central; on Flower there are fedavg and fedprox"),
+        ({"rounds": 0}, "rounds is 0"),
         ({"guarantee": "new-site", "privacy": "sums"}, "new-site needs every site's own counts"),
     ],
 )
 def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:
     pytest.importorskip("torch", reason="training needs torch")
-    from fedconformal.engines.flower.run_config import RunConfig
+    from fedconformal.engines.flower.stages import RunConfig
 
     with pytest.raises(InputError) as error:
         RunConfig.of(config)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,15 +14,16 @@ from flwr.app import Array, ArrayRecord, Message
 
 import fedconformal as fc
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_by_sums
-from fedconformal.engines.flower.records import fingerprint
+from fedconformal.engines.flower.records import content_of, fingerprint, question_in
 from fedconformal.errors import InputError
+from fedconformal.federated.sums import SumsStep
 from fedconformal.federated.watch import watch
 from fedconformal.monitoring.messages import write_periods
 from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.policy import VARIABLE
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import letter_of
-from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, with_message
+from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, step_of
 from tests.monitoring.streams import PREDICTOR, messages
 
 pytestmark = [
@@ -109,7 +110,7 @@ def test_an_invitation_that_asks_for_noise(line: str, epsilon: float, config: di
     write_ledger(Path("ledger.json"), Ledger(budget=1.0))
     carried = Grid([config])
     _, invitation = invite(fc.Mixture(), 0.1, epsilon=epsilon)
-    asked = with_message(ask_for(MODEL, alpha=0.1, kind="sums"), invitation)
+    asked = step_of(invitation, ask_for(MODEL, kind="exact"), MODEL)
     assert carried.deliver(Message(asked, 2, "query.calibrate")).has_error() == (why is not None)
     assert carried.said == ([] if why is None else [f"InputError: policy.toml, line 1: {line}, and {why}"])
     assert read_ledger(Path("ledger.json")).entries == []  # nothing has left so far
@@ -123,7 +124,7 @@ class Watched(Grid):
         self.entries: dict[bytes, set[int]] = {}
 
     def deliver(self, message: Message) -> Message:
-        letter = letter_of(cast("bytes", message.content.config_records["ask"]["message"]))
+        letter = letter_of(question_in(message, SumsStep).message)
         self.entries.setdefault(letter, set()).add(len(read_ledger(Path("ledger.json")).entries))
         return super().deliver(message)
 
@@ -169,7 +170,7 @@ def test_a_policy_pins_the_model(run: Callable[..., Any]) -> None:
 def test_a_question_that_names_no_guarantee() -> None:
     Path("policy.toml").write_text('guarantees = ["mixture"]', "utf-8")
     carried = Grid(1)
-    question = ask_for(MODEL, alpha=0.3)
+    question = content_of(ask_for(MODEL), MODEL)
     assert carried.deliver(Message(question, 2, "query.calibrate")).has_error()
     assert carried.said == ['InputError: policy.toml, line 1: guarantees = ["mixture"], and this is for any guarantee']
 
@@ -198,10 +199,10 @@ def test_every_message_of_an_app_asks_the_policy_first(tmp_path: Path) -> None:
     Path("policy.toml").write_text("", "utf-8")
     Path("site-0.fcw").write_bytes(write_periods(messages("site-0", [0.1] * 4)))
     nodes: Any = [{"watch": "site-0.fcw"}, {}, {}]
-    config = {"method": "tct", "rounds": 1, "epochs": 1, "linear-rounds": 1, "coordinates": 50, "output": str(tmp_path)}
+    config = {"rounds": 1, "epochs": 1, "output": str(tmp_path)}
     run_stages(Recording(app, nodes), config, build_model())
     watch(Federation(Recording(app, nodes), min_sites=1), PREDICTOR.hex())
-    kinds = ["train", "train.linear", *(f"query.{kind}" for kind in ("temperature", "calibrate", "evaluate", "watch"))]
+    kinds = ["train", *(f"query.{kind}" for kind in ("temperature", "calibrate", "evaluate", "watch"))]
     assert {*Recording.sent} == {*kinds, "query.broadcast"}  # which is answered with nothing
     Path("policy.toml").write_text('kinds = ["noisy"]', "utf-8")
     for kind in kinds:

@@ -1,8 +1,6 @@
-"""The app that `flower init --task regression` writes: trained, calibrated and evaluated in this process."""
+"""An app that predicts numbers: trained, calibrated and evaluated in this process."""
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +12,47 @@ pytest.importorskip("sklearn", reason="the diabetes data are inside scikit-learn
 
 import numpy as np
 import torch
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 
 import fedconformal as fc
-from fedconformal.engines.flower import InProcessGrid
-from fedconformal.engines.flower.app import App, make_app
+from fedconformal.engines.flower import InProcessGrid, calibrate_reply
 from fedconformal.engines.flower.stages import read_model, run_stages
-from fedconformal.engines.flower.template.task_regression import build_model, load_rows
+from fedconformal.engines.flower.training import add_handlers, deal, outputs, train_reply
 from fedconformal.summaries.batch import SummaryBatch
-from fedconformal.training import FedAvg
+from fedconformal.training import ClientData, FedAvg
+from fedconformal.training.data.partitions import IID
 from fedconformal.training.models import Regressor, build
 from tests.contracts.tools import refused
 
 SITES = 3
-FIXED = {"rounds": 3, "rate": 0.05}
+CONFIG = {"loss": "pinball", "quantiles": "0.05,0.95", "score": "cqr", "rounds": 3, "epochs": 2, "rate": 0.05}
+
+
+def build_model(number: int = 2) -> Regressor:
+    """Make a network with an output for each quantile; centre and scale are fixed beforehand."""
+    return Regressor(build("mlp", shape=(10,), classes=number, seed=0), centre=150.0, scale=75.0)
+
+
+def load_rows(context: Context, part: str) -> ClientData:
+    site = int(context.node_config["partition-id"])
+    x, y = deal("diabetes", IID(clients=SITES))[site][part]
+    return ClientData(name=f"site-{site}", x=x, y=y)
+
+
+def regression_app(number: int = 2) -> ClientApp:
+    app = ClientApp()
+    add_handlers(app, lambda: build_model(number), load_rows)
+
+    @app.train()
+    def train(msg: Message, context: Context) -> Message:
+        return train_reply(msg, context, build_model(number), load_rows(context, "train"))
+
+    @app.query("calibrate")
+    def calibrate(msg: Message, context: Context) -> Message:
+        return calibrate_reply(msg, context, *outputs(msg, build_model(number), load_rows(context, "calibrate")))
+
+    return app
 
 
 def context(site: int) -> Context:
@@ -35,22 +60,15 @@ def context(site: int) -> Context:
     return Context(run_id=1, node_id=site, node_config=node, state=RecordDict(), run_config={})
 
 
-@pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    folder = tmp_path_factory.mktemp("apps") / "diabetes_app"
-    make_app(folder, "regression")
-    yield App.read(folder, FIXED)
-    for name in [name for name in sys.modules if name.split(".")[0] == "diabetes_app"]:
-        del sys.modules[name]
+def run(output: Path, number: int = 2, **more: Any) -> dict[str, Any]:
+    config = {**CONFIG, "output": str(output), **{key.replace("_", "-"): value for key, value in more.items()}}
+    run_stages(InProcessGrid(regression_app(number), SITES), config, build_model(number))
+    found: dict[str, Any] = json.loads((output / "result.json").read_text())
+    return found
 
 
-def run(app: App, output: Path, model: Any = None, client: Any = None, **more: Any) -> dict[str, Any]:
-    config = {**app.config, "output": str(output), **{key.replace("_", "-"): value for key, value in more.items()}}
-    return run_stages(InProcessGrid(client or app.load()[0], SITES), config, model or build_model())
-
-
-def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
-    found = run(app, tmp_path)
+def test_it_is_what_training_and_files_give(tmp_path: Path) -> None:
+    found = run(tmp_path)
     rows = {part: [load_rows(context(k), part) for k in range(SITES)] for part in ("train", "calibrate", "test")}
     trainer = FedAvg(rounds=3, epochs=2, rate=0.05, loss="pinball", quantiles=(0.05, 0.95), workers=1, device="cpu")
     trained = trainer.fit(build_model(), rows["train"])
@@ -79,18 +97,14 @@ def test_it_is_what_training_and_files_give(app: App, tmp_path: Path) -> None:
         site, mine = found["evaluation"]["by_site"][f"site-{k}"], predictor.evaluate(f, y).overall
         assert (site["rows"], site["coverage"], site["infinite"]) == (len(y), mine.coverage, 0)
         assert site["mean_width"] == pytest.approx(mine.mean_width)
-    assert set(found["evaluation"]["overall"]) == {"coverage", "mean_width", "infinite"}
+    assert set(found["evaluation"]["overall"]) == {"rows", "coverage", "mean_width", "infinite"}
     assert [stage["stage"] for stage in found["participants"]] == ["train", "calibrate", "evaluate", "broadcast"]
-    assert json.loads((tmp_path / "result.json").read_text()) == found
-    again = run(app, tmp_path / "again", from_stage="calibrate", saved_model=str(tmp_path / "model.npz"))
+    again = run(tmp_path / "again", from_stage="calibrate", saved_model=str(tmp_path / "model.npz"))
     assert again["certificate"] == found["certificate"]
 
 
-def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = app.load()[0]  # whose task.py says how many outputs there are
-    monkeypatch.setattr(sys.modules["conformal_app.task"], "OUTPUTS", 1)
-    model = Regressor(build("mlp", shape=(10,), classes=1), centre=150.0, scale=75.0)
-    found = run(app, tmp_path, model, client, loss="squared", score="signed")
+def test_one_output_and_a_squared_loss(tmp_path: Path) -> None:
+    found = run(tmp_path, 1, loss="squared", score="signed")
     assert found["certificate"]["provenance"]["score"]["name"] == "signed"
     lower, upper = found["certificate"]["promises"]
     assert (lower["end"], upper["end"]) == ("lower", "upper")
@@ -112,7 +126,7 @@ def test_one_output_and_a_squared_loss(app: App, tmp_path: Path, monkeypatch: py
         ({"privacy": "sums", "score": "signed"}, "the run has scores of signed, whose intervals need a threshold at"),
     ],
 )
-def test_bad_settings(more: dict[str, Any], words: str, app: App, tmp_path: Path) -> None:
+def test_bad_settings(more: dict[str, Any], words: str, tmp_path: Path) -> None:
     with refused(words):
-        run(app, tmp_path / "out", **more)
+        run(tmp_path / "out", **more)
     assert not (tmp_path / "out").exists()

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +15,19 @@ pytest.importorskip("opendp", reason="noise needs OpenDP")
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
-from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.certificates.certificate import LeftOut
-from fedconformal.engines.flower import (
-    Federation,
-    InProcessGrid,
-    calibrate,
-    calibrate_reply,
-    later_step,
-    sums_reply,
-)
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, later_step, sums_reply
 from fedconformal.engines.flower import calibrate_by_sums as in_steps
-from fedconformal.engines.flower.records import ASK, site_of
+from fedconformal.engines.flower.records import question_in, site_of
 from fedconformal.errors import InputError
 from fedconformal.federated import calibration
-from fedconformal.federated.questions import ScoreQuestion
+from fedconformal.federated.sums import SumsStep
 from fedconformal.privacy.ledger import Ledger, read_ledger, rows_of, write_ledger
 from fedconformal.privacy.signatures import new_key, public_key
 from fedconformal.privacy.sums.radix import BYTES
-from tests.cli.command import Command
-from tests.engines.flower.tools import MODEL, calibrating_app, grid, site_logits
+from tests.engines.flower.tools import MODEL, Fault, calibrating_app, data_of, grid, set_data, site_logits
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 8
@@ -56,11 +47,11 @@ def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
         return in_steps(*asked, **more)
 
 
-Fault = Callable[[Message], Any]
-
-
-@pytest.mark.parametrize("score", [fc.LAC(), fc.APS(randomized=True, random_state=3)], ids=repr)
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.PAC(failure=0.1)], ids=repr)
+@pytest.mark.parametrize(
+    ("score", "guarantee"),
+    [(fc.LAC(), fc.PAC(failure=0.1)), (fc.APS(randomized=True, random_state=3), fc.Mixture())],
+    ids=["lac", "aps"],
+)
 def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: fc.Guarantee) -> None:
     asked: dict[str, Any] = {"alpha": 0.3, "score": score, "temperature": 1.5, "guarantee": guarantee}
     federation = Federation(grid(SITES))
@@ -74,10 +65,10 @@ def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: f
     assert found.privacy is not None
     assert (found.privacy["mode"], found.privacy["rounds"], found.privacy["dropped"]) == ("sums", len(BYTES), [])
     assert [record.kind for record in found.summaries] == ["sums"] * SITES
-    (stage,) = federation.to_list()
-    assert stage["exchanges"] == 2 + 3 * len(BYTES)
-    assert set(stage["took_part"].values()) == {stage["exchanges"]}
-    assert 8 * 256 * 4 < stage["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
+    (stage,) = federation.stages
+    assert stage.exchanges == 2 + 3 * len(BYTES)
+    assert set(stage.took_part.values()) == {stage.exchanges}
+    assert 8 * 256 * 4 < stage.to_dict()["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
 
 
 @pytest.mark.parametrize("sites", [4, SITES])
@@ -91,8 +82,8 @@ def test_in_small_steps_it_is_rounded_up(sites: int) -> None:
     precision = found.privacy["precision"]
     assert precision["above"] < plain.limit
     assert (precision["exact"], precision["stopped"]) == (False, "its cell has fewer than 50 rows")
-    (stage,) = federation.to_list()
-    assert stage["exchanges"] <= 20
+    (stage,) = federation.stages
+    assert stage.exchanges <= 20
 
 
 def test_too_few_sites_or_scores() -> None:
@@ -105,18 +96,17 @@ def test_too_few_sites_or_scores() -> None:
 def test_a_second_session_with_other_sites_is_refused(tmp_path: Path) -> None:
     """In one run a site remembers with whom its scores were summed; with a ledger, in all runs."""
     nodes = Fewer(calibrating_app(), 4)
-    calibrate_by_sums(Federation(nodes), MODEL)
-    calibrate_by_sums(Federation(nodes), MODEL)
-    calibrate_by_sums(Federation(nodes), MODEL, temperature=2.0)
+    in_steps(Federation(nodes), MODEL)
+    in_steps(Federation(nodes), MODEL, temperature=2.0)
     nodes.out = 1
-    for temperature in (2.0, 1.0, 3.0):  # other scores of the same rows
+    for temperature in (2.0, 3.0):  # other scores of the same rows
         with pytest.raises(InputError, match=r"0 sites are left.* has shown a su"):
-            calibrate_by_sums(Federation(nodes), MODEL, temperature=temperature)
+            in_steps(Federation(nodes), MODEL, temperature=temperature)
     path = tmp_path / "ledger.json"
     path.write_text('{"budget": 1.0}')
     for count, left_out in ((4, []), (4, []), (5, ["site-0"])):
         kept = [{"partition-id": k, **({"ledger": str(path)} if k == 0 else {})} for k in range(count)]
-        found = calibrate_by_sums(Federation(InProcessGrid(calibrating_app(), kept)), MODEL).certificate
+        found = in_steps(Federation(InProcessGrid(calibrating_app(), kept)), MODEL).certificate
         assert [one.site for one in found.left_out or []] == left_out
     assert len(read_ledger(path).sessions) == 2
 
@@ -129,16 +119,6 @@ class Fewer(InProcessGrid):
     def get_node_ids(self) -> Any:
         found = list(super().get_node_ids())
         return found[: len(found) - self.out]
-
-
-def data_of(reply: Message) -> bytes:
-    data = reply.content.config_records["answer"]["data"]
-    assert isinstance(data, bytes)
-    return data
-
-
-def set_data(reply: Message, data: Any) -> None:
-    reply.content.config_records["answer"]["data"] = data
 
 
 class From:
@@ -159,6 +139,7 @@ def gone(reply: Message) -> None:
     raise OSError("gone")
 
 
+@cache
 def everybody() -> Any:
     return calibrate(Federation(grid(SITES)), MODEL, kind="exact").certificate
 
@@ -168,9 +149,9 @@ def others(*out: int) -> Any:
     return calibrate(Federation(InProcessGrid(calibrating_app(), nodes)), MODEL, kind="exact").certificate
 
 
-@pytest.mark.parametrize(("letter", "number"), [("J", 0), ("D", 0), ("A", 0)])
-def test_a_site_lost_before_the_first_sum_is_left_out(letter: str, number: int) -> None:
-    federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
+@pytest.mark.parametrize("letter", ["J", "D", "A"])
+def test_a_site_lost_before_the_first_sum_is_left_out(letter: str) -> None:
+    federation = Federation(grid(SITES, {BAD: From(letter, 0, gone)}))
     certificate = calibrate_by_sums(federation, MODEL).certificate
     (left_out,) = certificate.left_out or []
     assert left_out.site in {"site-2", "node-4"}
@@ -181,18 +162,20 @@ def test_a_site_lost_before_the_first_sum_is_left_out(letter: str, number: int) 
     assert certificate.privacy["dropped"] == []
 
 
-@pytest.mark.parametrize("number", range(1, len(BYTES)))
+@pytest.mark.parametrize("number", [1, len(BYTES) - 1])
 def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(number: int) -> None:
     certificate = calibrate_by_sums(Federation(grid(SITES, {BAD: From("A", number, gone)})), MODEL).certificate
     check_dropped(certificate, {"site-2": f"before its answer in round {number + 1}"})
 
 
-@pytest.mark.parametrize("number", range(len(BYTES)))
-@pytest.mark.parametrize("letter", ["N", "V"])
-def test_a_site_lost_after_its_answer_is_recovered(number: int, letter: str) -> None:
+LAST = len(BYTES) - 1
+
+
+@pytest.mark.parametrize(("letter", "number"), [("V", 0), ("N", 3), ("N", LAST), ("V", LAST)])
+def test_a_site_lost_after_its_answer_is_recovered(letter: str, number: int) -> None:
     federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
     certificate = calibrate_by_sums(federation, MODEL).certificate
-    last = number == len(BYTES) - 1  # it counts in all rounds
+    last = number == LAST  # it counts in all rounds
     check_dropped(certificate, {"site-2": f"after its answer in round {number + 1}"}, exact=last)
     if last:
         assert certificate.threshold == everybody().threshold
@@ -271,7 +254,7 @@ HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
         "an answer is of another session, round or list of sites, expected round 1",
     ),
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
-    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "no message in the format fcm1, as bytes"),
+    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "sent FCM1, expected bytes"),
     "one more record": (lambda: From("A", 1, more_records), "holds the records"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }
@@ -288,8 +271,8 @@ def test_a_hostile_site_is_refused_and_the_certificate_is_right(name: str) -> No
     assert dropped["site"] == "site-2"
     assert reason in dropped["reason"]
     assert "round 2" in dropped["when"]
-    (stage,) = federation.to_list()
-    assert stage["refused"] == [{"site": "site-2", "reason": dropped["reason"]}]
+    (stage,) = federation.stages
+    assert [*stage.refused] == [("site-2", dropped["reason"])]
 
 
 class Copy:
@@ -317,7 +300,7 @@ def test_a_site_that_joins_as_another_is_refused() -> None:
 def test_a_site_with_other_classes_than_most_is_left_out() -> None:
     def other(msg: Message, context: Context) -> Message:
         if not later_step(msg):
-            about = ScoreQuestion.from_dict(msg.content.config_records[ASK]).provenance
+            about = question_in(msg, SumsStep).scores.provenance
             classes = 3 if site_of(context).partition == BAD else 2
             scores = np.random.default_rng(site_of(context).partition).random(50)
             summary = fc.Summary.of_scores(scores, kind="exact", site=site_of(context).name)
@@ -370,47 +353,38 @@ ROWS = 2000
 FOUR = 4
 
 
-def large_app() -> ClientApp:
-    """Sites with enough rows for noise."""
-    app = ClientApp()
-
-    @app.query("calibrate")
-    def answer(msg: Message, context: Context) -> Message:
-        return calibrate_reply(msg, context, *site_logits(site_of(context).partition, ROWS))
-
-    return app
-
-
 def test_epsilon_is_in_the_certificate_and_the_threshold_just_above_the_plain_one() -> None:
-    federation = Federation(InProcessGrid(large_app(), FOUR))
+    federation = Federation(InProcessGrid(calibrating_app(ROWS), FOUR))
     found = in_steps(federation, MODEL, alpha=0.1, epsilon=1.0).certificate
-    plain = calibrate(Federation(InProcessGrid(large_app(), FOUR)), MODEL, alpha=0.1, kind="exact").certificate
+    plain = calibrate(
+        Federation(InProcessGrid(calibrating_app(ROWS), FOUR)), MODEL, alpha=0.1, kind="exact"
+    ).certificate
     assert found.privacy is not None
     assert (found.privacy["epsilon"], found.privacy["rounds"], found.privacy["mode"]) == (1.0, 1, "sums")
     lower, upper = float(str(plain.threshold)), float(str(found.threshold))
     assert lower <= upper < lower + 0.1
-    (stage,) = federation.to_list()
-    assert stage["exchanges"] <= 5
+    (stage,) = federation.stages
+    assert stage.exchanges <= 5
     with pytest.raises(InputError, match="epsilon"):
-        in_steps(Federation(InProcessGrid(large_app(), FOUR)), MODEL, epsilon=-1.0)
+        in_steps(Federation(InProcessGrid(calibrating_app(ROWS), FOUR)), MODEL, epsilon=-1.0)
 
 
 def test_a_site_pays_from_its_own_ledger_and_is_out_when_its_budget_is_spent(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     write_ledger(ledger, Ledger(budget=1.5))
     nodes: list[dict[str, Any]] = [{"ledger": str(ledger)} if k == 1 else {} for k in range(FOUR)]
-    first = in_steps(Federation(InProcessGrid(large_app(), nodes)), MODEL, epsilon=1.0).certificate
+    first = in_steps(Federation(InProcessGrid(calibrating_app(ROWS), nodes)), MODEL, epsilon=1.0).certificate
     assert first.sites == FOUR
     logits, labels = site_logits(1, ROWS)
     scores = fc.LAC().evaluate(fc.softmax(logits).astype("float32"), labels)
     (rows,) = rows_of([fc.Summary.of_scores(scores, kind="exact", site="site-1")])
     assert [(entry.site, entry.digest, entry.epsilon) for entry in read_ledger(ledger).entries] == [(*rows, 1.0)]
-    again = in_steps(Federation(InProcessGrid(large_app(), nodes)), MODEL, epsilon=1.0).certificate
+    again = in_steps(Federation(InProcessGrid(calibrating_app(ROWS), nodes)), MODEL, epsilon=1.0).certificate
     (left_out,) = again.left_out or []
     assert isinstance(left_out, LeftOut)
     assert left_out.reason.endswith("InputError: 'site-1' has spent 1 of 1.5; 1 more is over its budget")
     assert len(read_ledger(ledger).entries) == 1
-    without = in_steps(Federation(InProcessGrid(large_app(), nodes)), MODEL).certificate
+    without = in_steps(Federation(InProcessGrid(calibrating_app(ROWS), nodes)), MODEL).certificate
     assert without.sites == FOUR  # no noise, nothing spent: its policy says whether that may be
 
 
@@ -435,14 +409,3 @@ def test_a_session_with_another_key_is_refused_by_all_others(keyed: list[dict[st
     (tmp_path / "3.key").write_bytes(new_key())
     with pytest.raises(InputError, match="site-3"):
         in_steps(Federation(InProcessGrid(calibrating_app(), keyed)), MODEL)
-
-
-def test_the_command_makes_a_key_or_shows_its_public_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = Command(capsys)
-    path = tmp_path / "a.key"
-    made = command.ok("sign", "--key", path, "--new-key", "--json").json
-    assert made == {"key": str(path), "public_key": public_key(path.read_bytes())}
-    assert path.stat().st_mode & 0o077 == 0
-    assert made["public_key"] in command.ok("sign", "--key", path).out  # one that exists is shown, not replaced
-    path.write_bytes(b"short")
-    assert "a private key has 32 bytes" in command("sign", "--key", path).err

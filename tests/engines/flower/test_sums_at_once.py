@@ -15,15 +15,14 @@ import tempfile
 from flwr.app import Context, Message
 
 import fedconformal as fc
-from fedconformal.engines.flower import Federation, InProcessGrid, calibrate_by_sums, sums_site
-from fedconformal.engines.flower.records import ANSWER
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate_by_sums, client
 from fedconformal.errors import InputError
 from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.messages import Closed, Question, pack
 from fedconformal.privacy.sums.radix import IN_STEPS
 from tests.contracts.tools import refused
-from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, with_message
+from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, data_of, step_of
 
 SITES = 7
 
@@ -39,11 +38,9 @@ class Server:
 
     def ask(self, node: int, message: bytes, context: Context | None = None) -> bytes:
         """Let a node answer, with its context or a copy of it."""
-        asked = ask_for(MODEL, kind="sums") if message[4:5] == b"I" else None
-        sent = Message(with_message(asked, message), node, "query.calibrate")
-        found = self.app(sent, context or self.contexts[node]).content.config_records[ANSWER]["data"]
-        assert isinstance(found, bytes)
-        return found
+        first = message[4:5] == b"I"
+        content = step_of(message, ask_for(MODEL, kind="exact"), MODEL) if first else step_of(message)
+        return data_of(self.app(Message(content, node, "query.calibrate"), context or self.contexts[node]))
 
     def entered(self) -> None:
         """Bring the session to the question of its first round."""
@@ -150,4 +147,4 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pyte
     assert folder.stat().st_mode & 0o077 == 0
     folder.chmod(0o755)
     with refused("is not this user's own; name a ledger in the node config"):
-        sums_site._turn_file(server.contexts[2])
+        client._turn_file(server.contexts[2])

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply
-from fedconformal.engines.flower.records import ARRAYS, ASK, fingerprint, site_of
+from fedconformal.engines.flower.records import ANSWER, content_of, fingerprint, site_of
 from fedconformal.federated.questions import ScoreQuestion
+from fedconformal.federated.sums import SumsStep
 
 CLASSES = 4
 MODEL = ArrayRecord({"weights": Array(np.eye(CLASSES, dtype=np.float32))})
@@ -25,25 +26,35 @@ def site_logits(site: int, rows: int = 40) -> tuple[Floats, Integers]:
     return rng.normal(size=(rows, CLASSES)) + 2 * np.eye(CLASSES)[labels], labels
 
 
-def ask_for(model: ArrayRecord, **settings: Any) -> RecordDict:
-    """Return the content of a message that asks for a summary."""
-    question = ScoreQuestion.about(fingerprint(model), **settings)
-    return RecordDict({ARRAYS: model, ASK: ConfigRecord(question.to_dict())})
+def ask_for(model: ArrayRecord, **settings: Any) -> ScoreQuestion:
+    """Return a question for scores of a model."""
+    return ScoreQuestion(model=fingerprint(model), **settings)
 
 
-def with_message(asked: RecordDict | None, message: bytes) -> RecordDict:
+def step_of(message: bytes, scores: ScoreQuestion | None = None, model: ArrayRecord | None = None) -> RecordDict:
     """Return the content of a message of a sums session."""
-    values = {"kind": "sums"} if asked is None else dict(asked.config_records[ASK])
-    return RecordDict({**(asked or {}), ASK: ConfigRecord({**values, "message": message})})
+    return content_of(SumsStep(message=message, scores=scores), model)  # type: ignore[arg-type]
 
 
-def calibrating_app() -> ClientApp:
+def data_of(reply: Message) -> bytes:
+    """Return the data of an answer."""
+    data = reply.content.config_records[ANSWER]["data"]
+    assert isinstance(data, bytes)
+    return data
+
+
+def set_data(reply: Message, data: Any) -> None:
+    """Change the data of an answer."""
+    reply.content.config_records[ANSWER]["data"] = data
+
+
+def calibrating_app(rows: int = 40) -> ClientApp:
     """Return an app of somebody else's that has learned to calibrate; `patients` in a node config is their number."""
     app = ClientApp()
 
     @app.query("calibrate")
     def calibrate(msg: Message, context: Context) -> Message:
-        logits, labels = site_logits(site_of(context).partition)
+        logits, labels = site_logits(site_of(context).partition, rows)
         patients = context.node_config.get("patients")
         ids = None if patients is None else np.arange(len(labels)) % int(str(patients))
         return calibrate_reply(msg, context, logits, labels, ids=ids)
@@ -76,9 +87,3 @@ class Backwards(InProcessGrid):
 def grid(sites: int, faults: Mapping[int, Fault] | None = None, app: Any = None) -> InProcessGrid:
     """Return a grid of sites, some of them faulty."""
     return InProcessGrid(Faulty(app or calibrating_app(), faults or {}), sites)  # type: ignore[arg-type]
-
-
-def changed(content: RecordDict, record: str, **values: Any) -> None:
-    """Change some values of a record in a reply."""
-    for key, value in values.items():
-        content[record][key.replace("_", "-")] = value

@@ -14,18 +14,14 @@ from nvflare.collab import CollabRecipe, collab
 from nvflare.recipe import SimEnv
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.engines.nvflare import (
-    NVFlareSites,
-    calibrate,
-    calibrate_reply,
-    evaluate,
-    evaluate_reply,
-)
+from fedconformal.engines.nvflare import NVFlareSites, calibrate, calibrate_reply, evaluate, evaluate_reply
+from fedconformal.federated.evaluation import Counts
 
 SITES = ["site-0", "site-1", "site-2"]
 BAD = "site-2"
 WEIGHTS = {"w": np.eye(4, dtype=np.float32)}
 LATE = 5.0
+IMPOSSIBLE = Counts(rows=40, covered=1_000_000, size=1.0, unbounded=0).to_bytes()
 
 
 def site_logits(site: str, rows: int = 40) -> tuple[Floats, Integers]:
@@ -35,20 +31,19 @@ def site_logits(site: str, rows: int = 40) -> tuple[Floats, Integers]:
     return rng.normal(size=(rows, 4)) + 2 * np.eye(4)[labels], labels
 
 
-def fail(reply: dict[str, Any]) -> Any:
+def fail(reply: bytes) -> Any:
     raise ValueError("the disk is full")
 
 
-def late(reply: dict[str, Any]) -> Any:
+def late(reply: bytes) -> Any:
     time.sleep(LATE + 2)
     return reply
 
 
-FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "none": (dict, ""),
+FAULTS: dict[str, tuple[Callable[[bytes], Any], str]] = {
+    "none": (bytes, ""),
     "raises": (fail, "failed: ValueError: the disk is full"),
-    "bytes alone": (lambda reply: reply["data"], "expected a reply of calibrate"),
-    "nothing": (dict.clear, "sent None, expected a reply of calibrate"),
+    "nothing": (lambda _: None, "sent None, expected bytes"),
     "late": (late, f"gave no answer within {LATE:g} s"),
 }
 
@@ -60,15 +55,15 @@ class Site:
         self._faults = iter(FAULTS.values())
 
     @collab.publish
-    def calibrate(self, question: dict[str, Any], weights: dict[str, Any]) -> Any:
+    def calibrate(self, question: bytes, weights: dict[str, Any]) -> Any:
         reply = calibrate_reply(question, weights, *site_logits(collab.site_name))
         fault, _ = next(self._faults, FAULTS["none"])
         return fault(reply) if collab.site_name == BAD else reply
 
     @collab.publish
-    def evaluate(self, question: dict[str, Any], weights: dict[str, Any]) -> Any:
+    def evaluate(self, question: bytes, weights: dict[str, Any]) -> Any:
         reply = evaluate_reply(question, weights, *site_logits(collab.site_name))
-        return reply | {"covered": 1_000_000} if collab.site_name == BAD else reply
+        return IMPOSSIBLE if collab.site_name == BAD else reply
 
 
 class Server:
@@ -80,7 +75,8 @@ class Server:
         for name in FAULTS:
             result = calibrate(NVFlareSites(min_sites=1, timeout=LATE if name == "late" else 60.0), WEIGHTS)
             found[name] = result.certificate.to_dict()
-        found["evaluation"] = evaluate(NVFlareSites(timeout=60.0), WEIGHTS, result.predictor)
+        counts = evaluate(NVFlareSites(timeout=60.0), WEIGHTS, result.predictor)
+        found["evaluation"] = {site: one.to_dict(intervals=False) for site, one in counts.items()}
         folder = Path(collab.workspace.get_result_root(collab.fl_ctx.get_job_id()))
         (folder / "found.json").write_text(json.dumps(found))
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedconformal._base.registry import build, members
+from fedconformal._base.registry import members, rebuild
 from fedconformal.errors import InputError
 from fedconformal.training.data import SPLITS, Dataset, Partition, Rows, Sites, partitions
 from tests.training.data.made import random_dataset
@@ -139,7 +139,7 @@ def test_column_keeps_the_names_of_the_sites() -> None:
 
 def test_partitions_are_built_from_a_configuration() -> None:
     assert set(members(Partition)) == {"classes", "column", "dirichlet", "iid", "overlap"}
-    assert build({"name": "overlap", "classes_per_client": 3}, Partition) == Overlap(classes_per_client=3)
+    assert rebuild({"name": "overlap", "classes_per_client": 3}, Partition) == Overlap(classes_per_client=3)
 
 
 @pytest.mark.parametrize(

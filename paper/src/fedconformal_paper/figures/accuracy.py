@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.evaluation import selective_classification
 from fedconformal.report.charts import percent
 from fedconformal.scores import LAC
 from fedconformal_paper.figures.plot import Plot, figure
@@ -95,7 +94,10 @@ def _selected(setup: Setup, answers: Answers) -> tuple[list[float], Floats]:
     found, first = [], 0.0
     for trial in setup.trials(answers):
         (threshold,) = trial.thresholds(score, [0.1])
-        limits = selective_classification(trial.sets(score, threshold), trial.test.probs, trial.test.labels)
-        found.append(np.interp(grid, [one.kept for one in limits], [one.accuracy for one in limits]))
-        first = max(first, limits[0].kept)
+        sizes = np.count_nonzero(trial.sets(score, threshold), axis=1)
+        right = trial.test.probs.argmax(axis=1) == trial.test.labels
+        limits = np.unique(sizes)
+        rows, hits = (np.cumsum(np.bincount(sizes, weights))[limits] for weights in (None, right))
+        found.append(np.interp(grid, rows / len(sizes), hits / rows))
+        first = max(first, rows[0] / len(sizes))
     return grid[grid >= first].tolist(), np.array(found)[:, grid >= first]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from fedconformal.evaluation import reliability
-from fedconformal.report.charts import reliability_plot
-from fedconformal_paper.figures.plot import figure
+import numpy as np
+
+from fedconformal._base.arrays import Floats, Integers, Probabilities
+from fedconformal.report.charts import percent
+from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import TITLES
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.temperature import probabilities, shifted
@@ -23,12 +25,24 @@ def _losses(setup: Setup, dataset: str) -> str:
         (trial,) = trials(answers, count=1)
         rows = trial.test.index
         found = {
-            "before": reliability(probabilities(shifted(answers.logits[rows]), 1.0), answers.labels[rows]),
-            "after": reliability(trial.test.probs, trial.test.labels),
+            "before": _reliability(probabilities(shifted(answers.logits[rows]), 1.0), answers.labels[rows]),
+            "after": _reliability(trial.test.probs, trial.test.labels),
         }
-        labelled = {f"{when}: ECE {one.ece:.3f}, MCE {one.mce:.3f}": one for when, one in found.items()}
-        title = f"{TITLES[dataset]}, TCT with {name}: T = {trial.temperature:.2f}"
-        plots.append(reliability_plot(labelled, title=title, ideal="ideal"))
+        plot = Plot(
+            title=f"{TITLES[dataset]}, TCT with {name}: T = {trial.temperature:.2f}",
+            x=(0.0, 1.0),
+            y=(0.0, 1.0),
+            x_label="confidence in the top label",
+            y_label="accuracy",
+            x_text=percent,
+            y_text=percent,
+        )
+        plot.diagonal("ideal")
+        for when, (shares, sure, right) in found.items():
+            gaps = np.abs(sure - right)
+            label = f"{when}: ECE {gaps @ shares:.3f}, MCE {gaps.max():.3f}"
+            plot.line(zip(sure.tolist(), right.tolist(), strict=True), label, markers=True)
+        plots.append(plot)
     if not plots:
         setup.need(dataset, "tct")
     return figure(*plots, name=f"Reliability of TCT on {TITLES[dataset]}")
@@ -42,3 +56,13 @@ def cifar100(setup: Setup) -> str:
 def fitzpatrick(setup: Setup) -> str:
     """fig:loss-comparison-fitzpatrick."""
     return _losses(setup, "fitz17k-disease")
+
+
+def _reliability(probs: Probabilities, labels: Integers) -> tuple[Floats, Floats, Floats]:
+    """Return the share, mean confidence and accuracy of the rows in each of 15 bins of confidence that hold some."""
+    confidence, hit = probs.max(axis=1).astype(np.float64), probs.argmax(axis=1) == labels
+    bins = np.ceil(np.round(15 * confidence, 9)).astype(np.int64)
+    rows = np.bincount(bins)
+    held = rows > 0
+    sums = [np.bincount(bins, values)[held] / rows[held] for values in (confidence, hit)]
+    return rows[held] / len(bins), sums[0], sums[1]

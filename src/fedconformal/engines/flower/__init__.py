@@ -13,21 +13,21 @@ with requires_extra("flower"):
         calibrate_reply,
         evaluate_reply,
         keep_predictor,
+        later_step,
+        sums_reply,
         temperature_reply,
         watch_reply,
     )
     from fedconformal.engines.flower.federation import Federation
     from fedconformal.engines.flower.in_process import InProcessGrid, run_in_process
-    from fedconformal.engines.flower.strategy import CheckedFedAvg
-    from fedconformal.engines.flower.sums_site import later_step, sums_reply
     from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk
-    from fedconformal.federated.evaluation import evaluate
+    from fedconformal.federated.evaluation import Counts, evaluate
     from fedconformal.federated.sums import calibrate_by_sums
     from fedconformal.federated.watch import Watched, watch
 
 __all__ = [
     "Calibrated",
-    "CheckedFedAvg",
+    "Counts",
     "Federation",
     "InProcessGrid",
     "Watched",

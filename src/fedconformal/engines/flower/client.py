@@ -1,45 +1,50 @@
-"""Replies of a site: each turns its model's outputs, which stay with it, into one small message."""
+"""Replies of a site: each turns its model's outputs, which stay with it, into one small message.
+
+In a sums session each message of the server is one step, and one message goes back. The scores, the site's keys and its
+progress are kept in the context's state, at the site, from one message to the next. A deployment starts a new process
+for each message, with a copy of the context, so two messages at once would each find the same state and get answers
+that do not go together: two lists of sites, whose sums differ by one site. So one at a time is answered, and a file at
+the site (`Turn`) says which was the last: a copy of an older state answers nothing.
+"""
 
 from __future__ import annotations
 
+import getpass
+import hashlib
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from flwr.app import ConfigRecord, Context, Message
 from numpy.typing import ArrayLike
 
-from fedconformal._base.files import write_bytes
-from fedconformal._base.groups import Groups
-from fedconformal.engines.flower.records import ARRAYS, ASK, TCT_STATE, fingerprint, reply, site_of
-from fedconformal.engines.flower.sums_site import later_step, site_policy, sums_reply
+from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal._base.float_bits import scores_of
+from fedconformal.engines.flower.records import ARRAYS, fingerprint, question_in, reply, site_of
 from fedconformal.errors import InputError
-from fedconformal.federated.evaluation import EvaluationQuestion
-from fedconformal.federated.questions import Outputs, ScoreQuestion, read_question
-from fedconformal.federated.sums import SUMS
-from fedconformal.federated.temperature import TemperatureQuestion
+from fedconformal.federated.calibration import TemperatureQuestion
+from fedconformal.federated.evaluation import EvaluationQuestion, PredictorQuestion, read_predictor
+from fedconformal.federated.questions import LossQuestion, Outputs, ScoreQuestion
+from fedconformal.federated.sums import SumsStep
 from fedconformal.federated.watch import Source, WatchQuestion
-from fedconformal.privacy.policy import count_patients
+from fedconformal.privacy.ledger import locked, read_ledger, rows_of, spending
+from fedconformal.privacy.policy import Outgoing, Policy, count_patients, policy_of
+from fedconformal.privacy.signatures import read_trusted
+from fedconformal.privacy.sums.messages import Invite, letter_of
+from fedconformal.privacy.sums.site import known_by, note, recalled, renewed, site_from, step
+from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import Summary
 
 logger = logging.getLogger(__name__)
 
-KEPT = "predictor"
+PREDICTOR, SUMS = "predictor", "fedconformal.sums"
+"""Records of a site's state."""
 
 
-def calibrate_reply(
-    msg: Message,
-    context: Context,
-    outputs: ArrayLike,
-    truth: ArrayLike,
-    *,
-    probabilities: bool = False,
-    classes: Sequence[str] | None = None,
-    groups: Groups | None = None,
-    ids: Iterable[Any] | None = None,
-) -> Message:
+def calibrate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> Message:
     """Answer `query.calibrate`: score rows that nothing was fitted to, and send a summary of the scores.
 
     In a sums session only masked counts are sent, in many messages. Only the first of them has a model; later ones use
@@ -47,71 +52,46 @@ def calibrate_reply(
 
     Parameters
     ----------
-    msg
-        The server's question.
-    context
-        Of this site.
+    msg, context
+        The server's question, and the context of this site.
     outputs
         (n, J) logits of the model in the message; a regressor's predictions; scores in [0, 1] for a loss.
     truth
         (n,) class indices or names; true numbers; the truth in the shape of the scores.
-    probabilities
-        Whether the outputs are probabilities, which may be zero.
-    classes
-        The class names in the order of the site's label indices.
-    groups
-        Columns with one value a row, such as {"sex": [...]}, for a guarantee by group.
-    ids
-        Patient ids, one a row; they stay here, for the site's policy.
+    **rows
+        `probabilities=True` if the outputs are probabilities; `classes`, the names in the order of the label indices;
+        `groups`, columns for a guarantee by group; `ids` of patients, which stay here, for the site's policy.
     """
-    if later_step(msg):
+    question = question_in(msg, ScoreQuestion | LossQuestion | SumsStep)
+    if isinstance(question, SumsStep) and question.scores is None:
         return sums_reply(msg, context)
-    question = read_question(msg.content.config_records[ASK])
-    if own := sorted(context.state.array_records.keys() - {*TCT_STATE}):
+    if own := sorted(context.state.array_records):
         logger.warning(
             "this site keeps arrays of its own (%s), and its scores carry the fingerprint of the global model; "
             "if the logits are of a personal model, the promise is for that model here, not for the global one",
             ", ".join(own),
         )
-    site = site_of(context, msg).name
-    rows = Outputs(outputs=outputs, truth=truth, probabilities=probabilities, classes=classes, groups=groups, ids=ids)
-    if isinstance(question, ScoreQuestion) and question.kind == SUMS:
-        summary = replace(question, kind="exact").summarize(rows, site=site)
-        return sums_reply(msg, context, summary, patients=count_patients(ids))
-    return reply(msg, context, question.answer(rows, site=site, **_asked(msg, context)))
+    found, site = Outputs(outputs=outputs, truth=truth, **rows), site_of(context, msg).name
+    if isinstance(question, SumsStep) and question.scores is not None:
+        summary = question.scores.summarize(found, site=site)
+        return sums_reply(msg, context, summary, patients=count_patients(found.ids))
+    return reply(msg, context, question.answer(found, site=site, model=_model_of(msg), policy=site_policy(context)))
 
 
-def _asked(msg: Message, context: Context) -> dict[str, Any]:
-    """Return the fingerprint of the message's model, and the policy of the site."""
-    return {"model": fingerprint(msg.content.array_records[ARRAYS]), "policy": site_policy(context)}
+def evaluate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> Message:
+    """Answer `query.evaluate`: count how often sets or intervals hold the truth of the site's own test rows.
 
-
-def summary_reply(msg: Message, context: Context, summary: Summary) -> Message:
-    """Answer `query.calibrate` with a summary that is there already."""
-    question = read_question(msg.content.config_records[ASK])
-    return reply(msg, context, question.reply(summary, policy=site_policy(context)))
+    The parameters are those of `calibrate_reply`.
+    """
+    question: EvaluationQuestion = question_in(msg, EvaluationQuestion)
+    found, site = Outputs(outputs=outputs, truth=truth, **rows), site_of(context, msg).name
+    return reply(msg, context, question.answer(found, site=site, model=_model_of(msg), policy=site_policy(context)))
 
 
 def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
     """Answer `query.temperature`: three sums over the rows that were kept for it, at each inverse temperature asked."""
-    question = TemperatureQuestion.from_dict(msg.content.config_records[ASK])
-    return reply(msg, context, question.answer(logits, labels, **_asked(msg, context)))
-
-
-def evaluate_reply(
-    msg: Message,
-    context: Context,
-    outputs: ArrayLike,
-    truth: ArrayLike,
-    *,
-    probabilities: bool = False,
-    groups: Groups | None = None,
-    ids: Iterable[Any] | None = None,
-) -> Message:
-    """Answer `query.evaluate`: count how often sets or intervals hold the truth of the site's own test rows."""
-    question = EvaluationQuestion.from_dict(msg.content.config_records[ASK])
-    rows = Outputs(outputs=outputs, truth=truth, probabilities=probabilities, groups=groups, ids=ids)
-    return reply(msg, context, question.answer(rows, site=site_of(context, msg).name, **_asked(msg, context)))
+    question: TemperatureQuestion = question_in(msg, TemperatureQuestion)
+    return reply(msg, context, question.answer(logits, labels, model=_model_of(msg), policy=site_policy(context)))
 
 
 def keep_predictor(msg: Message, context: Context) -> Message:
@@ -119,13 +99,12 @@ def keep_predictor(msg: Message, context: Context) -> Message:
 
     Without such a file it stays in the context's state, for the length of the run.
     """
-    data = EvaluationQuestion.from_dict(msg.content.config_records[ASK]).predictor.to_bytes()
-    path = context.node_config.get("predictor")
-    if path is None:
-        context.state[KEPT] = ConfigRecord({"data": data})
+    data = read_predictor(question_in(msg, PredictorQuestion).predictor).to_bytes()
+    if (path := _named(context, "predictor")) is None:
+        context.state[PREDICTOR] = ConfigRecord({"data": data})
     else:
-        write_bytes(Path(str(path)), data)
-    return reply(msg, context, {})
+        write_bytes(path, data)
+    return reply(msg, context, b"")
 
 
 def watch_reply(msg: Message, context: Context, source: Source | None = None) -> Message:
@@ -133,16 +112,135 @@ def watch_reply(msg: Message, context: Context, source: Source | None = None) ->
 
     Parameters
     ----------
-    msg
-        The server's question.
-    context
-        Of this site.
+    msg, context
+        The server's question, and the context of this site.
     source
         A .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`; by default the file that
         `watch` in the node config names.
     """
-    named: Any = context.node_config.get("watch") if source is None else source
+    named = source or _named(context, "watch")
     if named is None:
         raise InputError("this site names no watch: pass a source, or give it watch='FILE.fcw' in the node config")
-    question = WatchQuestion.from_dict(msg.content.config_records[ASK])
+    question: WatchQuestion = question_in(msg, WatchQuestion)
     return reply(msg, context, question.answer(named, site=site_of(context, msg).name, policy=site_policy(context)))
+
+
+def later_step(msg: Message) -> bool:
+    """Tell whether this asks for a later step of a sums session, which needs neither model nor rows."""
+    return ARRAYS not in msg.content
+
+
+def sums_reply(
+    msg: Message, context: Context, summary: Summary | None = None, *, patients: int | None = None
+) -> Message:
+    """Take one step of a sums session; `summary` holds all scores, at the first step, and stays here.
+
+    In the node config, `key` names the file of the private key by which other sites know this one, and `signed` that of
+    the public keys that all sites have to join with.
+    """
+    message = question_in(msg, SumsStep).message
+    if summary is not None and _model_of(msg) != summary.provenance.model:
+        raise InputError("the model in the message is not the one that is asked about")
+    path = _turn_file(context)
+    with locked(path, wait=True):
+        last = msgspec.msgpack.decode(read_bytes(path), type=Turn) if path.exists() else None
+        if last is not None and last.asked == hashlib.sha256(message).digest():
+            return reply(msg, context, last.reply)
+        state = _kept(context, last) if summary is None else _fresh(context, summary, last, patients)
+        invited, key = letter_of(message) == Invite.letter.encode(), _named(context, "key")
+        if invited and summary is None:  # another session, with new keys
+            state = renewed(state)
+        before = state
+        state, sent = step(state, message, read_bytes(key) if invited and key else None)
+        site_policy(context).check(Outgoing.of_sums(state))
+        _pay(_named(context, "ledger"), before, state)
+        note(before, state)
+        turn = Turn(
+            state.signing.public, state.asked, sent, known_by(state), state.summed, state.sessions + state.counts
+        )
+        write_bytes(path, msgspec.msgpack.encode(turn), private=True)  # before anything is sent
+        context.state[SUMS] = ConfigRecord({"data": encode_state(state)})
+    return reply(msg, context, sent)
+
+
+class Turn(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """The last message that a site answered in a run, and what the run remembers of its rows; no secrets."""
+
+    signing: bytes
+    """The public key of the session."""
+    asked: bytes
+    """The SHA-256 of the message."""
+    reply: bytes
+    rows: list[str]
+    """By what they are known."""
+    summed: str
+    sessions: int
+
+
+def _turn_file(context: Context) -> Path:
+    """Return where whose turn it was is kept for this run: beside the ledger, or in a folder of this user's own."""
+    name = f".sums-{hashlib.sha256(f'{context.run_id} {context.node_id}'.encode()).hexdigest()[:32]}"
+    if (ledger := _named(context, "ledger")) is not None:
+        return ledger.resolve().with_name(name)
+    user = getattr(os, "getuid", getpass.getuser)()
+    folder = Path(tempfile.gettempdir()) / f"fedconformal-{user}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); name a ledger in the node config") from None
+    if hasattr(os, "getuid") and (found.st_uid != user or found.st_mode & 0o077):
+        raise InputError(f"{folder}: is not this user's own; name a ledger in the node config")
+    return folder / name
+
+
+def _fresh(context: Context, summary: Summary, last: Turn | None, patients: int | None) -> SiteState:
+    """Make a site that knows what its ledger (`ledger` in the node config), or else this run, remembers."""
+    signed, ledger = _named(context, "signed"), _named(context, "ledger")
+    state = site_from(summary, read_trusted(signed) if signed else None)
+    state = msgspec.structs.replace(state, patients=patients)
+    if ledger is not None:
+        return recalled(state, ledger)
+    if last is None or set(last.rows).isdisjoint(known_by(state)):
+        return state
+    return msgspec.structs.replace(state, summed=last.summed, sessions=last.sessions)
+
+
+def _kept(context: Context, last: Turn | None) -> SiteState:
+    """Return the state, if it is that of the last answer."""
+    if SUMS not in context.state or last is None:
+        raise InputError("this site has not joined a sums session, or has lost its state")
+    state = decode_state(context.state.config_records[SUMS]["data"], SiteState)  # type: ignore[arg-type]
+    if (state.signing.public, state.asked) != (last.signing, last.asked):
+        raise InputError("this site has answered another message of this run meanwhile; ask one at a time")
+    return state
+
+
+def _pay(ledger: Path | None, before: SiteState, state: SiteState) -> None:
+    """Enter epsilon in the ledger before noisy counts leave; look there first.
+
+    An invitation alone spends nothing. The first answer does, as others may open it without this site.
+    """
+    epsilon = None if state.invite is None else state.invite.epsilon
+    answers = before.stage == "waiting" and state.stage == "answered"
+    if ledger is not None and epsilon is not None and (answers or before.invite is None):
+        rows = rows_of([Summary.of_scores(scores_of(state.keys), kind="exact", site=state.name)])
+        if not answers:
+            read_ledger(ledger).spend(rows, epsilon, "noisy sum")
+            return
+        with spending(ledger, rows, epsilon, "noisy sum"):
+            pass
+
+
+def _model_of(msg: Message) -> str:
+    return fingerprint(msg.content.array_records[ARRAYS])
+
+
+def _named(context: Context, what: str) -> Path | None:
+    """Return the path of a file that the node config names."""
+    return Path(str(context.node_config[what])) if what in context.node_config else None
+
+
+def site_policy(context: Context) -> Policy:
+    """Return the policy in the file that `policy` in the node config names, or FEDCONFORMAL_POLICY."""
+    return policy_of(_named(context, "policy"))

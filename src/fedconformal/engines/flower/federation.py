@@ -1,47 +1,133 @@
 """The sites of a run, as the server sees them: it asks, waits a limited time, and refuses a site, not the run.
 
 Participants of each stage, refused sites with reasons, and bytes are recorded. Answers are in the order of the sites'
-partition numbers, not of their arrival, so that sums are the same every time.
+partition numbers, not of their arrival, so that sums are the same every time. A name belongs to the first node that
+answered under it, for the whole run. It is bound to a node's key if the operator registers the key with it:
+`flwr supernode register node-0.pub LINK --name clinic-a`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import LeftOut
-from fedconformal.engines.flower.internals import EXPIRED, NODE_GONE
-from fedconformal.engines.flower.records import (
-    ARRAYS,
-    ASK,
-    SITE,
-    Site,
-    fingerprint,
-    is_float,
-    read_answer,
-    read_site,
-    size_of,
-)
-from fedconformal.engines.flower.roster import GONE, Roster, Stage
+from fedconformal.engines.flower.records import SITE, Site, content_of, fingerprint, read_answer, read_site, size_of
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import MALFORMED, Answer, Question, failure, refusal
+from fedconformal.federated import ask
+from fedconformal.federated.ask import MALFORMED, Answer, Question, check_enough, failure, refusal
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Check = Callable[[RecordDict, str], T]
-"""Reads a reply of the site with this name."""
-
 POLL_SECONDS = 0.5
+EXPIRED, NODE_GONE = (3, 4), 5
+"""Flower's error codes for a message, or a reply, that has outlived its time, and for a node that is not there."""
+GONE = "is not connected any more"
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Who took part in a stage, who was refused and why, and what crossed the wire."""
+
+    name: str
+    exchanges: int = 0
+    took_part: dict[str, int] = field(default_factory=dict)
+    refused: dict[tuple[str, str], None] = field(default_factory=dict)
+    sent: int = 0
+    received: int = 0
+    messages: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {
+            "stage": self.name,
+            "exchanges": self.exchanges,
+            "took_part": self.took_part,
+            "refused": [{"site": site, "reason": reason} for site, reason in self.refused],
+            "bytes": {
+                "sent": self.sent,
+                "received": self.received,
+                "per_site_sent": round(self.sent / max(1, self.messages) * self.exchanges),
+                "per_site_received": round(self.received / max(1, self.messages) * self.exchanges),
+            },
+        }
+
+
+class Roster:
+    """The nodes that a grid has ever listed, also to a strategy that asks it by itself; and which site each is."""
+
+    def __init__(self, grid: Grid) -> None:
+        self.connected: set[int] = set()
+        self.why: dict[int, str] = {}
+        """Why a node is not in what comes out."""
+        self._grid = grid
+        self._seen: set[int] = set()
+        self._names: dict[int, str] = {}
+        self._owners: dict[str, int] = {}
+        self._registered: set[int] = set()
+        listed = grid.get_node_ids
+
+        def get_node_ids() -> list[int]:
+            nodes = list(listed())
+            self._see(nodes)
+            return nodes
+
+        vars(grid)["get_node_ids"] = get_node_ids
+        get_node_ids()
+
+    def _see(self, nodes: Iterable[int]) -> None:
+        self.connected = set(nodes)
+        new = self.connected - self._seen
+        self._seen |= new
+        for node in new:  # a node that says no name goes by its number, which is nobody else's
+            self._owners.setdefault(name_key(self.name(node)), node)
+        for info in self._grid.get_nodes() if new else ():
+            if info.node_id in new and info.name:
+                self.keep(int(info.node_id), str(info.name))
+                self._registered.add(int(info.node_id))
+
+    @property
+    def gone(self) -> list[int]:
+        """The nodes that were there and are not."""
+        return sorted(self._seen - self.connected)
+
+    def name(self, node: int) -> str:
+        """Return the site's name, or the node's number until it is known."""
+        return self._names.get(node) or f"node-{node}"
+
+    def registered(self, node: int) -> str | None:
+        """Return the name under which the operator has registered the node's key."""
+        return self._names[node] if node in self._registered else None
+
+    def check(self, node: int, name: str) -> None:
+        """Refuse a name that is another node's, or another than the node had."""
+        own = self._names.get(node, name)
+        if own != name and node in self._registered:
+            raise InputError(f"calls itself {name}, and its key is registered as {own}; give it site={own!r}")
+        if own != name:
+            raise InputError(f"calls itself {name} now and was {own} before")
+        if self._owners.get(name_key(name), node) != node:
+            raise InputError(f"calls itself {name}, which is the name of a node that was there before")
+
+    def keep(self, node: int, name: str) -> None:
+        """Keep a name for a node; its number is none."""
+        if name != self.name(node):
+            self._names[node] = name
+            self._owners.setdefault(name_key(name), node)
+
+    def left_out(self, inside: Iterable[int]) -> list[LeftOut]:
+        """Name the nodes that are known and not among these, with the reason."""
+        outside = sorted((self.name(node), node) for node in self._seen.difference(inside))
+        return [LeftOut(site=name, reason=self.why.get(node, "was not asked")) for name, node in outside]
 
 
 class Federation:
@@ -79,40 +165,100 @@ class Federation:
 
     def fingerprint(self, model: ArrayRecord) -> str:
         """Return the fingerprint of a model; refuse weights that are not finite, which no site could use."""
-        for name, array in model.items():
-            if is_float(array) and not np.isfinite(array.numpy()).all():
-                raise InputError(f"model: {name} holds a value that is not finite (NaN or inf); look at the training")
         return fingerprint(model)
 
     def ask(self, question: Question[T], model: ArrayRecord | None = None) -> list[Answer[T]]:
         """Ask every node, and return the answers in the order of the sites."""
-        content = _content(question, model)
-        contents = dict.fromkeys(self.grid.get_node_ids(), content)
+        contents = dict.fromkeys(self.grid.get_node_ids(), content_of(question, model))
         return self._ask(question, contents, least=self.min_sites)
 
     def ask_each(self, questions: Mapping[int, Question[T]]) -> list[Answer[T]]:
         """Ask each of these nodes its own question; the answers may be none."""
-        contents = {question: _content(question) for question in set(questions.values())}
         there = questions.keys() & self.grid.get_node_ids()
-        asked, gone = {node: contents[questions[node]] for node in there}, sorted(questions.keys() - there)
-        return self._ask(next(iter(questions.values())), asked, gone=gone) if questions else []
+        contents = {node: content_of(questions[node]) for node in there}
+        gone = sorted(questions.keys() - there)
+        return self._ask(next(iter(questions.values())), contents, gone=gone) if questions else []
 
     def _ask(self, question: Question[T], contents: Mapping[int, RecordDict], **how: Any) -> list[Answer[T]]:
         def read(content: RecordDict, site: str) -> T:
-            return question.read(read_answer(content), site=site)
+            return ask.read_answer(question, read_answer(content), site)
 
         return self.exchange(question.stage, contents, f"query.{question.stage}", read, **how)
 
     def exchange(
-        self, stage: str, contents: Mapping[int, RecordDict], message_type: str, check: Check[T], **how: Any
+        self,
+        stage: str,
+        contents: Mapping[int, RecordDict],
+        message_type: str,
+        read: Callable[[RecordDict, str], T],
+        *,
+        gone: Sequence[int] | None = None,
+        least: int = 0,
     ) -> list[Answer[T]]:
-        """Send each of these nodes its content, and return what `check` reads from the replies."""
+        """Send each of these nodes its content, and read the replies; one that cannot be read is refused.
+
+        `read` gets a reply and the name of its site. `gone` are the nodes that could not be asked, by default all that
+        were there before; fewer good answers than `least` are an error.
+        """
+        record = self._stage(stage)
         messages = [
             Message(self._addressed(node, contents[node]), node, message_type, ttl=self.timeout)
             for node in sorted(contents)
         ]
+        sizes = {id(message.content): size_of(message.content) for message in messages}  # mostly one content for all
+        record.messages += len(messages)
+        record.sent += sum(sizes[id(message.content)] for message in messages)
         numbers = list(filter(None, self.grid.push_messages(messages)))
-        return self.read_replies(stage, messages, self._replies(numbers), check, **how)
+        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
+        unsent = {one.metadata.dst_node_id: one.content for one in messages if not one.metadata.message_id}
+        waiting, twice = {*contents} - unsent.keys(), list[int]()
+        answers: dict[tuple[int, int], Answer[T]] = {}
+        for reply in self._replies(numbers):
+            # A node that is gone is reported by the link, so what was asked says who it is.
+            node = asked.get(reply.metadata.reply_to_message_id)
+            if node is None:
+                self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
+            elif node not in waiting:
+                twice.append(node)
+            else:
+                waiting.discard(node)
+                try:
+                    site = self._site_of(record, node, reply)
+                    answers[site.partition, node] = Answer(site.name, read(reply.content, site.name), node)
+                except MALFORMED as error:
+                    self._refuse(record, node, refusal(error))
+        for node in sorted(waiting):
+            self._refuse(record, node, self._late)
+        for node, content in unsent.items():
+            size = sizes[id(content)]
+            self._refuse(record, node, f"the message of {size} bytes could not be sent; see the log of the SuperLink")
+        for node in self._roster.gone if gone is None else gone:
+            self._refuse(record, node, GONE)
+        kept = self._each_once(record, [answers[place] for place in sorted(answers)])
+        for node in twice:
+            self._refuse(record, node, "answered twice; its first answer counts")
+        check_enough(stage, len(kept), least, record.refused)
+        return kept
+
+    def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
+        """Refuse those of the last answers that there is a reason against, and return the others."""
+        stage, kept = self.stages[-1], []
+        for answer, reason in zip(answers, reasons, strict=True):
+            if reason is None:
+                kept.append(answer)
+            else:
+                del stage.took_part[answer.name]
+                self._refuse(stage, answer.node, reason)
+        check_enough(stage.name, len(kept), self.min_sites, stage.refused)
+        return kept
+
+    def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
+        """Name the nodes that are known of and not among these, with the reason."""
+        return self._roster.left_out(answer.node for answer in covered)
+
+    @property
+    def _late(self) -> str:
+        return f"timeout: gave no answer within {self.timeout:g} s"
 
     def _addressed(self, node: int, content: RecordDict) -> RecordDict:
         """Tell a node the name under which its key is registered."""
@@ -131,91 +277,17 @@ class Federation:
             numbers = [number for number in numbers if number not in there]
             time.sleep(POLL_SECONDS)
 
-    def read_replies(
-        self,
-        stage: str,
-        messages: Sequence[Message],
-        replies: Iterable[Message],
-        check: Check[T],
-        *,
-        gone: Sequence[int] | None = None,
-        least: int = 0,
-    ) -> list[Answer[T]]:
-        """Read the replies to these messages; one that cannot be read is refused, and the stage goes on.
-
-        `gone` are the nodes that could not be asked, by default all that were there before; fewer good answers than
-        `least` are an error.
-        """
-        record = self._stage(stage, messages)
-        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        unsent = {message.metadata.dst_node_id: message for message in messages if not message.metadata.message_id}
-        waiting, twice = {*asked.values()} - unsent.keys(), list[int]()
-        answers: dict[tuple[int, int], Answer[T]] = {}
-        for reply in replies:
-            # A node that is gone is reported by the link, so what was asked says who it is.
-            node = asked.get(reply.metadata.reply_to_message_id)
-            if node is None:
-                self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
-            elif node not in waiting:
-                twice.append(node)
-            else:
-                waiting.discard(node)
-                try:
-                    partition, answer = self._read(record, node, reply, check)
-                    answers[partition, node] = answer
-                except MALFORMED as error:
-                    self._refuse(record, node, refusal(error))
-        for node in sorted(waiting):
-            self._refuse(record, node, self._late)
-        for node, message in unsent.items():
-            size = size_of(message.content)
-            self._refuse(record, node, f"the message of {size} bytes could not be sent; see the log of the SuperLink")
-        for node in self._roster.gone if gone is None else gone:
-            self._refuse(record, node, GONE)
-        kept = self._each_once(record, [answers[place] for place in sorted(answers)])
-        for answer in kept:
-            record.took_part[answer.name] = record.took_part.get(answer.name, 0) + 1
-        for node in twice:
-            self._refuse(record, node, "answered twice; its first answer counts")
-        _check_enough(record, kept, least)
-        return kept
-
-    def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
-        """Refuse those of the last answers that there is a reason against, and return the others."""
-        stage, kept = self.stages[-1], []
-        for answer, reason in zip(answers, reasons, strict=True):
-            if reason is None:
-                kept.append(answer)
-            else:
-                del stage.took_part[answer.name]
-                self._refuse(stage, answer.node, reason)
-        _check_enough(stage, kept, self.min_sites)
-        return kept
-
-    def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
-        """Name the nodes that are known of and not among these, with the reason."""
-        return self._roster.left_out(answer.node for answer in covered)
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Describe the stages for JSON."""
-        return [stage.to_dict() for stage in self.stages]
-
-    @property
-    def _late(self) -> str:
-        return f"timeout: gave no answer within {self.timeout:g} s"
-
-    def _read(self, stage: Stage, node: int, reply: Message, check: Check[T]) -> tuple[int, Answer[T]]:
+    def _site_of(self, stage: Stage, node: int, reply: Message) -> Site:
+        """Return whose reply it is; refuse an error, and the name of another site."""
         if reply.has_error():
             known = {NODE_GONE: GONE} | dict.fromkeys(EXPIRED, self._late)
             raise InputError(known.get(reply.error.code) or f"failed: {failure(reply.error.reason)}")
-        content = reply.content
-        stage.received += size_of(content)
-        site = read_site(content, self._roster.registered(node))
+        stage.received += size_of(reply.content)
+        site = read_site(reply.content, self._roster.registered(node))
         if site is None:
-            site = Site(node, self._roster.name(node))
-        else:
-            self._roster.check(node, site.name)
-        return site.partition, Answer(site.name, check(content, site.name), node)
+            return Site(node, self._roster.name(node))
+        self._roster.check(node, site.name)
+        return site
 
     def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
         kept: dict[str, Answer[T]] = {}
@@ -225,34 +297,18 @@ class Federation:
             else:
                 kept[name_key(answer.name)] = answer
                 self._roster.keep(answer.node, answer.name)
+                stage.took_part[answer.name] = stage.took_part.get(answer.name, 0) + 1
         return list(kept.values())
 
-    def _stage(self, name: str, messages: Sequence[Message]) -> Stage:
+    def _stage(self, name: str) -> Stage:
         if not self.stages or self.stages[-1].name != name:
             self.stages.append(Stage(name=name))
-        stage = self.stages[-1]
-        stage.exchanges += 1
-        stage.messages += len(messages)
-        contents = Counter(id(message.content) for message in messages)  # mostly one content for all
-        distinct = {id(message.content): message.content for message in messages}
-        stage.sent += sum(count * size_of(distinct[key]) for key, count in contents.items())
-        return stage
+        self.stages[-1].exchanges += 1
+        return self.stages[-1]
 
     def _refuse(self, stage: Stage, node: int, reason: str) -> None:
-        self._roster.refuse(node, reason)
+        self._roster.why[node] = reason
         entry = (self._roster.name(node), reason)
         if entry not in stage.refused:
             stage.refused[entry] = None
             logger.warning("%s: %s %s", stage.name, *entry)
-
-
-def _content(question: Question[Any], model: ArrayRecord | None = None) -> RecordDict:
-    asked = RecordDict({ASK: ConfigRecord(question.to_dict())})
-    return asked if model is None else RecordDict({**asked, ARRAYS: model})
-
-
-def _check_enough(stage: Stage, answers: Sequence[Answer[Any]], least: int) -> None:
-    if len(answers) < least:
-        refused = [f"{site}: {reason}" for site, reason in stage.refused]
-        whys = "; ".join(refused[:5]) or "none"
-        raise InputError(f"{stage.name}: {len(answers)} sites answered properly, at least {least} are needed ({whys})")

@@ -1,18 +1,124 @@
-"""Flower apps in one process: the grid hands each message to the client app itself, without Ray or sockets."""
+"""Flower apps in one process: make one from the template, read it as `flwr run` does, run it without Ray or sockets.
+
+The grid hands each message to the client app itself. It needs private parts of Flower (the run number of messages and
+their own numbers), which `tests/engines/flower/test_in_process.py` names; a version that changes them is refused.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
+import tomllib
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
 from secrets import randbits
 from typing import Any
 
+import flwr
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedconformal.engines.flower.internals import RAISED, RUN, SERVER, empty_run, identify_run, number_message
+from fedconformal._base.files import read_bytes, write_bytes
+from fedconformal.errors import InputError
 from fedconformal.training.data import Progress
+
+VERSIONS = "flwr>=1.38,<1.43"
+"""Those on which the tests pass; pyproject.toml asks for the same."""
+RUN, SERVER = 1, 1
+RAISED = 2
+"""Flower's code for a client app that raised."""
+PACKAGE = "conformal_app"
+FILES = {
+    "README.md": "README.md",
+    "pyproject.toml": "app.toml",
+    **{f"{PACKAGE}/{name}": name for name in ("__init__.py", "client_app.py", "server_app.py", "task.py")},
+}
+"""Files of an app, and where they are in the template."""
+
+Settings = Mapping[str, Any]
+"""A run config or a node config, as Flower has them."""
+
+
+def make_app(folder: Path) -> list[Path]:
+    """Copy the template into a new or empty directory, and return the files."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: is there already; choose another directory")
+    try:
+        (folder / PACKAGE).mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made ({error.strerror}); choose another directory") from None
+    template = resources.files("fedconformal.engines.flower") / "template"
+    for target, source in FILES.items():
+        write_bytes(folder / target, (template / source).read_bytes())
+    return sorted(folder / target for target in FILES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class App:
+    """The [tool.flwr.app] table of an app's pyproject.toml: its two components and the run config."""
+
+    folder: Path
+    client: str
+    server: str
+    config: Settings
+    overrides: Settings
+
+    @classmethod
+    def read(cls, folder: Path, overrides: Settings | None = None) -> App:
+        """Read an app; overrides have to be keys of its run config."""
+        path, changes = folder / "pyproject.toml", dict(overrides or {})
+        if not path.exists():
+            raise InputError(f"{folder}: holds no pyproject.toml; go to the app's directory, or make one with make_app")
+        try:
+            about = tomllib.loads(read_bytes(path).decode())["tool"]["flwr"]["app"]
+            parts, config = about["components"], dict(_flat(about.get("config", {})))
+            client, server = str(parts["clientapp"]), str(parts["serverapp"])
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: is not TOML ({error})") from None
+        except (KeyError, TypeError, AttributeError):
+            missing = "has no [tool.flwr.app.components] with clientapp and serverapp"
+            raise InputError(f"{path}: {missing}; make one with make_app") from None
+        for key in changes:
+            if key not in config:
+                raise InputError(f"{key} is not in [tool.flwr.app.config] of {path}; there are {', '.join(config)}")
+        return cls(folder=folder, client=client, server=server, config=config | changes, overrides=changes)
+
+    def load(self) -> tuple[ClientApp, ServerApp]:
+        """Import the client app and the server app."""
+        folder = str(self.folder.resolve())
+        names = {reference.partition(":")[0].partition(".")[0] for reference in (self.client, self.server)}
+        for module in [one for one in sys.modules if one.partition(".")[0] in names]:
+            if not str(getattr(sys.modules[module], "__file__", "")).startswith(folder):
+                del sys.modules[module]  # the package of another app, under the same name
+        sys.path.insert(0, folder)
+        try:
+            return _load(self.client, ClientApp), _load(self.server, ServerApp)
+        finally:
+            sys.path.remove(folder)
+
+
+def _load(reference: str, kind: Any) -> Any:
+    module, _, name = reference.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:
+        raise InputError(f"{reference}: cannot be imported ({type(error).__name__}: {error})") from error
+    if not isinstance(found, kind):
+        raise InputError(f"{reference}: is {type(found).__name__}, expected a {kind.__name__}")
+    return found
+
+
+def _flat(table: Settings, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    """Join nested keys with dots, as Flower does."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 class InProcessGrid(Grid):
@@ -33,22 +139,23 @@ class InProcessGrid(Grid):
     def __init__(
         self,
         client_app: ClientApp,
-        nodes: int | Sequence[Mapping[str, Any]],
+        nodes: int | Sequence[Settings],
         *,
-        run_config: Mapping[str, Any] | None = None,
+        run_config: Settings | None = None,
         progress: Progress | None = None,
     ) -> None:
-        configs: Sequence[Mapping[str, Any]] = [{}] * nodes if isinstance(nodes, int) else nodes
+        configs = [{}] * nodes if isinstance(nodes, int) else nodes
         self._client_app = client_app
         run = randbits(62)  # as on a link, where no two runs have the same number
         self._contexts = {}
-        for k, config in enumerate(configs, start=SERVER + 1):
-            own = {"partition-id": k - SERVER - 1, "num-partitions": len(configs), **config}
-            self._contexts[k] = Context(run, k, own, RecordDict(), dict(run_config or {}))
+        for k, config in enumerate(configs):
+            own = {"partition-id": k, "num-partitions": len(configs), **config}
+            node = k + SERVER + 1
+            self._contexts[node] = Context(run, node, own, RecordDict(), dict(run_config or {}))
         self._waiting: dict[str, Message] = {}
         self._count = 0
         self._progress = progress
-        identify_run()
+        _identify_run()
 
     def set_run(self, run: Any) -> None:
         """There is one run only."""
@@ -56,7 +163,9 @@ class InProcessGrid(Grid):
     @property
     def run(self) -> Any:
         """Flower's record of the run, empty."""
-        return empty_run()
+        from flwr.supercore.run import Run
+
+        return Run.create_empty(RUN)
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
@@ -74,7 +183,7 @@ class InProcessGrid(Grid):
         for message in messages:
             self._count += 1
             numbers.append(f"message-{self._count}")
-            number_message(message, numbers[-1])
+            message.metadata.__dict__["_message_id"] = numbers[-1]
             self._waiting[numbers[-1]] = message
         return numbers
 
@@ -108,12 +217,26 @@ class InProcessGrid(Grid):
         return Message(Error(RAISED, f"the client app returned {type(reply).__name__}, no Message"), reply_to=message)
 
 
+def _identify_run() -> None:
+    """Say which run messages belong to, unless Flower has said so."""
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+
+        if TaskIdentity._run_id is None:
+            TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = RUN, SERVER, 0
+        Message(RecordDict(), SERVER, "query").metadata.__dict__["_message_id"]
+    except (ImportError, AttributeError, KeyError, RuntimeError) as error:
+        raise InputError(
+            f"flwr {flwr.__version__} has changed inside ({error}); take {VERSIONS}, or run the app with flwr run"
+        ) from None
+
+
 def run_in_process(
     server_app: ServerApp,
     client_app: ClientApp,
-    nodes: int | Sequence[Mapping[str, Any]],
+    nodes: int | Sequence[Settings],
     *,
-    run_config: Mapping[str, Any] | None = None,
+    run_config: Settings | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Run both apps to the end."""

@@ -21,16 +21,10 @@ from fedconformal.errors import InputError
 from fedconformal.federated import ask
 
 ANSWER, ARRAYS, ASK, METRICS, SITE = "answer", "arrays", "ask", "metrics", "site"
-LINEAR = "linear"
-NETWORK, FEATURES, RESIDUALS = TCT_STATE = ("network", "features", "residuals")
-"""Arrays that a site keeps in its state during TCT's second stage."""
 EXAMPLES = "num-examples"
-METRIC_OF = {"loss": "train-loss", "eigenvalue": "eigenvalue"}
-"""Names of an update's numbers in a message."""
 MAX_EXAMPLES = 10**8
 """No site trains on more rows than this."""
 NUMBER_BYTES = 8
-NUMBERS = (int, float)
 
 
 class Site(NamedTuple):
@@ -59,37 +53,44 @@ def _stated_name(context: Context, msg: Message | None) -> str:
     return str(context.node_config.get("site", told.get("name", "")))
 
 
-def wrap(msg: Message, context: Context, records: Mapping[str, Any]) -> Message:
+def wrap(msg: Message, context: Context, records: RecordDict) -> Message:
     """Reply with these records, and state the site; an empty name leaves it to the server."""
-    said = ConfigRecord({"partition-id": site_of(context).partition, "name": _stated_name(context, msg)})
-    return Message(RecordDict({**records, SITE: said}), reply_to=msg)
+    records[SITE] = ConfigRecord({"partition-id": site_of(context).partition, "name": _stated_name(context, msg)})
+    return Message(records, reply_to=msg)
 
 
-def reply(msg: Message, context: Context, answer: Mapping[str, Any]) -> Message:
-    """Reply to a question in plain values; training is over."""
-    for name in TCT_STATE:
-        context.state.pop(name, None)
-    return wrap(msg, context, {ANSWER: ConfigRecord(dict(answer))})
+def reply(msg: Message, context: Context, answer: bytes) -> Message:
+    """Reply to a question."""
+    return wrap(msg, context, RecordDict({ANSWER: ConfigRecord({"data": answer})}))
 
 
-def read_answer(content: RecordDict) -> dict[str, Any]:
-    """Read the plain values of a reply."""
+def content_of(question: ask.Question[Any], model: ArrayRecord | None = None) -> RecordDict:
+    """Return the content of a message that asks, with a model if there is one."""
+    asked = RecordDict({ASK: ConfigRecord({"data": question.to_bytes()})})
+    return asked if model is None else RecordDict({**asked, ARRAYS: model})
+
+
+def question_in(msg: Message, kind: Any) -> Any:
+    """Read the question of a message."""
+    return ask.decode(msg.content.config_records[ASK].get("data"), kind)
+
+
+def read_answer(content: RecordDict) -> Any:
+    """Return the data of an answer, which is nothing else."""
     check_keys(content, ANSWER)
     record = content[ANSWER]
-    if not isinstance(record, ConfigRecord):
-        raise InputError(f"the record {ANSWER} is no ConfigRecord")
-    return dict(record.items())
+    if not isinstance(record, ConfigRecord) or [*record] != ["data"]:
+        raise InputError(f"the record {ANSWER} holds {abbreviate(sorted(record))}, expected data")
+    return record["data"]
 
 
 def read_site(content: RecordDict, known: str | None) -> Site | None:
     """Read whose answer it is; `known` is the name of the node's key. An app of another kind may not say so."""
-    record = content.get(SITE)
-    if record is None:
+    if SITE not in content:
         return None
-    values: Any = record.items() if isinstance(record, ConfigRecord) else ()
-    said = dict(values)
-    partition, name = said.get("partition-id"), said.get("name")
-    if len(said) != len(Site._fields) or type(partition) is not int or not isinstance(name, str):
+    record: Any = content[SITE] if isinstance(content[SITE], ConfigRecord) else {}
+    partition, name = record.get("partition-id"), record.get("name")
+    if len(record) != len(Site._fields) or type(partition) is not int or not isinstance(name, str):
         raise InputError("does not say properly whose answer it is")
     return Site(partition, as_name(name or known or f"site-{partition}", "the site's name"))
 
@@ -105,7 +106,7 @@ def is_float(array: Array) -> bool:
     return np.issubdtype(np.dtype(array.dtype), np.floating)
 
 
-def read_arrays(record: Any, like: Mapping[str, Array], what: str = "weights") -> dict[str, NDArray[Any]]:
+def read_arrays(record: Any, like: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
     """Read arrays that have to have these names, shapes and types, and be finite.
 
     >>> sent = ArrayRecord({"w": Array(np.array([1.0, np.nan]))})
@@ -115,23 +116,16 @@ def read_arrays(record: Any, like: Mapping[str, Array], what: str = "weights") -
     """
     if not isinstance(record, ArrayRecord) or set(record) != set(like):
         names = sorted(record) if isinstance(record, ArrayRecord) else type(record).__name__
-        raise InputError(f"{what}: are {abbreviate(names)}, expected {abbreviate(sorted(like))}")
+        raise InputError(f"weights: are {abbreviate(names)}, expected {abbreviate(sorted(like))}")
     found = {}
     for name, expected in like.items():
-        array = _numbers(record[name], expected, f"{what}: {abbreviate(name)}")
-        if not np.isfinite(array).all():
-            raise InputError(f"{what}: {name} holds a value that is not finite (NaN or inf)")
-        found[name] = array
-    return found
-
-
-def _numbers(array: Array, like: Array, what: str) -> NDArray[Any]:
-    """Read an array that has to have this shape and type."""
-    shape, dtype = tuple(like.shape), np.dtype(like.dtype)
-    said = _header(array, what)
-    if said != (shape, dtype):
-        raise InputError(f"{what} is {said[1]} {said[0]}, expected {dtype} {shape}")
-    found: NDArray[Any] = array.numpy()
+        shape, dtype = tuple(expected.shape), np.dtype(expected.dtype)
+        stated = _header(record[name], f"weights: {abbreviate(name)}")
+        if stated != (shape, dtype):
+            raise InputError(f"weights: {abbreviate(name)} is {stated[1]} {stated[0]}, expected {dtype} {shape}")
+        found[name] = record[name].numpy()
+        if not np.isfinite(found[name]).all():
+            raise InputError(f"weights: {name} holds a value that is not finite (NaN or inf)")
     return found
 
 
@@ -149,42 +143,23 @@ def _header(array: Array, what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def read_metrics(record: Any, names: Collection[str]) -> dict[str, float]:
-    """Read metrics that have to have these names and be finite numbers."""
-    values: dict[str, Any] = dict(record.items()) if isinstance(record, MetricRecord) else {}
-    if values.keys() != set(names):
-        found = sorted(values) if isinstance(record, MetricRecord) else type(record).__name__
-        raise InputError(f"metrics: are {abbreviate(found)}, expected {', '.join(sorted(names))}")
-    for name, value in values.items():
+    """Read metrics that have to have these names and be finite numbers; rows are a whole number."""
+    if not isinstance(record, MetricRecord) or record.keys() != {EXAMPLES, *names}:
+        found = sorted(record) if isinstance(record, MetricRecord) else type(record).__name__
+        raise InputError(f"metrics: are {abbreviate(found)}, expected {', '.join(sorted({EXAMPLES, *names}))}")
+    values = {}
+    for name, value in record.items():
         if isinstance(value, list) or not math.isfinite(value):
             raise InputError(f"metrics: {name} is {abbreviate(value)}, expected a finite number")
+        values[name] = value
+    if values[EXAMPLES] != int(values[EXAMPLES]) or not 1 <= values[EXAMPLES] <= MAX_EXAMPLES:
+        raise InputError(f"{EXAMPLES} is {values[EXAMPLES]!r:.40}, expected a whole number from 1 to {MAX_EXAMPLES}")
     return values
 
 
-def read_examples(values: Mapping[str, float], key: str = EXAMPLES) -> int:
-    """Read how many rows an answer counts for.
-
-    >>> read_examples({"num-examples": -1e9})
-    Traceback (most recent call last):
-    fedconformal.errors.InputError: num-examples is -1000000000.0, expected a whole number from 1 to 100000000
-    """
-    count = values[key]
-    if count != int(count) or not 1 <= count <= MAX_EXAMPLES:
-        raise InputError(f"{key} is {count!r:.40}, expected a whole number from 1 to {MAX_EXAMPLES}")
-    return int(count)
-
-
-def read_update(
-    content: RecordDict, like: Mapping[str, Array], metrics: Collection[str], *, what: str = "weights"
-) -> tuple[dict[str, NDArray[Any]], int, dict[str, float]]:
-    """Read arrays like these, how many rows they count for, and these metrics."""
-    check_keys(content, ARRAYS, METRICS)
-    values = read_metrics(content[METRICS], {EXAMPLES, *metrics})
-    return read_arrays(content[ARRAYS], like, what), read_examples(values), values
-
-
 def fingerprint(arrays: ArrayRecord) -> str:
-    """Return a SHA-256 of names, types, shapes and numbers of a model."""
-    return ask.fingerprint((name, array.dtype, tuple(array.shape), array.data) for name, array in arrays.items())
+    """Return the fingerprint of a model; refuse weights that are not finite."""
+    return ask.fingerprint({name: array.numpy() for name, array in arrays.items()})
 
 
 def size_of(content: RecordDict) -> int:
@@ -193,12 +168,9 @@ def size_of(content: RecordDict) -> int:
     >>> size_of(RecordDict({"metrics": MetricRecord({"loss": 0.5})}))
     19
     """
-    total = 0
-    for key, record in content.items():
-        total += len(key)
-        for name, value in record.items():
-            total += len(name) + (NUMBER_BYTES if type(value) in NUMBERS else _size(value))
-    return total
+    return sum(
+        len(key) + sum(len(name) + _size(one) for name, one in record.items()) for key, record in content.items()
+    )
 
 
 def _size(value: Any) -> int:

@@ -1,4 +1,4 @@
-"""The stages of a run at the server: wait, train, linear, temperature, calibrate, evaluate, broadcast.
+"""The stages of a run at the server: wait, train, temperature, calibrate, evaluate, broadcast.
 
 After each stage, and each round of training, the output directory has what is needed to continue, so a run that broke
 continues from any stage with the saved model:
@@ -14,64 +14,150 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
-from numpy.typing import NDArray
+from flwr.serverapp import Grid
 from torch import nn
 
-from fedconformal._base.arrays import as_temperature
+from fedconformal._base import registry
+from fedconformal._base.arrays import as_alpha, as_temperature
 from fedconformal._base.files import read_npz, write_bytes
+from fedconformal._base.registry import build, parse
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates.certificate import threshold_json
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import fingerprint
-from fedconformal.engines.flower.run_config import STAGES, RunConfig
-from fedconformal.engines.flower.server_training import ask_linear, ask_rounds, weights_in, with_weights
-from fedconformal.engines.flower.site_training import arrays_of, load_model
+from fedconformal.engines.flower.training import arrays_of, ask_rounds, load_model, weights_in, with_weights
 from fedconformal.errors import InputError
-from fedconformal.federated.calibration import calibrate
-from fedconformal.federated.evaluation import PredictorQuestion, evaluate, overall
+from fedconformal.federated.calibration import calibrate, fit_temperature
+from fedconformal.federated.evaluation import Counts, PredictorQuestion, evaluate
 from fedconformal.federated.sums import calibrate_by_sums
-from fedconformal.federated.temperature import fit_temperature
+from fedconformal.guarantees import Guarantee
+from fedconformal.privacy.release import check_one_end
+from fedconformal.privacy.sums.radix import summable
+from fedconformal.privacy.sums.scale import exponent_of
+from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
+from fedconformal.summaries import Summary
+from fedconformal.training.config import make
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.outputs import npz
-from fedconformal.training.tct import TCT, LinearisedModel
-from fedconformal.training.trainer import RoundState, Trainer, TrainingMonitor
+from fedconformal.training.trainer import RoundState, Trainer
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")
 """What it logs is what `flwr run --stream` shows."""
 
 TEMPERATURE = "fedconformal.temperature"
+METHODS = ("fedavg", "fedprox")
+StageName = Literal["train", "temperature", "calibrate", "evaluate", "broadcast"]
+STAGES: tuple[StageName, ...] = get_args(StageName)
 
 
-def run_stages(grid: Any, config: Mapping[str, Any], model: nn.Module) -> dict[str, Any]:
-    """Run all stages, or those from one on, and return the result; it is in the output directory too.
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Settings of a run, in Flower's spelling with hyphens; other keys are the app's own.
 
-    Args:
-        grid: Flower's.
-        config: the run's.
-        model: a network that gives logits, or a `models.Regressor`; its weights are where training starts.
+    The template's pyproject.toml explains each key. The settings of the method, such as rounds and rate, are keys too.
     """
-    return _Run(grid, *RunConfig.of(config), model).go()
+
+    method: str = "fedavg"
+    classes: int = 10
+    alpha: float = 0.1
+    score: str = DEFAULT.name
+    guarantee: str = "mixture"
+    kind: str = "ranks"
+    privacy: Literal["none", "sums"] = "none"
+    epsilon: float = 0.0
+    reach: float = 0.0
+    temperature: bool = True
+    min_sites: int = 2
+    min_scores: int = 1
+    wait: float = 60.0
+    timeout: float = 600.0
+    output: str = "fedconformal-run"
+    from_stage: StageName = "train"
+    saved_model: str = ""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> tuple[RunConfig, FedAvg]:
+        """Read the config of a run, its own settings and those of its method, before anything is trained.
+
+        >>> RunConfig.of({"method": "fedprox", "mu": 0.5, "rounds": 3, "min-sites": 4})[1].mu
+        0.5
+        """
+        given = {key.replace("-", "_"): value for key, value in config.items()}
+        found = make(cls, given)
+        method: Any = registry.find(found.method, Trainer)
+        if method.name not in METHODS:
+            raise InputError(f"method is {method.name}; on Flower there are {' and '.join(METHODS)}", param="method")
+        own = {one.name: given[one.name] for one in fields(method) if one.name in given}
+        if isinstance(own.get("quantiles"), str):  # a run config has no lists
+            try:
+                own["quantiles"] = [float(part) for part in own["quantiles"].split(",")]
+            except ValueError:
+                raise InputError(f"quantiles is {own['quantiles']!r}, expected numbers such as 0.05,0.95") from None
+        if found.numbers:
+            own = {"loss": "squared"} | own
+        trainer: FedAvg = make(method, own | {"workers": 1, "device": "cpu"})
+        found._check(trainer)
+        return found, trainer
+
+    @property
+    def numbers(self) -> bool:
+        """Whether numbers are predicted, not classes."""
+        return isinstance(build(self.score, AnyScore), RegressionScore)
+
+    def _check(self, trainer: FedAvg) -> None:
+        score, guarantee = build(self.score, AnyScore), build(self.guarantee, Guarantee)
+        if self.from_stage != "train" and not self.saved_model:
+            raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
+        as_alpha(self.alpha)
+        if self.numbers != trainer.numbers:
+            wanted = "fedavg with the loss squared or pinball" if self.numbers else "a score of numbers, such as cqr"
+            raise InputError(f"score {score.name} does not go with {trainer.name} and its loss; take {wanted}")
+        parse(self.kind, Summary, maker="build")
+        if self.privacy == "sums":
+            summable(guarantee)
+            check_one_end(score, "the run")
+            if self.reach:
+                exponent_of(self.reach)
+        elif self.epsilon or self.reach:
+            name, value = ("epsilon", self.epsilon) if self.epsilon else ("reach", self.reach)
+            raise InputError(f"{name} is {value:g}, which goes with privacy sums; set both or neither")
+
+
+def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module) -> None:
+    """Run all stages, or those from one on; the result is in the output directory.
+
+    Parameters
+    ----------
+    grid
+        Flower's.
+    config
+        The run's.
+    model
+        A network that gives logits, or a `models.Regressor`; its weights are where training starts.
+    """
+    _Run(grid, *RunConfig.of(config), model).go()
 
 
 class _Run:
-    def __init__(self, grid: Any, config: RunConfig, trainer: Trainer, model: nn.Module) -> None:
+    def __init__(self, grid: Grid, config: RunConfig, trainer: FedAvg, model: nn.Module) -> None:
         self.config = config
         self.trainer = trainer
         self.model = model
         self.federation = Federation(grid, min_sites=config.min_sites, timeout=config.timeout)
         self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
-        self.coverage: dict[str, dict[str, float]] = {}
-        self.predictor: Predictor | None = None
+        self.coverage: dict[str, Counts] = {}
+        self._made: Predictor | None = None
 
-    def go(self) -> dict[str, Any]:
+    def go(self) -> None:
         try:
             (self.output / "sites").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -83,38 +169,22 @@ class _Run:
         self.federation.wait(self.config.wait)
         for stage in STAGES[STAGES.index(self.config.from_stage) :]:
             getattr(self, f"_{stage}")()
-            write_bytes(self.output / "model.npz", model_bytes(self.arrays, self.temperature))
-        found = self._result()
-        write_bytes(self.output / "result.json", json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
-        flower_logger.info("%s", self._found().certificate.sentence())
-        flower_logger.info("threshold %s; all of it is in %s", found["threshold"], self.output / "result.json")
-        return found
+            self._save_model()
+        self._write_result()
+
+    def _save_model(self) -> None:
+        found: Any = {name: array.numpy() for name, array in self.arrays.items()}
+        write_bytes(self.output / "model.npz", npz(found | {TEMPERATURE: np.array(self.temperature)}))
 
     def _train(self) -> None:
-        if not self.trainer.rounds:  # TCT from weights that are there
-            return
-        trainer, start = FedAvg.like(self.trainer), self.arrays
+        start = self.arrays
 
         def keep(state: RoundState) -> None:
             self.arrays = with_weights(start, state.tensors)
-            write_bytes(self.output / "model.npz", model_bytes(self.arrays, self.temperature))
-            flower_logger.info("train: round %d of %d is done", state.round, trainer.rounds)
+            self._save_model()
+            flower_logger.info("train: round %d of %d is done", state.round, self.trainer.rounds)
 
-        trainer.average(ask_rounds(self.federation, start, trainer), weights_in(start), TrainingMonitor(on_round=keep))
-
-    def _linear(self) -> None:
-        settings = self.trainer
-        if isinstance(settings, TCT):
-            network = load_model(self.model, self.arrays)
-            model = LinearisedModel.of(
-                network,
-                classes=self.config.classes,
-                coordinates=settings.coordinates,
-                seed=settings.seed,
-                intercept=settings.intercept,
-            )
-            settings.fit_linear(ask_linear(self.federation, network, model, settings), model, TrainingMonitor())
-            self.arrays = arrays_of(model)
+        self.trainer.average(ask_rounds(self.federation, start, self.trainer), weights_in(start), keep)
 
     def _temperature(self) -> None:
         if self.config.temperature and not self.config.numbers:
@@ -122,72 +192,68 @@ class _Run:
 
     def _calibrate(self) -> None:
         config = self.config
-        asked: dict[str, Any] = {
-            "alpha": config.alpha,
-            "score": config.score,
-            "guarantee": config.guarantee,
-            "temperature": self.temperature,
-            "min_scores": config.min_scores,
-        }
+        names = ("alpha", "score", "guarantee", "min_scores")
+        asked: Any = {name: getattr(config, name) for name in names} | {"temperature": self.temperature}
         if config.privacy == "sums":
             noise, reach = config.epsilon or None, config.reach or None
             result = calibrate_by_sums(self.federation, self.arrays, epsilon=noise, reach=reach, **asked)
         else:
             result = calibrate(self.federation, self.arrays, kind=config.kind, trained=True, **asked)
-        for old in (self.output / "sites").glob("*.fcs"):
+        folder = self.output / "sites"
+        for old in folder.glob("*.fcs"):
             old.unlink()
         for number, summary in enumerate(result.summaries):
-            write_bytes(
-                self.output / "sites" / f"{number}.fcs", summary.to_bytes(), private=summary.name.startswith("exact")
-            )
-        self.predictor = result.predictor
-        self.predictor.save(self.output / "predictor.json")
+            write_bytes(folder / f"{number}.fcs", summary.to_bytes(), private=summary.name.startswith("exact"))
+        self._made = result.predictor
+        self._made.save(self.output / "predictor.json")
 
     def _evaluate(self) -> None:
-        self.coverage = evaluate(self.federation, self.arrays, self._found())
+        self.coverage = evaluate(self.federation, self.arrays, self._predictor)
 
     def _broadcast(self) -> None:
-        self.federation.ask(PredictorQuestion(self._found()))
+        self.federation.ask(PredictorQuestion(predictor=self._predictor.to_bytes()))
 
-    def _found(self) -> Predictor:
-        """Return this run's predictor, or the one beside the saved model."""
-        if self.predictor is None:
-            self.predictor = found = load(Path(self.config.saved_model).parent / "predictor.json")
+    @property
+    def _predictor(self) -> Predictor:
+        """This run's predictor, or the one beside the saved model."""
+        if self._made is None:
+            self._made = found = load(Path(self.config.saved_model).parent / "predictor.json")
             if found.certificate.provenance.model != fingerprint(self.arrays):
                 raise InputError(f"{self.config.saved_model}: the predictor beside it was made with another model")
-        return self.predictor
+        return self._made
 
-    def _result(self) -> dict[str, Any]:
-        predictor = self._found()
-        certificate = predictor.certificate
-        score = None if certificate.intervals else predictor.score
-        found = overall(self.coverage)
-        rows = sum(one["rows"] for one in self.coverage.values())
-        share = found.get("full_sets", 0) / max(1, rows)
-        classes = self.config.classes if share >= 0.5 else None  # the app's number counts once half of them are full
-        why = explain_uninformative(certificate, score=score, classes=classes, share=share)
-        if why is not None:
-            logger.warning("evaluate: %s", why)
-        return {
+    def _write_result(self) -> None:
+        certificate = self._predictor.certificate
+        total = Counts.total(self.coverage.values()) if self.coverage else None
+        intervals, why = certificate.intervals, None
+        if total is not None:
+            share = 0.0 if intervals else total.unbounded / total.rows
+            classes = self.config.classes if share >= 0.5 else None  # the app's number counts once half are full
+            score = None if intervals else self._predictor.score
+            why = explain_uninformative(certificate, score=score, classes=classes, share=share)
+            if why is not None:
+                logger.warning("evaluate: %s", why)
+        found = {
             "threshold": threshold_json(certificate.limit),
             "alpha": certificate.alpha,
             "temperature": self.temperature,
             "model": fingerprint(self.arrays),
             "certificate": certificate.to_dict(),
-            "evaluation": {"overall": found, "by_site": self.coverage, "why_full": why},
-            "participants": self.federation.to_list(),
+            "evaluation": {
+                "overall": {} if total is None else total.to_dict(intervals=intervals),
+                "by_site": {site: one.to_dict(intervals=intervals) for site, one in self.coverage.items()},
+                "why_full": why,
+            },
+            "participants": [stage.to_dict() for stage in self.federation.stages],
             "output": str(self.output),
         }
-
-
-def model_bytes(arrays: ArrayRecord, temperature: float) -> bytes:
-    """Return the bytes of an .npz file with a model and its temperature."""
-    found: dict[str, NDArray[Any]] = {name: array.numpy() for name, array in arrays.items()}
-    return npz(found | {TEMPERATURE: np.array(temperature)})
+        write_bytes(self.output / "result.json", json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
+        flower_logger.info("%s", certificate.sentence())
+        flower_logger.info("threshold %s; all of it is in %s", found["threshold"], self.output / "result.json")
 
 
 def read_model(path: Path) -> tuple[ArrayRecord, float]:
-    """Read what `model_bytes` made."""
+    """Read the model.npz of a run, with the temperature."""
     found = read_npz(path)
     if TEMPERATURE not in found:
         raise InputError(f"{path}: is not the model.npz of a run on Flower")

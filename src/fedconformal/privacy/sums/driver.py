@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from fedconformal._base.spec import build
+from fedconformal._base.registry import build
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee

@@ -225,7 +225,7 @@ def alpha_of(invite: Invite) -> Fraction:
 def guarantee_of(invite: Invite) -> Guarantee:
     """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
-        found = registry.build(json.loads(invite.guarantee), Guarantee)
+        found = registry.rebuild(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
     if invite.losses is not None:

@@ -1,4 +1,4 @@
-"""EfficientNet-B1 with torchvision's parameter names, so that ImageNet weights load by name.
+"""EfficientNet-B1 with torchvision's parameter names, so that ImageNet weights load by name, and its light form Lite1.
 
 Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", 2019.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fedconformal.training.models.network import ImageNetwork
+from fedconformal.training.models.networks import ImageNetwork
 
 DROPOUT = 0.2
 DROP_PATH = 0.2
@@ -42,14 +42,14 @@ TOP = 1280
 
 
 def convolution(
-    inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1, activated: bool = True
+    inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1, activation: type[nn.Module] | None
 ) -> nn.Sequential:
     """Convolve, normalise, activate."""
     layers: list[nn.Module] = [
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(outputs),
     ]
-    return nn.Sequential(*layers, *([nn.SiLU()] if activated else []))
+    return nn.Sequential(*layers, *([activation()] if activation else []))
 
 
 class SqueezeExcitation(nn.Module):
@@ -68,16 +68,16 @@ class SqueezeExcitation(nn.Module):
 
 
 class MBConv(nn.Module):
-    """Inverted residual block with stochastic depth."""
+    """Inverted residual block with stochastic depth; the light form has no squeeze and other activations."""
 
-    def __init__(self, inputs: int, stage: Stage, stride: int, drop: float) -> None:
+    def __init__(self, inputs: int, stage: Stage, stride: int, drop: float, *, light: bool = False) -> None:
         super().__init__()
-        wide = inputs * stage.expansion
+        wide, activation = inputs * stage.expansion, nn.ReLU6 if light else nn.SiLU
         self.block = nn.Sequential(
-            *([convolution(inputs, wide, 1)] if wide != inputs else []),
-            convolution(wide, wide, stage.kernel, stride=stride, groups=wide),
-            SqueezeExcitation(wide, max(1, inputs // 4)),
-            convolution(wide, stage.width, 1, activated=False),
+            *([convolution(inputs, wide, 1, activation=activation)] if wide != inputs else []),
+            convolution(wide, wide, stage.kernel, stride=stride, groups=wide, activation=activation),
+            *([] if light else [SqueezeExcitation(wide, max(1, inputs // 4))]),
+            convolution(wide, stage.width, 1, activation=None),
         )
         self.residual = stride == 1 and inputs == stage.width
         self.drop = drop
@@ -98,18 +98,23 @@ class EfficientNetB1(ImageNetwork):
 
     name = "efficientnet-b1"
     head_name = "classifier.1"
+    depths: tuple[int, ...] = tuple(stage.blocks for stage in STAGES)
+    light = False
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__(shape, classes)
-        total, done, width = sum(stage.blocks for stage in STAGES), 0, STEM
+        total, done, width = sum(self.depths), 0, STEM
         stages = []
-        for stage in STAGES:
+        for stage, depth in zip(STAGES, self.depths, strict=True):
             blocks = []
-            for first in [True] + [False] * (stage.blocks - 1):
-                blocks.append(MBConv(width, stage, stage.stride if first else 1, DROP_PATH * done / total))
+            for first in [True] + [False] * (depth - 1):
+                drop, stride = DROP_PATH * done / total, stage.stride if first else 1
+                blocks.append(MBConv(width, stage, stride, drop, light=self.light))
                 width, done = stage.width, done + 1
             stages.append(nn.Sequential(*blocks))
-        stem, top = convolution(shape[0], STEM, 3, stride=2), convolution(width, TOP, 1)
+        activation = nn.ReLU6 if self.light else nn.SiLU
+        stem = convolution(shape[0], STEM, 3, stride=2, activation=activation)
+        top = convolution(width, TOP, 1, activation=activation)
         self.features = nn.Sequential(stem, *stages, top)
         self.classifier = nn.Sequential(nn.Dropout(DROPOUT), nn.Linear(TOP, classes))
         for module in self.modules():
@@ -125,3 +130,11 @@ class EfficientNetB1(ImageNetwork):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.classifier(self.features(x).mean((2, 3)))
         return logits
+
+
+class EfficientNetLite1(EfficientNetB1):
+    """B1 without squeeze, with 21 blocks; 5,416,680 weights at 1,000 classes, in the order of the published ones."""
+
+    name = "efficientnet-lite1"
+    depths = (1, 3, 3, 4, 4, 5, 1)
+    light = True

@@ -1,4 +1,4 @@
-"""Networks of the paper and for tables: logistic regression, a perceptron, LeNet-5 and ResNet-14.
+"""Networks of the paper and for tables, a regressor around any of them, and files of weights.
 
 LeCun, Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition", 1998.
 He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2016, section 4.2.
@@ -6,17 +6,109 @@ He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2016, se
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedconformal.training.models.network import ImageNetwork, Network
+from fedconformal._base.registry import find
+from fedconformal.errors import InputError
 
+logger = logging.getLogger(__name__)
+
+MAX_CLASSES = 2**20
 HIDDEN = 128
 LENET_SIDE = 32
 """Side of the images that LeNet was designed for; smaller ones are padded by up to two pixels."""
+
+
+class Network(nn.Module, ABC):
+    """Network from inputs of one shape to one logit a class.
+
+    Args:
+        shape: of one input, (channels, height, width) or (columns,).
+        classes: number of logits.
+    """
+
+    name: ClassVar[str]
+    head_name: ClassVar[str]
+    """Path of the last linear layer, which transfer and linearisation replace."""
+
+    def __init__(self, shape: Sequence[int], classes: int) -> None:
+        super().__init__()
+        if len(shape) not in (1, 3) or min(*shape, classes) < 1 or classes > MAX_CLASSES:
+            raise InputError(
+                f"{self.name}: has the input shape {tuple(shape)} and {classes} classes, expected "
+                "(channels, height, width) or (columns,) and at least one class"
+            )
+        self.shape = tuple(shape)
+        self.classes = classes
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """Turn a batch of inputs into logits."""
+
+
+class ImageNetwork(Network):
+    """Network for images of a minimum size."""
+
+    least_side: ClassVar[int] = 1
+    channels_last: ClassVar[bool] = True
+    """Memory format that trains faster on one thread, and that `view` cannot take."""
+
+    def __init__(self, shape: Sequence[int], classes: int) -> None:
+        super().__init__(shape, classes)
+        if len(shape) != 3 or min(shape[1:]) < self.least_side:
+            side = self.least_side
+            raise InputError(
+                f"{self.name}: needs images of at least {side} by {side} pixels, got inputs of shape {tuple(shape)}; "
+                "take mlp or logistic"
+            )
+
+
+def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Network:
+    """Build a network with weights drawn from a seed, without touching the global random state.
+
+    >>> network = build("lenet", shape=(1, 28, 28), classes=10, seed=1)
+    >>> sum(weight.numel() for weight in network.parameters())
+    61706
+    """
+    cls: type[Network] = find(name, Network)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return cls(shape, classes)
+
+
+def load_weights(model: nn.Module, path: str | Path) -> None:
+    """Load a state_dict; every name and shape has to match, and a file that would run code is refused.
+
+    The last layer of a `Network` is left alone where the file has another number of classes, as ImageNet's has.
+    """
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # noqa: BLE001 (torch's reader raises anything at what it does not know)
+        reason = getattr(error, "strerror", None) or "not a file of tensors, as torch.save writes of a state_dict"
+        raise InputError(f"{path}: cannot be read ({reason})") from None
+    if isinstance(loaded, Mapping) and isinstance(loaded.get("state_dict"), Mapping):
+        loaded = loaded["state_dict"]
+    if not isinstance(loaded, Mapping) or not all(isinstance(weight, Tensor) for weight in loaded.values()):
+        raise InputError(f"{path}: holds no weights by name; save a model's state_dict()")
+    weights = dict(loaded)
+    head = f"{model.head_name}." if isinstance(model, Network) else None
+    for name, own in model.state_dict().items():
+        if head and name.startswith(head) and name in weights and weights[name].shape[:1] != own.shape[:1]:
+            logger.warning("%s: %s is for another number of classes than %d and is not used", path, name, len(own))
+            weights[name] = own
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise InputError(f"{path}: does not fit the model ({' '.join(str(error).split())})") from None
 
 
 class Logistic(Network):
@@ -120,3 +212,33 @@ class ResNet14(ImageNetwork):
         x = self.layer3(self.layer2(self.layer1(x)))
         logits: Tensor = self.linear(x.mean((2, 3)))
         return logits
+
+
+class Regressor(nn.Module):
+    """Network whose outputs are shifted and scaled to the units of the target, and put in order.
+
+    Centre and scale are fixed beforehand, so no site shares statistics. Quantiles are sorted: Chernozhukov,
+    Fernandez-Val and Galichon, "Quantile and probability curves without crossing", 2010.
+
+    Args:
+        network: returns (n, Q) outputs.
+        centre: typical value of the target.
+        scale: typical deviation from it.
+
+    >>> Regressor(nn.Identity(), centre=100, scale=10)(torch.tensor([[0.5, -1.0]]))
+    tensor([[ 90., 105.]])
+    """
+
+    def __init__(self, network: nn.Module, *, centre: float = 0.0, scale: float = 1.0) -> None:
+        super().__init__()
+        if not 0 < scale < float("inf"):
+            raise InputError(f"scale is {scale}, expected a positive number")
+        self.network = network
+        self.centre = centre
+        self.scale = scale
+        self.channels_last = getattr(network, "channels_last", False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (n, Q) numbers, rising along each row."""
+        found: Tensor = self.network(x)
+        return self.centre + self.scale * (found if found.shape[1] == 1 else found.sort(dim=1).values)

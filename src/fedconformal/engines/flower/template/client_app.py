@@ -4,12 +4,12 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedconformal.engines.flower import calibrate_reply
-from fedconformal.engines.flower.site_training import add_handlers, outputs, train_reply
+from fedconformal.engines.flower.training import add_handlers, outputs, train_reply
 
 from .task import build_model, load_rows
 
 app = ClientApp()
-add_handlers(app, build_model, load_rows)  # temperature, evaluation, the predictor, TCT's second stage
+add_handlers(app, build_model, load_rows)  # temperature, evaluation, the predictor
 
 
 @app.train()

@@ -3,7 +3,7 @@
 from flwr.app import Context
 from torch import nn
 
-from fedconformal.engines.flower.rows import deal, own_rows
+from fedconformal.engines.flower.training import deal, own_rows
 from fedconformal.training import ClientData, Preprocess, models
 from fedconformal.training.data.partitions import Dirichlet
 

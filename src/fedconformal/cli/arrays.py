@@ -1,8 +1,8 @@
-"""The logits.npz or predictions.npz of a training run: outputs, truth and site of its calibration and test rows."""
+"""Inputs that are no tables of probabilities: outputs of a training run, and scores of a loss with their truth."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,20 +10,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, as_labels, as_temperature, named_sites, softmax
-from fedconformal._base.files import read_npz
-from fedconformal._base.names import as_name
+from fedconformal._base.arrays import Floats, as_labels, as_temperature, softmax
+from fedconformal._base.files import TEXT, read_array, read_bytes, read_npz
+from fedconformal._base.groups import named_sites
+from fedconformal._base.names import abbreviate, as_name
+from fedconformal.cli.rows import Classes
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.scores import CQR, DEFAULT, AnyScore, RegressionScore, Residual
-from fedconformal.tables import Predictions, table_of
+from fedconformal.tables import Predictions, read_table, table_of
 
+Arrays = Mapping[str, NDArray[Any]]
 NUMBERS = ("predictions", "targets", "clients")
 CLASSES = ("logits", "labels", "clients")
+ROWS = ("scores", "probs", "truth", "labels", "masks")
+"""Names of an array that holds all rows of an .npz; else each array is an image."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One part of a run, "val" or "test": (n, J) outputs, the truth and the site of each row, the sites that trained.
+    """One part of a run, "val" or "test": outputs, truth and site of each row, and the sites that trained.
 
     Outputs are probabilities at a `temperature`, or the columns of a regressor, which has none.
     """
@@ -35,7 +40,7 @@ class Run:
     trained: list[str]
     temperature: float | None = None
 
-    def rows(self, classes: int | Sequence[str] | None = None) -> Predictions:
+    def rows(self, classes: Classes = None) -> Predictions:
         """Return the rows as a table gives them; its columns are these classes."""
         table = table_of(self.outputs, name=str(self.path))
         found = Predictions(
@@ -54,13 +59,12 @@ def default_score(path: Path) -> AnyScore:
 
 def read_run(path: Path, part: str, score: AnyScore, temperature: float | None = None) -> Run:
     """Read one part of a run; its own temperature if none is given."""
-    numbers = isinstance(score, RegressionScore)
     if path.suffix != ".npz":
         raise InputError(
             f"{path}: give LABELS as well, or name their column with --labels, or give the file of a training run"
         )
     arrays = read_npz(path)
-    wanted = [f"{part}_{name}" for name in (NUMBERS if numbers else CLASSES)]
+    wanted = [f"{part}_{name}" for name in (NUMBERS if isinstance(score, RegressionScore) else CLASSES)]
     if absent := [name for name in wanted if name not in arrays]:
         raise InputError(f"{path}: has no {', '.join(absent)}; give LABELS as well, or the file of a training run")
     outputs, truth, sites = (arrays[name] for name in wanted)
@@ -82,7 +86,7 @@ def read_run(path: Path, part: str, score: AnyScore, temperature: float | None =
     return Run(path, probs, labels, named, trained, at)
 
 
-def _columns(arrays: Mapping[str, NDArray[Any]], wanted: Sequence[str], score: RegressionScore) -> Floats:
+def _columns(arrays: Arrays, wanted: list[str], score: RegressionScore) -> Floats:
     """Return the columns of a regressor that a score takes."""
     values, truth, names = arrays[wanted[0]], arrays[wanted[1]], arrays.get("columns", np.empty(0))
     if names.ndim != 1 or values.shape != (len(truth), len(names)) or values.dtype.kind != "f":
@@ -93,9 +97,56 @@ def _columns(arrays: Mapping[str, NDArray[Any]], wanted: Sequence[str], score: R
     return np.column_stack([there[name] for name in score.columns])
 
 
-def _trained(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+def _trained(arrays: Arrays) -> list[str]:
     """Return the names of the sites that a run trained on."""
     names, trained = arrays.get("names", np.empty(0, np.str_)), arrays.get("trained", np.empty(0, np.bool_))
     if trained.dtype != np.bool_ or trained.shape not in ((0,), names.shape):
         raise InputError(f"trained has shape {trained.shape}, expected True or False for each of {len(names)} sites")
     return [as_name(str(name), "site") for name in names[: len(trained)][trained]]
+
+
+@dataclass(frozen=True)
+class LossRows:
+    """Scores of a loss, or their truth: one array, or images of different sizes with their names."""
+
+    values: Any
+    names: list[str] | None = None
+
+    @classmethod
+    def read(cls, path: Path, like: LossRows | None = None) -> LossRows:
+        """Read an array, a table, or the images of an .npz, in the order of those of `like`."""
+        if path.suffix.lower() == ".npz":
+            held = read_npz(path)
+            if len(held) > 1 and not set(held) & set(ROWS):
+                names = sorted(held) if like is None else like.names or []
+                if set(names) != set(held):
+                    odd = min(set(names) ^ set(held))
+                    raise InputError(f"{path}: the images of scores and truth have different names, such as {odd!r}")
+                return cls([held[name] for name in names], names)
+        if like is not None and like.names is not None:
+            raise InputError(f"{path}: is one array, and the scores are images; give both in the same form")
+        if path.suffix.lower() in (".npy", ".npz"):
+            return cls(read_array(path, *ROWS))
+        found = read_table(path)
+        values = found.numbers(found.columns)
+        return cls(values[:, 0] if len(found.columns) == 1 else values)
+
+
+def read_scores_and_truth(scores: Path, truth: Path | None) -> tuple[Any, Any]:
+    """Read two files of the same rows."""
+    if truth is None:
+        raise InputError("a loss needs SCORES and TRUTH; give both files")
+    rows = LossRows.read(scores)
+    return rows.values, LossRows.read(truth, rows).values
+
+
+def read_grid(given: str) -> list[float]:
+    """Read thresholds: numbers with commas between them, or one a line in a file."""
+    path = Path(given)
+    text = path.suffix.lower() in TEXT
+    parts = read_bytes(path).decode("utf-8", "replace").split() if text else given.split(",")
+    try:
+        return [float(part) for part in parts]
+    except ValueError:
+        where = given if text else "--thresholds"
+        raise InputError(f"{where}: {abbreviate(given)} is no list of numbers such as 0,0.1,0.2") from None

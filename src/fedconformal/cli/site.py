@@ -1,0 +1,106 @@
+"""fedconformal sql, page and policy: for sites with a database, without an installation, or with rules of their own."""
+
+from __future__ import annotations
+
+import hashlib
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedconformal._base.files import write_bytes
+from fedconformal.cli.console import print_result, write
+from fedconformal.cli.options import Alpha, Json, Page, check_output, split
+from fedconformal.errors import InputError
+from fedconformal.privacy.policy import EXAMPLE, VARIABLE, read_policy
+from fedconformal.summaries.sql import DIALECTS, column_of, lac_of, residual_of, statement
+
+NEXT = "-- Run this query, then: fedconformal summarize result.csv -o site.fcs"
+"""The first line of what is printed."""
+
+
+class Database(StrEnum):
+    """The database of a query."""
+
+    duckdb = "duckdb"
+    postgresql = "postgresql"
+
+
+def sql(
+    dialect: Annotated[Database, typer.Option("--dialect", help="The database that the query is for.")],
+    table: Annotated[str, typer.Option("--table", metavar="NAME", help="The table, such as scans or clinic.scans.")],
+    classes: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Score with lac: columns of the classes, in order.")
+    ] = None,
+    predictions: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Score with residual: what was predicted.")
+    ] = None,
+    scores: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of scores, taken as they are.")] = None,
+    labels: Annotated[str, typer.Option(metavar="COLUMN", help="The true class, or the true number.")] = "label",
+    alpha: Alpha = "0.1",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The .sql file.", show_default="print")] = None,
+    json: Json = False,
+) -> None:
+    """Print an SQL query that summarises rows in a database; summarize reads its result."""
+    chosen = DIALECTS[dialect.value]
+    if sum(one is not None for one in (classes, predictions, scores)) != 1:
+        raise InputError("give --classes A,B,... or --predictions COLUMN or --scores COLUMN; one of them")
+    if classes is not None:
+        rows = lac_of(chosen, split(classes), labels)
+    else:
+        rows = column_of(chosen, scores) if scores is not None else residual_of(chosen, predictions or "", labels)
+    text = f"{NEXT}\n{statement(chosen, table, rows, alpha)};\n"
+    if output is not None:
+        check_output(output, ending=".sql")
+        if output.exists():
+            raise InputError(f"{output}: exists; choose another place with -o")
+        write_bytes(output, text.encode())
+    record = {"dialect": chosen.name, "tested": chosen.tested, "query": text, "output": output}
+    if output is None and not json:
+        write(text)
+    else:
+        print_result(record, f"wrote {output}: a query for {chosen.program}", json=json)
+
+
+def page(output: Page = Path("summarize.html"), json: Json = False) -> None:
+    """Write an HTML page that summarises a table in a browser, with nothing to install."""
+    check_output(output, ending=".html")
+    digest = write_page(output)
+    said = f"wrote {output}: open it in a browser at the site; it sends nothing"
+    print_result({"output": output, "sha256": digest}, said, f"SHA-256 {digest}", json=json)
+
+
+def write_page(output: Path) -> str:
+    """Write the page that scripts/build_page.py has built, and return its SHA-256."""
+    data = resources.files("fedconformal.cli").joinpath("page.html").read_bytes()
+    write_bytes(output, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+policy = typer.Typer(help="Write down what may leave a site.", no_args_is_help=True)
+
+
+@policy.command()
+def check(
+    path: Annotated[Path, typer.Argument(metavar="POLICY", help="A site's policy (.toml).")], json: Json = False
+) -> None:
+    """Explain a policy in words, or name the line that is wrong."""
+    found = read_policy(path)
+    words = found.in_words()
+    print_result({"policy": found.to_dict(), "words": words, "may_leave": found.may_leave}, *words, json=json)
+
+
+@policy.command()
+def new(
+    path: Annotated[Path, typer.Argument(metavar="POLICY", help="The file to write (.toml).")] = Path("policy.toml"),
+    json: Json = False,
+) -> None:
+    """Write a policy with every key in it and a comment on each, to change."""
+    check_output(path, ending=".toml")
+    if path.exists():
+        raise InputError(f"{path}: exists; change it, or name another file")
+    write_bytes(path, EXAMPLE.encode())
+    words = f"wrote {path}; the site's commands and engines read it if {VARIABLE} names it"
+    print_result({"policy": path}, words, json=json)
