@@ -53,7 +53,7 @@ def test_two_classes_with_more_errors_than_alpha() -> None:
 
 
 def test_the_flower_template_names_the_default() -> None:
-    text = (SOURCE / "engines" / "flower" / "template" / "classification.toml").read_text("utf-8")
+    text = (SOURCE / "engines" / "flower" / "template" / "app.toml").read_text("utf-8")
     assert registry.find(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]["score"], Score)() == DEFAULT
 
 
