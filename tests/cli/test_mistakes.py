@@ -118,7 +118,7 @@ REFUSED: list[tuple[str, Callable[[], object], list[str], str]] = [
      "plain.csv: line 5 sums to 1.8, not 1"),
     ("umlauts from Excel", lambda: write("plain.csv", ["Kürzel", *NAMES], columns(rows(7), 0, 2, 3), encoding="cp1252"),
      ["predict", "predictor.json", "plain.csv", "--id", "Kürzel", "-o", "sets.csv"], "(--encoding)"),
-    ("a file of another kind", nothing, ["predict", "clinic-0.fcs", "plain.csv", "-o", "sets.csv"], "a site's"),
+    ("a file of another kind", nothing, ["predict", "clinic-0.fcs", "plain.csv", "-o", "sets.csv"], "not a predictor"),
 ]  # fmt: skip
 
 

@@ -45,9 +45,9 @@ def test_calibrate_with_it(calibrated: Path, command: Command, options: list[str
 
 REFUSED = {
     "mixture:contamination=0.1": "contamination is out of place; mixture has the parameters weights, most_scores",
-    "mixture:weights=site-0=0.5,site-1=0.5": "weights: the site 'site-2' has no value",
-    "mixture:weights=site-0=0.5,site-1=0.5,site-9=0": "weights: there is no site 'site-9'; the sites are",
-    "mixture:weights=site-0=0.5,site-0=0.5,site-1=0,site-2=0": "weights: give every site one weight",
+    "mixture:weights=site-0=0.5,site-1=0.5": "give each of site-0, site-1, site-2 one weight",
+    "mixture:weights=site-0=0.5,site-1=0.5,site-9=0": "give each of site-0, site-1, site-2 one weight",
+    "mixture:weights=site-0=0.5,site-0=0.5,site-1=0,site-2=0": "give each of site-0, site-1, site-2 one weight",
     "mixture:weights=site-0=0.5,0.5,0": "weights is 'site-0=0.5,0.5,0', expected numbers",
 }
 

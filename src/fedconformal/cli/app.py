@@ -57,11 +57,10 @@ class Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import one command."""
         if cmd_name in COMMANDS:
-            return _built(
-                cmd_name, getattr(importlib.import_module(f"fedconformal.cli.{COMMANDS[cmd_name]}"), cmd_name)
-            )
-        found = _plugins().get(cmd_name)
-        return None if found is None else _built(cmd_name, found.load())
+            module = importlib.import_module(f"fedconformal.cli.{COMMANDS[cmd_name]}")
+            return _built(cmd_name, getattr(module, cmd_name))
+        plugin = _plugins().get(cmd_name)
+        return None if plugin is None else _built(cmd_name, plugin.load())
 
 
 def _plugins() -> dict[str, EntryPoint]:
@@ -89,36 +88,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-OPTIONS = {
+SAME_NAME = (
+    "alpha classes dataset drop encoding guarantee labels limit loss onnx positive predictions resume risk rows score "
+    "site skip_missing summary"
+)
+OPTIONS = {name: f"--{name.replace('_', '-')}" for name in SAME_NAME.split()} | {
     "logits": "--from logits",
     "not-logits": "--from probs",
-    "alpha": "--alpha",
     "by_class": "summarize --by-class",
-    "classes": "--classes",
-    "dataset": "--dataset",
-    "drop": "--drop",
-    "encoding": "--encoding",
     "groups": "summarize --groups",
-    "guarantee": "--guarantee",
     "ids": "--id",
     "kind": "summarize --kind",
-    "labels": "--labels",
-    "limit": "--limit",
-    "loss": "--loss",
-    "onnx": "--onnx",
     "onnx_gives": "--onnx FILE:logits",
     "output": "-o",
-    "positive": "--positive",
-    "predictions": "--predictions",
     "privacy": "summarize --epsilon",
-    "resume": "--resume",
-    "risk": "--risk",
-    "rows": "--rows",
-    "score": "--score",
     "settings": "--set",
-    "site": "--site",
-    "skip_missing": "--skip-missing",
-    "summary": "--summary",
 }
 """The option for a `param` or a `code` of an error."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats, as_labels, as_temperature, softmax
-from fedconformal._base.files import TEXT, read_array, read_bytes, read_npz
+from fedconformal._base.files import read_array, read_npz
 from fedconformal._base.groups import named_sites
 from fedconformal._base.names import abbreviate, as_name
 from fedconformal.cli.rows import Classes
@@ -141,12 +141,8 @@ def read_scores_and_truth(scores: Path, truth: Path | None) -> tuple[Any, Any]:
 
 
 def read_grid(given: str) -> list[float]:
-    """Read thresholds: numbers with commas between them, or one a line in a file."""
-    path = Path(given)
-    text = path.suffix.lower() in TEXT
-    parts = read_bytes(path).decode("utf-8", "replace").split() if text else given.split(",")
+    """Read thresholds: numbers with commas between them."""
     try:
-        return [float(part) for part in parts]
+        return [float(part) for part in given.split(",")]
     except ValueError:
-        where = given if text else "--thresholds"
-        raise InputError(f"{where}: {abbreviate(given)} is no list of numbers such as 0,0.1,0.2") from None
+        raise InputError(f"--thresholds: {abbreviate(given)} is no list of numbers such as 0,0.1,0.2") from None

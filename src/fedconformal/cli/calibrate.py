@@ -10,11 +10,12 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from fedconformal._base.names import abbreviate, as_name, join_names, name_key, plural
+from fedconformal._base.names import as_name, join_names, name_key, plural
 from fedconformal._base.registry import Spec, parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
+from fedconformal.certificates.certificate import site_names
 from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.certificates.uninformative import describe_band, explain_uninformative
 from fedconformal.cli.console import logger, print_result
@@ -59,28 +60,18 @@ class PromiseOptions:
         False
     )
 
-    def kept_from(self, old: Predictor | None, path: Path | None) -> PromiseOptions:
+    def kept_from(self, old: Predictor, path: Path | None) -> PromiseOptions:
         """Take the terms of the predictor that is replaced where no option gives another."""
-        if old is None or path is None:
-            return self
         with prefix_errors(path):
             terms = kept_terms(old, alpha=self.alpha, risk=self.risk, safe=self.safe)
         return replace(self, alpha=terms.get("alpha"), risk=terms.get("risk"), safe=terms.get("safe"))
 
-    def guarantee_for(self, sites: Sequence[str] | None, old: Predictor | None = None) -> Guarantee:
-        """Build the guarantee; without `sites` only to check it before files are read."""
-        if old is not None and self.guarantee is None and sites is not None:
-            check_sites(old.certificate, sites or [f"#{k + 1}" for k in range(old.certificate.sites)])
+    def guarantee_for(self, sites: Sequence[str], old: Predictor | None) -> Guarantee:
+        """Build the guarantee, by default that of the predictor that is replaced."""
+        if old is not None and self.guarantee is None:
+            check_sites(old.certificate, sites)
             return old.certificate.terms()[0]
         return place_weights(parse(self.guarantee or Mixture.name, Guarantee), sites).build()
-
-    def calibrate(self, received: Sequence[Summary], guarantee: Guarantee) -> Predictor:
-        """Calibrate without noise."""
-        if self.risk is not None:
-            return calibrate_summaries(received, risk=self.risk, safe=self.safe, guarantee=guarantee, exact=self.exact)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InfeasibleWarning)  # logged later, with more reasons
-            return calibrate_summaries(received, alpha=self.alpha or "0.1", guarantee=guarantee, exact=self.exact)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +98,15 @@ class TrustOptions:
         if self.signed is not None and self.calibration is None:
             raise InputError("--signed needs --calibration ID, or old summaries pass again; choose a new id every time")
 
-    def release(self, received: Sequence[Summary], alpha: str, guarantee: Guarantee) -> Predictor:
-        """Calibrate with noise that is added here; it is entered in the ledger before anything is written."""
+    def calibrate(self, received: Sequence[Summary], terms: PromiseOptions, guarantee: Guarantee) -> Predictor:
+        """Calibrate; noise that is added here is entered in the ledger before anything is written."""
+        if self.epsilon is None:
+            level = {"risk": terms.risk, "safe": terms.safe} if terms.risk else {"alpha": terms.alpha or "0.1"}
+            return calibrate_summaries(received, **level, guarantee=guarantee, exact=terms.exact)
         if self.ledger is not None and not all(summary.sites for summary in received):
             raise InputError("--ledger needs summaries with site names; give them with --site")
-        rows = rows_of(received) if self.ledger else []
-        with spending(self.ledger, rows, float(as_epsilon(self.epsilon)), "threshold"):
-            return release_threshold(received, epsilon=self.epsilon, alpha=alpha, guarantee=guarantee)
+        with spending(self.ledger, rows_of(received), float(as_epsilon(self.epsilon)), "threshold"):
+            return release_threshold(received, epsilon=self.epsilon, alpha=terms.alpha or "0.1", guarantee=guarantee)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,15 +124,6 @@ class RenewalOptions:
         list[Path] | None, typer.Option("--watch", metavar="WATCH", help="With --replaces: a watch to close (.db).")
     ] = None
 
-    def replacement(self, old: Predictor | None) -> Replacement | None:
-        """Check the options, and return the record of the predictor that is replaced."""
-        if old is None:
-            refuse("goes with --replaces", why=self.why, rows=self.rows, watch=self.watch)
-            return None
-        found = Replacement.of(old.digest(), why=self.why, rows=self.rows)
-        check_watches(self.watch or [], found.sha256)
-        return found
-
 
 @expand_options
 def calibrate(
@@ -152,32 +136,40 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
-    watches = renewal.watch or []
+    watches, old, replaced = renewal.watch or [], None, None
     check_output(output, *summaries, *watches, renewal.replaces, trust.ledger, trust.signed, ending=".json")
     if terms.risk is not None and (terms.alpha is not None or trust.epsilon is not None):
         raise InputError("--risk is for losses; leave out --alpha and --epsilon")
-    old = None if renewal.replaces is None else load(renewal.replaces)
-    replaced, terms = renewal.replacement(old), terms.kept_from(old, renewal.replaces)
-    terms.guarantee_for(None)
+    if renewal.replaces is None:
+        refuse("goes with --replaces", why=renewal.why, rows=renewal.rows, watch=watches)
+    else:
+        old = load(renewal.replaces)
+        replaced = Replacement.of(old.digest(), why=renewal.why, rows=renewal.rows)
+        check_watches(watches, replaced.sha256)
+        terms = terms.kept_from(old, renewal.replaces)
     noisy = read_noisy(summaries)
     trust.check(terms, noisy=noisy is not None)
-    if noisy is not None:
-        guarantee = terms.guarantee_for([one.site for one in noisy], old)
-        predictor = calibrate_locally(noisy, alpha=terms.alpha or "0.1", guarantee=guarantee)
-    else:
-        received = read_summaries(summaries)
-        guarantee = terms.guarantee_for([name for one in received for name in one.sites], old)
-        _warn_of_unnamed_classes(received, summaries)
-        if trust.calibration is not None:
-            check_calibration(received, summaries, as_name(trust.calibration, "calibration id"))
-        if trust.epsilon is not None:
-            predictor = trust.release(received, terms.alpha or "0.1", guarantee)
+    with warnings.catch_warnings():
+        if terms.risk is None:
+            warnings.simplefilter("ignore", InfeasibleWarning)  # logged below, with more reasons
+        if noisy is not None:
+            guarantee = terms.guarantee_for([one.site for one in noisy], old)
+            predictor = calibrate_locally(noisy, alpha=terms.alpha or "0.1", guarantee=guarantee)
         else:
-            predictor = terms.calibrate(received, guarantee)
+            received = read_summaries(summaries)
+            _warn_of_unnamed_classes(received, summaries)
+            if trust.calibration is not None:
+                check_calibration(received, summaries, as_name(trust.calibration, "calibration id"))
+            predictor = trust.calibrate(received, terms, terms.guarantee_for(site_names(received), old))
+    history: list[str] = []
     if trust.signed is not None:
         predictor = with_signatures(predictor, summaries, trust.signed)
+        signed = f"Every summary is signed by its site for the calibration {trust.calibration}"
+        history.append(f"{signed}, with a key in {trust.signed}.")
     if old is not None and replaced is not None:
         predictor = successor(old, predictor, replaced)
+        history.append(f"It replaces {renewal.replaces}, sha256 {replaced.sha256} ({replaced.why}).")
+        history += [f"closed {one}: it counts no more, and still answers" for one in watches]
     predictor.save(output)
     close_watches(watches)
     about = predictor.certificate
@@ -186,13 +178,7 @@ def calibrate(
     lines = [about.sentence(), f"Assumption: {about.statement.assumption}.", _describe(predictor)]
     if about.privacy is not None:
         lines += describe_privacy(about.privacy, finite=False)
-    if trust.signed is not None:
-        signed = f"Every summary is signed by its site for the calibration {trust.calibration}"
-        lines.append(f"{signed}, with a key in {trust.signed}.")
-    if replaced is not None:
-        lines.append(f"It replaces {renewal.replaces}, sha256 {replaced.sha256} ({replaced.why}).")
-        lines += [f"closed {one}: it counts no more, and still answers" for one in watches]
-    print_result({"predictor": output, "certificate": about}, *lines, f"wrote {output}", json=json)
+    print_result({"predictor": output, "certificate": about}, *lines, *history, f"wrote {output}", json=json)
 
 
 def _describe(predictor: Predictor) -> str:
@@ -223,30 +209,16 @@ def describe_privacy(claim: Mapping[str, Any], *, finite: bool) -> list[str]:
     return lines
 
 
-def place_weights(spec: Spec[T], sites: Sequence[str] | None = None) -> Spec[T]:
-    """Put weights that are given by site name into the order of the sites; others are in it already.
-
-    Without `sites` they stay in the order in which they are given, to check them before files are read.
-    """
-    values = dict(spec.values)
-    values |= {key: place_weights(one, sites) for key, one in values.items() if isinstance(one, Spec)}
+def place_weights(spec: Spec[T], sites: Sequence[str]) -> Spec[T]:
+    """Put weights that are given by site name into the order of the sites; others are in it already."""
+    values = {key: place_weights(one, sites) if isinstance(one, Spec) else one for key, one in spec.values.items()}
     weights = values.get("weights")
-    if not isinstance(weights, tuple):
+    if not isinstance(weights, tuple) or not any(isinstance(one, tuple) for one in weights):
         return Spec(spec.cls, values)
     named = {name_key(str(one[0])): one[1] for one in weights if isinstance(one, tuple)}
-    if named and len(named) < len(weights):
-        raise InputError(
-            "weights: give every site one weight, by its name or in the order of the files", param="guarantee"
-        )
-    if not named or sites is None:
-        return Spec(spec.cls, {**values, "weights": list(named.values()) or list(weights)})
     known = list(map(name_key, sites))
-    unknown = next((name for name in named if name not in known), None)
-    if unknown is not None:
-        raise InputError(f"weights: there is no site {abbreviate(repr(unknown))}; the sites are {join_names(known)}")
-    lacking = next((name for name in known if name not in named), None)
-    if lacking is not None:
-        raise InputError(f"weights: the site {abbreviate(repr(lacking))} has no value; give every site one")
+    if len(named) < len(weights) or set(named) != set(known):
+        raise InputError(f"weights: give each of {join_names(known)} one weight, by its name", param="guarantee")
     return Spec(spec.cls, {**values, "weights": [named[name] for name in known]})
 
 

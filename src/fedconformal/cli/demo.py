@@ -21,7 +21,6 @@ from fedconformal.cli.site import write_page
 from fedconformal.errors import InputError
 from fedconformal.evaluation import Evaluation
 
-SITES = 10
 EPOCHS = ("--set", "epochs=3")
 METHODS = {
     "central": EPOCHS,
@@ -70,11 +69,11 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
     run, shown = output / method, method == SHOWN
     logits, sites, predictor = f"{run}/logits.npz", run / "sites", f"{output if shown else run}/predictor.json"
     _run("summarize", logits, "--alpha", alpha, "-o", str(sites), show=shown)
-    summaries = [str(sites / f"site-{k}.fcs") for k in range(SITES)]
-    _run("calibrate", *summaries, "--alpha", alpha, "-o", predictor, show=shown)
+    summaries = str(sites / "site-*.fcs")
+    _run("calibrate", summaries, "--alpha", alpha, "-o", predictor, show=shown)
     if shown:
         np.save(output / "test_logits.npy", read_npz(Path(logits))["test_logits"])
-        _run("verify", predictor, *summaries)
+        _run("verify", predictor, summaries)
         _run("predict", predictor, f"{output}/test_logits.npy", "--from", "logits", "-o", f"{output}/sets.csv")
         _run("evaluate", predictor, logits)
     rule = load(predictor)
@@ -86,17 +85,9 @@ def _calibrated(output: Path, method: str, alpha: str) -> tuple[float, Evaluatio
 def _run(*arguments: str, show: bool = True) -> None:
     from fedconformal.cli.app import run
 
-    shown = " ".join(_shortened(arguments))
+    words = [word if "*" in word else shlex.quote(word) for word in arguments]
     with contextlib.nullcontext() if show else contextlib.redirect_stdout(io.StringIO()):
-        say(f"$ fedconformal {shown}")
+        say(f"$ fedconformal {' '.join(words)}")
         if code := run(arguments if show else ("--quiet", *arguments)):
             raise typer.Exit(code)  # it has said why
         say("")
-
-
-def _shortened(arguments: tuple[str, ...]) -> list[str]:
-    files = [a for a in arguments if a.endswith(".fcs")]
-    if len(files) < SITES:
-        return [shlex.quote(a) for a in arguments]
-    at, pattern = arguments.index(files[0]), f"{Path(files[0]).parent}/site-*.fcs"
-    return [*map(shlex.quote, arguments[:at]), pattern, *map(shlex.quote, arguments[at + len(files) :])]

@@ -10,7 +10,7 @@ import typer
 
 from fedconformal import tables
 from fedconformal._base.arrays import as_alpha
-from fedconformal._base.files import read_array, write_bytes
+from fedconformal._base.files import write_bytes
 from fedconformal._base.groups import as_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
@@ -162,10 +162,8 @@ def _evaluate_risk(
     """Return the mean loss of new rows at the threshold, over all and by site."""
     found, labels = read_scores_and_truth(scores, truth)
     names = None
-    if sites is not None and Path(sites).suffix.lower() in (".npy", ".npz"):
-        names = as_sites(read_array(Path(sites), "sites"), rows=len(found), name=sites)
-    elif sites is not None:
-        column = tables.read_table(Path(sites))
+    if sites is not None:
+        column = tables.read_table(Path(sites), arrays=("sites",))
         names = as_sites(np.array(column.texts(column.columns[0])), rows=len(found), name=sites)
     with prefix_errors(f"{scores}, {truth}"):
         result: LossEvaluation = rule.evaluate(found, labels, sites=names, alpha=risk)

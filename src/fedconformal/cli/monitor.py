@@ -213,7 +213,10 @@ def send(
     watch: File,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the messages (.fcw).")],
     last: Annotated[
-        str | None, typer.Option("--to", metavar="DATE", help="The last day.", show_default="of the last row")
+        dt.datetime | None,
+        typer.Option(
+            "--to", formats=["%Y-%m-%d"], metavar="DATE", help="The last day.", show_default="of the last row"
+        ),
     ] = None,
     policy: PolicyFile = None,
     json: Json = False,
@@ -225,7 +228,7 @@ def send(
     """
     check_output(output, watch, policy, ending=".fcw")
     rules = policy_of() if policy is None else read_policy(policy)
-    end = None if last is None else _as_day(last)
+    end = None if last is None else (last.date() - EPOCH).days
     least = max(rules.least_rows, rules.least_patients)
     with Watch.open(watch) as held:
         found = held.send(end, by_day=least <= 1, least=least, check=lambda new: rules.check(outgoing(new)))
@@ -236,17 +239,6 @@ def send(
     words = f"wrote {output}: {plural(len(found), 'message')}, {first} to {to}, {len(data)} bytes"
     record = {"output": output, "messages": len(found), "bytes": len(data), "first": first, "last": to}
     print_result({**record, "withheld": found[-1].withheld}, words, json=json)
-
-
-def _as_day(text: str) -> int:
-    """Read a day, as days since 1970."""
-    try:
-        day = (dt.date.fromisoformat(text) - EPOCH).days
-    except ValueError:
-        day = -1
-    if day < 0:
-        raise InputError(f"--to is {text!r:.40}, expected a day such as 2026-11-30")
-    return day
 
 
 def combine(

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_origin, get_type_hints
 
 import typer
-from numpy.lib.format import MAGIC_PREFIX as NPY
 
-from fedconformal._base.files import TEXT, read_bytes
+from fedconformal._base.files import read_bytes
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.privacy.local_dp import NoisyHistogram
 from fedconformal.privacy.policy import VARIABLE
 from fedconformal.summaries.batch import SummaryBatch, check_together
-from fedconformal.summaries.format import MAGIC, NOISY
+from fedconformal.summaries.format import NOISY
 from fedconformal.summaries.provenance import has_expired
 from fedconformal.summaries.summary import Summary
 
@@ -32,8 +31,6 @@ F = TypeVar("F", bound=Callable[..., None])
 SPEC = "SPEC"
 GUARANTEES = "mixture, every-site, one-site:NAME, new-site, pac, by-class, ..."
 WILDCARD = re.compile(r"[*?\[]")
-OTHERS = {MAGIC: "a site's summary", NOISY: "a site's noisy counts", NPY: "an array", b"PK": "arrays or a sheet"}
-"""Kinds of files that are no predictors, by their first bytes."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 PredictorFile = Annotated[Path, typer.Argument(metavar="PREDICTOR", help="The predictor (.json).")]
@@ -153,13 +150,10 @@ def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram] | None:
 
 
 def load_predictor(path: Path) -> Predictor:
-    """Read a predictor; name the kind of any other file."""
+    """Read a predictor."""
     data = read_bytes(path)
-    for begins, what in OTHERS.items():
-        if data.startswith(begins):
-            raise InputError(f"{path}: is {what}, not a predictor; give the .json file that calibrate wrote")
-    if path.suffix.lower() in TEXT:
-        raise InputError(f"{path}: is a table, not a predictor; give the .json file that calibrate wrote first")
+    if not data.lstrip().startswith(b"{"):
+        raise InputError(f"{path}: is not a predictor; give the .json file that calibrate wrote first")
     with prefix_errors(path):
         return Predictor.from_bytes(data)
 

@@ -24,7 +24,7 @@ from fedconformal.certificates.certificate import threshold_json
 from fedconformal.certificates.text import full_set_count
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.cli.arrays import LossRows
-from fedconformal.cli.console import logger, print_result, progress
+from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.options import (
     Json,
     OtherAlpha,
@@ -42,9 +42,6 @@ from fedconformal.evaluation.regression import infinite_words
 from fedconformal.tables import Predictions
 from fedconformal.tables.text import TextCells, guarded
 
-BLOCK = 2**22
-"""Probabilities of which sets are made at a time."""
-
 
 @dataclass(frozen=True)
 class Answers:
@@ -55,21 +52,6 @@ class Answers:
     uninformative: int
     why: str | None
     remark: str
-
-
-@dataclass(frozen=True)
-class Predicted:
-    """The result of `predict`; `size` is the mean size of sets, the mean width of intervals, or the mean share."""
-
-    output: Path
-    rows: int
-    alpha: float | None
-    risk: float | None
-    threshold: Any
-    mean_size: float | None
-    uninformative: int = 0
-    why_uninformative: str | None = None
-    skipped: Sequence[str] = ()
 
 
 @expand_options
@@ -126,72 +108,49 @@ def predict(
         write_bytes(output, _table(found, beside, header, cells))
     else:
         write_bytes(output, _arrays(output.suffix, **{name: made.values}, **about_rows))
-    record = Predicted(
-        output=output,
-        rows=len(made.values),
-        alpha=float(level),
-        risk=None,
-        threshold=made.threshold,
-        mean_size=size if np.isfinite(size) else None,
-        uninformative=made.uninformative,
-        why_uninformative=made.why,
-        skipped=found.skipped,
-    )
+    record = {
+        "output": output,
+        "rows": len(made.values),
+        "alpha": float(level),
+        "threshold": made.threshold,
+        "mean_size": size if np.isfinite(size) else None,
+        "uninformative": made.uninformative,
+        "why_uninformative": made.why,
+        "skipped": found.skipped,
+    }
     line = f"wrote {output}: {len(made.values)} {wrote}, alpha {float(level):g}"
     print_result(record, line, *filter(None, [made.remark]), json=json)
 
 
 def make_answers(predictor: Predictor, rows: PredictorRows, alpha: Fraction) -> Answers:
-    """Return the sets or intervals of rows; warn if they hold everything, with advice."""
+    """Return the sets or intervals of rows; warn if they hold everything, with advice.
+
+    The threshold is the largest of the `sites`, where each has its own.
+    """
     about = predictor.certificate
     sites, groups = own_sites(about, rows.sites), needed_groups(about, rows.groups)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), rows.table.table.in_lines():
         warnings.simplefilter("ignore", InfeasibleWarning)  # logged below, with advice
         if about.intervals:
-            made = _intervals(predictor, rows.table, alpha, sites)
+            values = predictor.predict_interval(rows.table.values, sites=sites, alpha=alpha)
         else:
-            made = _sets(predictor, rows.table, alpha, groups, sites)
-    if made.why is not None:
-        logger.warning("%s", f"{made.remark}: {made.why}" if made.remark else made.why)
+            values = predictor.predict_set(rows.table.values, groups=groups, sites=sites, alpha=alpha)
+        threshold = predictor.threshold_at(alpha)
+        if sites is not None and len(sites) and not about.intervals:
+            threshold = max(float(predictor.threshold_at(alpha, site=str(site))) for site in np.unique(sites))
+    if about.intervals:
+        all_of = int(np.isinf(values).any(axis=1).sum())
+        why = explain_uninformative(about, threshold, alpha=alpha) if sites is None or all_of else None
+        remark = infinite_words(all_of, len(values))
+    else:
+        all_of = full_sets(values)
+        found = {"score": predictor.score, "classes": values.shape[1], "share": all_of / max(1, len(values))}
+        why = explain_uninformative(about, threshold, alpha=alpha, **found)
+        remark = full_set_count(all_of, len(values))
+    made = Answers(values, threshold_json(threshold), all_of, why, remark if all_of else "")
+    if why is not None:
+        logger.warning("%s", f"{made.remark}: {why}" if made.remark else why)
     return made
-
-
-def _sets(predictor: Predictor, rows: Predictions, alpha: Fraction, groups: Any, sites: Any) -> Answers:
-    """Make sets a block at a time; the threshold is the largest of the `sites`, where each has its own."""
-    probs, blocks = rows.values, []
-    step = max(1, BLOCK // max(1, probs.shape[1]))
-    starts = range(0, max(1, len(probs)), step)
-    for start in progress(starts, "predicting sets", len(starts)):
-        block = slice(start, start + step)
-        own = None if groups is None else {name: values[block] for name, values in groups.items()}
-        with rows.table.in_lines(start):
-            known = None if sites is None else sites[block]
-            blocks.append(predictor.predict_set(probs[block], groups=own, sites=known, alpha=alpha))
-    threshold = predictor.threshold_at(alpha)
-    if sites is not None and len(sites):
-        threshold = max(float(predictor.threshold_at(alpha, site=str(site))) for site in np.unique(sites))
-    sets = np.concatenate(blocks)
-    full = full_sets(sets)
-    why = explain_uninformative(
-        predictor.certificate,
-        threshold,
-        alpha=alpha,
-        score=predictor.score,
-        classes=sets.shape[1],
-        share=full / max(1, len(sets)),
-    )
-    return Answers(sets, threshold_json(threshold), full, why, full_set_count(full, len(sets)) if full else "")
-
-
-def _intervals(predictor: Predictor, rows: Predictions, alpha: Fraction, sites: NDArray[Any] | None) -> Answers:
-    with rows.table.in_lines():
-        ends = predictor.predict_interval(rows.values, sites=sites, alpha=alpha)
-    threshold = predictor.threshold_at(alpha)
-    infinite = int(np.isinf(ends).any(axis=1).sum())
-    why = explain_uninformative(predictor.certificate, threshold, alpha=alpha) if sites is None or infinite else None
-    return Answers(
-        ends, threshold_json(threshold), infinite, why, infinite_words(infinite, len(ends)) if infinite else ""
-    )
 
 
 def _set_table(sets: NDArray[Any], names: list[str] | None, *, wide: bool) -> tuple[list[str], list[Any]]:
@@ -253,7 +212,7 @@ def _predict_decisions(rule: Predictor, scores: Path, output: Path, *, risk: str
     images = {"sets": found} if rows.names is None else dict(zip(rows.names, found, strict=True))
     write_bytes(output, _arrays(output.suffix, **images))
     threshold, share = rule.curve.threshold(limit), float(np.mean([one.mean() for one in found])) if len(found) else 0.0
-    record = Predicted(output, len(found), None, float(limit), threshold_json(threshold), share)
+    record = {"output": output, "rows": len(found), "risk": float(limit), "threshold": threshold_json(threshold)}
     words = f"wrote {output}: answers to {len(found)} rows, {share:.1%} of the entries are predicted on average"
     safe = [f"no threshold is good enough, so this is the safe action: {rule.risk.safe}"] if np.isinf(threshold) else []
-    print_result(record, words, *safe, json=json)
+    print_result({**record, "mean_size": share}, words, *safe, json=json)

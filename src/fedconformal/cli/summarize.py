@@ -15,7 +15,7 @@ import typer
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import TEXT, read_bytes, write_bytes
 from fedconformal._base.names import as_name
-from fedconformal._base.registry import build, parse
+from fedconformal._base.registry import build
 from fedconformal.cli.arrays import default_score, read_grid, read_run, read_scores_and_truth
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.monitor_rows import NewRows, check_new
@@ -94,7 +94,7 @@ def summarize(
         str | None, typer.Option(metavar=SPEC, help="false-negative-rate, selective-error:limit=0.1, ...")
     ] = None,
     thresholds: Annotated[
-        str | None, typer.Option(metavar="GRID", help="With --loss: 0,0.1,0.2 or a file, fixed beforehand.")
+        str | None, typer.Option(metavar="GRID", help="With --loss: thresholds such as 0,0.1,0.2.")
     ] = None,
     *,
     columns: Columns,
@@ -114,26 +114,38 @@ def summarize(
     json: Json = False,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
-    source = _source_of(files, columns, chunks=chunks, loss=loss)
-    terms = Terms.of(source, files[0], columns, score=score, model=model, temperature=temperature)
-    terms = replace(terms, kind=kind if epsilon is None else "exact", alpha=alpha, by_class=by_class)
-    terms = replace(terms, calibration=calibration, expires=expires)
-    numbers = isinstance(terms.score, RegressionScore) and loss is None
-    _refuse(
-        [source, "noise" if epsilon else "plain", *["numbers"] * numbers, *["chunks"] * chunks],
+    source, onnx = _source_of(files, columns, chunks=chunks, loss=loss), columns.model
+    if onnx is not None and model is not None:
+        raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
+    of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
+    suited = default_score(files[0]) if source == "run" else DEFAULT
+    terms = Terms(
+        score=suited if score is None else build(score, AnyScore),
+        alpha=alpha,
+        kind=kind if epsilon is None else "exact",
         by_class=by_class,
-        groups=columns.groups,
-        chunks=chunks,
-        kind=kind != "ranks",
-        epsilon=epsilon,
-        watch=watch,
-        temperature=temperature is not None,
-        labels=columns.given or (columns.content is not Source.probs and source != "run"),
-        score=score,
-        site=site,
-        ledger=ledger,
+        model=model if onnx is None else onnx.fingerprint,
+        calibration=calibration,
+        expires=expires,
+        temperature=1.0 if temperature is None and of_logits else temperature,
     )
-    parse(kind, Summary, maker="build")
+    numbers = isinstance(terms.score, RegressionScore) and loss is None
+    given: dict[str, object] = {
+        "by_class": by_class,
+        "groups": columns.groups,
+        "chunks": chunks,
+        "kind": kind != "ranks",
+        "epsilon": epsilon,
+        "watch": watch,
+        "temperature": temperature is not None,
+        "labels": columns.given or (columns.content is not Source.probs and source != "run"),
+        "score": score,
+        "site": site,
+        "ledger": ledger,
+    }
+    for mode in (source, "noise" if epsilon else "plain", "numbers" * numbers, "chunks" * chunks):
+        options, reason = REFUSED.get(mode, ((), ""))
+        refuse(reason, **{option: given[option] for option in options})
     ending, name = ".fcs" if epsilon is None else ".fcn", output.stem if site is None else site
     reader, inputs = RowReader(terms, columns, watch), (*files, ledger, policy, watch)
     if source != "run":
@@ -153,13 +165,6 @@ def summarize(
     what = "scores" if loss is None else "rows"
     lines = [line for one in written for line in _lines(one, what, hidden=not numbers)]
     print_result({**record, "skipped": len(reader.skipped)}, *lines, json=json)
-
-
-def _refuse(modes: list[str], **given: object) -> None:
-    """Refuse options that an input or another option does not allow."""
-    for mode in modes:
-        options, reason = REFUSED.get(mode, ((), ""))
-        refuse(reason, **{name: given[name] for name in options})
 
 
 def _send(
@@ -214,34 +219,13 @@ class Terms:
     """The terms that the summaries of one command share."""
 
     score: AnyScore
-    alpha: str = DEFAULT_ALPHA
-    kind: str = "ranks"
-    model: str | None = None
-    calibration: str | None = None
-    expires: str | None = None
-    temperature: float | None = None
-    by_class: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        source: str,
-        file: Path,
-        columns: Columns,
-        *,
-        score: str | None,
-        model: str | None,
-        temperature: float | None,
-    ) -> Terms:
-        """Return the score that suits the file, and the fingerprint of an ONNX model."""
-        onnx = columns.model
-        if onnx is not None and model is not None:
-            raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
-        of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
-        suited = default_score(file) if source == "run" else DEFAULT
-        rule = suited if score is None else build(score, AnyScore)
-        at = 1.0 if temperature is None and of_logits else temperature
-        return cls(score=rule, model=model if onnx is None else onnx.fingerprint, temperature=at)
+    alpha: str
+    kind: str
+    by_class: bool
+    model: str | None
+    calibration: str | None
+    expires: str | None
+    temperature: float | None
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -164,14 +164,14 @@ class Table:
         return replace(self, cells=self.below, names=self.head, head=None, below=None, first_line=self.first_line + 1)
 
     @contextmanager
-    def in_lines(self, first: int = 0) -> Iterator[None]:
-        """Name the line where a check names a row of what is checked, or of this table, of which this is the first."""
+    def in_lines(self) -> Iterator[None]:
+        """Name the line where a check names a row of what is checked, or of this table."""
         try:
             yield
         except InputError as error:
             if error.where not in (*CHECKED, self.source):
                 raise
-            place = "" if error.row is None else f"{self.place(error.row + first)} "
+            place = "" if error.row is None else f"{self.place(error.row)} "
             raise type(error)(
                 f"{place}{error.problem}", param=error.param, code=error.code, where=self.source
             ) from None
