@@ -87,7 +87,7 @@ def run_app(app: App, address: str, settings: Mapping[str, Any], home: Path, pro
     """Hand an app to a SuperLink and follow it to its end; it has succeeded if it has written its result."""
     result = forget_result(Path(str(app.config["output"])))
     write_connection(home, "link", {"address": address, **settings})
-    config = " ".join(f"{key}={_toml(value)}" for key, value in app.overrides.items())
+    config = " ".join(f"{key}={_toml(value)}" for key, value in app.config.items())
     command = [program("flwr"), "run", str(app.folder.resolve()), "link", "--stream"]
     if config:
         command += ["--run-config", config]

@@ -14,17 +14,8 @@ from numpy.typing import ArrayLike
 
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import (
-    MALFORMED,
-    Answer,
-    Question,
-    check_enough,
-    decode,
-    failure,
-    fingerprint,
-    read_answer,
-    refusal,
-)
+from fedconformal.federated import ask
+from fedconformal.federated.ask import Answer, Question, decode, fingerprint
 from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk
 from fedconformal.federated.evaluation import EvaluationQuestion, evaluate
 from fedconformal.federated.questions import LossQuestion, Outputs, ScoreQuestion
@@ -110,9 +101,9 @@ class NVFlareSites:
             try:
                 if site not in found:
                     raise InputError(self._why_none(replies.failures.get(site)))
-                answers.append(Answer(site, read_answer(question, found[site], site)))
-            except MALFORMED as error:
-                self._refuse(site, refusal(error))
+                answers.append(Answer(site, ask.read_answer(question, found[site], site)))
+            except ask.MALFORMED as error:
+                self._refuse(site, ask.refusal(error))
         return self.refuse(answers, [None] * len(answers))
 
     def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
@@ -121,7 +112,7 @@ class NVFlareSites:
             if reason is not None:
                 self._refuse(answer.name, reason)
         kept = [answer for answer in answers if answer.name not in self._reasons]
-        check_enough(self._stage, len(kept), self.min_sites, sorted(self._reasons.items()))
+        ask.check_enough(self._stage, len(kept), self.min_sites, sorted(self._reasons.items()))
         return kept
 
     def left_out(self, answers: Iterable[Answer[Any]]) -> list[LeftOut]:
@@ -136,4 +127,4 @@ class NVFlareSites:
         """Return why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
         if error is None or isinstance(error.cause, TimeoutError):
             return f"gave no answer within {self.timeout:g} s"
-        return f"failed: {failure(str(error.cause))}"
+        return f"failed: {ask.failure(str(error.cause))}"

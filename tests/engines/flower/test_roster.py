@@ -67,7 +67,7 @@ def test_a_site_that_trained_with_a_strategy_of_somebody_elses_and_vanished_is_l
 def test_the_number_of_a_node_is_no_name_for_another() -> None:
     """A node that says no name goes by its number; another under that name would push it out, or be left out for it."""
     roster = Roster(Moving(training_app(), 3))
-    one, other, _ = roster.connected
+    one, other, _ = roster.seen
     roster.check(other, f"node-{other}")
     for spelling in (f"node-{other}", f" node-{other} "):
         with pytest.raises(InputError, match="is the name of a node that was there before"):

@@ -40,8 +40,8 @@ from fedconformal.summaries import Summary
 
 logger = logging.getLogger(__name__)
 
-PREDICTOR, SUMS = "predictor", "fedconformal.sums"
-"""Records of a site's state."""
+SUMS = "fedconformal.sums"
+"""The record of a session in a site's state."""
 
 
 def calibrate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> Message:
@@ -95,14 +95,9 @@ def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels:
 
 
 def keep_predictor(msg: Message, context: Context) -> Message:
-    """Answer `query.broadcast`: check it and keep it, in the file that `predictor` in the node config names.
-
-    Without such a file it stays in the context's state, for the length of the run.
-    """
+    """Answer `query.broadcast`: check the predictor, and write the file that `predictor` in the node config names."""
     data = read_predictor(question_in(msg, PredictorQuestion).predictor).to_bytes()
-    if (path := _named(context, "predictor")) is None:
-        context.state[PREDICTOR] = ConfigRecord({"data": data})
-    else:
+    if (path := _named(context, "predictor")) is not None:
         write_bytes(path, data)
     return reply(msg, context, b"")
 

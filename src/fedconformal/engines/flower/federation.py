@@ -66,11 +66,10 @@ class Roster:
     """The nodes that a grid has ever listed, also to a strategy that asks it by itself; and which site each is."""
 
     def __init__(self, grid: Grid) -> None:
-        self.connected: set[int] = set()
+        self.seen: set[int] = set()
         self.why: dict[int, str] = {}
         """Why a node is not in what comes out."""
         self._grid = grid
-        self._seen: set[int] = set()
         self._names: dict[int, str] = {}
         self._owners: dict[str, int] = {}
         self._registered: set[int] = set()
@@ -85,20 +84,14 @@ class Roster:
         get_node_ids()
 
     def _see(self, nodes: Iterable[int]) -> None:
-        self.connected = set(nodes)
-        new = self.connected - self._seen
-        self._seen |= new
+        new = {*nodes} - self.seen
+        self.seen |= new
         for node in new:  # a node that says no name goes by its number, which is nobody else's
             self._owners.setdefault(name_key(self.name(node)), node)
         for info in self._grid.get_nodes() if new else ():
             if info.node_id in new and info.name:
                 self.keep(int(info.node_id), str(info.name))
                 self._registered.add(int(info.node_id))
-
-    @property
-    def gone(self) -> list[int]:
-        """The nodes that were there and are not."""
-        return sorted(self._seen - self.connected)
 
     def name(self, node: int) -> str:
         """Return the site's name, or the node's number until it is known."""
@@ -126,7 +119,7 @@ class Roster:
 
     def left_out(self, inside: Iterable[int]) -> list[LeftOut]:
         """Name the nodes that are known and not among these, with the reason."""
-        outside = sorted((self.name(node), node) for node in self._seen.difference(inside))
+        outside = sorted((self.name(node), node) for node in self.seen.difference(inside))
         return [LeftOut(site=name, reason=self.why.get(node, "was not asked")) for name, node in outside]
 
 
@@ -169,41 +162,37 @@ class Federation:
 
     def ask(self, question: Question[T], model: ArrayRecord | None = None) -> list[Answer[T]]:
         """Ask every node, and return the answers in the order of the sites."""
-        contents = dict.fromkeys(self.grid.get_node_ids(), content_of(question, model))
-        return self._ask(question, contents, least=self.min_sites)
+        return self._ask(question, content_of(question, model), least=self.min_sites)
 
     def ask_each(self, questions: Mapping[int, Question[T]]) -> list[Answer[T]]:
         """Ask each of these nodes its own question; the answers may be none."""
-        there = questions.keys() & self.grid.get_node_ids()
-        contents = {node: content_of(questions[node]) for node in there}
-        gone = sorted(questions.keys() - there)
-        return self._ask(next(iter(questions.values())), contents, gone=gone) if questions else []
+        contents = {node: content_of(question) for node, question in questions.items()}
+        return self._ask(next(iter(questions.values())), contents) if questions else []
 
-    def _ask(self, question: Question[T], contents: Mapping[int, RecordDict], **how: Any) -> list[Answer[T]]:
-        def read(content: RecordDict, site: str) -> T:
-            return ask.read_answer(question, read_answer(content), site)
+    def _ask(self, question: Question[T], content: RecordDict | Mapping[int, RecordDict], **how: Any) -> list[Answer[T]]:
+        def read(reply: RecordDict, site: str) -> T:
+            return ask.read_answer(question, read_answer(reply), site)
 
-        return self.exchange(question.stage, contents, f"query.{question.stage}", read, **how)
+        return self.exchange(question.stage, content, f"query.{question.stage}", read, **how)
 
     def exchange(
         self,
         stage: str,
-        contents: Mapping[int, RecordDict],
+        content: RecordDict | Mapping[int, RecordDict],
         message_type: str,
         read: Callable[[RecordDict, str], T],
         *,
-        gone: Sequence[int] | None = None,
         least: int = 0,
     ) -> list[Answer[T]]:
-        """Send each of these nodes its content, and read the replies; one that cannot be read is refused.
+        """Send the content to every node, or each node its own, and read the replies; a bad reply is refused.
 
-        `read` gets a reply and the name of its site. `gone` are the nodes that could not be asked, by default all that
-        were there before; fewer good answers than `least` are an error.
+        `read` gets a reply and the name of its site. Fewer good answers than `least` are an error.
         """
-        record = self._stage(stage)
+        record, connected = self._stage(stage), {*self.grid.get_node_ids()}
+        contents = dict.fromkeys(self._roster.seen, content) if isinstance(content, RecordDict) else content
         messages = [
             Message(self._addressed(node, contents[node]), node, message_type, ttl=self.timeout)
-            for node in sorted(contents)
+            for node in sorted(contents.keys() & connected)
         ]
         sizes = {id(message.content): size_of(message.content) for message in messages}  # mostly one content for all
         record.messages += len(messages)
@@ -211,7 +200,7 @@ class Federation:
         numbers = list(filter(None, self.grid.push_messages(messages)))
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         unsent = {one.metadata.dst_node_id: one.content for one in messages if not one.metadata.message_id}
-        waiting, twice = {*contents} - unsent.keys(), list[int]()
+        waiting, twice = {*asked.values()} - unsent.keys(), list[int]()
         answers: dict[tuple[int, int], Answer[T]] = {}
         for reply in self._replies(numbers):
             # A node that is gone is reported by the link, so what was asked says who it is.
@@ -229,10 +218,10 @@ class Federation:
                     self._refuse(record, node, refusal(error))
         for node in sorted(waiting):
             self._refuse(record, node, self._late)
-        for node, content in unsent.items():
-            size = sizes[id(content)]
+        for node, own in unsent.items():
+            size = sizes[id(own)]
             self._refuse(record, node, f"the message of {size} bytes could not be sent; see the log of the SuperLink")
-        for node in self._roster.gone if gone is None else gone:
+        for node in sorted(contents.keys() - connected):
             self._refuse(record, node, GONE)
         kept = self._each_once(record, [answers[place] for place in sorted(answers)])
         for node in twice:

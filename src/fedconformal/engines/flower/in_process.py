@@ -65,7 +65,6 @@ class App:
     client: str
     server: str
     config: Settings
-    overrides: Settings
 
     @classmethod
     def read(cls, folder: Path, overrides: Settings | None = None) -> App:
@@ -85,7 +84,7 @@ class App:
         for key in changes:
             if key not in config:
                 raise InputError(f"{key} is not in [tool.flwr.app.config] of {path}; there are {', '.join(config)}")
-        return cls(folder=folder, client=client, server=server, config=config | changes, overrides=changes)
+        return cls(folder=folder, client=client, server=server, config=config | changes)
 
     def load(self) -> tuple[ClientApp, ServerApp]:
         """Import the client app and the server app."""

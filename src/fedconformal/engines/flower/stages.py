@@ -66,7 +66,6 @@ class RunConfig:
     """
 
     method: str = "fedavg"
-    classes: int = 10
     alpha: float = 0.1
     score: str = DEFAULT.name
     guarantee: str = "mixture"
@@ -226,13 +225,8 @@ class _Run:
         certificate = self._predictor.certificate
         total = Counts.total(self.coverage.values()) if self.coverage else None
         intervals, why = certificate.intervals, None
-        if total is not None:
-            share = 0.0 if intervals else total.unbounded / total.rows
-            classes = self.config.classes if share >= 0.5 else None  # the app's number counts once half are full
-            score = None if intervals else self._predictor.score
-            why = explain_uninformative(certificate, score=score, classes=classes, share=share)
-            if why is not None:
-                logger.warning("evaluate: %s", why)
+        if total is not None and (why := explain_uninformative(certificate, share=total.unbounded / total.rows)):
+            logger.warning("evaluate: %s", why)
         found = {
             "threshold": threshold_json(certificate.limit),
             "alpha": certificate.alpha,

@@ -207,7 +207,7 @@ def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> 
             tensors = {name: torch.tensor(array) for name, array in arrays.items() if is_float(like[name])}
             return Update(int(metrics[EXAMPLES]), tensors, {"loss": metrics[LOSS]})
 
-        contents = dict.fromkeys(federation.grid.get_node_ids(), RecordDict({ARRAYS: like, "config": config}))
-        yield from federation.exchange("train", contents, MessageType.TRAIN, read, least=federation.min_sites)
+        content = RecordDict({ARRAYS: like, "config": config})
+        yield from federation.exchange("train", content, MessageType.TRAIN, read, least=federation.min_sites)
 
     return ask
