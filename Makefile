@@ -31,7 +31,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo page deployment quick test fresh prove slow coverage fuzz mutants lint format docs dist results bench constraints lock audit licences clean help
+.PHONY: demo page deployment quick test fresh prove full slow coverage fuzz mutants lint format docs dist results bench constraints lock audit licences clean help
 
 demo: $(VENV)/.demo ## run the main job end to end on a small data set
 	$(BIN)/fedconformal demo
@@ -51,14 +51,17 @@ quick: $(VENV)/.core ## lint, types and tests of the core: under a minute once t
 	$(BIN)/mypy $(QUICK)
 	$(PYTEST) $(SHORT) $(QUICK) $(QUICK_TESTS:%=tests/%)
 
-test: lint ## lint, check types and run all tests but the longest (under seven minutes)
-	$(PYTEST) -m "not slow"
+test: lint ## lint, check types and run all tests but the longest (under four minutes)
+	$(PYTEST) -m "not slow" --hypothesis-profile test
 
 # As users install it: the wheel, and no pins. The server is in one of the extras, so its tests run too.
 fresh: $(VENV)/.core ## install the wheel without pins, with the newest versions and with the lowest, and use it (five minutes)
 	$(BIN)/python scripts/fresh.py $(PARALLEL) $(SHORT) $(QUICK_TESTS:%=tests/%) tests/serving tests/test_docs.py
 
-prove: slow fuzz ## what takes longest: simulations, a real deployment and fuzzing (under half an hour)
+prove: full slow fuzz ## all examples of all tests, simulations, a real deployment and fuzzing (half an hour)
+
+full: $(VENV)/.dev
+	$(PYTEST) -m "not slow"
 
 # File by file: the tests of a deployment share it.
 slow: $(VENV)/.dev

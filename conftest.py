@@ -1,7 +1,7 @@
-"""What every test run shares: which modules are optional, how many threads and how many examples of Hypothesis.
+"""Shared by all test runs: optional modules, threads, and profiles of Hypothesis.
 
-What needs a package that is not installed is skipped with the reason, doctests and tests alike. So every file can be
-collected, and every test run, in an environment that has the core only.
+A test or doctest that needs a missing extra is skipped with the reason, so every file can be collected in an
+environment that has the core only.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ OPTIONAL = {
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("full", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=10)  # `checks` in tests/contracts/tools.py looks at it
+settings.register_profile("test", deadline=None, max_examples=25)  # `checks` in tests/contracts/tools.py follows
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("full")
 
 

@@ -53,19 +53,8 @@ def test_the_drawing_shows_the_layers_that_are_checked() -> None:
     assert packages == layers
 
 
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
-
-
-def named_in_documents(pattern: str) -> list[tuple[Path, str]]:
-    return [(page, name) for page in DOCUMENTS for name in re.findall(pattern, page.read_text(), re.MULTILINE)]
-
-
 def test_every_make_target_that_is_named_is_there() -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = named_in_documents(r"(?:`|^)make (\w+)")
-    assert [f"{page.name}: {name}" for page, name in named if name not in targets] == []
-
-
-def test_every_link_leads_somewhere() -> None:
-    links = named_in_documents(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
-    assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+        named = re.findall(r"(?:`|^)make (\w+)", page.read_text(), re.MULTILINE)
+        assert set(named) <= targets, page

@@ -1,15 +1,12 @@
-"""Every example runs as a stranger runs it, and its sets keep about what its certificate promises."""
+"""Every example runs, and its sets keep about what its certificate promises."""
 
 import importlib.util
-import os
 import re
-import subprocess
-import sys
+import runpy
+import warnings
 from pathlib import Path
 
 import pytest
-
-import fedconformal
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -19,34 +16,24 @@ NEAR = 0.06
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_the_example_prints_its_promise_and_keeps_it(example: Path, tmp_path: Path) -> None:
+def test_the_example_prints_its_promise_and_keeps_it(
+    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for module in NEEDS.get(example.stem, ()):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{example.name} needs {module}")
-    source = str(Path(fedconformal.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, str(example)],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": source},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    assert "The sets hold the true label with probability at least 0.9 for a test row" in done.stdout
-    found = re.search(r"^coverage (\S+), (\S+) labels a set$", done.stdout, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        runpy.run_path(str(example), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "The sets hold the true label with probability at least 0.9 for a test row" in printed
+    found = re.search(r"^coverage (\S+), (\S+) labels a set$", printed, re.MULTILINE)
     assert found
     assert abs(float(found[1]) - 0.9) < NEAR
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_examples_say_what_the_readme_says_of_them() -> None:
-    texts = {path.stem: path.read_text() for path in EXAMPLES}
-    assert set(texts) == {"arrays", "files", "on_flower", "own_model", "private_sums", "scikit_learn"}
-    assert all(30 <= len(text.splitlines()) <= 60 for text in texts.values())
+def test_the_readme_links_every_example() -> None:
     linked = re.findall(r"\]\(examples/(\w+)\.py\)", (ROOT / "README.md").read_text())
-    assert sorted(linked) == sorted(texts)
-    for name, text in texts.items():
-        assert f"python examples/{name}.py" in text
+    assert sorted(linked) == [path.stem for path in EXAMPLES]

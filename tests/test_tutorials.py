@@ -1,10 +1,11 @@
-"""Tutorials and decision pages run as a reader runs them, each in a process of its own, and print what they say."""
+"""Tutorials and decision pages run as a reader runs them, and print what they say."""
 
 import importlib.util
 import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -25,17 +26,26 @@ NEEDS = {
     "scikit-learn": ["sklearn"],
     "which-privacy": ["cryptography", "opendp"],
 }
-ON_NVFLARE = """
-import sys
-from pathlib import Path
-import pytest
-from tests.engines.nvflare.in_process import in_process
-from tests.pages import run_page
 
-with pytest.MonkeyPatch.context() as patch:
-    in_process(patch, Path.cwd())
-    run_page(Path(sys.argv[1]))
-"""
+
+PLUGIN = "new-score"
+"""Its class would stay in the registry of this process."""
+
+
+def start(*arguments: str | Path, folder: Path) -> str:
+    """Run Python with this repository's own packages, and return its output."""
+    paths = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "NVFLARE_SIMULATOR_WORKSPACE_ROOT": str(folder)}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=os.environ | paths,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
 
 def skip_without(page: Path) -> None:
@@ -44,28 +54,22 @@ def skip_without(page: Path) -> None:
             pytest.skip(f"{page.name} needs {module}")
 
 
-def start(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run Python with this repository's own packages."""
-    env = {key: value for key, value in os.environ.items() if not key.startswith("FEDCONFORMAL")}
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "src")))
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=env | {"PYTHONPATH": paths, "NVFLARE_SIMULATOR_WORKSPACE_ROOT": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_page_runs_and_prints_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_the_page_runs_and_prints_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without(page)
-    how = ("-c", ON_NVFLARE) if page.stem == "nvflare-job" else ("-m", "tests.pages")
-    done = start(*how, page, folder=tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "Warning:" not in done.stderr
+    monkeypatch.chdir(tmp_path)
+    for variable in [name for name in os.environ if name.startswith("FEDCONFORMAL")]:
+        monkeypatch.delenv(variable)
+    if page.stem == "nvflare-job":
+        from tests.engines.nvflare.in_process import in_process
+
+        in_process(monkeypatch, tmp_path)
+    if page.stem == PLUGIN:
+        start("-W", "error", "-m", "tests.pages", page, folder=tmp_path)
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run_page(page)
 
 
 @pytest.mark.slow
@@ -75,9 +79,8 @@ def test_the_nvflare_job_gives_the_same_on_the_simulator(tmp_path: Path) -> None
     skip_without(page)
     blocks = blocks_of(page)
     (tmp_path / "digits.py").write_text("\n".join(one.text for one in blocks if one.language == "python"), "utf-8")
-    done = start("digits.py", folder=tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.split()[-len(blocks[-1].text.split()) :] == blocks[-1].text.split()
+    printed = start("digits.py", folder=tmp_path).split()
+    assert printed[-len(blocks[-1].text.split()) :] == blocks[-1].text.split()
 
 
 def test_a_page_that_is_wrong_is_noticed(tmp_path: Path) -> None:
