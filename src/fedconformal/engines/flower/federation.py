@@ -27,6 +27,8 @@ from fedconformal.federated.ask import MALFORMED, Answer, Question, check_enough
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Contents = RecordDict | Mapping[int, RecordDict]
+"""One content for all nodes, or one for each."""
 
 POLL_SECONDS = 0.5
 EXPIRED, NODE_GONE = (3, 4), 5
@@ -169,7 +171,7 @@ class Federation:
         contents = {node: content_of(question) for node, question in questions.items()}
         return self._ask(next(iter(questions.values())), contents) if questions else []
 
-    def _ask(self, question: Question[T], content: RecordDict | Mapping[int, RecordDict], **how: Any) -> list[Answer[T]]:
+    def _ask(self, question: Question[T], content: Contents, **how: Any) -> list[Answer[T]]:
         def read(reply: RecordDict, site: str) -> T:
             return ask.read_answer(question, read_answer(reply), site)
 
@@ -178,7 +180,7 @@ class Federation:
     def exchange(
         self,
         stage: str,
-        content: RecordDict | Mapping[int, RecordDict],
+        content: Contents,
         message_type: str,
         read: Callable[[RecordDict, str], T],
         *,
