@@ -230,12 +230,6 @@ def beside(results: Any, alpha: str, name: str, what: str) -> str:
     return f"{mean(results, alpha, name, what):.3f} ({mean(results, alpha, name, f'lac_{what}'):.3f})"
 
 
-def behind(results: Any, what: str) -> int:
-    """Count where LAC with sets as large covers less, at the alpha shown."""
-    cells = [one["alphas"][SHOWN][name] for one in results.values() for name in SCORES]
-    return sum(cell[f"lac_{what}"] < cell[what] - RARE for cell in cells)
-
-
 def overall(results: Any) -> Iterator[list[str]]:
     """Give a row for each score at the alpha shown: means over the data sets, and counts of data sets."""
     for name in SCORES:
@@ -256,18 +250,15 @@ def markdown(head: list[str], rows: Iterator[list[str]]) -> str:
 
 TEXT = """
 {best} has the smallest sets: within a hundredth of the smallest on {wins} of {sets} data sets at alpha = {alpha}.
-It covers the worst class and the worst size class less often (Margin covers the latter even less), because its sets are
-smaller: LAC with sets as large as another score's (in brackets) covers both at least as often on average. Of
-{comparisons} comparisons it is behind by more than {rare} in {behind_class} for the worst class, and in
-{behind_stratum} for the worst size class.
+It covers the worst class and the worst size class less often because its sets are smaller: LAC with sets as large as
+another score's (in brackets) covers both at least as often on average.
 
-A star marks a randomised score. `size` is relative to LAC, as a geometric mean over the data sets; the last four
-columns are plain means. `empty` is the share of sets that are empty before the top label is put in.
+A star marks a randomised score. `size` is relative to LAC, a geometric mean over the data sets; `empty` is the share of
+sets that are empty before the top label is put in.
 
 {overall}
-Measured by `benchmarks/default_score.py` on {logits} random splits of each file of logits and {table} of each table;
-the temperature, or the logistic regression, is fitted to rows of its own. `benchmarks/results/default_score.json` has
-every data set, at alpha = 0.05 and 0.2 too.
+`benchmarks/default_score.py` measures it on {logits} random splits of each file of logits and {table} of each table;
+`benchmarks/results/default_score.json` has every data set, at alpha = 0.05 and 0.2 too.
 """
 
 
@@ -280,11 +271,7 @@ def measured(results: Any) -> str:
         wins=smallest(results, SHOWN, best),
         sets=len(results),
         alpha=SHOWN,
-        comparisons=len(results) * (len(SCORES) - 1),
-        behind_class=behind(results, "class"),
-        behind_stratum=behind(results, "stratum"),
         overall=markdown(columns, overall(results)),
-        rare=RARE,
         **SPLITS,
     )
 

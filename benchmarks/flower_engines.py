@@ -32,8 +32,8 @@ HEAD = ["engine", "seconds a round", "seconds to start and end"]
 START, END = "<!-- engines -->", "<!-- /engines -->"
 TEXT = """## What a round costs
 
-Three sites that do next to nothing, so that only messages, polling and processes are left
-(`benchmarks/flower_engines.py`):
+Three sites with almost no work, so that messages, polling and processes remain (`benchmarks/flower_engines.py`,
+version {version}):
 """
 
 PYPROJECT = """
@@ -144,7 +144,7 @@ def rows(results: dict[str, Any]) -> list[list[Any]]:
 def write_page() -> None:
     """Put the table of the saved results into the page."""
     saved = json.loads((RESULTS / f"{NAME}.json").read_bytes())
-    lines = [TEXT, f"| {' | '.join(HEAD)} |", "|---|---:|---:|"]
+    lines = [TEXT.format(version=saved["versions"]["fedconformal"]), f"| {' | '.join(HEAD)} |", "|---|---:|---:|"]
     lines += [f"| {name} | {a:.2g} | {b:.2g} |" for name, a, b in rows(saved["results"])]
     text = PAGE.read_text("utf-8")
     before, rest = text.split(START)

@@ -32,7 +32,6 @@ DATA = {150: ("digits", digits, 60), 650: ("digits", digits, 15), 5000: ("synthe
 WHAT = ("one threshold", "by class", "by group", "a limit on losses")
 FILE, SCORES, ROWS, TRIALS = "logits/cifar100_tct.npz", (fc.LAC(), fc.APS(), fc.RAPS()), (500, 5000), 10
 HEAD = ("predictor", "rows", "exact: members found", "rounded: members found", "others found", "difference by counts")
-SIZES = ("CIFAR-100, score", "rows", "labels a set, exact", "rounded up")
 
 
 def attacked() -> list[dict[str, Any]]:
@@ -96,10 +95,13 @@ def cells(row: dict[str, Any]) -> tuple[str, ...]:
     return row["predictor"], f"{row['rows']:,}", *(f"{share:.1%}" for share in shares), f"{gain:.1f} points"
 
 
-def size_cells(row: dict[str, Any]) -> tuple[str, ...]:
+def size_sentence(rows: list[dict[str, Any]]) -> str:
     """Write what rounding costs."""
-    exact, rounded = row["exact"][0], row["rounded"][0]
-    return row["score"], f"{row['rows']:,}", f"{exact:.2f}", f"{rounded:.2f} ({rounded / exact - 1:+.1%})"
+    costs = [row["rounded"][0] / row["exact"][0] - 1 for row in rows]
+    scores = ", ".join(dict.fromkeys(row["score"] for row in rows))
+    sizes = " or ".join(dict.fromkeys(f"{row['rows']:,}" for row in rows))
+    span = f"{min(costs):.1%} to {max(costs):.1%}"
+    return f"Rounding adds {span} to the labels in a set (CIFAR-100, {sizes} rows, {scores})."
 
 
 def main() -> None:
@@ -111,9 +113,9 @@ def main() -> None:
         kept = json.loads(path.read_text())["results"]["sizes"] if path.exists() else []
         save(NAME, {"attacks": attacked(), "sizes": sizes(data) if data.exists() else kept})
     found = json.loads(path.read_text())["results"]
-    tables = table(HEAD, [*map(cells, found["attacks"])]), table(SIZES, [*map(size_cells, found["sizes"])])
+    parts = table(HEAD, [*map(cells, found["attacks"])]), size_sentence(found["sizes"])
     before, rest = PAGE.read_text().split(START)
-    PAGE.write_text(f"{before}{START}\n{tables[0]}\n\n{tables[1]}\n{END}{rest.split(END)[1]}")
+    PAGE.write_text(f"{before}{START}\n{parts[0]}\n\n{parts[1]}\n{END}{rest.split(END)[1]}")
 
 
 if __name__ == "__main__":

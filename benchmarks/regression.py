@@ -1,11 +1,10 @@
-"""Intervals: how fast a million rows are calibrated, and whether coverage holds at real hospitals.
+"""Coverage and width of intervals at real hospitals.
 
-    FEDCONFORMAL_DATA=DIRECTORY python benchmarks/regression.py [speed]
+    FEDCONFORMAL_DATA=DIRECTORY python benchmarks/regression.py
 
-Speed: score, summarise and calibrate a million rows, beside one `np.sort` of their scores. Coverage: the peak heart
-rate of patients at four hospitals, whose sites are real and differ, and scikit-learn's diabetes, which is from one
-place and is parted at random. In each of 200 splits half of a site's patients train linear models, a quarter
-calibrates and a quarter tests. Both tables go into docs/regression.md.
+The peak heart rate of patients at four hospitals, whose sites are real and differ, and scikit-learn's diabetes, which
+is from one place and is parted at random. In each of 200 splits half of a site's patients train linear models, a
+quarter calibrates and a quarter tests. The table goes into docs/regression.md.
 """
 
 # ruff: noqa: T201
@@ -13,21 +12,17 @@ calibrates and a quarter tests. Both tables go into docs/regression.md.
 from __future__ import annotations
 
 import re
-import sys
 import warnings
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
-from common import HERE, best, interleaved, ratios
+from common import HERE
 from sklearn.linear_model import QuantileRegressor, Ridge
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.training.data import load
 
-ROWS, ROUNDS = 10**6, 30
 SPLITS, ALPHA = 200, 0.1
 PAGE = HERE.parent / "docs" / "regression.md"
 SCORES = (fc.Residual(), fc.Normalized(), fc.CQR(), fc.Signed())
@@ -38,31 +33,6 @@ def columns_of(score: fc.RegressionScore, f: Floats, scale: Floats, low: Floats,
     """Choose what a score takes."""
     found = {"prediction": f, "scale": scale, "lower": np.minimum(low, high), "upper": np.maximum(low, high)}
     return np.stack([found[name] for name in score.columns], axis=1).squeeze()
-
-
-def calibrated(score: fc.RegressionScore, predictions: Floats, y: Floats) -> object:
-    """Do what a site does, and what the coordinator does."""
-    return fc.calibrate([fc.summarize(predictions, y, score=score, alpha=ALPHA)], alpha=ALPHA, exact=True)
-
-
-def speed() -> list[str]:
-    """Time a million rows, score by score, side by side with a sort of the same scores."""
-    rng = np.random.default_rng(0)
-    f, scale = rng.normal(size=ROWS), rng.uniform(0.5, 2, ROWS)
-    y = f + scale * rng.normal(size=ROWS)
-    lines = ["| score | columns | np.sort, ms | all of it, ms | ratio |", "|---|---|---|---|---|"]
-    for score in SCORES:
-        predictions = columns_of(score, f, scale, f - scale, f + scale)
-        scores = score.evaluate(predictions, y)
-        contenders: dict[str, Callable[[], object]] = {
-            "sort": partial(np.sort, scores),
-            "ours": partial(calibrated, score, predictions, y),
-        }
-        taken = interleaved(contenders, ROUNDS)
-        fast, ratio = best(taken), ratios(taken, "sort")["ours"]
-        times = f"{1000 * fast['sort']:.1f} | {1000 * fast['ours']:.1f}"
-        lines.append(f"| `{type(score).__name__}` | {len(score.columns)} | {times} | {ratio:.2f} |")
-    return lines
 
 
 def split(sites: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
@@ -121,32 +91,24 @@ def coverage(name: str) -> list[str]:
                 width = float(np.median(ends[part == 2, 1] - ends[part == 2, 0]))
                 kept.setdefault((type(score).__name__, words), []).append((hit, width, *by_site))
     lines = []
-    for (score_name, words), found in kept.items():
-        table = np.array(found)
-        error = 2 * table[:, 0].std() / SPLITS**0.5
-        sites_text = f"{table[:, 2:].mean(axis=0).min():.3f}"
-        width_text = f"{np.median(table[:, 1]):.4g}"
-        lines.append(
-            f"| {name.replace('_', ' ')} | `{score_name}` | `{words}` | {table[:, 0].mean():.3f} ± {error:.3f} | "
-            f"{sites_text} | {width_text} |"
-        )
+    for score in SCORES:
+        cells = [name.replace("_", " "), f"`{type(score).__name__}`"]
+        for words in GUARANTEES:
+            table = np.array(kept[type(score).__name__, words])
+            error = 2 * table[:, 0].std() / SPLITS**0.5
+            lowest, width = table[:, 2:].mean(axis=0).min(), np.median(table[:, 1])
+            cells += [f"{table[:, 0].mean():.3f} ± {error:.3f}, {lowest:.3f}, {width:.4g}"]
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def put(name: str, lines: list[str]) -> None:
-    """Print a table, and put it into the page."""
-    print("\n".join(lines), flush=True)
-    text, start, end = PAGE.read_text("utf-8"), f"<!-- {name} -->", f"<!-- /{name} -->"
-    table = "\n".join(lines)
-    PAGE.write_text(re.sub(f"{start}.*{end}", lambda _: f"{start}\n{table}\n{end}", text, flags=re.DOTALL), "utf-8")
-
-
 def main() -> None:
-    """Measure both, or speed alone."""
-    put("speed", speed())
-    if "speed" not in sys.argv[1:]:
-        head = ["| data | score | guarantee | coverage | lowest site | median width |", "|---|---|---|---|---|---|"]
-        put("coverage", head + coverage("heart_rate") + coverage("diabetes"))
+    """Measure, print, and put the table into the page."""
+    head = ["| data | score | `Mixture()` | `EverySite()` |", "|---|---|---|---|"]
+    table = "\n".join(head + coverage("heart_rate") + coverage("diabetes"))
+    print(table)
+    text, start, end = PAGE.read_text("utf-8"), "<!-- coverage -->", "<!-- /coverage -->"
+    PAGE.write_text(re.sub(f"{start}.*{end}", lambda _: f"{start}\n{table}\n{end}", text, flags=re.DOTALL), "utf-8")
 
 
 if __name__ == "__main__":
