@@ -88,7 +88,7 @@ def test_the_page_runs(scans: Path, command: Command) -> None:
     assert block
     first, second, third = block[1].replace("\\\n", " ").splitlines()
     command.ok(*shlex.split(first)[1:])
-    assert second == "duckdb -csv < query.sql > result.csv"
+    assert second == "duckdb -csv -f query.sql > result.csv"
     ran(Path("query.sql").read_text())
     command.ok(*shlex.split(third)[1:])
     command.ok("summarize", "scans.csv", "--labels", "truth", "--site", "clinic-a", "-o", "rows.fcs")
