@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fedconformal._base.arrays import Floats
+from fedconformal.monitoring.history import SiteHistory
 from fedconformal.monitoring.messages import Period, Stream
+from fedconformal.monitoring.monitor import log_e
 from fedconformal.monitoring.streams import Tally
 
 PREDICTOR = bytes(range(32))
@@ -45,3 +48,21 @@ def messages(
         first = START + i * days
         found.append(Period(PREDICTOR, site, first, first + days - 1, tuple(streams)))
     return found
+
+
+def history(site: str, known: Floats, misses: Floats, limit: float = 0.13, false_alarm: float = 0.025) -> SiteHistory:
+    """The history of a site with these counts at the end of each day, in which no row waits."""
+    return SiteHistory(
+        site=site,
+        group="",
+        limit=limit,
+        false_alarm=false_alarm,
+        failure=1e-5,
+        days=START + np.arange(-1, len(known) - 1),
+        known=known,
+        misses=misses,
+        waiting=np.zeros(len(known)),
+        sizes=1.5 * known,
+        log_e=log_e(misses, known - misses, limit),
+        alarm=None,
+    )

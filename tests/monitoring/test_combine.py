@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.combine import Combined, Days, Refused, combine, log_mean, standing_out, to_dict
+from fedconformal.monitoring.combine import Combined, CombinedEvidence, Days, Refused, combine, standing_out, to_dict
 from fedconformal.monitoring.messages import Period, Stream
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.streams import Tally
 from fedconformal.monitoring.text import chance, sentence, to_do
 from fedconformal.report.watch import combined_page
-from tests.monitoring.streams import PREDICTOR, START, messages
+from tests.monitoring.streams import PREDICTOR, START, history, messages
 
 DRIFT = [0.1] * 10 + [0.4] * 10
 
@@ -47,16 +47,11 @@ def test_over_sites_it_is_the_mean_and_a_site_counts_as_one_before_its_first_mes
 def test_false_alarms_over_sites_are_as_rare_as_stated() -> None:
     """Rows are missed exactly as often as the limit allows; an alarm at any of 25 days is false."""
     rng, runs, level, limit = np.random.default_rng(5), 300, 0.2, 0.3
-    false = 0
+    known, false = 8.0 * np.arange(26), 0
     for _ in range(runs):
-        sent = []
-        for site in "abcde":
-            misses = rng.binomial(8, limit, 25).cumsum().tolist()
-            tallies = [Tally(8 * (i + 1), missed) for i, missed in enumerate(misses)]
-            for period in counted(site, *tallies):
-                stream = period.streams[0]
-                sent.append(replace(period, streams=(replace(stream, limit=limit, false_alarm=level, failure=0.0),)))
-        false += combine(sent).alarm
+        misses = rng.binomial(8, limit, (5, 25)).cumsum(axis=1)
+        sites = [history(f"s{k}", known, np.append(0.0, own), limit, level) for k, own in enumerate(misses)]
+        false += CombinedEvidence.of("", sites).alarm is not None
     assert false <= runs * level + 2 * math.sqrt(runs * level * (1 - level))
 
 
@@ -221,13 +216,13 @@ def test_one_site_that_claims_many_rows_does_not_make_the_promise_hold() -> None
 
 @pytest.mark.long
 def test_many_invented_sites_take_a_moment() -> None:
-    invented = [replace(counted(f"s{i}", Tally(9, 1))[0], first=START + i, last=START + i) for i in range(3000)]
+    invented = [replace(counted(f"s{i}", Tally(9, 1))[0], first=START + i, last=START + i) for i in range(2000)]
     start = time.process_time()
     found = combine(invented)
     page = combined_page(found)
-    assert time.process_time() - start < 15
+    assert time.process_time() - start < 10
     assert len(page) < 2**25
-    assert found.all_rows.pooled.known[-1] == 27_000
+    assert found.all_rows.pooled.known[-1] == 18_000
 
 
 def test_a_day_in_the_year_9999_is_drawn() -> None:
@@ -239,7 +234,7 @@ def test_a_day_in_the_year_9999_is_drawn() -> None:
 def test_few_sites_are_named_wrongly() -> None:
     """90 of 100 sites keep the promise: of those that are named, at most a tenth is wrong on average."""
     rng, wrong, right = np.random.default_rng(0), [], []
-    for _ in range(2000):
+    for _ in range(1000):
         # exp(m x - m^2 / 2) is one on average for normal x, and large if its mean is m.
         draws = rng.normal(size=100) + np.repeat([3.0, 0.0], [10, 90])
         named = [int(name) for name in standing_out({str(i): 3 * x - 4.5 for i, x in enumerate(draws)})]
@@ -249,14 +244,3 @@ def test_few_sites_are_named_wrongly() -> None:
     assert np.mean(right) > 2
     naive = [i for i, x in enumerate(draws) if 3 * x - 4.5 >= math.log(10)]
     assert len(naive) > len(named)
-
-
-def test_bad_e_values_are_refused() -> None:
-    for values in ([], [math.nan], [[1.0]]):
-        with pytest.raises(InputError, match="log_e_values"):
-            log_mean(values)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="false_share is 1"):
-        standing_out({"a": 1.0}, false_share=1)
-    with pytest.raises(InputError, match="no NaN"):
-        standing_out({"a": math.nan, "b": 9.0})
-    assert standing_out({}) == []

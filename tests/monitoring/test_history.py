@@ -67,8 +67,9 @@ def test_contradictions_are_refused(other: Period) -> None:
 
 def test_another_limit_is_refused() -> None:
     stream = replace(sent(1, 1, SOME, MORE).streams[0], limit=0.2)
-    with pytest.raises(InputError, match=r"clinic-a: watches a limit of 0.1 first and 0.2 from 2026-01-02 on"):
+    with pytest.raises(InputError, match=r"clinic-a: messages of two watches, with the limits 0.1 and 0.2") as error:
         histories_of([sent(0, 0, NONE, SOME), replace(sent(1, 1, SOME, MORE), streams=(stream,))])
+    assert error.value.code == "two-watches"
 
 
 def test_an_alarm_is_worked_out_and_not_taken_from_the_site() -> None:

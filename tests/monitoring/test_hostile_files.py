@@ -3,6 +3,7 @@
 import random
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,14 @@ def damage(path: Path, good: bytes, rng: random.Random) -> None:
     raw.close()
 
 
+def execute(path: Path, script: str) -> None:
+    with closing(sqlite3.connect(path)) as raw:
+        raw.executescript(script)
+
+
 def test_damaged_files_are_refused_in_one_line_or_usable(good: bytes, tmp_path: Path) -> None:
     outcomes = set()
-    for seed in range(80):
+    for seed in range(50):
         path = tmp_path / f"{seed}.db"
         damage(path, good, random.Random(seed))
         start = time.process_time()
@@ -84,37 +90,23 @@ def test_damaged_files_are_refused_in_one_line_or_usable(good: bytes, tmp_path: 
     assert outcomes == {"usable", "refused in 1 line"}
 
 
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT 'k' AS key, zeroblob(1e9) AS value FROM c"
+
+
 @pytest.mark.parametrize(
-    "statement",
+    "script",
     [
         "CREATE TRIGGER t AFTER INSERT ON rows BEGIN DELETE FROM streams; END",
-        "CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c",
+        "CREATE VIEW v AS SELECT 1",
+        f"DROP TABLE meta; CREATE VIEW meta AS {ENDLESS}",  # rows for ever, or of any size
         "DROP TABLE tallies",
         "ALTER TABLE meta ADD COLUMN more TEXT",
     ],
 )
-def test_another_schema_is_refused(good: bytes, tmp_path: Path, statement: str) -> None:
+def test_another_schema_is_refused(good: bytes, tmp_path: Path, script: str) -> None:
     path = tmp_path / "w.db"
     path.write_bytes(good)
-    raw = sqlite3.connect(path)
-    raw.execute(statement).connection.commit()
-    raw.close()
-    with pytest.raises(InputError, match="is not the file of a watch"):
-        Watch.open(path)
-
-
-def test_a_view_in_the_place_of_a_table_never_runs(good: bytes, tmp_path: Path) -> None:
-    """It would make rows for ever, or of any size."""
-    path = tmp_path / "w.db"
-    path.write_bytes(good)
-    raw = sqlite3.connect(path)
-    endless = (
-        "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT 'k' AS key, zeroblob(1e9) AS value FROM c"
-    )
-    for script in ("DROP TABLE meta", f"CREATE VIEW meta AS {endless}"):
-        raw.execute(script)
-    raw.commit()
-    raw.close()
+    execute(path, script)
     with pytest.raises(InputError, match="is not the file of a watch"):
         Watch.open(path)
 
@@ -123,10 +115,6 @@ def test_a_number_of_classes_is_not_believed(tmp_path: Path) -> None:
     rule = fc.calibrate([fc.Summary.of_scores(np.linspace(0, 1, 200), score=fc.LAC(), site="a")])
     path = tmp_path / "w.db"
     Watch.start(path, rule, limits_of(rule)).__exit__()
-    raw = sqlite3.connect(path)
-    raw.execute(
-        "UPDATE meta SET value = CAST('{\"width\": 1000000000}' AS BLOB) WHERE key = 'state'"
-    ).connection.commit()
-    raw.close()
+    execute(path, "UPDATE meta SET value = CAST('{\"width\": 1000000000}' AS BLOB) WHERE key = 'state'")
     with pytest.raises(StoreError, match="is damaged"):
         Watch.open(path)

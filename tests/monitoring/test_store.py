@@ -14,7 +14,7 @@ import fedconformal as fc
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import ChangeDetector
-from fedconformal.monitoring.events import Outcomes, Predicted
+from fedconformal.monitoring.events import Counts, Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.store import Purged, Watch
@@ -67,20 +67,6 @@ def test_the_state_is_that_of_one_outcome_after_the_other(tmp_path: Path, seed: 
         assert state.alarm_day == np.concatenate([asked, came])[order[place]] // DAY
 
 
-def test_outcomes_in_turn_are_those_of_one_batch() -> None:
-    """Losses are added one after the other, and each is judged with the rows that waited then."""
-    for seed in range(5):
-        losses = np.random.default_rng(seed).random(200)
-        start = Monitor(limit=0.4, false_alarm=0.05, known=3, misses=1 / 3, waiting=200)
-        at_once, one_each = start.update(misses=losses, waiting=np.arange(199, -1, -1)), start
-        for row, loss in enumerate(losses):
-            one_each = one_each.update(misses=[loss], waiting=199 - row)
-        assert at_once == one_each
-    for wrong in ([1, 2], -1, 0.5, [0.5] * 200):
-        with pytest.raises(InputError, match="waiting is"):
-            start.update(misses=losses, waiting=wrong)
-
-
 def test_rows_that_wait_count_as_covered() -> None:
     """Misses are known at once and hits 300 rows later: without the rows that wait nearly every stream alarms."""
     rng, alarms, streams, rows = np.random.default_rng(0), 0, 150, 3000
@@ -126,13 +112,7 @@ def test_outcomes_count_once(tmp_path: Path) -> None:
         assert (watch.whole().known, watch.whole().misses, watch.whole().waiting) == (3, 2, 1)
         assert outcome_counts(watch, true(["z"], [2], time=START)) == [0, 1, 0, 0]
         counted = watch.status().counts
-    assert [getattr(counted, what) for what in ("rows", "counted", "repeated", "conflicting", "early")] == [
-        4,
-        3,
-        3,
-        2,
-        1,
-    ]
+    assert counted == Counts(rows=4, counted=3, repeated=3, conflicting=2, early=1)
 
 
 def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
@@ -237,8 +217,8 @@ def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) 
         found = {one.name: one for one in watch.status().streams}["unsure"]
         assert (found.known, found.misses, found.waiting) == (10, 10, 290)
         assert found.verdict == "too early"
-        for k in range(10, 300):  # at the first of these it is clear that others are not of that class
-            watch.add(None, true(ids[k : k + 1], 0))
+        for k in range(10, 300, 29):  # after enough of these it is clear that others are not of that class
+            watch.add(None, true(ids[k : k + 29], 0))
         found = {one.name: one for one in watch.status().streams}["unsure"]
         assert (found.waiting, found.verdict, found.alarm_at) == (0, "alarm", 10)
         assert [one.group for one in watch.periods()[0].streams] == ["", *(f"class={name}" for name in CLASSES)]
@@ -353,11 +333,6 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)").connection.close()
     with pytest.raises(InputError, match="is not the file of a watch"):
         Watch.open(tmp_path / "other.db")
-    raw = sqlite3.connect(path)
-    raw.execute("CREATE VIEW more AS SELECT 1").connection.commit()
-    raw.close()
-    with pytest.raises(InputError, match="is not the file of a watch"):
-        Watch.open(path)
 
 
 def test_a_locked_file_is_a_503_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,17 +361,6 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path) -> None:
         raw.execute("PRAGMA max_page_count = 1000000")
         watch.add(answered([f"q{k}" for k in range(20_000)]))
         assert watch.whole().waiting == 20_000
-
-
-def test_a_damaged_file_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "w.db"
-    with started(path) as watch:
-        watch.add(answered([f"q{k}" for k in range(5000)]))
-    data = bytearray(path.read_bytes())
-    data[8192:] = np.random.default_rng(0).bytes(len(data) - 8192)
-    path.write_bytes(data)
-    with pytest.raises(InputError, match=r"w\.db: is (damaged|not the file of a watch)"), Watch.open(path) as watch:
-        watch.add(answered(["p"]), true(["q5"], 2))
 
 
 def test_a_watch_over_one_site_takes_no_others(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import secrets
 import sqlite3
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
@@ -39,21 +39,20 @@ LEAST = 1e-100
 BLOCK = 1024
 """New scores that are ranked among themselves by comparing all pairs."""
 
-Six = tuple[float, float, float, float, float, float]
-Five = tuple[float, float, float, float, float]
+Five = Annotated[tuple[float, ...], msgspec.Meta(min_length=5, max_length=5)]
 
 
 class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
     """Stakes of the six bets, and for each but the constant one the start of its current run."""
 
-    stakes: Six = (1 / 6,) * 6
+    stakes: Annotated[tuple[float, ...], msgspec.Meta(min_length=6, max_length=6)] = (1 / 6,) * 6
     doublings: int = 0
     """Power of two that all stakes are to be multiplied by."""
     sums: Five = (0.0,) * 5
     """Logarithm of the total payoff of a bet since the start."""
     lows: Five = (0.0,) * 5
     """Lowest of these logarithms so far, one row ago."""
-    starts: tuple[int, int, int, int, int] = (0,) * 5
+    starts: Annotated[tuple[int, ...], msgspec.Meta(min_length=5, max_length=5)] = (0,) * 5
     """Number of rows after which it was lowest, for the last time."""
 
     def __post_init__(self) -> None:
@@ -64,9 +63,17 @@ class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
 
     def placed(self, p_values: Floats, first: int) -> Bets:
         """Place all bets on one p-value after the other; the first is that of row `first`."""
-        won = payoffs(p_values)[:, 1:]
-        stakes, doublings = _staked(self.stakes, self.doublings, won.tolist())
-        runs = [_run(*one, first) for one in zip(won.T, self.sums, self.lows, self.starts, strict=True)]
+        won, stakes, doublings = payoffs(p_values), self.stakes, self.doublings
+        total = math.fsum(stakes)
+        for row in won.tolist():
+            share = MOVE / 6 * total
+            stakes = tuple([(STAY * stake + share) * factor for stake, factor in zip(stakes, row, strict=True)])
+            total = math.fsum(stakes)
+            if not 1 / LARGE < total < LARGE:
+                power = math.frexp(total)[1]
+                stakes = tuple([math.ldexp(stake, -power) for stake in stakes])
+                total, doublings = math.ldexp(total, -power), doublings + power
+        runs = [_run(*one, first) for one in zip(won.T[1:], self.sums, self.lows, self.starts, strict=True)]
         sums, lows, starts = zip(*runs, strict=True)
         return Bets(stakes, doublings, sums, lows, starts)
 
@@ -83,27 +90,6 @@ def payoffs(p: Floats) -> Floats:
     won = np.stack([np.ones_like(p), 2 - 2 * p, 2 * p, 0.5 * high**-0.5, 0.7 * high**-0.3, tail], axis=1)
     paid: Floats = np.maximum(won, LEAST)
     return paid
-
-
-def _staked(stakes: Six, doublings: int, rows: list[list[float]]) -> tuple[Six, int]:
-    """Update the stakes of all six bets, spelled out as that is several times as fast."""
-    c, u, d, v, w, t = stakes
-    total, share, low, high = c + u + d + v + w + t, MOVE / 6, 1 / LARGE, LARGE
-    for f, g, h, i, j in rows:
-        common = share * total
-        c = STAY * c + common
-        u = (STAY * u + common) * f
-        d = (STAY * d + common) * g
-        v = (STAY * v + common) * h
-        w = (STAY * w + common) * i
-        t = (STAY * t + common) * j
-        total = c + u + d + v + w + t
-        if not low < total < high:
-            power = math.frexp(total)[1]
-            c, u, d, v, w, t = (math.ldexp(stake, -power) for stake in (c, u, d, v, w, t))
-            total = math.ldexp(total, -power)
-            doublings += power
-    return (c, u, d, v, w, t), doublings
 
 
 def _run(won: Floats, total: float, low: float, start: int, first: int) -> tuple[float, float, int]:
@@ -165,8 +151,7 @@ class ChangeDetector:
         found, ordered = copy(self), np.sort(new)  # a new one would check and sort all scores again
         scores = np.insert(self.scores, np.searchsorted(self.scores, ordered), ordered)
         bets = self.bets.placed(self.p_values(new), self.rows)
-        for name, value in {"scores": scores, "rows": self.rows + len(new), "bets": bets}.items():
-            object.__setattr__(found, name, value)
+        found.__dict__.update(scores=scores, rows=self.rows + len(new), bets=bets)
         return found
 
     def p_values(self, new: Floats) -> Floats:
@@ -205,9 +190,8 @@ class StoredDetector:
     @staticmethod
     def begin(connection: sqlite3.Connection, scores: Floats) -> None:
         """Store the calibration scores; watches must not break ties alike, so each draws a seed."""
-        detector = ChangeDetector(scores, random_state=secrets.randbits(48))
-        _append(connection, -1, 0, detector.scores)
-        values = (detector.random_state, msgspec.msgpack.encode(detector.bets))
+        _append(connection, -1, 0, as_scores(scores))
+        values = (secrets.randbits(48), msgspec.msgpack.encode(Bets()))
         connection.execute("INSERT INTO detector VALUES (0, ?, 0, ?, NULL, NULL)", values)
 
     def read(self) -> ChangeDetector | None:

@@ -44,8 +44,6 @@ def log_mean(log_e_values: Sequence[float]) -> float:
     (True, True)
     """
     values = np.asarray(log_e_values, dtype=np.float64)
-    if values.ndim != 1 or not len(values) or np.isnan(values).any():
-        raise InputError("log_e_values: expected one number or more, no NaN")
     most = float(values.max())
     return most + math.log(float(np.exp(values - most).mean())) if math.isfinite(most) else most
 
@@ -58,10 +56,6 @@ def standing_out(log_e_values: Mapping[str, float], *, false_share: float = 0.1)
     >>> standing_out({"a": math.log(50), "b": math.log(16), "c": 0.0}, false_share=0.1)
     ['a', 'b']
     """
-    if not 0 < false_share < 1:
-        raise InputError(f"false_share is {false_share!r:.40}, expected a number between 0 and 1")
-    if any(map(math.isnan, log_e_values.values())):
-        raise InputError("log_e_values: expected numbers, no NaN")
     names = sorted(log_e_values, key=lambda name: -log_e_values[name])
     enough = [k for k, name in enumerate(names, 1) if log_e_values[name] >= math.log(len(names) / (k * false_share))]
     return names[: max(enough, default=0)]
@@ -307,10 +301,10 @@ def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_w
     if ALL_SITES in by_site and len(by_site) > 1 and not one_watch:
         del by_site[ALL_SITES]
         left_out.append(Refused(ALL_SITES, "is no site, but a watch over several sites; combine it by itself"))
-    predictor = next(iter(by_site.values()))[0].predictor
-    for sent in by_site.values():
-        for period in sent:
-            check_predictor(period, predictor)
+    everything = [period for sent in by_site.values() for period in sent]
+    predictor, last = everything[0].predictor, max(period.last for period in everything)
+    for period in everything:
+        check_predictor(period, predictor)
     by_group: dict[str, list[SiteHistory]] = {}
     for key in sorted(by_site):
         for history in histories_of(by_site[key]):
@@ -318,21 +312,16 @@ def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_w
     found = [CombinedEvidence.of(group, by_group[group]) for group in sorted(by_group)]
     level = max(one.false_alarm for one in found[0].histories)
     named = standing_out({one.group: one.now for one in found[1:]}, false_share=level) if found[1:] else []
-    last = max(period.last for sent in by_site.values() for period in sent)
+    withheld = sorted({one for one in everything if one.withheld}, key=lambda one: (one.site, one.first))
     return Combined(
         predictor=predictor.hex(),
-        first=min(period.first for sent in by_site.values() for period in sent),
+        first=min(period.first for period in everything),
         last=last,
         all_rows=found[0],
         groups=tuple(sorted(found[1:], key=lambda one: -one.now)),
         named_groups=tuple(named),
         gaps=tuple(gap for sent in by_site.values() for gap in _gaps(sent)),
-        withheld=tuple(
-            Days(one.site, one.first, one.last)
-            for sent in by_site.values()
-            for one in sorted(set(sent), key=lambda one: one.first)
-            if one.withheld
-        ),
+        withheld=tuple(Days(one.site, one.first, one.last) for one in withheld),
         silent=tuple(one for sent in by_site.values() for one in _silent(sent, last)),
         refused=tuple(left_out),
     )
@@ -366,7 +355,10 @@ def _silent(sent: Sequence[Period], today: int) -> Iterator[Days]:
 
 def to_dict(found: Combined) -> dict[str, Any]:
     """Describe for JSON; evidence as natural logarithms, days as dates."""
-    notes = {"gaps": found.gaps, "withheld": found.withheld, "silent": found.silent}
+
+    def days(notes: Iterable[Days]) -> list[dict[str, Any]]:
+        return [{"site": one.site, "days": [_date(one.first), _date(one.last)]} for one in notes]
+
     return {
         "state": found.state,
         "since": _date(found.since),
@@ -376,10 +368,9 @@ def to_dict(found: Combined) -> dict[str, Any]:
         "all_rows": _evidence(found.all_rows),
         "groups": {one.group: _evidence(one) for one in found.groups},
         "named_groups": list(found.named_groups),
-        **{
-            name: [{"site": one.site, "days": list(map(_date, one[1:]))} for one in days]
-            for name, days in notes.items()
-        },
+        "gaps": days(found.gaps),
+        "withheld": days(found.withheld),
+        "silent": days(found.silent),
         "refused": [one._asdict() for one in found.refused],
     }
 

@@ -74,12 +74,8 @@ class Predicted:
                 return column[np.array(places, dtype=np.int64)]
             return None if column is None else [column[place] for place in places]
 
-        columns = (self.ids, self.times, self.sets, self.ends, self.scores, self.sites)
-        ids, times, sets, ends, scores, sites = map(taken, columns)
-        groups, digests = {name: taken(column) for name, column in self.groups.items()}, taken(self.digests)
-        return Predicted(
-            ids=ids, times=times, sets=sets, ends=ends, scores=scores, sites=sites, groups=groups, digests=digests
-        )
+        groups = {name: taken(column) for name, column in self.groups.items()}
+        return Predicted(**{name: taken(column) for name, column in vars(self).items()} | {"groups": groups})
 
     @property
     def kind(self) -> Kind:
@@ -89,13 +85,12 @@ class Predicted:
     @property
     def sizes(self) -> Floats:
         """Labels in each set, or the width of each interval; one without an end counts as 0."""
-        found: Floats = np.zeros(len(self.ids))
         if self.sets is not None:
-            found = self.sets.sum(axis=1).astype(np.float64)
-        elif self.ends is not None:
-            width = self.ends[:, 1] - self.ends[:, 0]
-            found = np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
-        return found
+            return self.sets.sum(axis=1).astype(np.float64)
+        if self.ends is None:
+            return np.zeros(len(self.ids))
+        width = self.ends[:, 1] - self.ends[:, 0]
+        return np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +170,27 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
 
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fixed settings of a watch: its predictor, its limit and its error probabilities."""
+
+    kind: Kind
+    predictor: str
+    """The SHA-256 of the predictor."""
+    basis: str
+    false_alarm: float
+    failure: float
+    families: int
+    """Number of families of streams and detectors, each of which has an equal part of `false_alarm`."""
+    site: str | None = None
+    groups: tuple[str, ...] = ()
+    """Columns of groups in files of rows."""
+
+    @property
+    def each(self) -> float:
+        """Probability that a family raises an alarm by chance."""
+        return self.false_alarm / self.families
+
+
 class Settled(NamedTuple):
     """An outcome that counts now, with the streams and the stored part of its row."""
 
@@ -194,9 +210,7 @@ class Ledger:
 
     connection: sqlite3.Connection
     detector: StoredDetector
-    kind: Kind
-    site: str | None
-    false_alarm: float
+    settings: Settings
     labels: ClassNames
 
     @cached_property
@@ -205,6 +219,7 @@ class Ledger:
         return [number for (number,) in self.connection.execute(OF_CLASSES, (CLASS,))]
 
     def states(self, numbers: Sequence[int]) -> dict[int, StreamState]:
+        """Read streams by their numbers."""
         return {row[0]: StreamState(*row) for row in schema.looked_up(self.connection, STREAMS, numbers)}
 
     def insert(self, rows: Predicted) -> tuple[Predicted, list[str]]:
@@ -230,10 +245,10 @@ class Ledger:
         """Return the numbers of the streams of each of `count` rows, with spaces between them."""
         found: list[list[int]] = [[] for _ in range(count)]
         names = {site: name_key(site) for site in set(sites) if site is not None}
-        if self.site is not None:
-            other = next((name for name in names.values() if name != self.site), None)
+        if (own := self.settings.site) is not None:
+            other = next((name for name in names.values() if name != own), None)
             if other is not None:
-                raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {self.site} alone")
+                raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {own} alone")
         elif names:
             numbers = self._numbers(SITE, names.values(), MOST_SITES)
             found = [[] if site is None else [numbers[names[site]]] for site in sites]
@@ -243,7 +258,7 @@ class Ledger:
             for name, index in inside.items():
                 for row in np.arange(count)[index].tolist():
                     found[row].append(numbers[name])
-        return [" ".join(map(str, own)) for own in found]
+        return [" ".join(map(str, streams)) for streams in found]
 
     def _numbers(self, kind: str, names: Iterable[str], most: int) -> dict[str, int]:
         """Return the numbers of streams by name; unknown ones are added."""
@@ -253,7 +268,7 @@ class Ledger:
             if len(there) + len(new) > most:
                 raise InputError(f"there are more than {most} {kind}s; {abbreviate(new[0])} is one too many")
             (first,) = self.connection.execute("SELECT max(number) + 1 FROM streams").fetchone()
-            added = [(first + k, kind, name, None, self.false_alarm, 0.0) for k, name in enumerate(new)]
+            added = [(first + k, kind, name, None, self.settings.false_alarm, 0.0) for k, name in enumerate(new)]
             self.connection.executemany(schema.NEW_STREAM, added)
             there |= {name: number for number, _, name, *_ in added}
         return there
@@ -305,11 +320,10 @@ class Ledger:
         days = np.maximum(np.floor(times[order] / DAY).astype(np.int64), last)
         known, sizes = order >= count, none if rows is None else rows.sizes
 
-        def in_order(of_rows: Floats, of_outcomes: Floats) -> Floats:
-            sorted_: Floats = np.concatenate([of_rows, of_outcomes])[order]
-            return sorted_
+        def in_order(of_rows: Floats, of_outcomes: Floats) -> Any:
+            return np.concatenate([of_rows, of_outcomes])[order]
 
-        lost = in_order(none, missed(self.kind, held, values, width))
+        lost = in_order(none, missed(self.settings.kind, held, values, width))
         events = Events(days, known, lost, in_order(sizes, np.zeros(len(values))))
         by_stream: dict[int, list[int]] = {}
         of_event = [*streams, *(one.streams for one in outcomes)]

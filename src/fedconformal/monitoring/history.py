@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
@@ -131,10 +132,14 @@ def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
 def _history(sent: Sent) -> SiteHistory:
     site, about, last = sent[0][0].site, sent[0][1], sent[-1][1]
     name = abbreviate(site) + (f", {abbreviate(about.group)}" if about.group else "")
-    _check_terms(name, sent)
+    if len({(stream.limit, stream.false_alarm, stream.failure) for _, stream in sent}) > 1:
+        limits = " and ".join(f"{limit:g}" for limit in dict.fromkeys(stream.limit for _, stream in sent))
+        raise InputError(
+            f"messages of two watches, with the limits {limits}; leave out those of one", where=name, code="two-watches"
+        )
     counts = _counts_by_day(name, sent)
     days = sorted(counts)
-    table = [(one.known, one.misses, one.waiting, one.sizes) for one in (counts[day] for day in days)]
+    table = [msgspec.structs.astuple(counts[day]) for day in days]
     known, misses, waiting, sizes = np.array(table, dtype=np.float64).T
     evidence = log_e(misses, known - misses + waiting, about.limit)
     enough = -math.log(about.false_alarm)
@@ -145,7 +150,7 @@ def _history(sent: Sent) -> SiteHistory:
         # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
         hits = known[place - 1] - misses[place - 1] if place else 0.0
         if place == len(days) or log_e(misses[place], hits, about.limit) < enough - ROUNDING:
-            raise InputError(f"says that its alarm is of {_date(stated)}, which its counts rule out", where=name)
+            raise InputError(f"says that its alarm is of {day_of(stated)}, which its counts rule out", where=name)
         alarms.append(stated)
     return SiteHistory(
         site=site,
@@ -164,18 +169,6 @@ def _history(sent: Sent) -> SiteHistory:
     )
 
 
-def _check_terms(name: str, sent: Sent) -> None:
-    """Refuse messages of two watches, which have different limits or error probabilities."""
-    first = sent[0][1]
-    for period, stream in sent:
-        if (stream.limit, stream.false_alarm, stream.failure) != (first.limit, first.false_alarm, first.failure):
-            raise InputError(
-                f"watches a limit of {first.limit:g} first and {stream.limit:g} from {_date(period.first)} on, "
-                "or with other chances; a watch keeps them: leave out the messages of the other watch",
-                where=name,
-            )
-
-
 def _counts_by_day(name: str, sent: Sent) -> dict[int, Tally]:
     """Return the counts at the end of each day that a message begins after or ends with; they must not disagree."""
     starts: dict[int, Tally] = {}
@@ -184,29 +177,20 @@ def _counts_by_day(name: str, sent: Sent) -> dict[int, Tally]:
         for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
             if found.setdefault(day, tally) != tally:
                 raise _contradiction(name, day, found[day], tally)
-    for day in starts.keys() & ends.keys():
-        if _falls(ends[day], starts[day]):
-            raise _contradiction(name, day, ends[day], starts[day])
     counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
-    for before, day in pairwise(sorted(counts)):
-        if _falls(counts[before], counts[day]):
-            raise _contradiction(name, day, counts[before], counts[day])
+    pairs = [(day, ends[day], starts[day]) for day in starts.keys() & ends.keys()]
+    pairs += [(day, counts[before], counts[day]) for before, day in pairwise(sorted(counts))]
+    for day, was, now in pairs:
+        if not was.can_become(now):
+            raise _contradiction(name, day, was, now)
     return counts
 
 
 def _contradiction(name: str, day: int, one: Tally, other: Tally) -> InputError:
     counts = [f"{tally.known} known, {tally.misses:g} missed, {tally.waiting} waiting" for tally in (one, other)]
     return InputError(
-        f"messages disagree about the end of {_date(day)} ({counts[0]}, and then {counts[1]}), and counts since the "
+        f"messages disagree about the end of {day_of(day)} ({counts[0]}, and then {counts[1]}), and counts since the "
         "start never fall; ask the site which message is right, and leave out the other",
         where=name,
         code="contradiction",
     )
-
-
-def _falls(was: Tally, now: Tally) -> bool:
-    return now.known < was.known or now.misses < was.misses or now.sizes < was.sizes
-
-
-def _date(day: int) -> str:
-    return day_of(day).isoformat()

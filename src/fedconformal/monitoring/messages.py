@@ -60,8 +60,7 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
         self.monitor(start=True)
         if not self.group.isprintable():
             raise ValueError("the name of a group that cannot be printed")
-        was, now = self.before, self.after
-        if now.known < was.known or now.misses < was.misses or now.sizes < was.sizes:
+        if not self.before.can_become(self.after):
             raise ValueError("counts since the start cannot fall")
 
     @property

@@ -189,11 +189,9 @@ class Monitor:
             raise InputError(f"failure is {abbreviate(self.failure)}, expected a number from 0 to below 1")
         counts = (self.known, self.waiting)
         if not all(is_count(n) for n in counts) or not 0 <= self.misses <= self.known or sum(counts) > MOST_ROWS:
-            raise InputError(
-                f"{abbreviate(self.known)} known rows, {abbreviate(self.misses)} misses, "
-                f"{abbreviate(self.waiting)} waiting: "
-                "expected counts of rows, no more misses than rows"
-            )
+            known, misses, waiting = map(abbreviate, (self.known, self.misses, self.waiting))
+            found = f"{known} known rows, {misses} misses, {waiting} waiting"
+            raise InputError(f"{found}: expected counts of rows, no more misses than rows")
         if self.alarm_at is not None and not (is_count(self.alarm_at) and 1 <= self.alarm_at <= self.known):
             raise InputError(f"alarm_at is {abbreviate(self.alarm_at)}, expected one of the {self.known} known rows")
         object.__setattr__(self, "misses", float(self.misses))
@@ -237,7 +235,8 @@ class Monitor:
         new = _outcomes(misses)
         count = np.arange(1.0, len(new) + 1)
         still = np.asarray(waiting)
-        if still.shape not in ((), new.shape) or not _are_counts(still):
+        counts = not still.size or (still.dtype.kind in "iu" and still.min() >= 0 and still.max() <= MOST_ROWS)
+        if still.shape not in ((), new.shape) or not counts:
             raise InputError(f"waiting is {abbreviate(waiting)}, expected a number of rows, or one after each row")
         if not still.ndim and still < self.waiting - len(new):
             raise InputError(
@@ -261,16 +260,10 @@ class Monitor:
         """
         enough = -math.log(self.false_alarm)
         hits = known - missed + waiting
-        place = np.flatnonzero(missed > self.limit * (missed + hits))
-        place = place[_untruncated(missed[place], hits[place], self.limit) >= enough]
-        start, step = 0, 64
-        while start < len(place):  # mostly the first candidate is it
-            some = place[start : start + step]
-            above = np.flatnonzero(log_e(missed[some], hits[some], self.limit) >= enough)
-            if len(above):
-                return int(some[above[0]])
-            start, step = start + step, step * 2
-        return None
+        places = np.flatnonzero(missed > self.limit * (missed + hits))
+        places = places[_untruncated(missed[places], hits[places], self.limit) >= enough]
+        places = places[log_e(missed[places], hits[places], self.limit) >= enough]
+        return int(places[0]) if len(places) else None
 
     @property
     def rows(self) -> int:
@@ -317,9 +310,3 @@ def _outcomes(misses: ArrayLike) -> Floats:
     if new.ndim != 1 or not ((new >= 0) & (new <= 1)).all():
         raise InputError("misses: expected a list with 1 for a missed row, 0 for a covered one, or a loss in between")
     return new
-
-
-def _are_counts(numbers: NDArray[Any]) -> bool:
-    if not numbers.size:
-        return True
-    return numbers.dtype.kind in "iu" and is_count(int(numbers.min())) and is_count(int(numbers.max()))

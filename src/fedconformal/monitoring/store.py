@@ -12,10 +12,11 @@ import json
 import os
 import sqlite3
 import time as clock
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,6 +38,7 @@ from fedconformal.monitoring.events import (
     Ledger,
     Outcomes,
     Predicted,
+    Settings,
     check_ids,
 )
 from fedconformal.monitoring.limits import Limits
@@ -46,29 +48,10 @@ from fedconformal.monitoring.text import Status
 from fedconformal.summaries.format import MAX_CLASSES
 from fedconformal.summaries.provenance import number_of
 
+T = TypeVar("T")
+
 MOST_SPANS = 60
 """Parts that all days are cut into for a page."""
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a watch is bound to, and by which limit."""
-
-    kind: Kind
-    predictor: str
-    """The SHA-256 of the predictor."""
-    basis: str
-    false_alarm: float
-    failure: float
-    families: int
-    """Of streams and detectors, each of which has an equal part of `false_alarm`."""
-    site: str | None = None
-    groups: tuple[str, ...] = ()
-    """Columns of groups in files of rows."""
-
-    @property
-    def each(self) -> float:
-        """How often a family may raise an alarm by chance."""
-        return self.false_alarm / self.families
 
 
 class Purged(msgspec.Struct, frozen=True):
@@ -80,7 +63,7 @@ class Purged(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The part of a watch that changes, besides its streams and its detector."""
+    """Mutable state of a watch, besides its streams and its detector."""
 
     closed: bool = False
     purged: Day = 0
@@ -116,14 +99,8 @@ class Watch:
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
             self.predictor = Predictor.from_bytes(meta["predictor"])
             self.detector = StoredDetector(connection, self.settings.each)
-            self._ledger = Ledger(
-                connection=connection,
-                detector=self.detector,
-                kind=self.settings.kind,
-                site=self.settings.site,
-                false_alarm=self.settings.false_alarm,
-                labels=self.predictor.certificate.class_names,
-            )
+            labels = self.predictor.certificate.class_names
+            self._ledger = Ledger(connection=connection, detector=self.detector, settings=self.settings, labels=labels)
             self._state()  # which checks it
 
     @classmethod
@@ -240,18 +217,14 @@ class Watch:
             found, fates = self._ledger.settle(() if rows is None else rows.ids, outcomes)
             if streams or found:
                 last = self._ledger.apply(rows, streams, found, last, width)
-            fate = list(fates.values())
             unscored = rows is not None and rows.scores is None and self.detector.read() is not None
             counts = Counts(
                 rows=len(streams),
-                counted=len(found),
-                repeated=fate.count("repeated"),
-                conflicting=fate.count("conflicting"),
-                early=fate.count("early"),
                 late=sum(one.time // DAY < state.last_day for one in found),
                 unscored=len(streams) if unscored else 0,
+                **Counter(fates.values()) | {"counted": len(found)},
             )
-            self._keep(replace(state, last_day=last, width=width, counts=state.counts.plus(counts)))
+            self._write("state", replace(state, last_day=last, width=width, counts=state.counts.plus(counts)))
         return counts, fates
 
     def _check(self, rows: Predicted, state: State) -> int:
@@ -286,18 +259,15 @@ class Watch:
         if not right.all():
             raise InputError(f"{values[~right][0]:g} is not {wanted}", where="outcomes")
 
-    def _meta(self, key: str) -> bytes:
+    def _read(self, key: str, kind: type[T]) -> T:
         (value,) = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return bytes(value)
+        return msgspec.json.decode(value, type=kind)
 
-    def _note(self, key: str, value: object) -> None:
+    def _write(self, key: str, value: object) -> None:
         self._connection.execute("UPDATE meta SET value = ? WHERE key = ?", (msgspec.json.encode(value), key))
 
     def _state(self) -> State:
-        return msgspec.json.decode(self._meta("state"), type=State)
-
-    def _keep(self, state: State) -> None:
-        self._note("state", state)
+        return self._read("state", State)
 
     def status(self) -> Status:
         """Say how things are now."""
@@ -337,11 +307,15 @@ class Watch:
         follows, where sites have limits of their own.
         """
         with self._reading():
-            found = messages.observed_days(self._connection)
-            if found is None:
-                raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
-            start, end = found[0] if first is None else first, found[1] if last is None else last
+            start, end = self._observed()
+            start, end = start if first is None else first, end if last is None else last
             return self._periods(Span(start, end, start))
+
+    def _observed(self) -> tuple[int, int]:
+        found = messages.observed_days(self._connection)
+        if found is None:
+            raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
+        return found
 
     def _periods(self, span: Span) -> list[Period]:
         about = (self._states(), self.detector, self.settings.predictor, self.settings.site)
@@ -350,7 +324,7 @@ class Watch:
     def sent(self) -> list[Period]:
         """Return the messages of all periods that were fixed so far, which are the same each time."""
         with self._reading():
-            return [one for span in self._spans() for one in self._periods(span)]
+            return [one for span in self._read("sent", list[Span]) for one in self._periods(span)]
 
     def send(
         self,
@@ -377,31 +351,25 @@ class Watch:
             Called with the new messages; raises if they must not leave, and then nothing is fixed.
         """
         with self._writing():
-            there, spans = messages.observed_days(self._connection), self._spans()
-            if there is None:
-                raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
+            there, spans = self._observed(), self._read("sent", list[Span])
             first, end = spans[-1].last + 1 if spans else there[0], there[1] if last is None else last
             if last is not None and last < first:
                 raise InputError(f"{day_of(last)}: a period begins on {day_of(first)}, and a day is sent once")
             if end > max(there[1], int(clock.time() // DAY)):
                 raise InputError(f"{day_of(end)}: is not over; a period ends today at the latest")
             new: list[Period] = []
-            for start, stop in ((day, day) for day in range(first, end + 1)) if by_day else [(first, end)]:
-                if stop < start:
-                    continue
+            for start in range(first, end + 1, 1 if by_day else max(end + 1 - first, 1)):
+                stop = start if by_day else end
                 since = next((one.last + 1 for one in reversed(spans) if one.since is not None), there[0])
                 withheld = messages.has_small_parts(self._periods(Span(since, stop, since)), least)
                 spans.append(Span(start, stop, None if withheld else since))
                 new += self._periods(spans[-1])
             if new:
                 check(new)
-                self._note("sent", spans)
+                self._write("sent", spans)
                 state = self._state()
-                self._keep(replace(state, last_day=max(end + 1, state.last_day)))
+                self._write("state", replace(state, last_day=max(end + 1, state.last_day)))
             return [one for span in spans for one in self._periods(span)]
-
-    def _spans(self) -> list[Span]:
-        return msgspec.json.decode(self._meta("sent"), type=list[Span])
 
     def history(self) -> list[Period]:
         """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
@@ -433,7 +401,7 @@ class Watch:
             early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
             state = self._state()
             counts = state.counts.plus(Counts(purged=rows, purged_waiting=waiting))
-            self._keep(replace(state, purged=max(before, state.purged), counts=counts))
+            self._write("state", replace(state, purged=max(before, state.purged), counts=counts))
         with schema.store_errors(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -442,4 +410,4 @@ class Watch:
     def close(self) -> None:
         """Take no more rows and outcomes from now on."""
         with self._writing():
-            self._keep(replace(self._state(), closed=True))
+            self._write("state", replace(self._state(), closed=True))

@@ -44,9 +44,9 @@ class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
         if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
             raise ValueError("more misses than known rows, or sizes that are no sizes")
 
-    def before(self, other: Tally) -> bool:
-        """Whether counts since the start could become these others."""
-        return self.known <= other.known and self.misses <= other.misses and self.sizes <= other.sizes
+    def can_become(self, later: Tally) -> bool:
+        """Whether later counts could be these: counts since the start never fall."""
+        return self.known <= later.known and self.misses <= later.misses and self.sizes <= later.sizes
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from fedconformal.evaluation.coverage import CoverageGroup
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import Bar, Bars, group_chart, percent, promise_chart, shortened
-from fedconformal.report.html import card, soft, table
+from fedconformal.report.html import card, fine_print, soft, table
 
 MAX_BARS, MAX_GROUPS = 16, 40
 """Set sizes and groups that are drawn one by one; of more groups those furthest from the promise."""
@@ -139,13 +139,11 @@ def _limit_text(promise: Promise) -> str:
     return "none" if np.isinf(promise.limit) else f"{promise.limit:.4g}"
 
 
-def fine_print(predictor: Predictor, evaluation: AnyEvaluation | LossEvaluation | None) -> str:
-    """Write the verdict, the certificate and the contributions in exact words, folded out on paper."""
+def exact_words(predictor: Predictor, evaluation: AnyEvaluation | LossEvaluation | None) -> str:
+    """Write the fine print: the verdict, the certificate and the contributions."""
     about = predictor.certificate
     tested = "" if evaluation is None or isinstance(evaluation, LossEvaluation) else _tested(about, evaluation)
-    parts = [tested, _promises(about), _contributions(about), _facts(predictor)]
-    summary = "<summary><h2>The fine print</h2></summary>"
-    return f'<details class="card fine">{summary}{"".join(parts)}</details>'
+    return fine_print(tested + _promises(about) + _contributions(about) + _facts(predictor))
 
 
 def _tested(about: Certificate, evaluation: AnyEvaluation) -> str:

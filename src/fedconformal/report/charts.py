@@ -91,6 +91,8 @@ class Plot(Chart):
     x_label: str
     y_label: str
     height: float = HEIGHT
+    bare: bool = False
+    """Without axes and legend."""
     x_text: Callable[[float], str] = "{:.6g}".format
     y_text: Callable[[float], str] = "{:.6g}".format
     _parts: list[str] = field(default_factory=list)
@@ -101,7 +103,8 @@ class Plot(Chart):
         """Place a point on the page."""
         across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
-        return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
+        left, right, top, bottom = (0, 0, 2, 2) if self.bare else (LEFT, RIGHT, TOP, BOTTOM)
+        return left + across * (self.width - left - right), self.height - bottom - up * (self.height - bottom - top)
 
     def line(self, points: Iterable[Point], name: str, *, step: bool = False, markers: bool = False) -> None:
         """Draw a line through points, or a step function."""
@@ -138,18 +141,20 @@ class Plot(Chart):
         self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"/>')
         self.key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
 
-    def raw(self, part: str) -> None:
-        """Add SVG that was made elsewhere."""
-        self._parts.append(part)
+    def band(self, lower: Iterable[Point], upper: Iterable[Point], name: str) -> None:
+        """Fill the space between two lines."""
+        around = [self.at(*point) for point in [*upper, *reversed(list(lower))]]
+        self._parts.append(f'<path class="band" d="M{" ".join(f"{x:.1f},{y:.1f}" for x, y in around)}Z"/>')
+        self.key(name, '<path class="band" d="M0-5H22V5H0Z"/>')
 
     def inside(self) -> str:
-        """Write the axes, what was added, and the legend."""
-        return "".join([*self._frame(), *self._parts, self._legend()[0]])
+        """Write the axes, the series and the legend."""
+        return "".join(self._parts if self.bare else [*self._frame(), *self._parts, self._legend()[0]])
 
     @property
     def full_height(self) -> float:
         """The height with the legend below."""
-        rows = self._legend()[1]
+        rows = 0 if self.bare else self._legend()[1]
         return self.height + LEGEND_ROW * rows + (6 if rows else 0)
 
     def _frame(self) -> Iterable[str]:
@@ -194,16 +199,13 @@ class Plot(Chart):
 class TimePlot(Plot):
     """A plot whose x are days since 1970.
 
-    >>> plot = TimePlot(title="Misses", x=(20743, 20773), y=(0, 1), x_label="", y_label="")
+    >>> plot = TimePlot(title="Misses", x=(20743, 20773), y=(0, 1), y_label="")
     >>> [text for _, text in plot._x_ticks()]
     ['19 Oct', '24 Oct', '29 Oct', '3 Nov', '8 Nov', '13 Nov']
     """
 
-    def band(self, lower: Iterable[Point], upper: Iterable[Point], name: str) -> None:
-        """Fill the space between two lines."""
-        around = [self.at(*point) for point in [*upper, *reversed(list(lower))]]
-        self.raw(f'<path class="band" d="M{" ".join(f"{x:.1f},{y:.1f}" for x, y in around)}Z"/>')
-        self.key(name, '<path class="band" d="M0-5H22V5H0Z"/>')
+    x_label: str = "day (UTC)"
+    height: float = 240
 
     def _x_ticks(self) -> list[tuple[float, str]]:
         low, high = self.x

@@ -21,7 +21,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation import AnyEvaluation, Evaluation
 from fedconformal.evaluation.regression import infinite_words
 from fedconformal.report.board import coverage_answers, risk_answers
-from fedconformal.report.cards import coverage_cards, fine_print, risk_cards
+from fedconformal.report.cards import coverage_cards, exact_words, risk_cards
 from fedconformal.report.html import board, card, grid, notes, page
 
 NOT_GIVEN = "not given"
@@ -95,7 +95,7 @@ def report_page(predictor: Predictor, evaluation: Any = None, *, study: Study | 
         notes(warnings),
         _study_card(told, about, 0 if evaluation is None else evaluation.overall.rows),
         grid(cards),
-        fine_print(predictor, evaluation),
+        exact_words(predictor, evaluation),
     ]
     sites = plural(about.sites, "site")
     heading = f"{title} across {sites}"

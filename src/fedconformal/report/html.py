@@ -67,8 +67,13 @@ def card(title: str, inside: str, numbers: str = "") -> str:
     return f'<section class="card"><h2>{escape(title)}</h2>{inside}{details}</section>'
 
 
+def fine_print(inside: str) -> str:
+    """Fold the exact words away; on paper they are folded out."""
+    return f'<details class="card fine"><summary><h2>The fine print</h2></summary>{inside}</details>'
+
+
 def grid(cards: Iterable[str]) -> str:
-    """Put cards into two columns; the last of an odd number takes both."""
+    """Put cards into two columns."""
     inside = "".join(cards)
     return f'<div class="cards">{inside}</div>' if inside else ""
 

@@ -1,7 +1,7 @@
 """The page of a watch: does the promise hold, at which sites and since when, and what to do next.
 
 One file with everything in it and no script. Names of sites and groups come from outside and are escaped wherever they
-are written. Small charts, of the sites with the most evidence alone, have some dozens of points in whole numbers.
+are written. Only the sites with the most evidence have charts of their own.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
@@ -18,17 +19,15 @@ from fedconformal.monitoring.history import SiteHistory
 from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.text import chance, count, date, sentence, to_do
 from fedconformal.report.charts import Point, TimePlot, percent, shortened
-from fedconformal.report.html import Answer, board, card, page, soft, table
+from fedconformal.report.html import Answer, board, card, fine_print, page, soft, table
 
-POINTS, MOST_POINTS = 120, 80
-"""Points of a large chart, and of a small one."""
+POINTS = 100
+"""Points of a chart, at most."""
 MOST_NOTES = 100
 """Gaps that are listed one by one."""
 FIRST = 24
 """Sites or groups that have a small chart; the others are in the numbers."""
-WIDTH, COVERED, EVIDENCE, BETWEEN = 240, 64, 40, 6
-"""Of a small chart, in which a unit is about a pixel: so whole numbers do."""
-LEAST, MOST = -3.0, 4.0
+SMALL = (-3.0, 4.0)
 """Powers of ten between which evidence is drawn in a small chart."""
 LONGEST = 26
 PLAIN = 6
@@ -142,9 +141,17 @@ def _where(found: Combined) -> tuple[str, list[str]]:
 
 def _over_time(line: SiteHistory) -> str:
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
-    coverage += _coverage_plot(line) if line.coverage is not None else soft("No outcome yet.")
+    x, lowest = (
+        (float(line.days[0]), float(line.days[-1])),
+        1 - max(line.limit, *(line.misses / np.maximum(line.known, 1))),
+    )
+    floor = max(0.0, math.floor(10 * lowest - 0.5) / 10)
+    coverage += _coverage_plot(line, x, floor) if line.coverage is not None else soft("No outcome yet.")
     evidence = soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
-    charts = f'<div class="grid2"><div>{coverage}</div><div>{evidence}{_evidence_plot(line)}</div></div>'
+    tens, enough = line.log_e / math.log(10), -math.log10(line.false_alarm)
+    y = min(-2.0, math.floor(tens.min())), max(2.0, math.ceil(enough + 0.3), math.ceil(tens.max()))
+    evidence += _evidence_plot(line, x, y)
+    charts = f'<div class="grid2"><div>{coverage}</div><div>{evidence}</div></div>'
     return card("Coverage and evidence over time", charts)
 
 
@@ -174,8 +181,7 @@ def _fine_print(found: Combined) -> str:
     ]
     if found.groups:
         texts.insert(1, f"Groups: {chance(found.groups[0])} Groups are named by e-BH among {len(found.groups)}.")
-    inside = "".join(soft(text) for text in texts)
-    return f'<section class="card fine"><details><summary><h2>Fine print</h2></summary>{inside}</details></section>'
+    return fine_print("".join(map(soft, texts)))
 
 
 def _by_site(found: Combined) -> str:
@@ -200,17 +206,15 @@ def _by_group(found: Combined) -> str:
 
 
 def _drawn(title: str, found: Combined, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
-    span, floor = (found.first - 1, found.last), _floor(lines)
-    drawn = [_small(line, span, floor, state) for line, state in zip(lines[:FIRST], states, strict=False)]
+    floor = max(0.0, (10 - 30 * max(line.limit for line in lines)) // 1 / 10)  # three times the limit is seen
+    drawn = [
+        _small(line, (found.first - 1, found.last), floor, state)
+        for line, state in zip(lines[:FIRST], states, strict=False)
+    ]
     scale = f"Coverage from {floor:.0%} to 100%; evidence on a log scale. The most evidence comes first."
     scale += f" The other {len(lines) - FIRST:,} are in the numbers." if len(lines) > FIRST else ""
     shown = f'{soft(scale)}{KEYS}<div class="sites">{"".join(drawn)}</div>'
     return card(title, shown, _table(title.partition(" ")[0].lower(), lines, states))
-
-
-def _floor(lines: Sequence[SiteHistory]) -> float:
-    """Choose where the axis of coverage begins: three times the limit is seen."""
-    return max(0.0, (10 - 30 * max(line.limit for line in lines)) // 1 / 10)
 
 
 def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
@@ -233,69 +237,35 @@ def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> st
     return table((what, *HEADS), rows)
 
 
-def _coverage_plot(line: SiteHistory) -> str:
-    """Draw coverage since the start with its interval, and the promise."""
-    at = thinned(line, POINTS)
+def _coverage_plot(line: SiteHistory, x: Point, floor: float, **about: Any) -> str:
+    """Draw coverage since the start with its interval, and the limit."""
+    at = thinned(line)
     low, high = line.intervals(at)
-    since = shares((line.known - line.misses)[at], line.known[at])
-    floor = max(0.0, math.floor(10 * float(np.nanmin([*since, 1 - line.limit])) - 0.5) / 10)
-    plot = _plot(line, "Coverage over time, with its interval and the promise", (floor, 1.0), "coverage")
-    plot.y_text = percent
-    bottom = np.maximum(low, floor)
-    plot.band(defined(line.days[at], bottom), defined(line.days[at], high), "interval, at all times at once")
-    plot.line(defined(line.days[at], since), "since the start")
+    since = np.divide((line.known - line.misses)[at], line.known[at], out=high - np.nan, where=line.known[at] > 0)
+    title = f"{line.site}: coverage over time, with its interval and the limit"
+    plot = TimePlot(title=title, x=x, y=(floor, 1.0), y_label="coverage", y_text=percent, **about)
+    lower, upper, middle = (points(line.days[at], np.maximum(values, floor)) for values in (low, high, since))
+    plot.band(lower, upper, "interval, at all times at once")
+    plot.line(middle, "since the start")
     plot.target(1 - line.limit, f"watched: {percent(round(1 - line.limit, 4))}")
     return plot.svg()
 
 
-def _evidence_plot(line: SiteHistory) -> str:
-    """Draw evidence on a log scale with the line of the alarm."""
-    at = thinned(line, POINTS)
-    tens = line.log_e[at] / math.log(10)
-    enough = -math.log10(line.false_alarm)
-    low, high = min(-2.0, math.floor(tens.min())), max(2.0, math.ceil(enough + 0.3), math.ceil(tens.max()))
-    plot = _plot(line, "Evidence against the promise over time, on a log scale", (low, high), "evidence (e-value)")
-    plot.y_text = _power_of_ten
-    plot.line(defined(line.days[at], tens), "mean over sites")
-    plot.target(enough, f"alarm: {1 / line.false_alarm:,.4g}")
+def _evidence_plot(line: SiteHistory, x: Point, y: Point, **about: Any) -> str:
+    """Draw evidence on a log scale with the level of the alarm."""
+    at, title = thinned(line), f"{line.site}: evidence against the promise over time, on a log scale"
+    plot = TimePlot(title=title, x=x, y=y, y_label="evidence (e-value)", y_text=_power_of_ten, **about)
+    plot.line(points(line.days[at], np.clip(line.log_e[at] / math.log(10), *y)), "mean over sites")
+    plot.target(-math.log10(line.false_alarm), f"alarm: {1 / line.false_alarm:,.4g}")
     return plot.svg()
 
 
-def _plot(line: SiteHistory, title: str, y: tuple[float, float], y_label: str) -> TimePlot:
-    x = (float(line.days[0]), float(line.days[-1]))
-    return TimePlot(title=title, x=x, y=y, x_label="day (UTC)", y_label=y_label, height=240)
-
-
-def _small(line: SiteHistory, span: tuple[int, int], floor: float, state: str) -> str:
-    """Draw a site, or a group, with few bytes: coverage above, evidence below, on the same scales as all others."""
-    at = thinned(line, MOST_POINTS)
-    x = np.rint((line.days[at] - span[0]) / (span[1] - span[0]) * WIDTH)
-
-    def up(share: Floats | float) -> Floats:
-        return np.rint((1 - (np.clip(share, floor, 1.0) - floor) / (1 - floor)) * COVERED)
-
-    def power(tens: Floats | float) -> Floats:
-        return np.rint(COVERED + BETWEEN + (MOST - np.clip(tens, LEAST, MOST)) / (MOST - LEAST) * EVIDENCE)
-
-    low, high = line.intervals(at)
-    since = shares((line.known - line.misses)[at], line.known[at])
-    band = _path(np.append(x, x[::-1]), np.append(up(high), up(low)[::-1]))
-    promise, alarm = up(1 - line.limit), power(-math.log10(line.false_alarm))
-    drawn = (
-        f'<path class="band" d="{band}z"/>'
-        f'<path class="p" d="M0 {promise:.0f}h{WIDTH}M0 {alarm:.0f}h{WIDTH}"/>'
-        f'<path class="c" d="{_path(x, up(since))}"/>'
-        f'<path class="e" d="{_path(x, power(line.log_e[at] / math.log(10)))}"/>'
-    )
-    name = escape(shortened(line.site, LONGEST))
-    whole = f' title="{escape(line.site)}"' if len(line.site) > LONGEST else ""
-    badge = f'<span class="badge {LEVEL[state]}">{state}</span>'
-    box, said = f"0 0 {WIDTH} {COVERED + BETWEEN + EVIDENCE}", f"{name}: {state}; coverage above, evidence below"
-    return (
-        f"<figure><figcaption><b{whole}>{name}</b>{badge}</figcaption>"
-        f'<svg class="s" viewBox="{box}" role="img" aria-label="{said}">{drawn}</svg>'
-        f"<p>{escape(_numbers(line))}</p></figure>"
-    )
+def _small(line: SiteHistory, x: Point, floor: float, state: str) -> str:
+    """Draw a site or a group: coverage above, evidence below, on the same scales as all others."""
+    name, bare = shortened(line.site, LONGEST), {"width": 240, "bare": True}
+    charts = _coverage_plot(line, x, floor, height=64, **bare) + _evidence_plot(line, x, SMALL, height=40, **bare)
+    caption = f'<b title="{escape(line.site)}">{escape(name)}</b><span class="badge {LEVEL[state]}">{state}</span>'
+    return f"<figure><figcaption>{caption}</figcaption>{charts}<p>{escape(_numbers(line))}</p></figure>"
 
 
 def _numbers(line: SiteHistory) -> str:
@@ -319,40 +289,23 @@ def e_value(log_e: float) -> str:
     return f"{value:.2g}" if tens < 0 else f"{value:.3g}" if tens < 2 else f"{value:,.0f}"
 
 
-def _path(x: Floats, y: Floats) -> str:
-    """Write a path of whole numbers, each relative to the one before; a value that is not defined is left out."""
-    kept = ~np.isnan(y)
-    if not kept.any():
-        return ""
-    x, y = x[kept].astype(int), y[kept].astype(int)
-    steps = zip(np.diff(x).tolist(), np.diff(y).tolist(), strict=True)
-    return f"M{x[0]} {y[0]}" + "".join(f"l{dx}{dy:+d}" if dy < 0 else f"l{dx} {dy}" for dx, dy in steps if dx or dy)
-
-
 def _power_of_ten(value: float) -> str:
     """Write ten to this power.
 
     >>> [_power_of_ten(value) for value in (-2, 0, 3, 12)]
     ['0.01', '1', '1,000', '10¹²']
     """
-    if abs(value) <= 4:
+    if abs(value) <= 3:
         return f"{10.0**value:,.10g}"
     return f"10{f'{value:g}'.translate(POWERS)}"
 
 
-def thinned(line: SiteHistory, most: int) -> Integers:
-    """Choose at most this many places of a line, evenly; the last, and that of the most evidence, are among them."""
-    even = np.linspace(0, len(line.days) - 1, min(len(line.days), most - 1))
+def thinned(line: SiteHistory) -> Integers:
+    """Choose places of a line evenly; the last, and that of the most evidence, are among them."""
+    even = np.linspace(0, len(line.days) - 1, min(len(line.days), POINTS - 1))
     return np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
 
 
-def shares(part: Floats, whole: Floats) -> Floats:
-    """Divide, with NaN where there is nothing to divide by."""
-    found = np.full(len(part), np.nan)
-    np.divide(part, whole, out=found, where=whole > 0)
-    return found
-
-
-def defined(days: Sequence[float] | Floats | Integers, values: Floats) -> list[Point]:
+def points(days: Integers, values: Floats) -> list[Point]:
     """Pair days and values, without those that are not defined."""
     return [(float(x), float(y)) for x, y in zip(days, values, strict=True) if not math.isnan(y)]
