@@ -47,7 +47,7 @@ def test_over_sites_it_is_the_mean_and_a_site_counts_as_one_before_its_first_mes
 def test_false_alarms_over_sites_are_as_rare_as_stated() -> None:
     """Rows are missed exactly as often as the limit allows; an alarm at any of 25 days is false."""
     rng, runs, level, limit = np.random.default_rng(5), 300, 0.2, 0.3
-    known, false = 8.0 * np.arange(26), 0
+    known, false = np.arange(0.0, 208.0, 8.0), 0
     for _ in range(runs):
         misses = rng.binomial(8, limit, (5, 25)).cumsum(axis=1)
         sites = [history(f"s{k}", known, np.append(0.0, own), limit, level) for k, own in enumerate(misses)]

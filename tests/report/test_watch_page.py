@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def thousand() -> Combined:
         CombinedEvidence.of(group, [line(f"hospital-of-some-town-{i:04}") for i in range(sites)])
         for group, sites in (("", 1000), ("age=65-", 20), ("sex=F", 20), ("sex=M", 20))
     ]
-    days = {"first": START, "last": START + 364}
+    days: dict[str, Any] = {"first": START, "last": START + 364}
     return Combined(predictor="0" * 64, **days, all_rows=found[0], groups=tuple(found[1:]), named_groups=())
 
 

@@ -86,7 +86,7 @@ class Predicted:
     def sizes(self) -> Floats:
         """Labels in each set, or the width of each interval; one without an end counts as 0."""
         if self.sets is not None:
-            return self.sets.sum(axis=1).astype(np.float64)
+            return np.asarray(self.sets.sum(axis=1), dtype=np.float64)
         if self.ends is None:
             return np.zeros(len(self.ids))
         width = self.ends[:, 1] - self.ends[:, 0]
