@@ -74,8 +74,8 @@ class Predicted:
                 return column[np.array(places, dtype=np.int64)]
             return None if column is None else [column[place] for place in places]
 
-        groups = {name: taken(column) for name, column in self.groups.items()}
-        return Predicted(**{name: taken(column) for name, column in vars(self).items()} | {"groups": groups})
+        columns = {name: taken(column) for name, column in vars(self).items() if name != "groups"}
+        return Predicted(**columns, groups={name: taken(column) for name, column in self.groups.items()})
 
     @property
     def kind(self) -> Kind:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import anyio
@@ -36,8 +36,6 @@ AT_ONCE = 2**12
 MOST_ACTIVE = 1000
 """Requests that are answered at a time; more are refused with a 503."""
 TOO_MANY = "too many requests are being answered; send it again later"
-SECONDS = 30.0
-"""In which a body has to come."""
 CLOSE = {"Connection": "close"}
 """What is left of the body is not read."""
 
@@ -47,30 +45,27 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What is asked of clients: a token, if there is one, and bodies that are not larger than this many bytes."""
+    """Limits of a request: the access token, the bytes of a body, and the seconds in which it has to come."""
 
-    token: bytes | None = None
+    token: bytes | None = field(default=None, repr=False)
     max_body: int = 16 * 2**20
-    seconds: float = SECONDS
-
-    def __repr__(self) -> str:
-        return f"Settings(token={'none' if self.token is None else 'hidden'}, max_body={self.max_body})"
+    seconds: float = 30.0
 
 
 class Server:
-    """The handlers, and what they share."""
+    """Handlers of the requests, and the state that they share."""
 
     def __init__(self, service: Service, settings: Settings, watch: Watch | None) -> None:
         self.service, self.settings, self.watch = service, settings, watch
         about = {"predictor": service.digest, "status": service.certificate.status}
-        self.metrics = Metrics({**about, "alpha": f"{service.certificate.alpha:g}"})
+        self.metrics = Metrics({**about, "alpha": f"{service.certificate.alpha:g}"}, watched=watch is not None)
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
         self._storing = anyio.Lock()
         self._batcher = Batcher(service, watch, self._storing)
         self._active = 0
 
     def guarded(self, handler: Handler) -> Handler:
-        """Check who asks and how many are answered, turn refusals into JSON, and count."""
+        """Wrap a handler with access control, a limit on active requests, errors as JSON, and metrics."""
 
         async def call(request: Request) -> Response:
             start, self._active = time.perf_counter(), self._active + 1
@@ -178,7 +173,7 @@ def make_app(
     }
     made = Starlette(
         routes=[Route(path, server.guarded(handler), methods=[verb]) for path, (verb, handler) in routes.items()],
-        exception_handlers={HTTPException: _http_error, Exception: _internal_error},
+        exception_handlers={HTTPException: _failure, Exception: _failure},
     )
     made.state.watch = watch
     return made
@@ -192,12 +187,9 @@ def _refusal(status: int, reason: str, headers: dict[str, str] | None = None) ->
     return _json({"error": reason}, status, headers)
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+async def _failure(_: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        return _refusal(500, "the server failed at this request; its log says why")
+    headers = dict(error.headers or {})
     words = {404: "there is no such path; POST /predict answers", 405: f"this path takes {headers.get('Allow')}"}
-    return _refusal(status, words.get(status, "the request cannot be answered"), headers)
-
-
-async def _internal_error(_: Request, __: Exception) -> Response:
-    return _refusal(500, "the server failed at this request; its log says why")
+    return _refusal(error.status_code, words.get(error.status_code, "the request cannot be answered"), headers)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from prometheus_client import (
-    CONTENT_TYPE_PLAIN_0_0_4,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    Info,
-    disable_created_metrics,
-    generate_latest,
-)
+import prometheus_client as prometheus
 
 from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.streams import StreamState
@@ -26,9 +17,16 @@ from fedconformal.serving.bodies import Answer
 from fedconformal.serving.service import Service
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+CONTENT_TYPE = prometheus.CONTENT_TYPE_PLAIN_0_0_4
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 """Content-Security-Policy of the page: nothing but the page itself, and nobody frames it."""
+COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "requests": ("Requests, by path and status.", ("path", "status")),
+    "rows": ("Rows answered.", ()),
+    "set_labels": ("Labels in all sets.", ()),
+    "full_sets": ("Sets that hold every label.", ()),
+    "outcomes": ("Outcomes, by what became of them.", ("what",)),
+}
 WATCH = {
     "known": "Rows of the watch with a known outcome.",
     "missed": "Missed rows among them.",
@@ -48,22 +46,17 @@ class Metrics:
     ['fedconformal_requests_total{path="/predict",status="200"} 1.0']
     """
 
-    def __init__(self, about: dict[str, str]) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._registry = CollectorRegistry()
-        Info("fedconformal", "The predictor that is served.", registry=self._registry).info(about)
-        self._requests = self._counter("requests", "Requests, by path and status.", "path", "status")
-        self._rows = self._counter("rows", "Rows answered.")
-        self._labels = self._counter("set_labels", "Labels in all sets.")
-        self._full = self._counter("full_sets", "Sets that hold every label.")
-        self._outcomes = self._counter("outcomes", "Outcomes, by what became of them.", "what")
-        self._seconds = Histogram(
-            "fedconformal_predict_seconds", "Time to answer POST /predict.", buckets=SECONDS, registry=self._registry
-        )
-        self._watch: dict[str, Gauge] = {}
-
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"fedconformal_{name}", text, labels, registry=self._registry)
+    def __init__(self, about: dict[str, str], *, watched: bool = False) -> None:
+        prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
+        here = {"registry": prometheus.CollectorRegistry()}
+        self._registry = here["registry"]
+        prometheus.Info("fedconformal", "The predictor that is served.", **here).info(about)
+        counters = {name: prometheus.Counter(f"fedconformal_{name}", *text, **here) for name, text in COUNTERS.items()}
+        self._requests, self._rows, self._labels, self._full, self._outcomes = counters.values()
+        text = "Time to answer POST /predict."
+        self._seconds = prometheus.Histogram("fedconformal_predict_seconds", text, buckets=SECONDS, **here)
+        gauges = WATCH if watched else {}
+        self._watch = [prometheus.Gauge(f"fedconformal_watch_{name}", text, **here) for name, text in gauges.items()]
 
     def answered(self, path: str, status: int, seconds: float) -> None:
         """Count a request; the time is kept of predictions only."""
@@ -91,11 +84,9 @@ class Metrics:
         if watch is not None:
             monitor = watch.monitor()
             values = (watch.known, watch.misses, watch.waiting, watch.limit or 0, monitor.log_e_value, monitor.alarm)
-            for (name, text), value in zip(WATCH.items(), values, strict=True):
-                if name not in self._watch:
-                    self._watch[name] = Gauge(f"fedconformal_watch_{name}", text, registry=self._registry)
-                self._watch[name].set(value)
-        return generate_latest(self._registry)
+            for gauge, value in zip(self._watch, values, strict=True):
+                gauge.set(value)
+        return prometheus.generate_latest(self._registry)
 
 
 def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = None) -> str:

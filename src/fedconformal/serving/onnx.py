@@ -74,6 +74,15 @@ Gives = Literal["probs", "logits"]
 class OnnxModel:
     """Turns rows of features into probabilities.
 
+    Parameters
+    ----------
+    path
+        The file, with all its weights in it.
+    gives
+        "probs" or "logits"; by default by the name of the output.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from skl2onnx import to_onnx
     >>> from sklearn.linear_model import LogisticRegression
@@ -83,10 +92,6 @@ class OnnxModel:
     >>> size = path.write_bytes(to_onnx(fitted, rows, options={"zipmap": False}).SerializeToString())
     >>> OnnxModel(path).probabilities(rows[:2]).round(2).tolist() == fitted.predict_proba(rows[:2]).round(2).tolist()
     True
-
-    Args:
-        path: the file, with all its weights in it.
-        gives: "probs" or "logits"; by default what the output is called: "logits", or something else.
     """
 
     def __init__(self, path: str | Path, *, gives: Gives | None = None) -> None:
