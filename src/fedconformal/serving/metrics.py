@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 import prometheus_client as prometheus
 
@@ -48,8 +49,8 @@ class Metrics:
 
     def __init__(self, about: dict[str, str], *, watched: bool = False) -> None:
         prometheus.disable_created_metrics()  # type: ignore[no-untyped-call]
-        here = {"registry": prometheus.CollectorRegistry()}
-        self._registry = here["registry"]
+        self._registry = prometheus.CollectorRegistry()
+        here: dict[str, Any] = {"registry": self._registry}
         prometheus.Info("fedconformal", "The predictor that is served.", **here).info(about)
         counters = {name: prometheus.Counter(f"fedconformal_{name}", *text, **here) for name, text in COUNTERS.items()}
         self._requests, self._rows, self._labels, self._full, self._outcomes = counters.values()
