@@ -82,8 +82,6 @@ def test_a_row_takes_the_threshold_of_its_site() -> None:
     for alpha in (0.1, 0.2, 0.35):
         at = predictor.predict_set(PROBS, sites=ROWS, alpha=alpha, allow_empty=True)
         assert np.array_equal(at, p > alpha)
-    several = predictor.predict_set(PROBS, sites=ROWS, alpha=[0.1, 0.2])
-    assert np.array_equal(several[..., 1], predictor.predict_set(PROBS, sites=ROWS, alpha=0.2))
 
 
 def test_without_sites_the_largest_threshold_counts() -> None:

@@ -253,8 +253,7 @@ def test_predictors_keep_what_they_were_made_from(
     assert fc.verify(again, sites) == []
     predictions, y = site_rows(score, 40, 9)
     assert np.array_equal(again.predict_interval(predictions), predictor.predict_interval(predictions))
-    ends = predictor.predict_interval(predictions, alpha=[Fraction(i, 20) for i in range(1, 20)])
-    assert ends.shape == (40, 2, 19)
+    ends = np.stack([predictor.predict_interval(predictions, alpha=Fraction(i, 20)) for i in range(1, 20)], axis=-1)
     assert (ends[:, 0, 1:] >= ends[:, 0, :-1]).all()
     assert (ends[:, 1, 1:] <= ends[:, 1, :-1]).all()
     assert predictor.evaluate(predictions, y).coverage == ((ends[:, 0, 3] <= y) & (y <= ends[:, 1, 3])).mean()

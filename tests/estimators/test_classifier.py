@@ -376,7 +376,7 @@ def test_it_is_the_sum_of_its_parts() -> None:
         assert made.certificate_ == by_hand.certificate
         probs, labels = given["north"]
         assert np.array_equal(made.predict_set(probs), by_hand.predict_set(probs))
-        assert np.array_equal(made.predict_set(probs, alpha=[0.1, 0.5]), by_hand.predict_set(probs, alpha=[0.1, 0.5]))
+        assert np.array_equal(made.predict_set(probs, alpha=0.5), by_hand.predict_set(probs, alpha=0.5))
         assert np.array_equal(made.predict_p(probs), by_hand.predict_p(probs))
         assert made.evaluate(probs, labels, sites=labels) == by_hand.evaluate(probs, labels, sites=labels)
 

@@ -39,8 +39,6 @@ def test_sets_by_name_and_as_a_frame() -> None:
     assert made.predictor.predict_set(probs, sites=SITES, output="frame").equals(frame)
     with refused("output is 'list', expected", param="output"):
         made.predict_set(X, output="list")
-    with refused("one alpha", param="output"):
-        made.predict_set(X, alpha=[0.2, 0.3], output="labels")
 
 
 def test_classes_without_names_are_numbers() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.evaluation.tails import Sample, binomial_tail, stratified_tail
+from fedconformal.evaluation.intervals import Sample, binomial_tail, stratified_tail
 from fedconformal.evaluation.verdict import Verdict, standing
 from tests.contracts.tools import changed, maybe_infeasible, refused
 

@@ -17,7 +17,7 @@ from scipy import stats
 
 import fedconformal as fc
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.evaluation.tails import Sample
+from fedconformal.evaluation.intervals import Sample
 from fedconformal.evaluation.verdict import LEVEL, LUCK
 from tests.contracts.tools import promised_many
 

@@ -134,7 +134,6 @@ def _by_stratum(
     """Search for the threshold of every stratum, and state what all of them promise together."""
     found = [find(stratum, sure=sure) for stratum in strata_of(batch, alpha, guarantee)]
     whole = [one for one in found if one.promise.stratum[:3] == (None, None, None)]
-    over_classes = guarantee.by_class and guarantee.inner is guarantee
     if whole:  # a row that is missed is missed at an end
         least, most, target = (
             max(Fraction(0), sum(parts) - len(whole) + 1)
@@ -148,9 +147,9 @@ def _by_stratum(
         summaries=records_of(batch),
         status="certified" if sure else "estimated",
         alpha=float(alpha),
-        class_scores=found[0].stratum.sizes_of() if over_classes else None,
+        class_scores=found[0].stratum.sizes_of() if guarantee.over_classes else None,
         promises=[one.promise for one in found],
-        target=1 - alpha if over_classes else target,
+        target=1 - alpha if guarantee.over_classes else target,
         band=(float(least), float(most)),
     )
     if any(math.isinf(one.promise.limit) for one in found if one.promise.site is None):

@@ -94,7 +94,7 @@ def plan(
 
 def _option(spec: Guarantee | str, alpha: Fraction, sizes: list[int], names: list[str]) -> Option:
     guarantee = build(spec, Guarantee)
-    if guarantee.by_class and guarantee.inner is guarantee:
+    if guarantee.over_classes:
         raise InputError(f"{guarantee.name}: a plan knows the sizes of sites, not of classes; leave it out")
     bound = guarantee.bind(names, sizes)
     can_be, band = feasible(bound, alpha, sizes), bound.band(alpha, sizes)

@@ -24,7 +24,7 @@ from fedconformal._base.classes import format_sets, in_order
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
-from fedconformal.calibration.curve import AnyCurve, CurveFields, PromiseCurve, as_limit
+from fedconformal.calibration.curve import AnyCurve, CurveFields, as_limit
 from fedconformal.calibration.membership import needed_groups, rows_by_group, rows_by_site
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord
@@ -132,10 +132,6 @@ class Predictor:
         return as_alpha(self.certificate.alpha if alpha is None else alpha)
 
     @cached_property
-    def _certified_level(self) -> Fraction:
-        return self._level(None)
-
-    @cached_property
     def _parts(self) -> dict[Part, list[int]]:
         """The positions of the promises of all rows, and of each site or group."""
         found: dict[Part, list[int]] = {}
@@ -146,9 +142,9 @@ class Predictor:
     def _limits(self, alpha: Any, parts: Sequence[Part] | Mapping[Part, Any]) -> dict[Part, Floats]:
         """Return the threshold of each part, or an array of those of its classes or ends; warn of infinite ones."""
         level, promises, found = self._level(alpha), self.certificate.promises, dict[Part, Floats]()
+        certified = alpha is None or level == self._level(None)
         for part in parts:
             places = self._parts[part]
-            certified = level == self._certified_level
             limits = [promises[i].limit if certified else self._limit(i, level) for i in places]
             several = promises[places[0]].stratum[2:] != (None, None)
             found[part] = np.array(limits if several else limits[0])
@@ -186,32 +182,20 @@ class Predictor:
         allow_empty: bool = False,
         output: Literal["array", "labels", "frame"] = "array",
     ) -> Any:
-        """Return (n, J) booleans, or (n, J, A) for a list of A alphas.
-
-        With `output="labels"` a list of class names for each row; with "frame" a pandas frame of booleans.
+        """Return (n, J) booleans; by `output`, a list of class names for each row, or a pandas frame of booleans.
 
         A predictor by group needs the `groups` of the rows, such as {"sex": [...], "age": [...]}. One for every site
         takes the `sites` of the rows, or one name for all of them; without, the largest threshold. Each alpha must be
         fixed beforehand; choosing one after looking at sets voids the promise.
         """
-        ask = partial(self.predict_set, probs, groups=groups, sites=sites, allow_empty=allow_empty)
-        if output != "array":
-            return format_sets(ask(alpha=alpha), self.certificate.class_names, output, probs)
-        if (alphas := _several(alpha)) is not None:
-            return np.stack([ask(alpha=one) for one in alphas], axis=-1)
         matrix = self._as_scored(probs)
         members = self._members(groups, sites, len(matrix))
         sets: Booleans = np.zeros(matrix.shape, dtype=np.bool_)
         for part, limit in self._limits(alpha, members).items():  # a row takes the largest threshold of its groups
-            sets[members[part]] |= self._sets(matrix[members[part]], limit, allow_empty=allow_empty)
-        return sets
-
-    def _sets(self, probs: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
-        if limit.ndim:  # a class that no site has seen is in every set
-            limit = np.append(limit, np.full(max(0, probs.shape[1] - len(limit)), math.inf))
-        answer = self.score.predict_set if limit.ndim else self.score.sets_of  # which takes one number as it is
-        sets: Booleans = answer(probs, limit, allow_empty=allow_empty)
-        return sets
+            if limit.ndim:  # a class that no site has seen is in every set
+                limit = np.append(limit, np.full(max(0, matrix.shape[1] - len(limit)), math.inf))  # noqa: PLW2901
+            sets[members[part]] |= self.score.predict_set(matrix[members[part]], limit, allow_empty=allow_empty)
+        return format_sets(sets, self.certificate.class_names, output, probs)
 
     def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
         """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in).
@@ -226,9 +210,10 @@ class Predictor:
         return found
 
     def _p_values(self, part: Part, scores: Floats) -> Floats:
-        curves = [self.curves[place] for place in self._parts[part]]
+        curves: list[Any] = [self.curves[place] for place in self._parts[part]]
         if self.certificate.promises[self._parts[part][0]].class_index is None:
-            return _coverage(curves[0]).p_values(scores)
+            found: Floats = curves[0].p_values(scores)
+            return found
         if scores.shape[1] < len(curves):
             raise InputError(
                 f"have {scores.shape[1]} classes, the predictor has thresholds for {len(curves)}", where="probabilities"
@@ -236,7 +221,7 @@ class Predictor:
         found = np.ones_like(scores)
         for label, curve in enumerate(curves):
             if curve is not None:
-                found[:, label] = _coverage(curve).p_values(scores[:, label])
+                found[:, label] = curve.p_values(scores[:, label])
         return found
 
     def _members(self, groups: Groups | None, sites: ArrayLike | None, rows: int) -> Mapping[Any, Any]:
@@ -258,7 +243,7 @@ class Predictor:
             return matrix.astype(np.float32)
 
     def predict_interval(self, predictions: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
-        """Return the (n, 2) ends of the intervals, or (n, 2, A) for a list of A alphas.
+        """Return the (n, 2) ends of the intervals.
 
         `sites` and `alpha` are as in `predict_set`.
 
@@ -268,8 +253,6 @@ class Predictor:
         array([[1.75, 2.25],
                [4.75, 5.25]])
         """
-        if (alphas := _several(alpha)) is not None:
-            return np.stack([self.predict_interval(predictions, sites=sites, alpha=one) for one in alphas], axis=-1)
         given = as_array(predictions, "predictions")
         members = self._members(None, sites, len(given) if given.ndim else 1)
         limits = self._limits(alpha, members)
@@ -418,11 +401,11 @@ class Predictor:
     def from_bytes(cls, data: bytes) -> Predictor:
         """Read hostile JSON: anything malformed or changed is refused."""
         try:
-            content = json.loads(data, parse_constant=_refuse_constant)
+            content = json.loads(data)
             if not isinstance(content, dict) or content.get("kind") != KIND:
                 raise InputError("it is JSON of another kind")
             stated = content.pop("sha256", None)
-            digest = _digest(content)
+            digest = _digest(content)  # NaN is refused
             json.dumps(content, ensure_ascii=False).encode()  # half a character could not be shown
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"not a fedconformal predictor: {abbreviate(str(error))}") from None
@@ -435,24 +418,25 @@ class Predictor:
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
         losses = held.certificate.risk is not None
-        found = _restored(held.certificate, [None if one is None else one.built(losses=losses) for one in held.curves])
+        curves = [None if one is None else one.built(losses=losses) for one in held.curves]
+        found = cls(certificate=held.certificate, make_curves=partial(tuple, curves))
         found._check()
         return found
 
     def _check(self) -> None:
         """Check that promises, curves, guarantee and score belong together."""
-        about = self.certificate
+        about, level = self.certificate, self._level(None)
         about.check_strata()
         if len(self.curves) != len(about.promises):
             raise InputError("the predictor is malformed: it has not one promise curve for each promise")
         for place, one in enumerate(about.promises):
             if (self.curves[place] is None) != (one.scores == 0 and one.class_index is not None):
                 raise InputError("the predictor is malformed: a promise with scores has no curve, or one without has")
-            if self._limit(place, self._certified_level) != one.limit:
+            if self._limit(place, level) != one.limit:
                 raise InputError("the promise curve and the certificate give different thresholds")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.certificate, self.curves)
+        return partial(Predictor, certificate=self.certificate, make_curves=partial(tuple, self.curves)), ()
 
     def __repr__(self) -> str:
         about, sites = self.certificate, f"{self.certificate.sites} site{'s' if self.certificate.sites > 1 else ''}"
@@ -460,10 +444,6 @@ class Predictor:
         score = f"{self.score}, " if about.score else ""
         kept = f"{about.status}: {text.guarantee_name(about.guarantee)} of {sites}"
         return f"Predictor({score}{level}, threshold={about.limit_text}, {kept})"
-
-
-def _restored(certificate: Certificate, curves: Sequence[AnyCurve | None]) -> Predictor:
-    return Predictor(certificate=certificate, make_curves=lambda: curves)
 
 
 def check_coverage(predictor: Predictor) -> Predictor:
@@ -479,26 +459,5 @@ def load(path: str | Path) -> Predictor:
         return Predictor.from_bytes(read_bytes(Path(path)))
 
 
-def _several(alpha: Any) -> Sequence[Any] | None:
-    """Return a list of alphas, or None if there is one."""
-    if isinstance(alpha, str) or not isinstance(alpha, Sequence | np.ndarray) or not np.ndim(alpha):
-        return None
-    if np.ndim(alpha) != 1 or not len(alpha):
-        raise InputError(
-            f"alpha is {abbreviate(alpha)}, expected a number between 0 and 1, or a list of such", param="alpha"
-        )
-    return list(alpha)
-
-
-def _coverage(curve: AnyCurve | None) -> PromiseCurve:
-    if not isinstance(curve, PromiseCurve):
-        raise InputError("the predictor promises a limit on losses, not coverage")
-    return curve
-
-
 def _digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number")

@@ -22,7 +22,7 @@ from fedconformal._base.names import as_line
 from fedconformal.calibration.curve import RiskCurve, as_limit
 from fedconformal.calibration.search import bound_for
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import Certificate, RiskRecord, made_certificate, records_of, whole_promise
+from fedconformal.certificates.certificate import Certificate, Promise, RiskRecord, made_certificate, records_of
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
@@ -81,7 +81,7 @@ def calibrate_risk(
         alpha=float(alpha),
         target=limit,
         promises=[
-            whole_promise(
+            Promise.of(
                 threshold,
                 sum(sizes),
                 least=float(1 - alpha) if sure and threshold < math.inf else 0.0,

@@ -20,7 +20,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats, Integers, shares_of
 from fedconformal._base.groups import ALL, NONE
 from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, PromiseCurve, in_units
-from fedconformal.certificates.certificate import Promise, threshold_json
+from fedconformal.certificates.certificate import Promise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, OneSite
 from fedconformal.guarantees.guarantee import Promise as Promised
@@ -214,25 +214,21 @@ def find(stratum: Stratum, *, sure: bool) -> Found:
         least, most = Fraction(1), Fraction(1)
     if stratum.group is not None:  # a row takes the largest threshold of its groups, so each may be covered more often
         most = Fraction(1)
-    promise = Promise(
-        site=stratum.site,
-        group=stratum.group,
-        class_index=stratum.class_index,
-        end=stratum.end,
-        scores=sum(sizes),
-        threshold=threshold_json(0.0 - threshold if stratum.end == "lower" else threshold),
-        rank=band.rank,
-        rank_out_of=band.out_of,
+    promise = Promise.of(
+        0.0 - threshold if stratum.end == "lower" else threshold,
+        sum(sizes),
+        least=float(least),
+        most=float(most),
         slack=float(band.slack),
-        coverage_at_least=float(least),
-        coverage_at_most=float(most),
+        rank=(band.rank, band.out_of),
+        stratum=(stratum.site, stratum.group, stratum.class_index, stratum.end),
     )
     return Found(stratum=stratum, promise=promise, least=least, most=most, target=band.least, search=search)
 
 
 def strata_of(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Iterator[Stratum]:
     """Yield the strata that a guarantee promises coverage to, in the order of the certificate."""
-    if guarantee.by_class and guarantee.inner is guarantee:
+    if guarantee.over_classes:
         yield _over_classes(batch, alpha, guarantee)
         return
     names, sizes, bound = batch.names, [n for some in batch.sizes for n in some], bound_for(batch, guarantee)

@@ -6,7 +6,8 @@ import math
 import platform
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from itertools import product
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -29,6 +30,8 @@ FAR = 10
 """A site with more scores than this many times the median is heavy; so is one with more than half of all scores."""
 
 Threshold = float | Literal["inf", "-inf"]
+Stratum = tuple[str | None, str | None, int | None, Literal["lower", "upper"] | None]
+"""Site, group, class and end of an interval; None where the rows are not restricted."""
 Json = dict[str, Any]
 """An object of JSON, such as the name and the parameters of a score or a guarantee."""
 
@@ -73,14 +76,30 @@ class Promise(_Record, frozen=True, kw_only=True):
     coverage_at_least: float
     coverage_at_most: float
 
+    @classmethod
+    def of(
+        cls,
+        threshold: float,
+        scores: int,
+        *,
+        least: float,
+        most: float = 1.0,
+        slack: float = 1.0,
+        rank: tuple[int | None, int | None] = (None, None),
+        stratum: Stratum = (None, None, None, None),
+    ) -> Promise:
+        """Return the promise of a threshold, by default for all rows."""
+        fields = (*stratum, scores, threshold_json(threshold), *rank, slack, least, most)
+        return cls(**dict(zip(cls.__struct_fields__, fields, strict=True)))
+
     @property
     def limit(self) -> float:
         """The threshold as a number."""
         return float(self.threshold)
 
     @property
-    def stratum(self) -> tuple[str | None, str | None, int | None, str | None]:
-        """Site, group, class and end; None where the stratum is not restricted."""
+    def stratum(self) -> Stratum:
+        """The stratum."""
         return self.site, self.group, self.class_index, self.end
 
 
@@ -324,9 +343,8 @@ class Certificate(_Record, frozen=True, kw_only=True):
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the bound guarantee, and names and sizes of what it counts: the sites, or the classes."""
         guarantee, names, sizes = self.terms()
-        over_classes = guarantee.by_class and guarantee.inner is guarantee
         class_scores, class_names = self.provenance.class_scores, self.class_names
-        if over_classes == (class_scores is None):
+        if guarantee.over_classes == (class_scores is None):
             raise InputError("the certificate is malformed: the scores of each class do not fit its guarantee")
         if class_scores is not None:
             sizes = class_scores
@@ -339,18 +357,13 @@ class Certificate(_Record, frozen=True, kw_only=True):
         self.parties()
         share = self.lower_share
         groups = list(dict.fromkeys(one.group for one in self.promises)) if guarantee.by_group else [None]
-        by_class = guarantee.by_class and guarantee.inner is not guarantee
-        classes = sorted({one.class_index for one in self.promises if one.class_index is not None}) if by_class else []
+        by_class = guarantee.by_class and not guarantee.over_classes
+        classes = {one.class_index for one in self.promises} - {None} if by_class else set()
         sites = site_names(self.summaries) if any(one.site is not None for one in self.promises) else []
-        expected = [
-            (site, group, label, end)
-            for site in [None, *sites]
-            for group in groups
-            for label in (range(len(classes)) if classes else [None])
-            for end in ([None] if share is None else ["lower", "upper"])
-        ]
+        labels, ends = range(len(classes)) or [None], [None] if share is None else ["lower", "upper"]
+        expected = product([None, *sites], groups, labels, ends)
         fits = (ALL in groups) == guarantee.by_group and bool(classes) == by_class and guarantee.by_site >= bool(sites)
-        if not fits or [one.stratum for one in self.promises] != expected:
+        if not fits or [one.stratum for one in self.promises] != list(expected):
             raise InputError("the certificate is malformed: its promises do not fit its guarantee, sites and score")
 
     @property
@@ -389,18 +402,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
         return msgspec.json.decode(msgspec.json.encode(self), type=Json)
 
 
-class Extras(TypedDict, total=False):
-    """Further fields of a certificate; `promise` and `caveat` replace the words of the guarantee."""
-
-    band: tuple[float, float]
-    class_scores: list[int] | None
-    promise: str
-    caveat: str
-    risk: RiskRecord
-    privacy: Json
-
-
-def made_certificate(
+def made_certificate(  # noqa: PLR0913
     *,
     guarantee: Guarantee,
     provenance: Provenance,
@@ -410,18 +412,26 @@ def made_certificate(
     target: Fraction,
     promises: list[Promise],
     answers: text.Answers | None = None,
-    **more: Unpack[Extras],
+    band: tuple[float, float] | None = None,
+    class_scores: list[int] | None = None,
+    promise: str | None = None,
+    caveat: str | None = None,
+    risk: RiskRecord | None = None,
+    privacy: Json | None = None,
 ) -> Certificate:
-    """Compose a certificate: the words of the guarantee, the provenance of the scores, and the promises."""
+    """Compose a certificate: the words of the guarantee, the provenance of the scores, and the promises.
+
+    `promise` and `caveat` replace those of the guarantee.
+    """
     score, sites = provenance.score, site_names(summaries)
     answers = text.answers_to(score) if answers is None else answers
-    least, most = more.get("band", (promises[0].coverage_at_least, promises[0].coverage_at_most))
+    least, most = band or (promises[0].coverage_at_least, promises[0].coverage_at_most)
     return Certificate(
         status=status,
         statement=Statement(
-            promise=more.get("promise") or text.promise(guarantee, sites),
+            promise=promise or text.promise(guarantee, sites),
             assumption=text.assumption(guarantee, sites),
-            caveat=more.get("caveat") or text.caveat(guarantee, answers),
+            caveat=caveat or text.caveat(guarantee, answers),
             conditions=answers.conditions,
         ),
         alpha=alpha,
@@ -434,7 +444,7 @@ def made_certificate(
         provenance=ProvenanceRecord(
             score=None if score is None else score.to_dict(),
             class_names=list(provenance.classes) if isinstance(provenance.classes, tuple) else provenance.classes,
-            class_scores=more.get("class_scores"),
+            class_scores=class_scores,
             model=provenance.model,
             temperature=provenance.temperature,
             precision=provenance.precision,
@@ -443,8 +453,8 @@ def made_certificate(
             trained=provenance.trained and guarantee.inner.untrained,
         ),
         versions=versions(),
-        risk=more.get("risk"),
-        privacy=more.get("privacy"),
+        risk=risk,
+        privacy=privacy,
     )
 
 
@@ -463,28 +473,6 @@ def combined(promises: Sequence[Promise]) -> Promise:
         slack=sum(one.slack for one in promises),
         coverage_at_least=max(0.0, sum(one.coverage_at_least for one in promises) - misses),
         coverage_at_most=max(0.0, sum(one.coverage_at_most for one in promises) - misses),
-    )
-
-
-def whole_promise(
-    threshold: float,
-    scores: int,
-    *,
-    least: float,
-    most: float = 1.0,
-    slack: float = 1.0,
-    rank: int | None = None,
-    rank_out_of: int | None = None,
-) -> Promise:
-    """Return the promise of one threshold for all rows."""
-    return Promise(
-        scores=scores,
-        threshold=threshold_json(threshold),
-        rank=rank,
-        rank_out_of=rank_out_of,
-        slack=slack,
-        coverage_at_least=least,
-        coverage_at_most=most,
     )
 
 

@@ -14,8 +14,8 @@ from fedconformal._base.groups import ALL, NONE
 from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.evaluation.intervals import Sample
 from fedconformal.evaluation.mixture import select_rows
-from fedconformal.evaluation.tails import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
 

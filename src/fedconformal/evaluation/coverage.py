@@ -150,30 +150,20 @@ class Counter(NamedTuple, Generic[G]):
         numbers = None if ids is None else np.unique(ids, return_inverse=True)[1]
         return cls(Outcomes(covered, labels, owners, numbers, promised), columns, describe)
 
-    @property
-    def assumes(self) -> str:
-        """The assumption of the intervals."""
-        return ROWS if self.outcomes.clusters is None else CLUSTERS
+    def fields(self) -> dict[str, Any]:
+        """Count all rows, those of each site, of each value of the other columns, and of each promised group."""
+        rows, by_group = self.outcomes, {name: self.by_value(values) for name, values in self.columns.items()}
+        if rows.groups is not None:
+            by_group[PROMISED] = self.parts(list(rows.groups.values()), list(rows.groups))
+        return {
+            "overall": self.parts([np.arange(len(rows.covered))], ["all"])[0],
+            "by_site": [] if rows.sites is None else self.by_value(rows.sites),
+            "interval_assumes": ROWS if rows.clusters is None else CLUSTERS,
+            "by_group": by_group,
+        }
 
-    def overall(self) -> G:
-        """Count all rows."""
-        return self.parts([np.arange(len(self.outcomes.covered))], ["all"])[0]
-
-    def by_site(self) -> list[G]:
-        """Count the rows of each site."""
-        return self.by_value(self.outcomes.sites)
-
-    def by_group(self) -> dict[str, list[G]]:
-        """Count the rows of each value of the other columns, and of each promised group."""
-        found = {name: self.by_value(values) for name, values in self.columns.items()}
-        if (promised := self.outcomes.groups) is not None:
-            found[PROMISED] = self.parts(list(promised.values()), list(promised))
-        return found
-
-    def by_value(self, values: NDArray[Any] | None) -> list[G]:
+    def by_value(self, values: NDArray[Any]) -> list[G]:
         """Count the rows of each value."""
-        if values is None:
-            return []
         names, index = np.unique(values, return_inverse=True)
         return self.by_index(index, [str(name) for name in names])
 

@@ -19,8 +19,7 @@ from fedconformal._base.arrays import Floats, Integers, as_array
 from fedconformal._base.groups import as_sites
 from fedconformal._base.names import join_names, name_key
 from fedconformal.errors import InputError
-from fedconformal.evaluation.intervals import CONFIDENCE
-from fedconformal.evaluation.tails import stratified_tail
+from fedconformal.evaluation.intervals import CONFIDENCE, stratified_tail
 from fedconformal.guarantees.bounded_mean import mean_between
 
 STEPS = 20

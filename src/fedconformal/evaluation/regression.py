@@ -95,12 +95,7 @@ def evaluate_intervals(
 
     labels = np.zeros(rows, np.int64)
     counter = Counter.of(covered, labels, describe, sites=sites, clusters=clusters, groups=groups)
-    found = IntervalEvaluation(
-        overall=counter.overall(),
-        by_site=counter.by_site(),
-        interval_assumes=counter.assumes,
-        by_group=counter.by_group(),
-    )
+    found = IntervalEvaluation(**counter.fields())
     if certificate is None:
         return found
     whole, made = bool((np.isneginf(low) & np.isposinf(high)).all()), counter.outcomes

@@ -96,16 +96,13 @@ def evaluate_sets(
     promised = None if certificate is None else _promised_groups(certificate, groups, rows)
     counter = Counter.of(covered, truth, describe, sites=sites, clusters=clusters, groups=groups, promised=promised)
     found = Evaluation(
-        overall=counter.overall(),
+        **counter.fields(),
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
-        by_site=counter.by_site(),
         by_class=counter.by_index(truth, named or [str(label) for label in range(classes)]),
         by_size=counter.by_index(
             np.searchsorted(SIZE_EDGES, sizes, side="right") - 1, [_size_name(i) for i in range(len(SIZE_EDGES))]
         ),
         full_sets=full,
-        interval_assumes=counter.assumes,
-        by_group=counter.by_group(),
     )
     if certificate is None:
         return found

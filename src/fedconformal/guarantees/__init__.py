@@ -1,13 +1,11 @@
 """What is promised, and to whom. Every guarantee in a file here is found by its name."""
 
-from fedconformal.guarantees.every_site import EverySite
+from fedconformal.guarantees.every_site import EverySite, OneSite
 from fedconformal.guarantees.fcp import FCP
 from fedconformal.guarantees.guarantee import Guarantee
-from fedconformal.guarantees.learn_then_test import LearnThenTest
 from fedconformal.guarantees.mixture import Mixture
 from fedconformal.guarantees.new_site import NewSite
-from fedconformal.guarantees.one_site import OneSite
-from fedconformal.guarantees.pac import PAC
+from fedconformal.guarantees.pac import PAC, LearnThenTest
 from fedconformal.guarantees.prevalence import Prevalence
 from fedconformal.guarantees.quantile_of_quantiles import QuantileOfQuantiles
 from fedconformal.guarantees.robust import Robust

@@ -81,7 +81,7 @@ def binomial_tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
     """Return P(Bin(size, c) >= rank), rounded up, and its derivative by a unit of c; c is below the cap."""
     with decimal.localcontext(DIGITS):
         c = Decimal(units) / ALPHA_UNIT
-        term = Decimal(_binomial(size, rank)) * c**rank * (1 - c) ** (size - rank)
+        term = Decimal(math.comb(size, rank)) * c**rank * (1 - c) ** (size - rank)
         slope = term * rank / units
         odds, total = c / (1 - c), term
         for j in range(rank, size):  # below the cap each term is smaller than the one before
@@ -92,11 +92,6 @@ def binomial_tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
                 total += term * factor / (1 - factor)  # more than all that are left out
                 break
         return total * (1 + ROUNDING), slope
-
-
-@lru_cache(maxsize=2**13)
-def _binomial(size: int, rank: int) -> int:
-    return math.comb(size, rank)
 
 
 @lru_cache(maxsize=2**16)

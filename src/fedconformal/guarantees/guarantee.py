@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -137,6 +138,8 @@ class Guarantee(ABC):
     """Whether summaries by class are needed."""
     by_group: ClassVar[bool] = False
     """Whether summaries by group are needed."""
+    over_classes: ClassVar[bool] = False
+    """Whether classes take the place of sites; `by_class` is true as well."""
     walks = 1
     """The number of parts of a grid of losses, each of which is tested from its last threshold down."""
     by_site: ClassVar[bool] = False
@@ -209,6 +212,22 @@ class Guarantee(ABC):
         """Return the name and the parameters for JSON; parameters that are None are left out."""
         given = {one.name: getattr(self, one.name) for one in fields(self)}
         return {"name": self.name, **{key: _plain(value) for key, value in given.items() if value is not None}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteCounts(Guarantee):
+    """Base class of guarantees that take the count of every site, for many thresholds at once."""
+
+    @abstractmethod
+    def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
+        """Return the promise of each column of counts, of which `unit` make one row."""
+
+    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
+        return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
+
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
+        check_unit(self, unit)
+        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes, unit=unit or 1)
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Coverage for nearly every calibration set instead of on average over them (docs/proofs.md)."""
+"""Coverage, or a limit on any risk, for nearly every calibration set, not on average over them (docs/proofs.md)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ from typing import Self
 import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
+from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.guarantees.binomial import coverage_units, rank_bound
 from fedconformal.guarantees.bounded_mean import means_at_most
-from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Promise, Stratum
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Band,
+    Counts,
+    Guarantee,
+    MissRateBound,
+    Promise,
+    Stratum,
+    check_whole,
+)
 from fedconformal.guarantees.mixture import BY_CASES
+
+MOST_WALKS = 2**14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,3 +144,46 @@ class PAC(Guarantee):
                 "below"
             ),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnThenTest(PAC):
+    """A limit on the risk, except with probability `failure`; losses may rise along the grid.
+
+    Each threshold of the grid is a hypothesis, "its risk is above the limit", with a Hoeffding-Bentkus p-value. All
+    rejected thresholds are promised at once. One walk is fixed-sequence testing, as many walks as there are thresholds
+    the Bonferroni correction.
+
+    Parameters
+    ----------
+    failure
+        The share of calibration draws whose risk may be above the limit.
+    walks
+        The number of parts of the grid, of the same length and with an equal part of `failure`; each is tested from its
+        safest threshold down.
+
+    Examples
+    --------
+    >>> LearnThenTest(walks=10).spent == 0.05 / 10
+    True
+
+    References
+    ----------
+    Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021.
+    """
+
+    name = "learn-then-test"
+
+    walks: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(self.walks, "walks")
+        if self.walks > MOST_WALKS:
+            raise InputError(f"walks is {abbreviate(self.walks)}, expected at most {MOST_WALKS}", param="walks")
+
+    @property
+    def spent(self) -> float:
+        """The failure probability of one walk, rounded down."""
+        part = self.failure / self.walks
+        return part if part * self.walks <= self.failure else math.nextafter(part, 0)

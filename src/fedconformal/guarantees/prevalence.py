@@ -54,6 +54,7 @@ class Prevalence(Guarantee):
 
     name = "prevalence"
     by_class = True
+    over_classes = True
     why_not_fractional = "a loss need not have a class"
     assumption = (
         "given its class, a test row is exchangeable with the calibration rows of that class at all sites: a class "
@@ -98,7 +99,7 @@ class Prevalence(Guarantee):
             return EverySite()
         found: dict[int, Share] = {}
         for name, share in self._pairs:
-            place = class_place(name, sites, len(sizes), "shares")
+            place = _class_place(name, sites, len(sizes))
             if place in found:
                 raise InputError(f"shares: class {abbreviate(name)} is there twice, by name and by number")
             found[place] = share
@@ -116,8 +117,12 @@ class Prevalence(Guarantee):
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         where = "with any shares of the classes"
         if self.shares is not None:
-            words = [f"{abbreviate(name)} {_words(share)}" for name, share in self._pairs]
-            where = f"where the shares of the classes are {', '.join(words)}"
+            each = [
+                f"{abbreviate(name)} "
+                + (f"from {share[0]:g} to {share[1]:g}" if isinstance(share, tuple) else f"= {share:g}")
+                for name, share in self._pairs
+            ]
+            where = f"where the shares of the classes are {', '.join(each)}"
         return Audience(
             population=(
                 f"from a place {where}, provided that a class looks the same at all sites and at that place (X given Y)"
@@ -126,23 +131,23 @@ class Prevalence(Guarantee):
         )
 
 
-def class_key(given: Any, field: str) -> str:
+def _class_key(given: Any) -> str:
     """Return the name or the number of a class as it is compared."""
     if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
         return str(int(given))
     if not isinstance(given, str) or not name_key(given):
-        raise InputError(f"{field}: {abbreviate(repr(given))} is not the name of a class, nor its number from 0")
+        raise InputError(f"shares: {abbreviate(repr(given))} is not the name of a class, nor its number from 0")
     return name_key(given)
 
 
-def class_place(name: str, classes: Sequence[str], count: int, field: str) -> int:
+def _class_place(name: str, classes: Sequence[str], count: int) -> int:
     """Find a class by its name; or by its number, if no class has a number for a name."""
     names = list(map(name_key, classes)) or list(map(str, range(count)))
     if name in names:
         return names.index(name)
     if name.isdecimal() and int(name) < count and not any(known.isdecimal() for known in names):
         return int(name)
-    raise InputError(f"{field}: no class is called {abbreviate(repr(name))}; there are {join_names(names)}")
+    raise InputError(f"shares: no class is called {abbreviate(repr(name))}; there are {join_names(names)}")
 
 
 def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
@@ -155,23 +160,22 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
         raise InputError('shares: expected a share for each class, such as {"benign": 0.9, "malignant": 0.1}')
     found: dict[str, Share] = {}
     for given, share in pairs:
-        name = class_key(given, "shares")
+        name = _class_key(given)
         if name in found:
             raise InputError(f"shares: class {abbreviate(name)} is there twice")
-        found[name] = _checked_bounds(share, name)
+        found[name] = _checked_share(share, f"the share of class {abbreviate(name)}")
     total = float(sum(as_decimal(_ends(share)[0]) for share in found.values()))
-    if not any(isinstance(share, tuple) for share in found.values()):
-        if abs(total - 1) > WEIGHT_TOLERANCE:
-            raise InputError(
-                f"shares: they sum to {total:.6g}, not 1; give each class its share, or a lower and an upper bound"
-            )
-    elif total > 1:
-        raise InputError(f"shares: the lower bounds add up to {total:.6g}, more than 1; lower one of them")
+    if any(isinstance(share, tuple) for share in found.values()):
+        if total > 1:
+            raise InputError(f"shares: the lower bounds add up to {total:.6g}, more than 1; lower one of them")
+    elif abs(total - 1) > WEIGHT_TOLERANCE:
+        raise InputError(
+            f"shares: they sum to {total:.6g}, not 1; give each class its share, or a lower and an upper bound"
+        )
     return tuple(found.items())
 
 
-def _checked_bounds(share: Any, name: str) -> Share:
-    what = f"the share of class {abbreviate(name)}"
+def _checked_share(share: Any, what: str) -> Share:
     if not isinstance(share, Sequence | np.ndarray) or isinstance(share, str) or getattr(share, "ndim", 1) == 0:
         return checked_share(share, what)
     if len(share) != 2:
@@ -184,7 +188,3 @@ def _checked_bounds(share: Any, name: str) -> Share:
 
 def _ends(share: Share) -> tuple[float, float]:
     return share if isinstance(share, tuple) else (share, share)
-
-
-def _words(share: Share) -> str:
-    return f"from {share[0]:g} to {share[1]:g}" if isinstance(share, tuple) else f"= {share:g}"

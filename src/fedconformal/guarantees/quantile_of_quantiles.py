@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -29,12 +29,10 @@ from fedconformal.guarantees.guarantee import (
     Audience,
     Band,
     Counts,
-    Guarantee,
     MissRateBound,
-    Promise,
     Shortfall,
+    SiteCounts,
     Stratum,
-    check_unit,
     check_whole,
     feasible,
     least_enough,
@@ -54,7 +52,7 @@ Ranks = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantileOfQuantiles(Guarantee):
+class QuantileOfQuantiles(SiteCounts):
     """Coverage for a test row like those of the honest sites, which are alike; at most `liars` sites are not honest.
 
     A site with fewer than `least_scores` scores counts as one whose scores are all huge; one with more takes the rank
@@ -112,15 +110,7 @@ class QuantileOfQuantiles(Guarantee):
         check_liars(self, self.liars, len(sizes))
         return self
 
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return what the largest pair (l, k) promises that these counts reach."""
-        return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
-
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
-        check_unit(self, unit)
-        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes)
-
-    def promised_many(self, counts: Integers, sizes: Counts) -> list[Fraction]:
+    def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Return what the largest pair promises that each column of counts reaches."""
         least, middle = self._least(sizes), self._middle(len(sizes))
         kind = whole_type(max(sizes) * (least + 1))

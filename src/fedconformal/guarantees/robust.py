@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -25,8 +24,8 @@ from fedconformal.guarantees.guarantee import (
     Counts,
     Guarantee,
     MissRateBound,
-    Promise,
     Shortfall,
+    SiteCounts,
     Stratum,
     check_whole,
     whole_type,
@@ -35,7 +34,7 @@ from fedconformal.guarantees.mixture import Mixture, in_proportion
 
 
 @dataclass(frozen=True, kw_only=True)
-class Robust(Guarantee):
+class Robust(SiteCounts):
     """Coverage for the mixture of the honest sites, whatever at most `liars` of the sites send.
 
     A liar that claims 2^32 scores and sends huge ones outweighs everybody else and makes the threshold infinite.
@@ -92,21 +91,14 @@ class Robust(Guarantee):
             )
         return replace(self, most_scores=None)
 
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the least share over all sets of sites that may be the honest ones."""
-        return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
-
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
-        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes, unit=unit or 1)
-
-    def promised_many(self, sums: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
+    def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Go from a set of sites to a worse one until there is none (Dinkelbach's method), all columns at once."""
-        held, weights = self._capped(sums, sizes)
+        held, weights = self._capped(counts, sizes)
         honest = len(weights) - self.liars
         # A set that holds no more than the price is promised nothing, whatever the others hold.
         some = np.flatnonzero((np.sort(held, axis=0)[:honest].sum(axis=0) > unit).astype(np.bool_))
         tops = held[:honest].sum(axis=0) - unit
-        bottoms = np.full(sums.shape[1], weights[:honest].sum(), dtype=held.dtype)
+        bottoms = np.full(counts.shape[1], weights[:honest].sum(), dtype=held.dtype)
         columns = some
         while len(columns):
             # With t/b the share so far, the set with the least sum of b m_k - t n_k has the least share.
@@ -117,7 +109,7 @@ class Robust(Guarantee):
             less = top * found_bottoms < found_tops * bottom
             columns = columns[less.astype(np.bool_)]
             tops[columns], bottoms[columns] = top[less], bottom[less]
-        found = [Fraction(0)] * sums.shape[1]
+        found = [Fraction(0)] * counts.shape[1]
         for column in some.tolist():
             found[column] = Fraction(int(tops[column]), int(bottoms[column]) * unit)
         return found

@@ -33,12 +33,10 @@ class Stratified(Guarantee):
         given: Any = self.guarantee
         if isinstance(given, ByGroup):
             raise InputError(
-                "by-class: by group and by class is ByGroup(ByClass(...)), the groups outside"
-                if self.stratum == "class"
-                else "by-group: give all columns to one ByGroup(...); it is not put into another one"
+                f"{self.name}: by group and by class is ByGroup(ByClass(...)), with all columns in one ByGroup"
             )
-        classes = isinstance(given, Guarantee) and given.by_class
-        if not isinstance(given, Guarantee) or (classes and (self.stratum, type(given)) != ("group", ByClass)):
+        nested = isinstance(self, ByGroup) and isinstance(given, ByClass)
+        if not isinstance(given, Guarantee) or (given.by_class and not nested):
             raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
 
     @property

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -24,10 +24,9 @@ from fedconformal.guarantees.guarantee import (
     Audience,
     Band,
     Counts,
-    Guarantee,
     MissRateBound,
-    Promise,
     Shortfall,
+    SiteCounts,
     Stratum,
     as_decimal,
     check_no_strata,
@@ -40,7 +39,7 @@ Given = float | Sequence[float] | NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorstCase(Guarantee):
+class WorstCase(SiteCounts):
     """Coverage for a test row from any mixture of the sites in a set; give one of these, or none for all mixtures.
 
     Parameters
@@ -92,16 +91,10 @@ class WorstCase(Guarantee):
         check_no_strata(self, stratum)
         return self
 
-    def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
-
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
-        return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes, unit=unit or 1)
-
-    def promised_many(self, sums: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
+    def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Return the least over the set for every column of counts, of which `unit` make one row."""
         form = _form(self, tuple(sizes))
-        return [max(Fraction(0), form.least(column) / unit - form.price) for column in sums.T.tolist()]
+        return [max(Fraction(0), form.least(column) / unit - form.price) for column in counts.T.tolist()]
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return as slack the largest weighted sum of gaps over the set."""

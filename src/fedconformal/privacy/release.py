@@ -20,11 +20,11 @@ from fedconformal.calibration.curve import PromiseCurve, in_units
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import (
+    Promise,
     SummaryRecord,
     made_certificate,
     site_names,
     threshold_json,
-    whole_promise,
 )
 from fedconformal.certificates.uninformative import missing_ends, warn_of_sites
 from fedconformal.errors import InfeasibleWarning, InputError
@@ -177,6 +177,6 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
         promise=text.promise(guarantee, site_names(inputs.records)) + ", and over the noise of the release",
         caveat=text.caveat(guarantee, text.answers_to(inputs.provenance.score)) + caveat,
         target=1 - alpha,
-        promises=[whole_promise(threshold, scores, least=0.0 if estimated else float(claim.promised))],
+        promises=[Promise.of(threshold, scores, least=0.0 if estimated else float(claim.promised))],
         privacy=claim.to_dict(),
     )

@@ -11,7 +11,7 @@ from fedconformal.calibration.curve import RiskCurve
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.risk import risk_record, safe_action, warn_of_no_threshold
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import SummaryRecord, made_certificate, whole_promise
+from fedconformal.certificates.certificate import Promise, SummaryRecord, made_certificate
 from fedconformal.certificates.uninformative import warn_of_sites
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
@@ -90,14 +90,13 @@ def certified(state: CoordinatorState) -> Predictor:
         + caveat,
         target=band.least,
         promises=[
-            whole_promise(
+            Promise.of(
                 threshold,
                 sum(sizes),
                 least=float(lowest) if sure else 0.0,
                 most=float(highest),
                 slack=0.0 if whole else 1.0,
-                rank=band.rank,
-                rank_out_of=band.out_of,
+                rank=(band.rank, band.out_of),
             )
         ],
         privacy={
@@ -148,7 +147,7 @@ def _of_losses(state: CoordinatorState, inputs: Inputs, played: dict[str, Any], 
         caveat=text.LOSS_CAVEAT + HIDDEN + (TO_THE_POINT if rounds.least is None else IN_PARTS) + caveat,
         target=limit,
         promises=[
-            whole_promise(
+            Promise.of(
                 threshold,
                 sum(sizes),
                 least=float(1 - session.alpha) if sure else 0.0,

@@ -21,7 +21,7 @@ from fedconformal.calibration.risk import may_rise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts, check_unit, whole_type
-from fedconformal.guarantees.learn_then_test import LearnThenTest
+from fedconformal.guarantees.pac import LearnThenTest
 from fedconformal.privacy.sums.messages import Invite, Losses
 from fedconformal.privacy.sums.radix import LEAST, Counted, Rounds, Search, SumTarget, summable
 from fedconformal.summaries import Provenance
