@@ -29,7 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from common import save, table  # noqa: E402
 
 from tests.web.form import Form, opened  # noqa: E402
-from tests.web.identity import NODE, RUNNER  # noqa: E402
+from tests.web.modules import NODE, WEB  # noqa: E402
 
 GOAL = 3.0
 BEATS = """
@@ -77,7 +77,7 @@ def by_node(path: Path) -> tuple[float, bytes]:
     wanted = {"site": "a", "kind": "ranks", "alpha": "0.1", "score": {"name": "lac"}}
     cases = path.with_suffix(".json")
     cases.write_text(json.dumps([{"files": [str(path)], "columns": {"labels": "truth"}, "wanted": wanted}]))
-    seconds, out = processor([str(NODE), str(RUNNER), str(cases)])
+    seconds, out = processor([str(NODE), str(WEB / "tools" / "identity.js"), str(cases)])
     return seconds, bytes.fromhex(out.strip())
 
 

@@ -27,10 +27,6 @@ class Case:
     columns: dict[str, Any] = field(default_factory=dict)
     wanted: dict[str, Any] = field(default_factory=dict)
 
-    def asked(self, name: str) -> str:
-        """Return an option's value, for tests that fill in the page's form."""
-        return self.options[self.options.index(name) + 1] if name in self.options else ""
-
 
 def between(rng: np.random.Generator, low: int, high: int) -> int:
     """Draw a number of any size: as many small as large ones."""
@@ -91,8 +87,8 @@ def written(rng: np.random.Generator, values: NDArray[np.float64]) -> list[list[
     return [[write(value) for value in row] for row in values.tolist()]
 
 
-def table(rng: np.random.Generator, head: list[str] | None, rows: list[list[str]]) -> tuple[str, str]:
-    """Put rows together, with some separator, decimal mark, line end and quotes; and say which marks."""
+def table(rng: np.random.Generator, head: list[str] | None, rows: list[list[str]]) -> str:
+    """Put rows together, with some separator, decimal mark, line end and quotes."""
     separator = (",", ";", "\t")[rng.integers(3)]
     if separator != "," and rng.random() < 0.5 and not any("," in cell for cell in head or ()):
         rows = [[cell.replace(".", ",") if _is_number(cell) else cell for cell in row] for row in rows]
@@ -100,7 +96,7 @@ def table(rng: np.random.Generator, head: list[str] | None, rows: list[list[str]
         rows = [[f'"{cell}"' if k % 3 == 0 else cell for k, cell in enumerate(row)] for row in rows]
     end = ("\n", "\r\n", "\r")[rng.choice(3, p=[0.6, 0.3, 0.1])]
     lines = ([] if head is None else [head]) + rows
-    return end.join(separator.join(line) for line in lines) + (end if rng.random() < 0.9 else ""), separator
+    return end.join(separator.join(line) for line in lines) + (end if rng.random() < 0.9 else "")
 
 
 def _is_number(cell: str) -> bool:
@@ -139,16 +135,14 @@ def _classes(rng: np.random.Generator, cells: int) -> Case:
             cases.options += ["--labels", "truth"]
         head = [*extra, *head]
         body = [[*(values[row] for values in extra.values()), *line] for row, line in enumerate(body)]
-    text, _ = table(rng, head, body)
-    cases.files["probs.csv"] = _encoded(rng, text, cases)
+    cases.files["probs.csv"] = _encoded(rng, table(rng, head, body), cases)
     if second:
         if "ids" in cases.columns:
             order = rng.permutation(rows).tolist()
-            text, _ = table(rng, ["the id", "truth"], [[ids[row], spelled[row]] for row in order])
+            text = table(rng, ["the id", "truth"], [[ids[row], spelled[row]] for row in order])
         else:
-            text, _ = table(rng, ["truth"], [[label] for label in spelled])
-        encoding = cases.columns.get("encoding")
-        cases.files["labels.csv"] = text.encode(encoding or "utf-8")
+            text = table(rng, ["truth"], [[label] for label in spelled])
+        cases.files["labels.csv"] = text.encode(cases.columns.get("encoding", "utf-8"))
     _score(rng, cases)
     _about(rng, cases)
     if rng.random() < 0.2:
@@ -229,12 +223,12 @@ def _regression(rng: np.random.Generator, cells: int) -> Case:
     cases = Case({}, ["--score", "residual"], {"numbers": True}, {"score": {"name": "residual"}})
     body = written(rng, values)
     if rng.random() < 0.5:
-        cases.files["numbers.csv"] = table(rng, ["prediction", "y"], body)[0].encode()
+        cases.files["numbers.csv"] = table(rng, ["prediction", "y"], body).encode()
         cases.columns["labels"] = "y"
         cases.options += ["--labels", "y"]
     else:
-        cases.files["numbers.csv"] = table(rng, ["f"], [line[:1] for line in body])[0].encode()
-        cases.files["y.csv"] = table(rng, ["y"], [line[1:] for line in body])[0].encode()
+        cases.files["numbers.csv"] = table(rng, ["f"], [line[:1] for line in body]).encode()
+        cases.files["y.csv"] = table(rng, ["y"], [line[1:] for line in body]).encode()
         cases.columns["prediction"] = "f"
         cases.options += ["--predictions", "f"]
     _about(rng, cases)

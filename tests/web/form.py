@@ -13,15 +13,8 @@ from tests.report.browser import Browser, open_browser
 from tests.web.cases import Case
 
 WAIT = 120
-TYPED = {
-    "classes": "classes",
-    "ids": "ids",
-    "labels": "labels",
-    "positive": "positive",
-    "prediction": "prediction",
-    "encoding": "encoding",
-}
-SCORE = {"seed": "seed", "penalty": "penalty", "free": "free", "randomized": "randomized"}
+TYPED = ("classes", "ids", "labels", "positive", "prediction", "encoding")
+PARAMETERS = {"seed": "0", "penalty": "0.001", "free": "1"}
 ABOUT = ("site", "kind", "alpha", "model", "calibration", "expires", "temperature")
 
 FILL = """
@@ -37,7 +30,6 @@ for (const [id, value] of Object.entries(ticks)) {
   at.dispatchEvent(new Event("input", { bubbles: true }));
 }
 """
-
 
 TICK = """
 const [id, names] = arguments;
@@ -118,12 +110,10 @@ class Form:
         if second is not None:
             self.choose("labels-file", second)
             self.wait()
-        values = {field: columns.get(name) or "" for name, field in TYPED.items()}
+        values = {name: columns.get(name) or "" for name in TYPED}
         values |= {"task": "numbers" if columns.get("numbers") else "classes"}
         values |= {"score": score["name"] if score["name"] != "residual" else "lac"}
-        values |= {"seed": "0", "penalty": "0.001", "free": "1"} | {
-            name: score[name] for name in ("seed", "penalty", "free") if name in score
-        }
+        values |= {name: score.get(name, usual) for name, usual in PARAMETERS.items()}
         values |= {name: wanted.get(name) or "" for name in ABOUT}
         self.tick("columns")
         self.tick("groups", columns.get("groups", []))

@@ -9,8 +9,6 @@ import argparse
 import contextlib
 import io
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
@@ -19,9 +17,8 @@ from pathlib import Path
 
 from fedconformal.cli.app import run
 from tests.web.cases import CELLS, Case, random_case
+from tests.web.modules import node
 
-NODE = shutil.which("node")
-RUNNER = Path(__file__).parents[2] / "web" / "tools" / "identity.js"
 BATCH = 1000
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108
 """Files in memory, where the machine has such a folder: every output is waited for until it is on the disk."""
@@ -50,9 +47,7 @@ def compared(seeds: range, cells: int, folder: Path) -> Iterator[tuple[int, str,
         paths = [str(own / name) for name in case.files]
         listed.append({"files": paths, "columns": case.columns, "wanted": case.wanted})
     (folder / "cases.json").write_text(json.dumps(listed), "utf-8")
-    assert NODE
-    done = subprocess.run([NODE, RUNNER, folder / "cases.json"], check=True, capture_output=True, encoding="utf-8")
-    yield from zip(seeds, expected, done.stdout.splitlines(), strict=True)
+    yield from zip(seeds, expected, node("tools/identity.js", folder / "cases.json").splitlines(), strict=True)
 
 
 def differences(start: int, count: int, cells: int = CELLS) -> tuple[list[str], Counter[str]]:
@@ -65,8 +60,7 @@ def differences(start: int, count: int, cells: int = CELLS) -> tuple[list[str], 
                 if one != other and not both:
                     found.append(f"case {seed}: {one[:200]} against {other[:200]}")
                 seen["refused by both" if both else "byte-identical" if one == other else "different"] += 1
-        if sys.stderr.isatty() or first % 10_000 == 0:
-            sys.stderr.write(f"{first + BATCH - start} of {count} {dict(seen)}\n")
+        sys.stderr.write(f"{first + BATCH - start} of {count} {dict(seen)}\n")
     return found, seen
 
 

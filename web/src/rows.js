@@ -81,8 +81,9 @@ export function* blocksOf(texts, layout) {
     if (!text) continue;
     const body = text.endsWith("\n") ? text.slice(0, -1) : text;
     const careful = text.includes('"') || longest(body) > LONGEST_CELL;
-    const { widths, filled } = careful ? carefully(body, layout.separator, line) : quickly(body, layout.separator);
+    const { widths, filled, problem } = careful ? carefully(body, layout.separator, line) : quickly(body, layout.separator);
     const count = widths.length;
+    if (problem && !count) throw problem;
     width = width || widths[0] + (layout.short ? 1 : 0);
     let kept = count;
     if (blank || filled.includes(0) || widths.some((one) => one !== width)) {
@@ -93,6 +94,7 @@ export function* blocksOf(texts, layout) {
         else if (widths[i] !== width && !(layout.short && line + i === 1)) throw new InputError(ragged(text, line, i, widths[i], width, layout.separator));
       }
     }
+    if (problem) throw problem; // of a later row than those above
     if (width > MOST_COLUMNS) throw new InputError(`line 1 has ${width} cells, more than ${MOST_COLUMNS}; is this a table?`);
     if (kept) yield { text: kept === count ? body : withoutLast(body, count - kept), rows: kept, plain: !careful };
     line += count;
@@ -135,12 +137,13 @@ function quickly(text, separator) {
   }
   widths.push(cells);
   filled.push(some);
-  return { widths, filled };
+  return { widths, filled, problem: null };
 }
 
 /** @param {string} text @param {string} separator @param {number} line */
 function carefully(text, separator, line) {
   const widths = [], filled = [];
+  let problem = null;
   try {
     for (const row of rowsOf(text, separator)) {
       widths.push(row.length);
@@ -148,9 +151,9 @@ function carefully(text, separator, line) {
     }
   } catch (error) {
     if (!(error instanceof CellProblem)) throw error;
-    throw new InputError(`line ${line + widths.length} ${error.message}; write a quote inside a cell twice`);
+    problem = new InputError(`line ${line + widths.length} ${error.message}; write a quote inside a cell twice`);
   }
-  return { widths, filled };
+  return { widths, filled, problem };
 }
 
 /** @param {string} text @param {number} line @param {number} at @param {number} cells @param {number} width @param {string} separator */

@@ -2,7 +2,7 @@
 
 import { general } from "./decimal.js";
 import { SUM_TOLERANCE } from "./table.js";
-import { InputError } from "./text.js";
+import { InputError, counted } from "./text.js";
 import { draws } from "./hash.js";
 
 const ROUNDING = 1e-4;
@@ -46,16 +46,29 @@ export function scoreOf(name, { randomized = false, seed = "0", penalty = "0.001
 export const rounded = (values) => new Float32Array(values);
 
 /** @type {WeakMap<Float32Array | Float64Array, number>} */
-const SLACK = new WeakMap();
+const DECIMALS = new WeakMap();
+
+/** @param {Float32Array | Float64Array} probs @returns {number} the decimals of all entries, from 1 to 3; 0 if more, or if all are whole */
+function decimalsOf(probs) {
+  let known = DECIMALS.get(probs);
+  if (known === undefined) DECIMALS.set(probs, known = [0, 1, 2, 3].find((d) => probs.every((p) => Math.abs(p * 10 ** d - Math.round(p * 10 ** d)) < ROUNDING)) ?? 0);
+  return known;
+}
 
 /** @param {Float32Array | Float64Array} probs @param {number} classes @returns {number} how far a sum may be off if entries have 1, 2 or 3 decimals */
 function slackOf(probs, classes) {
-  const known = SLACK.get(probs);
-  if (known !== undefined) return known;
-  const decimals = [0, 1, 2, 3].find((d) => probs.every((p) => Math.abs(p * 10 ** d - Math.round(p * 10 ** d)) < ROUNDING)) ?? 0;
-  const slack = decimals ? classes * 0.5 * 10 ** -decimals - ROUNDING : 0;
-  SLACK.set(probs, slack);
-  return slack;
+  const decimals = decimalsOf(probs);
+  return decimals ? classes * 0.5 * 10 ** -decimals - ROUNDING : 0;
+}
+
+/** @param {Float32Array | Float64Array} probs @param {number} classes @returns {string | null} a warning if sums are off by rounding */
+export function roundingOf(probs, classes) {
+  for (let at = 0; at < probs.length; at += classes) {
+    let sum = 0;
+    for (let k = at; k < at + classes; k++) sum += probs[k];
+    if (Math.abs(sum - 1) > SUM_TOLERANCE) return `Probabilities are rounded to ${counted(decimalsOf(probs), "decimal")}, so that rows do not sum to 1; they are taken as they are.`;
+  }
+  return null;
 }
 
 /**

@@ -3,7 +3,7 @@
 import { addLines, at, choose, columnsIn, download, field, made, names, offer, put, runner, show, tableIn, tableOf, ticked, typed } from "./dom.js";
 import { readSummary } from "./reader.js";
 import { rowsOf } from "./rows.js";
-import { scoreOf } from "./scores.js";
+import { roundingOf, scoreOf } from "./scores.js";
 import { factsOf, lineCount, linesOf, warningsOf } from "./shown.js";
 import { readRows, summarizeRows } from "./site.js";
 import { InputError, harmless, shown } from "./text.js";
@@ -44,7 +44,7 @@ function open() {
     const columns = first.names ? first.columns.map((j) => /** @type {string[]} */ (first.names)[j]) : [];
     const proposed = first.probabilityColumns();
     offer("columns", columns, (name) => proposed.includes(name));
-    offer("groups", columns);
+    offer("groups", columns.filter((name) => !proposed.includes(name)));
     choose("prediction", columns, "the column called prediction");
     choose("ids", columns, "none");
     choose("labels", under ? (under.names ? under.columns.map((j) => /** @type {string[]} */ (under.names)[j]) : []) : columns, other ? "the only column there is" : "choose a column");
@@ -90,7 +90,8 @@ function work() {
     const rows = await step("reading numbers", readRows(tables, columns, wanted.score.name === "residual"));
     const { bytes } = await step("scoring", summarizeRows(rows, columns, wanted)), summary = readSummary(bytes);
     put("found", harmless(rows.recognised));
-    at("warnings").replaceChildren(...warningsOf(summary).map((text) => made("p", text, "warning")));
+    const rounding = wanted.score.name === "residual" ? null : roundingOf(rows.values, rows.columns);
+    at("warnings").replaceChildren(...[...warningsOf(summary), ...(rounding ? [rounding] : [])].map((text) => made("p", text, "warning")));
     at("facts").replaceChildren(tableOf(["what", "value"], factsOf(summary, bytes), "facts"));
     at("numbers").replaceChildren(tableOf(["of", "what", "number"], []));
     lines = linesOf(summary);
@@ -127,7 +128,8 @@ function save() {
 
 /** @param {string[]} files @param {import("./site.js").Columns} columns @param {import("./site.js").Wanted} wanted @returns {string} */
 function commandFor(files, columns, wanted) {
-  const quote = (/** @type {string} */ text) => (/^[\w.,=@%+:/-]+$/.test(text) ? text : `'${harmless(text).replaceAll("'", "'\\''")}'`);
+  const single = (/** @type {string} */ text) => `'${text.replaceAll("'", "'\\''")}'`; // double quotes serve PowerShell and cmd too
+  const quote = (/** @type {string} */ text) => (/^[\w.=%+:/-]+$/.test(text) ? text : /["$`\\!]/.test(text) ? single(harmless(text)) : `"${harmless(text)}"`);
   const { score } = wanted, random = (score.name === "aps" || score.name === "raps") && score.randomized;
   const parameters = [
     ...(random ? ["randomized=true", `random_state=${score.seed}`] : []), ...(score.name === "raps" ? [`penalty=${score.penalty}`, `free_ranks=${score.free}`] : []),
