@@ -177,7 +177,9 @@ def test_scores_of_other_models_or_temperatures_give_noise() -> None:
     with refused("model zero against real"):
         took(state, joins)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedconformal.privacy.sums.coordinator.check_provenances", lambda provenances, _: provenances[0])
+        patch.setattr(
+            "fedconformal.privacy.sums.coordinator.combine_provenances", lambda provenances, _: provenances[0]
+        )
         state, outgoing = took(state, joins)
     said = unpack(one_of(outgoing), Roster, state.invite.coordinator)
     with refused("the roster is for other scores than those of site 'g': model zero against real"):

@@ -57,7 +57,7 @@ def site(name: str, **about: Any) -> fc.Summary:
     [
         ({"classes": 2}, {"classes": 3}, "classes 2 against 3"),
         ({"classes": ("x", "y")}, {"classes": ("y", "x")}, "classes x, y against y, x"),
-        ({"classes": ("x", "y")}, {"classes": 3}, "classes x, y against 3"),
+        ({"classes": ("x", "y")}, {"classes": 3}, "classes 2 against 3"),
         ({"precision": "float32"}, {}, "precision float32 against None"),
         ({"calibration": "june"}, {"calibration": "july"}, "calibration june against july"),
         ({"calibration": "j", "alpha": 0.1}, {"calibration": "j", "alpha": 0.2}, "alpha 0.1 against 0.2"),

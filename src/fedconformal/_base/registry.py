@@ -12,12 +12,13 @@ import json
 import logging
 import pkgutil
 import re
+from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, astuple, dataclass, fields, is_dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from types import UnionType
-from typing import Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Generic, Literal, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
@@ -28,6 +29,27 @@ BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "
 EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", tuple: "numbers such as 0.1,0.5"}
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin(ABC):
+    """A frozen value with a name; its fields are its parameters."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return the instances that the contract checks try."""
+        return (cls(),)
+
+    @property
+    def described(self) -> tuple[str, tuple[Any, ...]]:
+        """The name and the parameters in order, as they travel with a summary; `restore` reads them."""
+        return self.name, astuple(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Describe for JSON."""
+        return {"name": self.name, **asdict(self)}
 
 
 def members(base: Callable[..., T]) -> dict[str, type[T]]:
@@ -105,6 +127,16 @@ def rebuild(described: Mapping[str, Any], base: Callable[..., T], within: tuple[
             found: T = built
             return found
     raise InputError(f"has the parameters {sorted(parameters)}, expected {sorted(known)}", where=name)
+
+
+def restore(name: str, parameters: Sequence[Any], base: Callable[..., T]) -> T:
+    """Rebuild a score or a loss from its name and its parameters in order, as they travel with a summary."""
+    cls: Any = find(name, base)
+    names = [field.name for field in fields(cls)]
+    if len(names) != len(parameters):
+        raise InputError(f"has {len(parameters)} parameters, expected {len(names)}", where=name)
+    built: T = cls(**dict(zip(names, parameters, strict=True)))
+    return built
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ bit, in whichever precision they come.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,21 +28,15 @@ GRID = np.arange(1001) / 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss(ABC):
+class Loss(registry.Plugin):
     """How bad an answer is, for rows of scores in [0, 1]; the larger the threshold, the safer the answer."""
 
-    name: ClassVar[str]
     monotone: ClassVar[bool]
     """Whether no row's loss rises with the threshold; if not, only learn-then-test controls the risk."""
     means: ClassVar[str]
     """What the mean over rows is, to begin a sentence that goes on with "is at most 0.1"."""
     safe: ClassVar[str]
     """What is answered at the threshold +inf, and why its risk is known."""
-
-    @classmethod
-    def examples(cls) -> tuple[Self, ...]:
-        """Return what the contract checks try."""
-        return (cls(),)
 
     @property
     def only_limit(self) -> float | None:
@@ -79,15 +73,6 @@ class Loss(ABC):
         if array.ndim < 2:
             raise InputError(f"scores: has shape {array.shape}, expected rows of scores, or a list of images")
         return self.answer(checked(array.reshape(len(array), -1), 0).reshape(array.shape), limit)
-
-    @property
-    def described(self) -> tuple[str, tuple[Any, ...]]:
-        """The name and the parameters in order, as they travel with a summary; `described_loss` reads them."""
-        return self.name, astuple(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {"name": self.name, **asdict(self)}
 
 
 def as_grid(thresholds: ArrayLike | None) -> Floats:
@@ -170,12 +155,6 @@ def counts_at(positions: Integers, row: Integers, rows: int, points: int) -> Int
 
 def described_loss(described: tuple[str, Sequence[Any]] | None) -> Loss | None:
     """Rebuild a loss from its name and parameters; None if there is none of that name, as for a user's own."""
-    name, parameters = described or ("", ())
-    cls: Any = registry.members(Loss).get(name)
-    if cls is None:
+    if described is None or described[0] not in registry.members(Loss):
         return None
-    names = [field.name for field in fields(cls)]
-    if len(names) != len(parameters):
-        raise InputError(f"has {len(parameters)} parameters, expected {len(names)}", where=name)
-    built: Loss = cls(**dict(zip(names, parameters, strict=True)))
-    return built
+    return registry.restore(*described, Loss)

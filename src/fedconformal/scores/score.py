@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from fedconformal._base.arrays import (
     row_sums,
 )
 from fedconformal._base.names import abbreviate
+from fedconformal._base.registry import Plugin
 from fedconformal.errors import InputError
 
 NAME = "probabilities"
@@ -34,7 +35,7 @@ Rule = Callable[[Probabilities, Booleans], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnyScore(ABC):
+class AnyScore(Plugin):
     """Nonconformity of a prediction, for labels or numbers; low scores conform.
 
     Examples
@@ -44,22 +45,12 @@ class AnyScore(ABC):
     (True, {'name': 'cqr'})
     """
 
-    name: ClassVar[str]
     noun: ClassVar[str] = "score"
-
-    @classmethod
-    def examples(cls) -> tuple[Self, ...]:
-        """Return the instances that the contract checks try."""
-        return (cls(),)
 
     @property
     def lower_share(self) -> Fraction | None:
         """The share of alpha that a lower end of its own may miss; None if low scores conform, however low."""
         return None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
-        return {"name": self.name, **asdict(self)}
 
     def _check(self, name: str, kind: type, least: float, most: float) -> None:
         """Check a parameter of kind bool, int or float from least to most, and convert it."""

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, as_array, rising
 from fedconformal._base.names import abbreviate, as_name
@@ -63,10 +63,6 @@ class LossSummary(_Named, Summary):
     """The sum of all losses at each threshold, in units of bound / 2^20."""
     gap: int = 1
     """Number of times that sums were rounded up: by how many units they may be too large."""
-
-    @classmethod
-    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
-        raise InputError("scores are no losses; use LossSummary.of_losses")
 
     @classmethod
     def of_losses(
@@ -183,7 +179,10 @@ def grid_of(provenance: Provenance) -> Floats:
 def added_up(losses: ArrayLike, provenance: Provenance) -> tuple[int, Integers]:
     """Check losses, and return the number of rows and the sums in units, rounded up."""
     grid, bound = grid_of(provenance), as_bound(provenance.bound)
-    array = as_losses(losses, len(grid))
+    array = as_array(losses, "losses")
+    if array.ndim != 2 or array.shape[1] != len(grid) or not len(array):
+        problem = f"have shape {array.shape}, expected a row or more, and a column for each of {len(grid)} thresholds"
+        raise InputError(problem, where="losses")
     exponent = math.frexp(bound)[1]  # the bound is below 2^exponent
     scale = math.ldexp(1.0, FINE - exponent)
     whole, rest = np.zeros(array.shape[1], dtype=np.int64), np.zeros(array.shape[1])
@@ -209,20 +208,6 @@ def added_up(losses: ArrayLike, provenance: Provenance) -> tuple[int, Integers]:
     return rows, units if provenance.rising else np.minimum.accumulate(units)
 
 
-def as_losses(losses: ArrayLike, points: int) -> NDArray[Any]:
-    """Check the shape: a row for each calibration row, a column for each threshold."""
-    array = as_array(losses, "losses")
-    if array.ndim != 2 or array.shape[1] != points:
-        raise InputError(
-            f"have shape {array.shape}, expected (rows, {points}), a column for each threshold", where="losses"
-        )
-    if not len(array):
-        raise InputError("are empty; a site needs at least one calibration row", where="losses")
-    if len(array) > wire.MAX_SIZE:
-        raise InputError(f"have {len(array)} rows, more than {wire.MAX_SIZE}", where="losses")
-    return array
-
-
 def check_losses(block: Floats, bound: float, start: int, grid: Floats, *, rising: bool) -> None:
     """Refuse losses that are not finite, out of bounds, or rise; `start` is the number of the first row."""
     if rising:
@@ -231,17 +216,11 @@ def check_losses(block: Floats, bound: float, start: int, grid: Floats, *, risin
         sound = block[:, 0].max() <= bound and block[:, -1].min() >= 0 and (block[:, 1:] <= block[:, :-1]).all()
     if sound:
         return
-    for bad, why in (
-        (~np.isfinite(block), "is {} at threshold {:g}, expected a finite loss"),
-        ((block < 0) | (block > bound), "is {} at threshold {:g}, expected a loss from 0 to the bound " + f"{bound:g}"),
-    ):
-        if bad.any():
-            row, column = map(int, np.unravel_index(np.argmax(bad), bad.shape))
-            raise InputError("" + why.format(f"{block[row, column]:g}", grid[column]), where="losses", row=start + row)
-    row, column = map(int, np.unravel_index(np.argmax(block[:, 1:] > block[:, :-1]), block[:, 1:].shape))
-    here, there = block[row, column : column + 2].tolist()
-    raise InputError(
-        f"rises from {here:g} to {there:g} at threshold {grid[column + 1]:g}; they must fall along the grid",
-        where="losses",
-        row=start + row,
-    )
+    outside = ~((block >= 0) & (block <= bound))
+    row, column = np.argwhere(outside if outside.any() else np.diff(block, prepend=bound) > 0)[0].tolist()
+    at = f"{block[row, column]:g} at threshold {grid[column]:g}"
+    if outside.any():
+        problem = f"is {at}, expected a finite loss from 0 to the bound {bound:g}"
+    else:
+        problem = f"rises from {block[row, column - 1]:g} to {at}; they must fall along the grid"
+    raise InputError(problem, where="losses", row=start + row)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
+from itertools import zip_longest
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import as_alpha, as_array, as_temperature, rising
+from fedconformal._base.arrays import as_alpha, as_temperature
+from fedconformal._base.classes import as_class_names
 from fedconformal._base.names import abbreviate, as_name, join_names
 from fedconformal.errors import InputError
+from fedconformal.losses.loss import as_grid as as_thresholds
 from fedconformal.scores import AnyScore
 from fedconformal.summaries.format import ENCODER, MAX_CLASSES, NOT_CANONICAL, ProvenanceHeader
 
@@ -22,7 +27,6 @@ SAME = ("score", "model", "temperature", "precision", "loss", "bound", "grid", "
 
 MAX_GRID = 2**14
 MOST_BOUND = 10**6
-MAX_PARAMETERS = 16
 
 Classes = int | tuple[str, ...]
 
@@ -75,29 +79,22 @@ class Provenance:
     def __post_init__(self) -> None:
         if self.score is not None and not isinstance(self.score, AnyScore):
             raise InputError(f"score is {self.score!r:.80}, expected a score such as fedconformal.LAC()")
-        if self.precision not in (None, "float32"):
-            raise InputError(f"precision is {self.precision!r:.40}, expected 'float32' or None")
-        for name in ("estimated", "trained"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} is {getattr(self, name)!r:.40}, expected True or False")
-        checked: dict[str, Any] = {
-            "model": None if self.model is None else as_name(self.model, "model fingerprint"),
-            "temperature": None if self.temperature is None else as_temperature(self.temperature),
-            "classes": None if self.classes is None else as_classes(self.classes),
-            "calibration": None if self.calibration is None else as_name(self.calibration, "calibration id"),
-            "alpha": None if self.alpha is None else repr(float(as_alpha(self.alpha))),
-            "expires": None if self.expires is None else as_day(self.expires),
-        }
-        if self.grid is not None or self.bound is not None or self.loss is not None or self.rising:
-            checked |= {"grid": as_grid(self.grid), "bound": as_bound(self.bound), "loss": _as_loss(self.loss)}
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        for name, check in CHECKS.items():
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check(value))
+        curves = self.grid is not None
+        if curves != (self.bound is not None) or (not curves and (self.loss is not None or self.rising)):
+            raise InputError("provenance: loss curves have thresholds and a bound; state both")
+        try:
+            msgspec.convert(msgspec.structs.asdict(self.to_header()), ProvenanceHeader)
+        except msgspec.ValidationError as error:
+            raise InputError(f"provenance: {abbreviate(str(error), 200)}") from None
 
     @classmethod
     def from_header(cls, header: ProvenanceHeader) -> Provenance:
         """Check the provenance of a message."""
         found = {name: getattr(header, name) for name in ProvenanceHeader.__struct_fields__}
-        score = None if header.score is None else score_from(*header.score)
+        score = None if header.score is None else registry.restore(*header.score, AnyScore)
         provenance = cls(**found | {"score": score})
         if ENCODER.encode(provenance.to_header()) != ENCODER.encode(ProvenanceHeader(**found)):
             raise InputError(NOT_CANONICAL)
@@ -107,7 +104,7 @@ class Provenance:
         """Return the fields of the wire format."""
         found = {name: getattr(self, name) for name in ProvenanceHeader.__struct_fields__}
         if self.score is not None:
-            found["score"] = (self.score.name, tuple(getattr(self.score, field.name) for field in fields(self.score)))
+            found["score"] = self.score.described
         return ProvenanceHeader(**found)
 
     def difference(self, other: Provenance) -> str | None:
@@ -121,10 +118,10 @@ class Provenance:
             compared += ["alpha", "expires"]
         for name in compared:
             mine, theirs = getattr(self, name), getattr(other, name)
-            unnamed = name == "classes" and not (isinstance(mine, tuple) and isinstance(theirs, tuple))
-            if (number_of(mine) != number_of(theirs)) if unnamed else mine != theirs:
-                one = "one " if name == "grid" else ""
-                return f"{name} {_apart(mine, theirs)} against {one}{_apart(theirs, mine)}"
+            if name == "classes" and int in (type(mine), type(theirs)):
+                mine, theirs = number_of(mine), number_of(theirs)
+            if mine != theirs:
+                return f"{name} {_text(mine, theirs)} against {_text(theirs, mine)}"
         return None
 
     def combine(self, other: Provenance) -> Provenance:
@@ -155,41 +152,23 @@ class Provenance:
             raise InputError(f"the summary of {label()} expired on {self.expires}; ask the site for a new one")
 
 
-UNKNOWN = Provenance()
-
-
-def combine_provenances(provenances: Iterable[Provenance]) -> Provenance:
-    """Return the provenance of several summaries together."""
-    first, *rest = dict.fromkeys({id(one): one for one in provenances}.values())  # very many may share one object
-    for one in rest:
-        first = first.combine(one)
-    return first
-
-
-def check_provenances(provenances: Sequence[Provenance], names: Sequence[str]) -> Provenance:
+def combine_provenances(provenances: Iterable[Provenance], names: Sequence[str] = ()) -> Provenance:
     """Return the provenance of all summaries together; refuse those that differ, naming two."""
-    first = {id(one): i for i, one in reversed(list(enumerate(provenances)))}
-    together = provenances[0]
-    for i in sorted(first.values()):
-        found = provenances[i]
-        if difference := together.difference(found):
-            other = next(k for k in sorted(first.values()) if (difference := provenances[k].difference(found)))
+    distinct: dict[Provenance, int] = {}
+    for i, one in enumerate(provenances):
+        distinct.setdefault(one, i)
+    together, *rest = distinct
+    for found in rest:
+        if together.difference(found):
+            other, difference = next((k, why) for one, k in distinct.items() if (why := one.difference(found)))
+            mine, theirs = (names[k] if names else f"summary {k + 1}" for k in (other, distinct[found]))
             same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes, precision"
             raise InputError(
-                f"{names[other]} and {names[i]} do not go together: {difference}; "
+                f"{mine} and {theirs} do not go together: {difference}; "
                 f"summarise all sites with the same {same} and calibration"
             )
         together = together.combine(found)
     return together
-
-
-def score_from(name: str, parameters: Sequence[Any]) -> AnyScore:
-    """Rebuild a score from the wire."""
-    cls = registry.find(name, AnyScore)
-    names = [field.name for field in fields(cls)]
-    if len(names) != len(parameters):
-        raise InputError(f"the score {name!r} has {len(parameters)} parameters, expected {len(names)}")
-    return cls(**dict(zip(names, parameters, strict=True)))
 
 
 def number_of(classes: int | Sequence[str]) -> int:
@@ -204,12 +183,9 @@ def as_classes(classes: Any) -> Classes:
             raise InputError(f"classes is {classes}, expected a number from 1 to {MAX_CLASSES}")
         return classes
     classes = classes.tolist() if hasattr(classes, "tolist") else classes
-    if isinstance(classes, str) or not isinstance(classes, Sequence) or not 1 <= len(classes) <= MAX_CLASSES:
+    if not isinstance(classes, Sequence):
         raise InputError(f"classes is {classes!r:.60}, expected their number, or their names in order")
-    names = tuple(as_name(name, "class") for name in classes)
-    if len(set(names)) < len(names):
-        raise InputError("classes: two classes have the same name")
-    return names
+    return as_class_names(classes)
 
 
 def as_day(day: Any) -> str:
@@ -229,15 +205,10 @@ def as_grid(grid: Any) -> bytes:
         if len(grid) % 8:
             raise InputError("thresholds: the grid is not one of numbers")
         grid = np.frombuffer(grid, dtype="<f8")
-    values = as_array([] if grid is None else grid, "thresholds").astype("<f8") + 0.0  # -0.0 becomes 0.0
-    if values.ndim != 1 or not 1 <= len(values) <= MAX_GRID:
-        raise InputError(f"thresholds: have shape {values.shape}, expected a list of 1 to {MAX_GRID} numbers")
-    if not np.isfinite(values).all():
-        raise InputError(f"thresholds: number {int(np.argmin(np.isfinite(values)))} is not finite")
-    if not rising(values):
-        place = int(np.argmax(values[1:] <= values[:-1])) + 1
-        raise InputError(f"thresholds: {values[place]:g} after {values[place - 1]:g}; list them in rising order")
-    return values.tobytes()
+    values = as_thresholds(grid)
+    if len(values) > MAX_GRID:
+        raise InputError(f"thresholds: {len(values)} numbers are too many, expected up to {MAX_GRID}")
+    return (values + 0.0).astype("<f8").tobytes()  # -0.0 becomes 0.0
 
 
 def as_bound(bound: Any) -> float:
@@ -248,18 +219,13 @@ def as_bound(bound: Any) -> float:
     return float(bound)
 
 
-def _as_loss(loss: Any) -> tuple[str, tuple[Any, ...]] | None:
-    """Check the name and the parameters of a loss, where they are stated."""
-    if loss is None:
-        return None
+def _as_loss(loss: Any) -> tuple[str, tuple[bool | int | float, ...]]:
+    """Check the name of a loss and its parameters, which are numbers."""
     try:
-        name, parameters = loss
-        plain = all(isinstance(one, bool | int | float) for one in parameters) and len(parameters) <= MAX_PARAMETERS
-    except (TypeError, ValueError):
-        plain = False
-    if not plain:
-        raise InputError(f"loss is {abbreviate(loss)}, expected its name and up to {MAX_PARAMETERS} parameters")
-    return as_name(name, "loss"), tuple(parameters)
+        name, parameters = msgspec.convert(loss, tuple[str, tuple[bool | int | float, ...]])
+    except msgspec.ValidationError:
+        raise InputError(f"loss is {abbreviate(loss)}, expected its name and its parameters") from None
+    return as_name(name, "loss"), parameters
 
 
 def has_expired(expires: str | None) -> bool:
@@ -267,20 +233,24 @@ def has_expired(expires: str | None) -> bool:
     return expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat()
 
 
-def _apart(mine: Any, theirs: Any) -> str:
-    """Write a value; of names that begin alike, those that differ."""
-    if isinstance(mine, bytes) and isinstance(theirs, bytes) and _text(mine) == _text(theirs):
-        here, there = (np.frombuffer(value, dtype="<f8") for value in (mine, theirs))
-        return f"with {here.tolist()[np.argmax(here != there)]}"
-    if isinstance(mine, tuple) and isinstance(theirs, tuple) and _text(mine) == _text(theirs):
-        return _text(tuple(one for one, other in zip(mine, theirs, strict=True) if one != other))
-    return _text(mine)
+def _text(value: Any, other: Any) -> str:
+    """Format a value; of two lists, the entries that differ."""
+    if isinstance(value, bytes) and isinstance(other, bytes):
+        value, other = (tuple(np.frombuffer(one, dtype="<f8").tolist()) for one in (value, other))
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        return join_names([str(one) for one, two in zip_longest(value, other) if one not in (None, two)]) or "no more"
+    return str(value)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bytes):
-        points = np.frombuffer(value, dtype="<f8")
-        return f"of {len(points)} thresholds from {points[0]:g} to {points[-1]:g}"
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], tuple):
-        return f"{value[0]}{value[1] or ''}"
-    return join_names(value) if isinstance(value, tuple) else str(value)
+CHECKS: dict[str, Callable[[Any], Any]] = {
+    "model": partial(as_name, what="model fingerprint"),
+    "temperature": as_temperature,
+    "classes": as_classes,
+    "calibration": partial(as_name, what="calibration id"),
+    "alpha": lambda alpha: repr(float(as_alpha(alpha))),
+    "expires": as_day,
+    "loss": _as_loss,
+    "bound": as_bound,
+    "grid": as_grid,
+}
+UNKNOWN = Provenance()

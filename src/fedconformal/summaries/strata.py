@@ -82,7 +82,8 @@ class StratifiedSummary(Summary):
         **about: Any,
     ) -> Self:
         """Summarise each stratum of the rows of one site, and warn of what the result shows."""
-        strata = _rows_by_stratum(scores, labels, groups)
+        values = as_scores(scores)
+        strata = _rows_by_stratum(values, labels, groups)
         what = "class" if groups is None else "group" if labels is None else "group and class"
         warnings.warn(
             f"a summary by {what} shows how many calibration rows of each {what} the site has; "
@@ -92,12 +93,7 @@ class StratifiedSummary(Summary):
         )
         parts = {key: kind.build(values, alpha=alpha) for key, values in strata.items()}
         columns = () if groups is None else tuple(columns_of(groups))
-        size = len(as_scores(scores))
-        return cls(parts=parts, columns=columns, by_class=labels is not None, sizes=(size,), **about)
-
-    @classmethod
-    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
-        raise InputError("a stratified summary needs the labels or groups of the rows; pass them to of_scores")
+        return cls(parts=parts, columns=columns, by_class=labels is not None, sizes=(len(values),), **about)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -156,7 +152,7 @@ class StratifiedSummary(Summary):
             held = [one.parts[key] for one in parts if key in one.parts]
             sizes = tuple(size for one in parts for size in one.sizes_of(*key))
             found[key] = type(held[0]).merge(held, sizes=sizes)
-        ordered = dict(sorted(found.items(), key=_order))
+        ordered = {key: found[key] for key in sorted(found)}
         return cls(parts=ordered, columns=parts[0].columns, by_class=parts[0].by_class, **about)
 
     def content(self) -> Content:
@@ -182,7 +178,7 @@ class StratifiedSummary(Summary):
         kinds = {(group is not None, label is not None) for group, label in keys}
         if kinds != {(bool(content.columns), content.by_class)} or content.numbers:
             raise InputError("the summary's strata are not by the classes or columns that it states")
-        if [*dict.fromkeys(sorted(keys, key=lambda key: _order((key, None))))] != keys:
+        if sorted(set(keys)) != keys:
             raise InputError("the summary's strata are not in strictly ascending order")
         if any(len(one.sizes) != sites or not any(one.sizes) for one in content.strata):
             raise InputError("the summary has a stratum without a size for every site, or without rows")
@@ -204,18 +200,17 @@ class StratifiedSummary(Summary):
             return
         if list(self.columns) != columns_of(dict.fromkeys(self.columns)):
             raise InputError("the summary's columns are not in ascending order")
-        for group in self.groups:
-            known = group in (ALL, NONE) or (
-                as_name(group, "group") == group and column_of(group or "") in self.columns
-            )
-            if not known:
+        held = {column: np.zeros(len(self.sizes), dtype=np.int64) for column in self.columns}
+        for group in map(str, self.groups):
+            column = column_of(group)
+            if group in (ALL, NONE):
+                continue
+            if as_name(group, "group") != group or column not in held:
                 raise InputError(f"the group {group!r:.80} is not a column of the summary and a value")
-        held = np.zeros((len(self.columns), len(self.sizes)), dtype=np.int64)
-        for group in self.groups:
-            if group not in (ALL, NONE):
-                held[self.columns.index(column_of(group or "") or "")] += self.sizes_of(group)
+            held[column] += self.sizes_of(group)
         total, rest = np.array(self.sizes), np.array(self.sizes_of(NONE))
-        if not ((total - held.sum(axis=0) <= rest) & (rest <= total - held.max(axis=0))).all():
+        counts = np.array(list(held.values()))
+        if not ((total - counts.sum(axis=0) <= rest) & (rest <= total - counts.max(axis=0))).all():
             raise InputError("the summary's groups cannot have these sizes: a row is in one group of a column at most")
 
 
@@ -229,21 +224,12 @@ def check_columns(summaries: Sequence[StratifiedSummary]) -> None:
         )
 
 
-def _order(item: tuple[Stratum, Any]) -> tuple[str, int]:
-    (group, label), _ = item
-    return group or "", -1 if label is None else label
-
-
-def _rows_by_stratum(scores: ArrayLike, labels: ArrayLike | None, groups: Groups | None) -> dict[Stratum, Floats]:
+def _rows_by_stratum(values: Floats, labels: ArrayLike | None, groups: Groups | None) -> dict[Stratum, Floats]:
     """Return the scores of each stratum that has rows, in ascending order of the strata."""
-    values = as_scores(scores)
     truth = None if labels is None else as_labels(labels, rows=len(values), classes=wire.MAX_LABEL)
     held = {None: np.arange(len(values))} if groups is None else members(groups, rows=len(values))
     found: dict[Stratum, Floats] = {}
     for group, mine in held.items():
-        if truth is None:
-            found[Stratum(group)] = values[mine]
-            continue
-        for label in np.unique(truth[mine]).tolist():
-            found[Stratum(group, label)] = values[mine[truth[mine] == label]]
-    return dict(sorted(found.items(), key=_order))
+        for label in [None] if truth is None else np.unique(truth[mine]).tolist():
+            found[Stratum(group, label)] = values[mine if truth is None else mine[truth[mine] == label]]
+    return {key: found[key] for key in sorted(found)}

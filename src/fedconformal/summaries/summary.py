@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -178,9 +178,9 @@ class Summary(ABC):
         )
 
     @classmethod
-    @abstractmethod
-    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:
+    def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
         """Summarise the checked scores of one site, which may be sorted in place."""
+        raise InputError(f"a {cls.__name__} needs more than scores; use its own constructor")
 
     @property
     @abstractmethod
@@ -275,13 +275,6 @@ def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields
     return Provenance(calibration=calibration, alpha=None if calibration is None else alpha, **fields)
 
 
-class Encodable(Protocol):
-    """Anything with bytes."""
-
-    def to_bytes(self) -> bytes:
-        """Encode."""
-
-
-def digest_of(summary: Encodable) -> str:
+def digest_of(summary: Summary) -> str:
     """Return the SHA-256 of the bytes, which identifies a summary in certificates and signatures."""
     return hashlib.sha256(summary.to_bytes()).hexdigest()

@@ -130,7 +130,7 @@ def roster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 def hostile(patch: pytest.MonkeyPatch, chosen: int) -> None:
-    patch.setattr(coordinator, "check_provenances", lambda provenances, _names: provenances[chosen])
+    patch.setattr(coordinator, "combine_provenances", lambda provenances, _names: provenances[chosen])
 
 
 @pytest.mark.parametrize("trick", OTHERS)

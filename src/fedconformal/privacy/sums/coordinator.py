@@ -62,7 +62,7 @@ from fedconformal.privacy.sums.scale import exponent_of
 from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of, stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries.provenance import as_bound, check_provenances
+from fedconformal.summaries.provenance import as_bound, combine_provenances
 from fedconformal.summaries.provenance import as_grid as as_thresholds
 
 logger = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ def _remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("nobody joined")
-    together = check_provenances(
+    together = combine_provenances(
         [stated_provenance(found) for found in joins], [f"site {found.site!r}" for found in joins]
     )
     ordered = sorted(joins, key=lambda found: found.site)
