@@ -275,6 +275,6 @@ def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields
     return Provenance(calibration=calibration, alpha=None if calibration is None else alpha, **fields)
 
 
-def digest_of(summary: Summary) -> str:
+def digest_of(summary: Any) -> str:
     """Return the SHA-256 of the bytes, which identifies a summary in certificates and signatures."""
     return hashlib.sha256(summary.to_bytes()).hexdigest()
