@@ -105,7 +105,7 @@ def test_a_class_that_one_site_lacks_has_no_rows_there() -> None:
 def test_labels_are_checked() -> None:
     with refused("needs more than scores"):
         StratifiedSummary.build(np.array([0.1]))
-    with refused("needs more than scores"):
+    with refused("labels"):
         fc.Summary.of_scores([0.1, 0.2], labels=[0])
     with refused("label"):
         fc.Summary.of_scores([0.1, 0.2], labels=[0, -1])
