@@ -74,11 +74,6 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.tool("Emulation.setEmulatedMedia", media="screen", features=[scheme])
 
-    def screenshot(self) -> bytes:
-        """Take a picture of the whole page."""
-        found = self.tool("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        return base64.b64decode(found["data"])
-
     def pages_on_paper(self) -> int:
         """Print on A4 and count the pages."""
         self.tool("Emulation.setEmulatedMedia", media="")

@@ -1,4 +1,4 @@
-"""The report in a real browser: it fits the screen and the paper, and nothing is asked of the network."""
+"""Pages in a real browser: they fit the screen and the paper, and nothing is asked of the network."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.report import report_page
+from fedconformal.report import combined_page, report_page, watch_page
 from tests.contracts.tools import changed
+from tests.monitoring.streams import messages
 from tests.report.browser import CHROMIUM, DRIVER, Browser, open_browser
+from tests.report.test_watch_page import HOSTILE, federation, thousand
 
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
 
-SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 CLASSES = 6
 Made = tuple[fc.Predictor, Any, Any]
 """A predictor, with probabilities and labels of other rows."""
@@ -25,37 +26,31 @@ Made = tuple[fc.Predictor, Any, Any]
 def made() -> Made:
     rng = np.random.default_rng(3)
     labels = rng.integers(0, CLASSES, 900)
-    logits = 1.5 * rng.normal(size=(900, CLASSES)) + 3 * np.eye(CLASSES)[labels]
-    probs = fc.softmax(logits)
-    sites = np.array([f"clinic-{k}" for k in labels % 3])
-    summaries = [
-        fc.Summary.of_scores(fc.LAC().evaluate(probs[:400][mine], labels[:400][mine]), score=fc.LAC(), site=str(site))
-        for site in np.unique(sites)
-        for mine in [sites[:400] == site]
-    ]
-    predictor = fc.calibrate(summaries, alpha=0.1, exact=True)
-    return predictor, probs[400:], labels[400:]
+    probs = fc.softmax(1.5 * rng.normal(size=(900, CLASSES)) + 3 * np.eye(CLASSES)[labels])
+    scores, sites = fc.LAC().evaluate(probs[:400], labels[:400]), labels[:400] % 3
+    sent = [fc.Summary.of_scores(scores[sites == k], score=fc.LAC(), site=f"clinic-{k}") for k in range(3)]
+    return fc.calibrate(sent, alpha=0.1, exact=True), probs[400:], labels[400:]
 
 
 @pytest.fixture(scope="module")
-def page(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(made: Made) -> str:
     predictor, probs, labels = made
-    clients = np.array([f"clinic-{k}" for k in labels % 3])
-    groups = {
-        "sex": np.resize(["female", "male"], len(clients)),
-        "age": np.resize(["-39", "40-64", "65-"], len(clients)),
-    }
-    found = predictor.evaluate(probs, labels, sites=clients, groups=groups)
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_page(predictor, found), "utf-8")
-    return path
+    sites = np.array([f"clinic-{k}" for k in labels % 3])
+    groups = {"sex": np.resize(["female", "male"], 500), "age": np.resize(["-39", "40-64", "65-"], 500)}
+    return report_page(predictor, predictor.evaluate(probs, labels, sites=sites, groups=groups))
 
 
 @pytest.fixture(scope="module")
-def browser(page: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with open_browser(tmp_path_factory.mktemp("profile")) as window:
-        window.go(page)
         yield window
+
+
+def show(browser: Browser, page: str, folder: Path) -> Path:
+    path = folder / "page.html"
+    path.write_text(page, "utf-8")
+    browser.go(path)
+    return path
 
 
 FOLD = """
@@ -70,7 +65,10 @@ return {
 """
 
 
-def test_four_answers_are_above_the_fold_and_cards_are_in_two_columns(browser: Browser) -> None:
+def test_four_answers_are_above_the_fold_and_cards_are_in_two_columns(
+    browser: Browser, report: str, tmp_path: Path
+) -> None:
+    show(browser, report, tmp_path)
     browser.look(width=1280, dark=False)
     seen = browser.run(FOLD)
     assert seen["board"] <= 720
@@ -80,24 +78,14 @@ def test_four_answers_are_above_the_fold_and_cards_are_in_two_columns(browser: B
     assert seen["filled"] > 0.9  # no empty place beside or below a card
 
 
-def test_it_prints_on_two_pages_with_the_fine_print(browser: Browser) -> None:
+def test_it_prints_on_two_pages_with_the_fine_print(browser: Browser, report: str, tmp_path: Path) -> None:
+    show(browser, report, tmp_path)
     assert browser.pages_on_paper() == 2
     browser.tool("Emulation.setEmulatedMedia", media="print")
     shown = "return document.querySelector(arguments[0]).getBoundingClientRect().height"
     assert browser.run(shown, ".fine .facts") > 100
     browser.look(width=1280, dark=False)
     assert browser.run("return document.querySelector('.fine .facts').checkVisibility()") is False
-
-
-@pytest.mark.parametrize("width", [390, 1200])
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_the_screen(browser: Browser, width: int, dark: bool) -> None:
-    browser.look(width=width, dark=dark)
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    (SHOTS / f"report-{width}-{'dark' if dark else 'light'}.png").write_bytes(browser.screenshot())
-    assert browser.run("return document.documentElement.scrollWidth") <= width
-    light = browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(244, 245, 247)"
-    assert light != dark
 
 
 CUT_OR_OVERLAPPING = """
@@ -116,49 +104,58 @@ for (const chart of document.querySelectorAll("svg.chart")) {
 }
 return found;
 """
+WATCHES = {
+    "holds": lambda: watch_page(federation(drifts="")),
+    "drifts": lambda: watch_page([*federation(), *messages(HOSTILE[:60], [0.4] * 20)]),
+    "too-early": lambda: watch_page(messages("a", [0.1] * 2, rows=4)),
+    "no-labels": lambda: watch_page(messages("a", [0.1] * 5, labels=0)),
+}
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_long_names_are_neither_cut_nor_overlap(
-    browser: Browser, made: Made, page: Path, tmp_path: Path, width: int
-) -> None:
+def long_names(made: Made) -> str:
     predictor, probs, labels = made
     sites = np.array(["university hospital of the north", "a", "vidir_molemax"])[labels % 3]
-    found = predictor.evaluate(probs, labels, sites=sites)
     names = [f"actinic keratosis or intraepithelial carcinoma {i}" for i in range(CLASSES)]
-    long = tmp_path / "long.html"
     named = dataclasses.replace(predictor, certificate=changed(predictor.certificate, class_names=names))
-    long.write_text(report_page(named, found), "utf-8")
-    browser.look(width=width, dark=False)
-    try:
-        browser.go(long)
+    return report_page(named, predictor.evaluate(probs, labels, sites=sites))
+
+
+@pytest.mark.parametrize("name", ["report", "long names", *WATCHES, pytest.param("thousand", marks=pytest.mark.slow)])
+def test_it_fits_the_screen_and_asks_for_nothing(
+    browser: Browser, made: Made, report: str, tmp_path: Path, name: str
+) -> None:
+    pages = {
+        "report": lambda: report,
+        "long names": lambda: long_names(made),
+        "thousand": lambda: combined_page(thousand()),
+    }
+    browser.requests()  # what the browser asked for before is not the page's
+    path = show(browser, {**pages, **WATCHES}[name](), tmp_path)
+    for width in (390, 1280):
+        for dark in (False, True):
+            browser.look(width=width, dark=dark)
+            assert browser.run("return document.documentElement.scrollWidth") <= width
+            light = browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(244, 245, 247)"
+            assert light != dark
         assert browser.run(CUT_OR_OVERLAPPING) == []
-        assert browser.run("return document.documentElement.scrollWidth") <= width
-    finally:
-        browser.go(page)
+        do_next = "return document.querySelectorAll('.answer')[1].getBoundingClientRect().top"
+        assert browser.run(do_next) < (600 if name == "long names" else 500)
+    opened = "document.querySelectorAll('details').forEach((one) => { one.open = true; });"
+    browser.look(width=390, dark=False)
+    assert browser.run(f"{opened} return document.documentElement.scrollWidth") <= 390
+    assert browser.complaints() == []
+    assert {url for url in browser.requests() if not url.startswith(("data:", "chrome:"))} == {path.as_uri()}
+    assert browser.run("return document.title").startswith("fedconformal: ")
+    assert browser.run("return document.querySelectorAll('script, [onload]').length") == 0
+    assert path.stat().st_size < 3_000_000
 
 
 FIGURES = sorted((Path(__file__).parents[2] / "docs" / "images" / "results").glob("*.svg"))
 
 
-def test_no_label_of_a_figure_is_cut_or_overlaps(browser: Browser, page: Path, tmp_path: Path) -> None:
-    drawn = tmp_path / "figures.html"
+def test_no_label_of_a_figure_is_cut_or_overlaps(browser: Browser, tmp_path: Path) -> None:
     head = '<!doctype html><meta charset="utf-8"><body style="width: 2700px">'
-    drawn.write_text(head + "".join(path.read_text("utf-8") for path in FIGURES), "utf-8")
+    show(browser, head + "".join(path.read_text("utf-8") for path in FIGURES), tmp_path)
     browser.look(width=2700, dark=False)
-    try:
-        browser.go(drawn)
-        assert browser.run("return document.querySelectorAll('svg.chart').length") == len(FIGURES) > 20
-        assert browser.run(CUT_OR_OVERLAPPING) == []
-    finally:
-        browser.go(page)
-
-
-def test_nothing_is_asked_for_and_nothing_goes_wrong(browser: Browser, page: Path) -> None:
-    browser.requests()  # what the browser asked for when it started is not the page's
-    browser.go(page)
-    assert browser.complaints() == []
-    asked = browser.requests()
-    assert page.as_uri() in asked
-    assert {address.split(":")[0] for address in asked} <= {"file", "data"}
-    assert page.stat().st_size < 3_000_000
+    assert browser.run("return document.querySelectorAll('svg.chart').length") == len(FIGURES) > 20
+    assert browser.run(CUT_OR_OVERLAPPING) == []

@@ -10,6 +10,7 @@ from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
+from tests.serving.asgi import Client
 from tests.serving.models import client, features, predictor, write_model
 
 
@@ -34,17 +35,20 @@ def bodies() -> list[Any]:
     ]
 
 
+def with_model(folder: Path) -> Client:
+    model = OnnxModel(write_model(folder / "m.onnx"))
+    return client(predictor(model), model=model)
+
+
 def test_together_is_as_alone(tmp_path: Path, calls: list[int]) -> None:
-    model = OnnxModel(write_model(tmp_path / "m.onnx"))
-    asking = client(predictor(model), model=model)
+    asking = with_model(tmp_path)
     together = [reply.json() for reply in asking.post_all("/predict", bodies())]
     assert calls == [64, 26]
     assert together == [asking.post("/predict", json=body).json() for body in bodies()]
 
 
 def test_only_the_bad_request_fails(tmp_path: Path) -> None:
-    model = OnnxModel(write_model(tmp_path / "m.onnx"))
-    asking, sent = client(predictor(model), model=model), bodies()[:20]
+    asking, sent = with_model(tmp_path), bodies()[:20]
     good = [reply.json() for reply in asking.post_all("/predict", sent)]
     bad = [{"features": [[1.0, 2.0]]}, {"features": [[1e300] * 4]}, {"probabilities": [[1, 0, 0]]}, {"columns": []}]
     mixed = [*sent[:7], *bad, *sent[7:]]

@@ -136,13 +136,6 @@ def test_dictionaries_and_files_that_are_no_models_are_refused(tmp_path: Path) -
         OnnxModel(tmp_path / "absent.onnx")
 
 
-def test_weights_in_another_file_are_refused(tmp_path: Path) -> None:
-    model = onnx.load(linear(tmp_path / "m.onnx"))
-    onnx.save_model(model, tmp_path / "e.onnx", save_as_external_data=True, size_threshold=0, location="w.bin")
-    with pytest.raises(InputError, match="save it with its weights in one file"):
-        OnnxModel(tmp_path / "e.onnx")
-
-
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
@@ -158,12 +151,9 @@ def test_bad_features_are_refused(rows: Any, problem: str, tmp_path: Path) -> No
         OnnxModel(linear(tmp_path / "m.onnx")).probabilities(rows)
 
 
-def test_features_that_the_model_itself_refuses(tmp_path: Path) -> None:
+def test_features_that_the_model_itself_refuses_and_a_temperature_of_probabilities(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the model cannot take them"):
         OnnxModel(linear(tmp_path / "m.onnx", width="columns")).probabilities(np.zeros((2, 9)))
-
-
-def test_a_temperature_is_for_logits(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a temperature is for logits"):
         OnnxModel(write_model(tmp_path / "m.onnx")).probabilities(features(2), temperature=2.0)
 

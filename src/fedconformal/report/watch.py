@@ -293,9 +293,9 @@ def _power_of_ten(value: float) -> str:
     """Write ten to this power.
 
     >>> [_power_of_ten(value) for value in (-2, 0, 3, 12)]
-    ['0.01', '1', '1,000', '10¹²']
+    ['0.01', '1', '10³', '10¹²']
     """
-    if abs(value) <= 3:
+    if abs(value) <= 2:
         return f"{10.0**value:,.10g}"
     return f"10{f'{value:g}'.translate(POWERS)}"
 
