@@ -1,7 +1,7 @@
 """Pages in a real browser: they fit the screen and the paper, and nothing is asked of the network."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ for (const chart of document.querySelectorAll("svg.chart")) {
 }
 return found;
 """
-WATCHES = {
+WATCHES: dict[str, Callable[[], str]] = {
     "holds": lambda: watch_page(federation(drifts="")),
     "drifts": lambda: watch_page([*federation(), *messages(HOSTILE[:60], [0.4] * 20)]),
     "too-early": lambda: watch_page(messages("a", [0.1] * 2, rows=4)),
@@ -124,7 +124,7 @@ def long_names(made: Made) -> str:
 def test_it_fits_the_screen_and_asks_for_nothing(
     browser: Browser, made: Made, report: str, tmp_path: Path, name: str
 ) -> None:
-    pages = {
+    pages: dict[str, Callable[[], str]] = {
         "report": lambda: report,
         "long names": lambda: long_names(made),
         "thousand": lambda: combined_page(thousand()),
