@@ -36,7 +36,8 @@ def test_everything_that_is_copied_is_there_and_not_ignored() -> None:
 def test_the_server_has_the_options_that_it_is_started_with() -> None:
     compose = (ROOT / "deploy" / "compose.yaml").read_text()
     (command,) = re.findall(r"command: (\[.*\])", compose)
-    program, name, *arguments = [*words("ENTRYPOINT"), *words("CMD"), *list(json.loads(command))]
+    more: list[str] = json.loads(command)
+    program, name, *arguments = words("ENTRYPOINT") + words("CMD") + more
     assert (program, name) == ("fedconformal", "serve")
     source = (ROOT / "src/fedconformal/cli/serve.py").read_text()
     options = {one for one in arguments if one.startswith("--")}
