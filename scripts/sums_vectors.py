@@ -26,7 +26,11 @@ from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 
 PAGE = Path(__file__).parent.parent / "tests" / "vectors" / "sums" / "messages.json"
 SCORES = {"clinic-a": [0.1, 0.2], "clinic-b": [0.3, 0.4, 0.5], "clinic-c": [0.5, 0.9], "clinic-d": [0.7]}
-KINDS = {kind.letter: kind for kind in messages.Message.__subclasses__()}
+KINDS = {
+    letter: kind
+    for kind in vars(messages).values()
+    if isinstance(kind, type) and (letter := vars(kind).get("letter")) is not None
+}
 
 
 @contextmanager
@@ -49,7 +53,7 @@ def counted_bytes() -> Iterator[Callable[[int], bytes]]:
 def made() -> dict[str, Any]:
     """Play the session, and return what the file holds."""
     with counted_bytes() as drawn:
-        state, invitation = coordinator.invite(Mixture(), 0.25, (3, 3), 50)
+        state, invitation = coordinator.invite(Mixture(), 0.25)
         kept = {name: SigningKey(drawn(32)) for name in SCORES}
         sites = {name: site.new_site(name, scores) for name, scores in SCORES.items()}
         first: dict[str, dict[str, Any]] = {"I": shown(invitation, "coordinator", state.signing)}

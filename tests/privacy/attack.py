@@ -16,7 +16,6 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.sums.radix import Rounds, Search
-from fedconformal.privacy.sums.scale import codes_of
 
 Seen = list[tuple[Rounds, Search, Any]]
 """Sums that the coordinator sees."""
@@ -42,11 +41,9 @@ def decided(seen: Seen, members: Floats, others: Floats) -> int:
     known = np.zeros(len(members), dtype=bool)
     for rounds, search, total in seen:
         candidates = rounds.histogram(search, keys_of(np.concatenate([members, others])))
-        keys = keys_of(members)
-        codes = keys if rounds.least is None else codes_of(keys)
-        path = codes >> np.uint64(rounds.bits - sum(rounds.widths[: search.number + 1]))
-        inside = path >> np.uint64(rounds.widths[search.number]) == search.prefix
-        digits = (path[inside] & np.uint64(len(total) - 1)).astype(int)
+        path = rounds.weights(keys_of(members))[0] >> rounds.bits - sum(rounds.widths[: search.number + 1])
+        inside = path >> rounds.widths[search.number] == search.prefix
+        digits = path[inside] & len(total) - 1
         known[inside] |= candidates[digits] == total[digits]
     return int(known.sum())
 

@@ -9,18 +9,18 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.privacy.sums import driver
+from fedconformal._base.registry import build
 from fedconformal.privacy.sums import site as at_site
+from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite, read, step
+from fedconformal.privacy.sums.driver import InMemory, run_session
 from fedconformal.privacy.sums.messages import Answer, Countersign, Message, Reveal, Shares
-from fedconformal.privacy.sums.radix import EXACT
+from fedconformal.privacy.sums.radix import edges
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 from fedconformal.summaries import Provenance
 
 SCORES = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefg")}
 
-SHORT = (16, 16)
-"""The first 32 bits of a score."""
 MORE = {name: np.random.default_rng(k).random(20) for k, name in enumerate("abcdefghijkl")}
 """Twelve sites, of which three can be lost: nine are the quorum."""
 
@@ -28,9 +28,31 @@ Stage = Callable[[int, str], bool]
 Sites = dict[str, SiteState]
 
 
-def calibrate_by_sums(scores: Mapping[str, Any], *, provenance: Provenance | None = None, **how: Any) -> driver.Sums:
+def fresh(scores: Mapping[str, Any] = SCORES, provenance: Provenance | None = None) -> Sites:
+    """Make sites that have joined nothing yet."""
+    return {name: at_site.new_site(name, part, provenance) for name, part in scores.items()}
+
+
+def calibrate_by_sums(
+    scores: Mapping[str, Any],
+    *,
+    alpha: Any = 0.1,
+    guarantee: Any = "mixture",
+    provenance: Provenance | None = None,
+    **how: Any,
+) -> fc.Predictor:
     """Run a session of sites with these scores."""
-    return driver.calibrate_by_sums([at_site.new_site(name, one, provenance) for name, one in scores.items()], **how)
+
+    def start() -> tuple[CoordinatorState, bytes]:
+        return invite(build(guarantee, fc.Guarantee), alpha, **how)
+
+    return certified(run_session(start, InMemory(fresh(scores, provenance).values())))
+
+
+def rounded(threshold: float, exponent: int = 0) -> float:
+    """Return the upper edge of the cell of a score."""
+    cells = edges(exponent)
+    return float(cells[np.searchsorted(cells, threshold)]) if np.isfinite(threshold) else threshold
 
 
 def took(state: CoordinatorState, received: Iterable[bytes]) -> tuple[CoordinatorState, dict[str, bytes]]:
@@ -50,13 +72,10 @@ def each(sites: Sites, outgoing: Mapping[str, bytes]) -> tuple[Sites, list[bytes
     return {name: site for name, (site, _) in done.items()}, [sent for _, sent in done.values()]
 
 
-def opened(
-    scores: dict[str, Floats], widths: tuple[int, ...] = EXACT, alpha: float = 0.1, late: str = "", **noise: Any
-) -> tuple[CoordinatorState, bytes, Sites]:
+def opened(scores: Mapping[str, Any] = SCORES, late: str = "", **noise: Any) -> tuple[CoordinatorState, bytes, Sites]:
     """Bring a session to the question of its first round; the site `late` joins and does not enter."""
-    state, invitation = invite(fc.Mixture(), alpha, widths, **noise)
-    fresh = {name: at_site.new_site(name, part) for name, part in scores.items()}
-    sites, joins = each(fresh, dict.fromkeys(fresh, invitation))
+    state, invitation = invite(fc.Mixture(), 0.1, **noise)
+    sites, joins = each(fresh(scores), dict.fromkeys(scores, invitation))
     state, roster = took(state, joins)
     sites, deposits = each({name: site for name, site in sites.items() if name != late}, roster)
     state, question = took(state, deposits)
@@ -78,15 +97,14 @@ def always(_number: int, _site: str) -> bool:
 
 
 def played(
-    scores: dict[str, Floats],
+    scores: Mapping[str, Floats],
     answers: Stage = always,
     reveals: Stage = always,
     helps: Stage = always,
     signs: Stage = always,
-    widths: tuple[int, ...] = EXACT,
 ) -> CoordinatorState:
     """Play to the end; the functions say which site answers, signs, reveals and opens shares in which round."""
-    state, question, sites = opened(scores, widths)
+    state, question, sites = opened(scores)
     outgoing = dict.fromkeys(sites, question)
     stages = {Answer: answers, Countersign: signs, Reveal: reveals, Shares: helps}
     while outgoing:
@@ -103,7 +121,7 @@ class Round:
     lost = "g"
 
     def __init__(self) -> None:
-        self.begun, self.question, self.sites = opened(SCORES, SHORT)
+        self.begun, self.question, self.sites = opened()
         self.answered, self.answers = each(self.sites, dict.fromkeys(self.sites, self.question))
         self.closed, lists = took(self.begun, self.answers)
         self.list = one_of(lists)

@@ -37,8 +37,6 @@ from tests.privacy.sums_play import Sites, each, opened
 
 pytestmark = pytest.mark.long
 
-WIDTHS = (3, 3)
-
 
 class Asked(NamedTuple):
     """One list of sites that answered one question."""
@@ -97,7 +95,7 @@ class Session:
 
 def begun(count: int) -> Session:
     scores = {f"{k:02}": np.random.default_rng(k).random(9) for k in range(count)}
-    state, _, sites = opened(scores, WIDTHS)
+    state, _, sites = opened(scores)
     return Session(state, sites)
 
 

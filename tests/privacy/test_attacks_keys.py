@@ -37,9 +37,8 @@ from fedconformal.privacy.sums.radix import Counted, Search
 from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import MORE, Sites, each
+from tests.privacy.sums_play import MORE, Sites, each, fresh
 
-WIDTHS = (6,)
 FIELD = 2**255 - 19
 
 
@@ -54,9 +53,8 @@ def with_a_point_more(key: bytes) -> bytes:
 
 
 def joined(names: str) -> tuple[CoordinatorState, Sites, dict[str, Join]]:
-    state, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
-    fresh = {name: at_site.new_site(name, MORE[name]) for name in names}
-    sites, sent = each(fresh, dict.fromkeys(fresh, invitation))
+    state, invitation = invite(fc.Mixture(), 0.1)
+    sites, sent = each(fresh({name: MORE[name] for name in names}), dict.fromkeys(names, invitation))
     return state, sites, {name: unpack(data, Join) for name, data in zip(sites, sent, strict=True)}
 
 

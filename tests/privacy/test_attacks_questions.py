@@ -36,9 +36,7 @@ from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import SCORES, Sites, carried, each, one_of, opened, took
-
-WIDTHS = (12, 6, 6)
+from tests.privacy.sums_play import SCORES, Sites, carried, each, fresh, one_of, opened, took
 
 
 def summed(session: Session, number: int, sites: Sites, answers: list[bytes]) -> Integers:
@@ -67,7 +65,7 @@ def is_noise(total: Integers) -> bool:
 @pytest.fixture
 def second() -> tuple[CoordinatorState, Sites]:
     """A session before the question of its second round, of which the digits are known."""
-    state, question, sites = opened(SCORES, WIDTHS)
+    state, question, sites = opened()
     while state.search.number == 0:
         sites, sent = each(sites, dict.fromkeys(sites, question))
         state, outgoing = took(state, sent)
@@ -78,7 +76,7 @@ def second() -> tuple[CoordinatorState, Sites]:
 @pytest.fixture
 def begun() -> tuple[CoordinatorState, Sites]:
     """A session before the question of its first round."""
-    state, _, sites = opened(SCORES, WIDTHS)
+    state, _, sites = opened()
     return state, sites
 
 
@@ -107,7 +105,7 @@ def test_another_question_to_one_site_gives_noise(second: tuple[CoordinatorState
 def test_digits_that_do_not_extend_the_last_ones_are_refused(second: tuple[CoordinatorState, Sites]) -> None:
     state, sites = second
     session = state.session
-    for number, prefix in ((0, 0), (2, state.search.prefix << 6)):
+    for number, prefix in ((0, 0), (2, state.search.prefix << 3)):
         with refused(f"of round {number}, expected round 1"):
             asked(state, sites, {"a": Question(session.id, number, prefix, session.as_bits(range(7)))})
     with refused("asks for other scores than those of the round before"):
@@ -152,9 +150,8 @@ def test_after_the_first_sum_nobody_may_be_missing(second: tuple[CoordinatorStat
 
 def test_different_rosters_give_noise() -> None:
     """The coordinator tells the others that g has one score more."""
-    state, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
-    fresh = {name: at_site.new_site(name, part) for name, part in SCORES.items()}
-    joined, joins = each(fresh, dict.fromkeys(fresh, invitation))
+    state, invitation = invite(fc.Mixture(), 0.1)
+    joined, joins = each(fresh(), dict.fromkeys(SCORES, invitation))
     state, outgoing = took(state, joins)
     said = unpack(one_of(outgoing), Roster, state.invite.coordinator)
     name, size, *rest = said.sites[-1]
@@ -170,10 +167,10 @@ def test_different_rosters_give_noise() -> None:
 
 def test_scores_of_other_models_or_temperatures_give_noise() -> None:
     """All but g score with weights of zero: the coordinator tells each that everybody does as it does."""
-    state, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
+    state, invitation = invite(fc.Mixture(), 0.1)
     provenances = {name: Provenance(model="real" if name == "g" else "zero", temperature=1.0) for name in SCORES}
-    fresh = {name: at_site.new_site(name, part, provenances[name]) for name, part in SCORES.items()}
-    joined, joins = each(fresh, dict.fromkeys(fresh, invitation))
+    sites = {name: at_site.new_site(name, part, provenances[name]) for name, part in SCORES.items()}
+    joined, joins = each(sites, dict.fromkeys(sites, invitation))
     with refused("model zero against real"):
         took(state, joins)
     with pytest.MonkeyPatch.context() as patch:
@@ -198,7 +195,7 @@ def test_scores_of_other_models_or_temperatures_give_noise() -> None:
 @pytest.mark.parametrize("temperature", [1e300, 20.1, 0.049])
 def test_a_temperature_that_no_fit_gives_is_refused(temperature: float) -> None:
     """Probabilities are alike then, or 0 and 1, and scores are known beforehand."""
-    _, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
+    _, invitation = invite(fc.Mixture(), 0.1)
     with refused("expected a number from 0.05 to 20, as a fit gives"):
         at_site.join(at_site.new_site("a", SCORES["a"], Provenance(temperature=temperature)), invitation)
 
@@ -248,7 +245,7 @@ PUBLIC = {name: public_key(key) for name, key in KEYS.items()}
 def joined_with(
     keys: Mapping[str, bytes | None], trusted: Mapping[str, str]
 ) -> tuple[CoordinatorState, Sites, list[bytes]]:
-    state, invitation = invite(fc.Mixture(), 0.1, WIDTHS)
+    state, invitation = invite(fc.Mixture(), 0.1)
     done = {
         name: at_site.join(at_site.new_site(name, SCORES[name], trusted=trusted), invitation, key)
         for name, key in keys.items()

@@ -19,7 +19,7 @@ from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import Question, Reveal, pack
-from fedconformal.privacy.sums.radix import EXACT, Search
+from fedconformal.privacy.sums.radix import Search
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import maybe_infeasible, refused
 from tests.privacy.sums_play import Sites, calibrate_by_sums, carried, each, opened, took
@@ -149,12 +149,11 @@ def test_a_whole_session() -> None:
     )
     assert 0.9 <= found.threshold <= 1.0
     assert found.threshold in noisy_grid()
-    assert found.rounds == 1
-    predictor = fc.Predictor.from_bytes(found.predictor.to_bytes())
+    predictor = fc.Predictor.from_bytes(found.to_bytes())
     certificate, privacy = predictor.certificate, predictor.certificate.privacy
     assert privacy is not None
     assert (privacy["epsilon"], privacy["honest_sites"], privacy["candidates"]) == (1.0, 2, len(noisy_grid()))
-    assert (privacy["mode"], privacy["answered_sites"], privacy["dropped"]) == ("sums", 4, [])
+    assert (privacy["mode"], privacy["rounds"], privacy["answered_sites"], privacy["dropped"]) == ("sums", 1, 4, [])
     assert "the sum over the sites that answered" in privacy["definition"]
     assert "up to 2 of them that know and subtract their own shares" in privacy["definition"]
     assert privacy["colluding_sites"] == 2
@@ -183,7 +182,7 @@ def test_the_threshold_is_that_of_the_noisy_sum() -> None:
 
 def with_noise(parts: dict[str, Floats], epsilon: float, late: str = "") -> tuple[CoordinatorState, bytes, Sites]:
     """Play a session up to the question of its only round; the late site joins and does not enter."""
-    return opened(parts, EXACT, late=late, epsilon=epsilon, grid=GRID)
+    return opened(parts, late=late, epsilon=epsilon, grid=GRID)
 
 
 def answered(question: bytes, sites: Sites, silent: Sequence[str] = ()) -> tuple[Sites, list[bytes]]:
@@ -268,8 +267,7 @@ def test_too_few_scores_are_not_asked_for() -> None:
     assert (state.search.answer, outgoing) == (math.inf, {})
     with pytest.warns(fc.InfeasibleWarning, match=r"cannot be promised from 90 scores with epsilon=0\.1"):
         found = calibrate_by_sums({name: np.linspace(0, 1, 30) for name in "abc"}, epsilon="0.1")
-    assert found.predictor.certificate.threshold == float("inf")
-    assert found.rounds == 0
+    assert found.certificate.threshold == float("inf")
 
 
 def test_refusals() -> None:

@@ -14,23 +14,19 @@ from fedconformal.privacy.ledger import ChargedRows, OpenedSums, enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import Question, pack
-from fedconformal.privacy.sums.radix import IN_STEPS, Rounds
 from fedconformal.privacy.sums.site import known_by, note, recalled, rows_digest
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import SCORES, Sites, each, opened, took
+from tests.privacy.attack import watching
+from tests.privacy.sums_play import SCORES, Sites, each, fresh, opened, took
 
 A = ChargedRows("a", "0")
 REFUSED = "has shown a sum of these rows with other sites"
 
 
-def fresh() -> Sites:
-    return {name: at_site.new_site(name, part) for name, part in SCORES.items()}
-
-
 def session(sites: Sites, silent: Collection[str] = (), **noise: Any) -> Sites:
     """Play a session to its end; some sites do not answer. Return those that are there at the end."""
-    state, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS, **noise)
+    state, invitation = invite(fc.Mixture(), 0.1, **noise)
     outgoing = dict.fromkeys(sites, invitation)
     while outgoing:
         if state.deposits:
@@ -47,21 +43,15 @@ def again(sites: Sites, *out: str) -> Sites:
     return {name: at_site.renewed(site) for name, site in read.items() if name not in out}
 
 
-def test_the_difference_of_two_sums_shows_a_site(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_difference_of_two_sums_shows_a_site() -> None:
     """What the refusal is for: sites that remember nothing give one of them away."""
-    sums: list[Any] = []
-    advance = Rounds.advance
-
-    def watched(rounds: Rounds, search: Any, total: Any, present: frozenset[int]) -> Any:
-        sums.append(total)
-        return advance(rounds, search, total, present)
-
-    monkeypatch.setattr(Rounds, "advance", watched)
-    everybody = session(fresh())
-    first, before = sums[0], len(sums)
-    session({name: site for name, site in fresh().items() if name != "c"})
-    own = everybody["c"].session.rounds.histogram(everybody["c"].session.rounds.start, everybody["c"].keys)
-    assert (first - sums[before] == own).all()
+    with watching() as seen:
+        everybody = session(fresh())
+        before = len(seen)
+        session({name: site for name, site in fresh().items() if name != "c"})
+    rounds = everybody["c"].session.rounds
+    own = rounds.histogram(rounds.start, everybody["c"].keys)
+    assert (seen[0][2] - seen[before][2] == own).all()
     with refused(REFUSED):
         session(again(everybody, "c"))
 
@@ -141,7 +131,7 @@ def test_sessions_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_session_that_opens_no_sum_does_not_count() -> None:
-    _, _, sites = opened(SCORES)
+    _, _, sites = opened()
     assert at_site.renewed(sites["a"]).sessions == 0
 
 
@@ -161,7 +151,7 @@ def test_session_after_session_in_which_one_site_is_lost() -> None:
     """Each would tell how many of its rows are in one cell: the first one does not, nor do later ones."""
     sites = fresh()
     for digit in range(2):
-        state, invitation = invite(fc.Mixture(), 0.1, (3, 3), 50)
+        state, invitation = invite(fc.Mixture(), 0.1)
         outgoing = dict.fromkeys(sites, invitation)
         while state.search.number == 0:
             sites, sent = each(sites, outgoing)
@@ -176,7 +166,7 @@ def test_session_after_session_in_which_one_site_is_lost() -> None:
 
 def test_only_the_first_sum_is_noted() -> None:
     """Until a site signs, nothing can be read from what it sent: the session may start again with others."""
-    state, invitation = invite(fc.Mixture(), 0.1, *IN_STEPS)
+    state, invitation = invite(fc.Mixture(), 0.1)
     sites, joins = each(fresh(), dict.fromkeys(SCORES, invitation))
     state, outgoing = took(state, joins)
     for _ in range(2):
@@ -188,7 +178,7 @@ def test_only_the_first_sum_is_noted() -> None:
 
 def test_who_signed_remembers_even_if_others_open_the_sum() -> None:
     """One honest site reveals, and opens the shares of all others; these are then asked for a sum without that one."""
-    state, question, sites = opened(SCORES, (3,))
+    state, question, sites = opened()
     sites, answers = each(sites, dict.fromkeys(sites, question))
     state, lists = took(state, answers)
     signed, _ = each(sites, lists)

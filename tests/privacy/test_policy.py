@@ -28,7 +28,7 @@ from fedconformal.privacy.policy import (
     read_policy,
 )
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.site import new_site, step
+from fedconformal.privacy.sums.site import new_site
 from tests.contracts.tools import refused
 
 KINDS = ["sums", "noisy", "ranks", "exact", "exact by class", "watch", "evaluation", "weights"]
@@ -44,7 +44,6 @@ requests = strategies.builds(
     model=strategies.none() | strategies.sampled_from(MODELS),
     sites=strategies.none() | strategies.integers(1, 6),
     epsilon=strategies.none() | strategies.sampled_from(EPSILONS),
-    cell=strategies.sampled_from([0, 20, 50]),
     guarantee=strategies.none() | strategies.sampled_from(GUARANTEES),
     ledger=strategies.booleans(),
 )
@@ -56,7 +55,6 @@ policies = strategies.fixed_dictionaries(
         "least_rows": strategies.integers(1, 6),
         "least_patients": strategies.integers(1, 6),
         "models": strategies.lists(strategies.sampled_from(MODELS), min_size=1, unique=True),
-        "least_cell": strategies.sampled_from([1, 20, 50]),
         "most_sessions": strategies.integers(1, 3),
         "largest_epsilon": strategies.sampled_from(EPSILONS),
         "ledger": strategies.just("mandatory"),
@@ -74,7 +72,6 @@ def may_leave(said: dict[str, Any], asked: Outgoing) -> bool:
         "least_rows": lambda least: asked.rows >= least,
         "least_patients": lambda least: least == 1 or (asked.patients is not None and asked.patients >= least),
         "models": lambda models: asked.kind in ("watch", "weights") or asked.model in models,
-        "least_cell": lambda least: asked.kind != "sums" or asked.epsilon is not None or asked.cell >= least,
         "most_sessions": lambda most: asked.sessions <= most,
         "largest_epsilon": lambda largest: asked.epsilon is not None and asked.epsilon <= largest,
         "ledger": lambda _: asked.ledger or (asked.epsilon is None and asked.kind != "sums"),
@@ -169,19 +166,6 @@ def test_what_is_said_to_leave_can_leave(said: dict[str, Any]) -> None:
     words = found.in_words()
     assert words[-1].startswith(("All kinds", "These kinds", "So nothing"))
     assert len(words) == len(found.to_dict()) + 1
-
-
-def test_least_cell() -> None:
-    """A site can refuse sums to the last bit, and cells that are smaller than it wants."""
-    policy = Policy(least_cell=50)
-    for least, why in ((50, ""), (49, "this splits cells of 49 rows"), (None, "this goes on to the last bit")):
-        _, invitation = invite(fc.Mixture(), 0.1, (3, 3), least)
-        site, _ = step(new_site("a", [0.5]), invitation)
-        if why:
-            with refused(f"least_cell = 50, and {why}"):
-                policy.check(Outgoing.of_sums(site))
-        else:
-            policy.check(Outgoing.of_sums(site))
 
 
 def test_every_key_has_words_and_a_reader() -> None:
@@ -290,8 +274,7 @@ def test_who_is_left_counts_in_every_round() -> None:
     """The roster is not known when a site joins; from then on those who are left are what it hides among."""
     pytest.importorskip("cryptography", reason="sums need cryptography")
     pytest.importorskip("cryptography", reason="sums need cryptography")
-    from fedconformal.privacy.sums.coordinator import invite
-    from fedconformal.privacy.sums.site import join, new_site
+    from fedconformal.privacy.sums.site import join
     from tests.privacy.sums_play import opened
 
     alone = new_site("a", [0.1, 0.2])

@@ -249,10 +249,7 @@ def weak_model(alpha: Fraction) -> str:
 
 def cell_edge(stopped: str) -> str:
     """Return that a threshold from sums is rounded up to the edge of a cell."""
-    return (
-        f"the threshold is the edge of a cell, rounded up since {stopped}; more rows, or sums to the last bit, may "
-        "give a lower one"
-    )
+    return f"the threshold is the edge of a cell, rounded up since {stopped}; more rows may give a lower one"
 
 
 def dropped_out(sites: Sequence[tuple[str, float]]) -> str:

@@ -93,7 +93,7 @@ def _rounded(certificate: Certificate) -> str:
     if claim.get("epsilon") is not None:
         return text.NOISE_RAISED
     precision = claim.get("precision")
-    return "" if precision is None or precision["exact"] else text.cell_edge(precision["stopped"])
+    return "" if precision is None else text.cell_edge(precision["stopped"])
 
 
 def missing_ends(thresholds: Sequence[float]) -> str | None:

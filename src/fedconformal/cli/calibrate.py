@@ -204,8 +204,7 @@ def describe_privacy(claim: Mapping[str, Any], *, finite: bool) -> list[str]:
     lines = [str(words)]
     precision = claim.get("precision")
     if precision is not None and finite:
-        rounded = f"rounded up to the edge of a cell, as {precision['stopped']}"
-        lines.append(f"the threshold is {'exact to the last bit' if precision['exact'] else rounded}")
+        lines.append(f"the threshold is rounded up to the edge of a cell, as {precision['stopped']}")
     return lines
 
 

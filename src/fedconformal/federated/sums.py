@@ -27,7 +27,7 @@ from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.driver import Reader, run_session
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import IN_STEPS, summable
+from fedconformal.privacy.sums.radix import summable
 from fedconformal.privacy.sums.session import stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import DEFAULT, AnyScore
@@ -93,7 +93,7 @@ def calibrate_by_sums(
         sites.fingerprint(model), alpha=alpha, score=score, guarantee=promised, temperature=temperature, kind="exact"
     )
     channel = _Channel(sites, model, question, min_scores)
-    state = run_session(partial(invite, promised, alpha, *IN_STEPS, **how), channel)
+    state = run_session(partial(invite, promised, alpha, **how), channel)
     return Calibrated(predictor=channel.certified(state))
 
 

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
+from fedconformal._base.registry import build
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
-from fedconformal.privacy.sums.driver import calibrate_by_sums
+from fedconformal.privacy.sums.certificate import certified
+from fedconformal.privacy.sums.coordinator import invite
+from fedconformal.privacy.sums.driver import InMemory, run_session
+from fedconformal.privacy.sums.losses import terms_of
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.summaries import Summary
 
-MODES = ("dp", "local", "sums")
+OPTIONS = {"dp": {"epsilon", "grid"}, "local": set[str](), "sums": {"epsilon", "grid", "reach", "risk"}}
+"""Modes, and the options that go with each."""
 
 
 def calibrate_privately(
@@ -27,13 +34,15 @@ def calibrate_privately(
     epsilon: Any = None,
     grid: ArrayLike | None = None,
     reach: Any = None,
-) -> Any:
+    risk: Any = None,
+) -> Predictor:
     """Calibrate with privacy, and return the predictor; its certificate states the claim.
 
     Parameters
     ----------
     sites
-        Exact summaries, one for each site; with mode "local" the noisy histograms of the sites (`noisy_histogram`).
+        Exact summaries, one for each site; with mode "local" the noisy histograms of the sites (`noisy_histogram`),
+        with `risk` their loss curves.
     mode
         "dp": a trusted coordinator releases the threshold with epsilon-differential privacy. "local": every site has
         added noise before anything left it. "sums": masked sums, of which the coordinator sees the total only; with
@@ -49,10 +58,12 @@ def calibrate_privately(
         Public candidates for the threshold, +inf the last, where there is noise.
     reach
         With "sums" of scores of numbers, a public bound that the threshold is not expected to exceed.
+    risk
+        With "sums" of loss curves, the limit on their mean; it takes the place of alpha.
 
     Returns
     -------
-    Predictor, Predictor or Predictor
+    Predictor
 
     Examples
     --------
@@ -62,16 +73,16 @@ def calibrate_privately(
     >>> 0.9 <= calibrate_privately(sites, mode="dp", epsilon=1).threshold < 0.95
     True
     """
-    if mode not in MODES:
-        raise InputError(f"mode is {mode!r}; there are {', '.join(MODES)}", param="mode")
-    given = {"epsilon": epsilon, "grid": grid, "reach": reach}
-    allowed = {"dp": {"epsilon", "grid"}, "local": set[str](), "sums": {*given}}[mode]
-    for name, value in given.items():
-        if value is not None and name not in allowed:
+    if mode not in OPTIONS:
+        raise InputError(f"mode is {mode!r}; there are {', '.join(OPTIONS)}", param="mode")
+    for name, value in {"epsilon": epsilon, "grid": grid, "reach": reach, "risk": risk}.items():
+        if value is not None and name not in OPTIONS[mode]:
             raise InputError(f"{name} does not go with mode {mode}; leave it out", param=name)
     found: Any = list(sites)
     if mode == "local":
         return calibrate_locally(found, alpha=alpha, guarantee=guarantee)
     if mode == "dp":
         return release_threshold(found, epsilon=epsilon, alpha=alpha, guarantee=guarantee, grid=grid)
-    return calibrate_by_sums(map(site_from, found), alpha=alpha, guarantee=guarantee, **given).predictor
+    losses = None if risk is None else terms_of(found, risk)
+    start = partial(invite, build(guarantee, Guarantee), alpha, epsilon=epsilon, grid=grid, reach=reach, losses=losses)
+    return certified(run_session(start, InMemory(map(site_from, found))))

@@ -46,6 +46,7 @@ class NoisyRound:
     grid: Floats
 
     noisy: ClassVar[bool] = True
+    steps: ClassVar[int] = 1
 
     @cached_property
     def plan(self) -> NoisyPlan | None:
@@ -122,11 +123,6 @@ class NoisyRound:
     def start(self) -> Search:
         """Where the coordinator starts; with too few scores it is also where it ends, and nobody is asked."""
         return Search(answer=math.inf) if self.plan is None else Search()
-
-    @property
-    def widths(self) -> tuple[int, ...]:
-        """How many bits each round settles: there is one, which tells all candidates apart."""
-        return ((len(self.grid) - 1).bit_length(),)
 
     def extends(self, before: Search | None, after: Search) -> bool:
         """Tell whether this is the one question."""

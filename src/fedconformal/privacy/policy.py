@@ -68,8 +68,6 @@ class Outgoing:
     """How many sites' scores are in what can be read; None while that is not settled and nothing can be read."""
     epsilon: float | None = None
     """None without noise."""
-    cell: int = 0
-    """In sums: cells with fewer rows are split in fewer parts; 0 if there is no such number."""
     guarantee: str | None = None
     """None if the request does not say."""
     ledger: bool = False
@@ -95,7 +93,6 @@ class Outgoing:
             rows=site.size,
             sites=len(site.present) if site.roster else None,
             epsilon=site.invite.epsilon,
-            cell=site.invite.least or 0,
             guarantee=guarantee_of(site.invite).name,
             ledger=site.ledger != "",
             sessions=site.sessions + 1 if site.invite.epsilon is None else 0,
@@ -117,7 +114,6 @@ class Policy:
     least_sites: Count = 1
     least_rows: Count = 1
     least_patients: Count = 1
-    least_cell: Count = 0
     most_sessions: Count | None = None
     largest_epsilon: float | None = None
     ledger: Literal["mandatory"] | None = None
@@ -140,11 +136,6 @@ class Policy:
             yield "kinds", f"this is of the kind {outgoing.kind}"
         if outgoing.sites is not None and outgoing.sites < self.least_sites:
             yield "least_sites", f"this is over {outgoing.sites}"
-        if outgoing.kind == SUMS and outgoing.epsilon is None and outgoing.cell < self.least_cell:
-            yield (
-                "least_cell",
-                f"this splits cells of {outgoing.cell} rows" if outgoing.cell else "this goes on to the last bit",
-            )
         if self.most_sessions is not None and outgoing.sessions > self.most_sessions:
             yield "most_sessions", "these rows were in as many sums sessions before"
         if self.guarantees is not None and outgoing.kind not in TRAINED and outgoing.guarantee not in self.guarantees:
@@ -205,7 +196,6 @@ WORDS = {
     "least_sites": "What leaves can be read only as a sum over {} sites or more; a summary of one site is over one.",
     "least_rows": "Nothing leaves if this site has fewer than {} rows.",
     "least_patients": "Nothing leaves if the rows are of fewer than {} patients, by distinct ids, or have no ids.",
-    "least_cell": "Sums without noise split cells of {} rows in eight, smaller ones in fewer; not to the last bit.",
     "most_sessions": "These rows are in {} sums sessions without noise at most, as each shows counts of other cells.",
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
     "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
@@ -232,7 +222,6 @@ sums_only = true              # only masked counts of a sums session
 least_sites = 5               # only what can be read as a sum over 5 sites or more
 least_rows = 50               # nothing, if this site has fewer rows
 # least_patients = 30         # nothing, if these rows are of fewer patients, by their ids
-# least_cell = 50             # sums without noise: only if no cell with fewer rows is split in eight
 # most_sessions = 3           # sums without noise: no more sessions than this over the same rows
 # largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
 # ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.curve import PromiseCurve, in_units
+from fedconformal.calibration.curve import PromiseCurve, RiskCurve, in_units
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import (
@@ -125,20 +125,21 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
         )
 
 
-def certify(threshold: float, promised: Fraction, inputs: Inputs, **found: Any) -> Predictor:
+def certify(curve: PromiseCurve | RiskCurve, inputs: Inputs, **found: Any) -> Predictor:
     """Return a predictor for a threshold that came without summaries; `found` has the other fields of its certificate.
 
-    Nothing is known of any other threshold, so the promise curve has one step.
+    Nothing is known of any other threshold, so the curve has one step.
     """
     certificate = made_certificate(
         guarantee=inputs.guarantee,
         provenance=inputs.provenance,
         alpha=float(inputs.alpha),
         summaries=inputs.records,
+        status="estimated" if inputs.provenance.estimated else "certified",
         **found,
     )
     warn_of_sites(certificate)
-    return Predictor(certificate=certificate, make_curves=lambda: [one_step(threshold, promised)])
+    return Predictor(certificate=certificate, make_curves=lambda: [curve])
 
 
 def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
@@ -170,10 +171,8 @@ def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str 
             stacklevel=3,
         )
     return certify(
-        threshold,
-        claim.promised,
+        one_step(threshold, claim.promised),
         inputs,
-        status="estimated" if estimated else "certified",
         promise=text.promise(guarantee, site_names(inputs.records)) + ", and over the noise of the release",
         caveat=text.caveat(guarantee, text.answers_to(inputs.provenance.score)) + caveat,
         target=1 - alpha,

@@ -26,7 +26,7 @@ from fedconformal.federated import calibration
 from fedconformal.federated.sums import SumsStep
 from fedconformal.privacy.ledger import Ledger, read_ledger, rows_of, write_ledger
 from fedconformal.privacy.signatures import new_key, public_key
-from fedconformal.privacy.sums.radix import BYTES
+from fedconformal.privacy.sums.radix import edges
 from tests.engines.flower.tools import MODEL, Fault, calibrating_app, data_of, grid, set_data, site_logits
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
@@ -41,10 +41,18 @@ def thresholds_as_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
-    """Go on to the last bit, so that the threshold can be compared with the plain one."""
+    """Split cells of few rows too, so that there are four rounds and the threshold is the plain one rounded up."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fedconformal.federated.sums.IN_STEPS", (BYTES, None))
+        patch.setattr("fedconformal.privacy.sums.radix.LEAST", 0)
         return in_steps(*asked, **more)
+
+
+def rounded(threshold: Any) -> float:
+    """Return the upper edge of the cell of a score."""
+    return float(edges()[np.searchsorted(edges(), threshold)])
+
+
+ROUNDS = 4
 
 
 @pytest.mark.parametrize(
@@ -52,23 +60,23 @@ def calibrate_by_sums(*asked: Any, **more: Any) -> Any:
     [(fc.LAC(), fc.PAC(failure=0.1)), (fc.APS(randomized=True, random_state=3), fc.Mixture())],
     ids=["lac", "aps"],
 )
-def test_it_is_the_plain_threshold_to_the_last_bit(score: fc.Score, guarantee: fc.Guarantee) -> None:
+def test_it_is_the_plain_threshold_rounded_up(score: fc.Score, guarantee: fc.Guarantee) -> None:
     asked: dict[str, Any] = {"alpha": 0.3, "score": score, "temperature": 1.5, "guarantee": guarantee}
     federation = Federation(grid(SITES))
     found = calibrate_by_sums(federation, MODEL, **asked).certificate
     plain = calibrate(Federation(grid(SITES)), MODEL, kind="exact", **asked).certificate
-    assert found.threshold == plain.threshold
-    for field in ("coverage_at_least", "coverage_at_most", "target", "status", "provenance"):
+    assert found.threshold == rounded(plain.threshold)
+    for field in ("coverage_at_least", "target", "status", "provenance"):
         assert getattr(found, field) == getattr(plain, field)
     assert [one.rank for one in found.promises] == [one.rank for one in plain.promises]
     assert found.left_out is None
     assert found.privacy is not None
-    assert (found.privacy["mode"], found.privacy["rounds"], found.privacy["dropped"]) == ("sums", len(BYTES), [])
+    assert (found.privacy["mode"], found.privacy["rounds"], found.privacy["dropped"]) == ("sums", ROUNDS, [])
     assert [record.kind for record in found.summaries] == ["sums"] * SITES
     (stage,) = federation.stages
-    assert stage.exchanges == 2 + 3 * len(BYTES)
+    assert stage.exchanges == 2 + 3 * ROUNDS
     assert set(stage.took_part.values()) == {stage.exchanges}
-    assert 8 * 256 * 4 < stage.to_dict()["bytes"]["per_site_received"] < 2 * 8 * 256 * 4
+    assert stage.to_dict()["bytes"]["per_site_received"] < 10_000
 
 
 @pytest.mark.parametrize("sites", [4, SITES])
@@ -81,7 +89,7 @@ def test_in_small_steps_it_is_rounded_up(sites: int) -> None:
     assert found.privacy is not None
     precision = found.privacy["precision"]
     assert precision["above"] < plain.limit
-    assert (precision["exact"], precision["stopped"]) == (False, "its cell has fewer than 50 rows")
+    assert precision["stopped"] == "its cell has fewer than 50 rows"
     (stage,) = federation.stages
     assert stage.exchanges <= 20
 
@@ -157,37 +165,36 @@ def test_a_site_lost_before_the_first_sum_is_left_out(letter: str) -> None:
     assert left_out.site in {"site-2", "node-4"}
     assert left_out.reason == "failed: OSError: gone"
     expected = others(BAD)
-    assert (certificate.threshold, certificate.sites) == (expected.threshold, SITES - 1)
+    assert (certificate.threshold, certificate.sites) == (rounded(expected.threshold), SITES - 1)
     assert certificate.privacy is not None
     assert certificate.privacy["dropped"] == []
 
 
-@pytest.mark.parametrize("number", [1, len(BYTES) - 1])
+@pytest.mark.parametrize("number", [1, ROUNDS - 1])
 def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(number: int) -> None:
     certificate = calibrate_by_sums(Federation(grid(SITES, {BAD: From("A", number, gone)})), MODEL).certificate
     check_dropped(certificate, {"site-2": f"before its answer in round {number + 1}"})
 
 
-LAST = len(BYTES) - 1
+LAST = ROUNDS - 1
 
 
-@pytest.mark.parametrize(("letter", "number"), [("V", 0), ("N", 3), ("N", LAST), ("V", LAST)])
+@pytest.mark.parametrize(("letter", "number"), [("V", 0), ("N", 2), ("N", LAST), ("V", LAST)])
 def test_a_site_lost_after_its_answer_is_recovered(letter: str, number: int) -> None:
     federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
     certificate = calibrate_by_sums(federation, MODEL).certificate
-    last = number == LAST  # it counts in all rounds
-    check_dropped(certificate, {"site-2": f"after its answer in round {number + 1}"}, exact=last)
-    if last:
-        assert certificate.threshold == everybody().threshold
+    check_dropped(certificate, {"site-2": f"after its answer in round {number + 1}"})
+    if number == LAST:  # it counts in all rounds
+        assert certificate.threshold == rounded(everybody().threshold)
 
 
-def check_dropped(certificate: fc.Certificate, expected: dict[str, str], *, exact: bool = False) -> None:
+def check_dropped(certificate: fc.Certificate, expected: dict[str, str]) -> None:
     plain = everybody()
     assert certificate.limit >= plain.limit
     assert (certificate.sites, certificate.scores) == (SITES, plain.scores)
     assert [one.rank for one in certificate.promises] == [one.rank for one in plain.promises]
     assert certificate.left_out is None
-    assert (certificate.coverage_at_most < 1.0) == exact
+    assert certificate.coverage_at_most == 1.0
     assert certificate.privacy is not None
     dropped = certificate.privacy["dropped"]
     assert {one["site"]: one["when"] for one in dropped} == expected
@@ -251,7 +258,7 @@ def as_somebody_else(reply: Message) -> None:
 HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
     "replayed answer": (
         lambda: Replay("A"),
-        "an answer is of another session, round or list of sites, expected round 1",
+        "the message Answer is of another session, round or list of sites, expected round 1",
     ),
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
     "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "sent FCM1, expected bytes"),
@@ -294,7 +301,7 @@ def test_a_site_that_joins_as_another_is_refused() -> None:
     certificate = calibrate_by_sums(Federation(grid(SITES, {1: copy.watch, BAD: copy.use})), MODEL).certificate
     (left_out,) = certificate.left_out or []
     assert "is site-2 and sent a message of site-1" in left_out.reason
-    assert certificate.threshold == others(BAD).threshold
+    assert certificate.threshold == rounded(others(BAD).threshold)
 
 
 def test_a_site_with_other_classes_than_most_is_left_out() -> None:
@@ -324,7 +331,7 @@ def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
 
     nodes = InProcessGrid(watched, SITES)  # type: ignore[arg-type]
     calibrate_by_sums(Federation(nodes), MODEL)
-    assert len(seen) == 2 + 3 * len(BYTES)
+    assert len(seen) == 2 + 3 * ROUNDS
     context = nodes._contexts[2]
     for message in seen[1:-1]:
         with pytest.raises(InputError):

@@ -20,7 +20,6 @@ from fedconformal.errors import InputError
 from fedconformal.privacy import read_ledger
 from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.messages import Closed, Question, pack
-from fedconformal.privacy.sums.radix import IN_STEPS
 from tests.contracts.tools import refused
 from tests.engines.flower.tools import MODEL, ask_for, calibrating_app, data_of, step_of
 
@@ -34,7 +33,7 @@ class Server:
         self.nodes = InProcessGrid(calibrating_app(), configs)
         self.contexts: dict[int, Context] = self.nodes._contexts
         self.app = calibrating_app()
-        self.state, self.invitation = invite(fc.Mixture(), 0.1, *(() if noise else IN_STEPS), **noise)
+        self.state, self.invitation = invite(fc.Mixture(), 0.1, **noise)
 
     def ask(self, node: int, message: bytes, context: Context | None = None) -> bytes:
         """Let a node answer, with its context or a copy of it."""

@@ -31,7 +31,6 @@ from fedconformal.privacy import new_key, public_key
 from fedconformal.privacy.sums import coordinator
 from fedconformal.privacy.sums.coordinator import read
 from fedconformal.privacy.sums.messages import Roster, letter_of, pack, unpack
-from fedconformal.privacy.sums.radix import IN_STEPS
 from fedconformal.summaries import Provenance
 from tests.engines.flower.tools import CLASSES, MODEL, ask_for, data_of, site_logits, step_of
 from tests.privacy.attack import watching
@@ -39,7 +38,7 @@ from tests.privacy.attack import watching
 SITES, TARGET, ROWS = 5, 3, 60
 Asked = tuple[ScoreQuestion, ArrayRecord]
 ZERO = ArrayRecord({"weights": Array(np.zeros((CLASSES, CLASSES), dtype=np.float32))})
-STRICT = 'sums_only = true\nleast_sites = 5\nleast_rows = 50\nleast_cell = 50\nledger = "mandatory"\n'
+STRICT = 'sums_only = true\nleast_sites = 5\nleast_rows = 50\nledger = "mandatory"\n'
 
 
 def scoring_app() -> ClientApp:
@@ -81,7 +80,7 @@ class TwoFaced:
 
     def play(self) -> None:
         """Play a session to its end, or until too few sites go on."""
-        state, invitation = coordinator.invite(fc.Mixture(), 0.1, *IN_STEPS)
+        state, invitation = coordinator.invite(fc.Mixture(), 0.1)
         outgoing = dict.fromkeys(self._asked, invitation)
         while outgoing:
             found = [self._sent(state, name, message) for name, message in outgoing.items()]

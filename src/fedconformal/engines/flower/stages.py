@@ -39,8 +39,7 @@ from fedconformal.federated.evaluation import Counts, PredictorQuestion, evaluat
 from fedconformal.federated.sums import calibrate_by_sums
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.release import check_one_end
-from fedconformal.privacy.sums.radix import summable
-from fedconformal.privacy.sums.scale import exponent_of
+from fedconformal.privacy.sums.radix import exponent_of, summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
 from fedconformal.training.config import make

@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, TypeVar, cast
 
@@ -27,15 +26,13 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import ALPHA_UNIT, as_alpha
 from fedconformal._base.names import check_name
-from fedconformal.calibration.curve import as_limit
-from fedconformal.calibration.risk import as_safe
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noise import MOST_CANDIDATES, noisy_grid
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums.losses import steps_of
+from fedconformal.privacy.sums.losses import limit_of
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -46,6 +43,7 @@ from fedconformal.privacy.sums.messages import (
     Losses,
     Lost,
     Message,
+    OfSite,
     Question,
     Reveal,
     Roster,
@@ -57,13 +55,11 @@ from fedconformal.privacy.sums.messages import (
     signature_of,
     unpack,
 )
-from fedconformal.privacy.sums.radix import EXACT, Rounds
-from fedconformal.privacy.sums.scale import exponent_of
+from fedconformal.privacy.sums.radix import Rounds, exponent_of
 from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of, stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import RegressionScore
-from fedconformal.summaries.provenance import as_bound, combine_provenances
-from fedconformal.summaries.provenance import as_grid as as_thresholds
+from fedconformal.summaries.provenance import combine_provenances
 
 logger = logging.getLogger(__name__)
 
@@ -75,49 +71,32 @@ changed = msgspec.structs.replace
 
 def invite(
     guarantee: Guarantee,
-    alpha: Any,
-    widths: Sequence[int] = EXACT,
-    least: int | None = None,
+    alpha: Any = None,
     *,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
     reach: Any = None,
+    losses: Losses | None = None,
 ) -> tuple[CoordinatorState, bytes]:
-    """Open a session; with epsilon, one round of noisy counts over the grid takes the place of exact ones.
+    """Open a session; with `epsilon`, one round of noisy counts over the grid takes the place of exact ones.
 
-    `reach` is a public number that no threshold is expected to exceed, for scores of numbers; by default 1.
+    `reach` is a public number that no threshold is expected to exceed, for scores of numbers; by default 1. For loss
+    curves `losses` takes the place of alpha.
     """
     key = SigningKey.new()
-    units = int(as_alpha(alpha) * ALPHA_UNIT)
-    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), list(widths), least)
+    share = as_alpha(alpha) if losses is None else limit_of(losses) / Fraction(losses.bound)
+    units = max(1, int(share * ALPHA_UNIT))
     exponent = 0 if reach is None else exponent_of(reach)
-    if reach is not None and (grid is not None or (least is None and epsilon is None)):
-        raise InputError("reach is for public cells: it goes neither with a grid nor with the last bit of a score")
+    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), losses=losses)
+    if reach is not None and grid is not None:
+        raise InputError("reach is for cells that follow from it; it does not go with a grid", param="reach")
     if epsilon is not None:
         edges = as_grid(np.ldexp(noisy_grid(), exponent) if grid is None else grid, MOST_CANDIDATES).tolist()
-        message = changed(message, widths=[], least=None, epsilon=float(as_epsilon(epsilon)), grid=edges)
+        message = changed(message, epsilon=float(as_epsilon(epsilon)), grid=edges)
     elif grid is not None:
-        raise InputError("a grid goes with epsilon; sums without noise find the score itself")
+        raise InputError("a grid goes with epsilon; sums without noise have cells of their own", param="grid")
     else:
         message = changed(message, exponent=exponent)
-    return _opened(message, key)
-
-
-def invite_losses(
-    guarantee: Guarantee, risk: Any, thresholds: Any, bound: Any = 1, *, exact: bool = False, safe: str | None = None
-) -> tuple[CoordinatorState, bytes]:
-    """Open a session for loss curves on a grid of thresholds; `exact` goes on to one threshold, however few rows."""
-    grid, most = as_thresholds(thresholds), as_bound(bound)
-    limit = as_limit(risk, most)
-    units = max(1, math.floor(limit / Fraction(most) * ALPHA_UNIT))
-    key, (widths, least) = SigningKey.new(), steps_of(grid, exact=exact)
-    terms = Losses(float(limit), most, grid, as_safe(safe))
-    described = json.dumps(guarantee.to_dict())
-    message = Invite(os.urandom(16), key.public, units, described, list(widths), least, losses=terms)
-    return _opened(message, key)
-
-
-def _opened(message: Invite, key: SigningKey) -> tuple[CoordinatorState, bytes]:
     guarantee_of(message)
     return CoordinatorState(key, message), pack(message, key)
 
@@ -127,7 +106,7 @@ def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
     after, outgoing = STEPS[state.expects](state, list(messages))
     for remark in _remarks(state, after):
         logger.warning(remark)
-    return changed(after, exchanges=state.exchanges + 1), outgoing
+    return after, outgoing
 
 
 def _remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
@@ -149,7 +128,7 @@ def _remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
     found = [f"site {session.names[k]!r} is lost and held {session.share(k):.1%} of the rows; {what}" for k in lost]
     left = frozenset(range(len(session.names))) - after.gone
     if not counted and not session.rounds.can_reach(session.sizes, left):
-        numbers = isinstance(after.provenance.score, RegressionScore)
+        numbers = isinstance(session.provenance.score, RegressionScore)
         so = "every interval will be the whole line" if numbers else "every label will be in every set"
         found.append(f"the sites that are left are too few for alpha={float(session.alpha):g}: {so}")
     return found
@@ -308,7 +287,12 @@ def read(state: CoordinatorState, data: bytes) -> Message:
     """Read one message of a site; refuse it if it is not what the site has to send now."""
     kind = state.expects
     found: Any = unpack(data, kind, state.session.signing if state.roster else None)
-    CHECKS[kind](state, found)
+    if kind is Join:
+        _check_join(state, found)
+    elif kind is Deposit:
+        _check_deposit(state, found)
+    else:
+        _check_round(state, found)
     return Signed(found.session, found.about, found.site, signature_of(data)) if kind is Countersign else found
 
 
@@ -327,46 +311,22 @@ def _check_deposit(state: CoordinatorState, found: Deposit) -> None:
     name = session.names[found.site]
     if found.session != session.id:
         raise InputError(f"site {name!r} entered another session")
-    length = masks.SECRET * len(session.rounds.widths) + 16
+    length = masks.SECRET * session.rounds.steps + 16
     if [(j, len(sealed)) for j, sealed in found.shares] != [(j, length) for j in session.neighbours(found.site)]:
         raise InputError(f"site {name!r} did not share its secrets with those it should")
 
 
-def _check_answer(state: CoordinatorState, found: Answer) -> None:
-    session, number = state.session, state.search.number
-    _check_about(state, found, "an answer is")
-    if len(found.counts) != session.rounds.cells(number) * session.rounds.dtype.itemsize:
-        raise InputError(f"site {session.names[found.site]!r} sent {len(found.counts)} bytes of counts")
-
-
-def _check_countersign(state: CoordinatorState, found: Countersign) -> None:
-    _check_about(state, found, "a signature is")
-
-
-def _check_reveal(state: CoordinatorState, found: Reveal) -> None:
-    _check_about(state, found, "a reveal is")
-
-
-def _check_shares(state: CoordinatorState, found: Shares) -> None:
-    _check_about(state, found, "shares are")
-    session = state.session
-    if found.site not in state.reveals or [i for i, _ in found.shares] != state.held_by(found.site):
-        raise InputError(f"site {session.names[found.site]!r} did not open the shares that it should")
-
-
-def _check_about(state: CoordinatorState, found: Answer | Countersign | Reveal | Shares, what: str) -> None:
-    session, number = state.session, state.search.number
+def _check_round(state: CoordinatorState, found: OfSite) -> None:
+    session, number, name = state.session, state.search.number, state.session.names[found.site]
     if found.session != session.id or found.about != state.about:
-        raise InputError(f"{what} of another session, round or list of sites, expected round {number}")
+        raise InputError(
+            f"the message {type(found).__name__} is of another session, round or list of sites, expected round {number}"
+        )
     if found.site not in state.present:
-        raise InputError(f"site {session.names[found.site]!r} dropped out in an earlier round, and stays out")
-
-
-CHECKS: dict[type[Message], Any] = {
-    Join: _check_join,
-    Deposit: _check_deposit,
-    Answer: _check_answer,
-    Countersign: _check_countersign,
-    Reveal: _check_reveal,
-    Shares: _check_shares,
-}
+        raise InputError(f"site {name!r} dropped out in an earlier round, and stays out")
+    if isinstance(found, Answer) and len(found.counts) != session.rounds.cells(number) * session.rounds.dtype.itemsize:
+        raise InputError(f"site {name!r} sent {len(found.counts)} bytes of counts")
+    if isinstance(found, Shares) and (
+        found.site not in state.reveals or [i for i, _ in found.shares] != state.held_by(found.site)
+    ):
+        raise InputError(f"site {name!r} did not open the shares that it should")

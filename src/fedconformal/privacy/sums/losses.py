@@ -7,87 +7,47 @@ are a histogram of rows that count in part. Losses that may rise have no such se
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats
+from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal._base.float_bits import Keys
-from fedconformal.calibration.curve import as_limit
+from fedconformal.calibration.curve import RiskCurve, as_limit
 from fedconformal.calibration.risk import may_rise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts, check_unit, whole_type
 from fedconformal.guarantees.pac import LearnThenTest
-from fedconformal.privacy.sums.messages import Invite, Losses
-from fedconformal.privacy.sums.radix import LEAST, Counted, Rounds, Search, SumTarget, summable
+from fedconformal.privacy.sums.messages import Losses
+from fedconformal.privacy.sums.radix import Rounds, summable
 from fedconformal.summaries import Provenance
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
 
 
-@dataclass(frozen=True)
 class LossRounds(Rounds):
-    """The rounds of a search over a grid of thresholds; a row weighs as many units as make one."""
+    """Rounds of a search over a grid of thresholds; a row weighs as many units as make one.
 
-    grid: bytes = b""
-
-    @cached_property
-    def thresholds(self) -> Floats:
-        """The thresholds of the grid."""
-        return np.frombuffer(self.grid, dtype="<f8")
-
-    @property
-    def bits(self) -> int:
-        """How many bits tell all thresholds apart."""
-        return bits_of(self.grid)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the search goes on to a single threshold, however few rows change there."""
-        return self.least is None and sum(self.widths) == self.bits
-
-    def histogram(self, search: Search, keys: Keys) -> Counted:
-        """Add up what the rows of a site keep more in each part of the thresholds that start with the digits found.
-
-        >>> grid = np.arange(4.0).tobytes()
-        >>> rounds = LossRounds((1, 1), SumTarget(target=UNIT, most=2 * UNIT, unit=UNIT), grid=grid)
-        >>> rounds.histogram(Search(1, 1), np.array([5, 0, 2, 7], dtype=np.uint64))
-        array([2, 7], dtype=uint32)
-        """
-        width = self.widths[search.number]
-        digits = np.arange(len(keys)) >> self.bits - sum(self.widths[: search.number + 1])
-        inside = digits >> width == search.digits
-        found: Counted = np.zeros(1 << width, dtype=np.uint64)
-        part = digits[inside] & (1 << width) - 1 | (1 << min(search.joined, width)) - 1
-        np.add.at(found, part, keys[inside])
-        return found.astype(self.dtype)
-
-    def _edge(self, number: int, digits: int) -> float:
-        """Return the last threshold of a part of the grid."""
-        last = (digits + 1 << self.bits - sum(self.widths[:number])) - 1
-        return float(self.thresholds[min(last, len(self.thresholds) - 1)])
-
-
-def bits_of(grid: bytes) -> int:
-    """Return how many bits tell the thresholds of a grid apart.
-
-    >>> [bits_of(bytes(8 * points)) for points in (1, 2, 8, 9)]
-    [1, 1, 3, 4]
+    >>> from fedconformal.privacy.sums.radix import Search
+    >>> LossRounds(np.arange(4.0), target=UNIT, rows=2).histogram(Search(), np.array([5, 0, 2, 7], dtype=np.uint64))
+    array([5, 0, 2, 7], dtype=uint32)
     """
-    return max(1, (len(grid) // 8 - 1).bit_length())
+
+    unit = UNIT
+
+    def weights(self, keys: Keys) -> tuple[Integers, Keys]:
+        """Return the places of the thresholds, and what the rows of a site keep more at each."""
+        return np.arange(len(keys)), keys
 
 
-def steps_of(grid: bytes, *, exact: bool = False) -> tuple[tuple[int, ...], int | None]:
-    """Return in how many parts each round splits the grid, in bits, and of how few rows no part is split further.
-
-    >>> steps_of(bytes(8 * 1000))
-    ((3, 3, 3, 1), 50)
-    """
-    whole, rest = divmod(bits_of(grid), 3)
-    return (3,) * whole + (rest,) * (rest > 0), None if exact else LEAST
+def terms_of(sites: Sequence[Any], risk: Any) -> Losses:
+    """Return the terms of a session for these loss curves; that the others have the same is for the sites to check."""
+    if not sites or not isinstance(sites[0], LossSummary):
+        raise InputError("risk is for loss curves; summarise with loss=", param="risk")
+    bound = sites[0].bound
+    return Losses(float(as_limit(risk, bound)), bound, sites[0].provenance.grid or b"")
 
 
 def limit_of(terms: Losses) -> Fraction:
@@ -96,15 +56,10 @@ def limit_of(terms: Losses) -> Fraction:
     return as_limit(terms.limit, terms.bound)
 
 
-def loss_rounds(invite: Invite, guarantee: Guarantee, sizes: Counts) -> LossRounds:
+def loss_rounds(terms: Losses, guarantee: Guarantee, sizes: Counts) -> LossRounds:
     """Return the rounds of a session for loss curves."""
-    terms = invite.losses
-    if terms is None:
-        raise InputError("the session is not for losses")
-    limit, rows = limit_of(terms), sum(sizes)
-    target = kept_needed(guarantee, sizes, limit / Fraction(terms.bound)) if rows else 1
-    wanted = SumTarget(target=target, most=max(1, rows * UNIT), unit=UNIT)
-    return LossRounds(tuple(invite.widths), wanted, invite.least, grid=terms.grid)
+    target = kept_needed(guarantee, sizes, limit_of(terms) / Fraction(terms.bound))
+    return LossRounds(np.frombuffer(terms.grid, dtype="<f8"), target, sum(sizes))
 
 
 def kept_needed(guarantee: Guarantee, sizes: Counts, share: Fraction) -> int:
@@ -156,7 +111,7 @@ def kept_more(summary: LossSummary) -> Any:
     return np.diff(summary.n * UNIT - summary.units, prepend=0).astype("<u8")
 
 
-def promised_risks(provenance: Provenance, threshold: float, limit: Fraction) -> tuple[Floats, tuple[int, ...]]:
-    """Return the grid and what is known to be promised at each threshold: the limit from the one that was found on."""
+def risk_curve(provenance: Provenance, threshold: float, limit: Fraction) -> RiskCurve:
+    """Return the curve that promises the limit from the threshold on, and nothing below it."""
     grid, bound = grid_of(provenance), Fraction(provenance.bound or 0)
-    return grid, tuple(math.ceil((limit if t >= threshold else bound) * ALPHA_UNIT) for t in grid.tolist())
+    return RiskCurve(grid, tuple(math.ceil((limit if t >= threshold else bound) * ALPHA_UNIT) for t in grid.tolist()))

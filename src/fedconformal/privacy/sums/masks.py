@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from math import comb
 from typing import Any, NamedTuple
@@ -27,35 +26,24 @@ NONCE = bytes(12)
 PURPOSE = b"fedconformal 2"
 
 
-@dataclass(frozen=True)
-class Circle:
-    """All sites in a circle, at random."""
-
-    order: list[int]
-    place: list[int]
-    """Where in the circle each site is."""
-
-    def near(self, index: int) -> list[int]:
-        """Return a site's neighbours, nearest first: look both ways.
-
-        >>> sorted(circle_of(("a", "b", "c"), b"").near(0))
-        [1, 2]
-        """
-        here, count = self.place[index], len(self.order)
-        reach = min(NEIGHBOURS // 2, (count - 1) // 2)
-        found = [self.order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
-        if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
-            found.append(self.order[(here + count // 2) % count])
-        return found
-
-
-def circle_of(names: tuple[str, ...], secret: bytes) -> Circle:
-    """Put the sites in a circle, in an order that follows from the secret."""
+def circle_of(names: tuple[str, ...], secret: bytes) -> tuple[list[int], list[int]]:
+    """Put the sites in a circle, in an order that follows from the secret; return it, and the place of each site."""
     order = sorted(range(len(names)), key=lambda k: hashlib.sha256(secret + names[k].encode()).digest())
-    place = [0] * len(order)
-    for position, k in enumerate(order):
-        place[k] = position
-    return Circle(order, place)
+    return order, np.argsort(order).tolist()
+
+
+def near(order: list[int], here: int) -> list[int]:
+    """Return the neighbours of the site at a place in the circle, nearest first: look both ways.
+
+    >>> near([2, 0, 1, 3], here=1)
+    [1, 2, 3]
+    """
+    count = len(order)
+    reach = min(NEIGHBOURS // 2, (count - 1) // 2)
+    found = [order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
+    if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
+        found.append(order[(here + count // 2) % count])
+    return found
 
 
 class PairKeys(NamedTuple):

@@ -13,10 +13,9 @@ from typing import Annotated, ClassVar, TypeVar
 import msgspec
 
 from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal.calibration.risk import MOST_SAFE
 from fedconformal.errors import InputError
 from fedconformal.privacy.keys import Key, SigningKey, is_signed
-from fedconformal.privacy.sums.scale import MOST
+from fedconformal.privacy.sums.radix import FARTHEST
 from fedconformal.summaries.format import MAX_SITES, MAX_SIZE, NOTHING, Name, ProvenanceHeader
 from fedconformal.summaries.provenance import MAX_GRID
 
@@ -55,7 +54,6 @@ class Losses(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     bound: float
     grid: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_GRID)]
     """The thresholds, as numbers of 64 bits."""
-    safe: Annotated[str, msgspec.Meta(max_length=MOST_SAFE)] | None = None
 
 
 class Invite(Message, frozen=True):
@@ -66,13 +64,10 @@ class Invite(Message, frozen=True):
     coordinator: Key
     alpha: Annotated[int, msgspec.Meta(gt=0, lt=ALPHA_UNIT)]
     guarantee: Annotated[str, msgspec.Meta(max_length=2**20)]
-    widths: Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=16)]], msgspec.Meta(max_length=64)]
-    least: Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)] | None = None
-    """Cells with fewer rows are split in fewer parts; None if the digits are those of the scores' own bits."""
     epsilon: float | None = None
     """With noise: then there is one round, over this grid."""
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
-    exponent: Annotated[int, msgspec.Meta(ge=-MOST, le=MOST)] = 0
+    exponent: Annotated[int, msgspec.Meta(ge=-FARTHEST, le=FARTHEST)] = 0
     """Of the power of two that the edges of cells are multiplied by."""
     losses: Losses | None = None
     """For loss curves; then alpha is the limit over the bound, rounded down."""
@@ -129,31 +124,36 @@ class Question(Message, frozen=True):
     present: Bits
 
 
-class Answer(Message, frozen=True):
+class OfRound(Message, frozen=True):
+    """What every message from the first answer on says next."""
+
+    about: Digest
+
+
+class OfSite(OfRound, frozen=True):
+    """What every message of a round by or for one site says next."""
+
+    site: Index
+
+
+class Answer(OfSite, frozen=True):
     """A masked histogram."""
 
     letter = "A"
 
-    about: Digest
-    site: Index
     counts: bytes
 
 
-class Closed(Message, frozen=True):
+class Closed(OfRound, frozen=True):
     """All who are present have answered: sign the list of them."""
 
     letter = "C"
 
-    about: Digest
 
-
-class Countersign(Message, frozen=True):
+class Countersign(OfSite, frozen=True):
     """A site signs the list of those who answered: the signature is that of this message, and the only one a round."""
 
     letter = "N"
-
-    about: Digest
-    site: Index
 
 
 class Signed(Countersign, frozen=True):
@@ -162,42 +162,35 @@ class Signed(Countersign, frozen=True):
     signature: Signature
 
 
-class Unmask(Message, frozen=True):
+class Unmask(OfRound, frozen=True):
     """The signatures of the list: each site checks them, and then reveals."""
 
     letter = "U"
 
-    about: Digest
     signatures: Annotated[list[tuple[Index, Signature]], msgspec.Meta(max_length=MAX_SITES)]
 
 
-class Reveal(Message, frozen=True):
+class Reveal(OfSite, frozen=True):
     """The seed of a site's own mask in this round."""
 
     letter = "V"
 
-    about: Digest
-    site: Index
     seed: Key
 
 
-class Lost(Message, frozen=True):
+class Lost(OfSite, frozen=True):
     """The sites that were lost after their answer, and the sealed shares of these that are for this one."""
 
     letter = "L"
 
-    about: Digest
-    site: Index
     shares: Annotated[list[tuple[Index, Sealed]], msgspec.Meta(max_length=128)]
 
 
-class Shares(Message, frozen=True):
+class Shares(OfSite, frozen=True):
     """Opened shares of the lost sites' secrets, of this round only."""
 
     letter = "S"
 
-    about: Digest
-    site: Index
     shares: Annotated[list[tuple[Index, Share]], msgspec.Meta(max_length=128)]
 
 
@@ -257,8 +250,3 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
     if msgspec.msgpack.encode(message) != data[PREFIX:]:
         raise InputError(f"the message {kind.__name__} is not in canonical form")
     return message
-
-
-def has_signed(message: Countersign, signature: bytes, signer: bytes) -> bool:
-    """Tell whether this is the signature of a site's message that somebody passes on."""
-    return is_signed(signed_part(message), signature, signer)

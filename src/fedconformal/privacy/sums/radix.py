@@ -1,9 +1,11 @@
-"""An order statistic from sums alone: radix select over public cells, or over the bit order of floats.
+"""An order statistic from sums alone: radix select over public cells.
 
-In each round every site counts the next digit of its scores that start with the digits found so far; the coordinator
-walks the sum up to the target and keeps the digit. The upper edge of the last cell is the threshold, never below the
-plain one. `IN_STEPS` splits a cell of `scale` in eight, four times at most, and smaller ones in fewer parts; `BYTES`
-and `EXACT` settle all 64 bits of a score, and then the sums show rows one by one (`tests/privacy/test_leaks.py`).
+In each round every site counts its rows in the parts of the cell that was found last; the coordinator walks the sum up
+to the target and keeps the part. The upper edge of the last cell is the threshold, never below the plain one.
+
+Scores are counted in 4,096 cells, each up to and with its upper edge; every edge is an exact binary fraction. Edges are
+fourth powers on both sides of 0 and of 1, where the scores of a sure model crowd, and eighths of octaves further out,
+up to 2^64. For scores of numbers all edges are multiplied by a public power of two, the `reach`.
 """
 
 from __future__ import annotations
@@ -12,53 +14,70 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.float_bits import BITS, Keys, keys_of, score_of
+from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.float_bits import Keys, keys_of
 from fedconformal.errors import InputError
 from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts
-from fedconformal.privacy.sums import scale
 
-EXACT = (4,) * 16
-BYTES = (8,) * 8
-"""Exact as well; where every round costs signatures and shares, half the rounds are half the work for as many bytes."""
+WIDTH = 3
+"""Bits that a round settles: a cell is split in eight."""
 LEAST = 50
 """A cell with fewer rows is not split in eight, with fewer than half of it not in four, with a quarter not in two."""
-LOWEST = 40
-"""The least that sites agree to."""
-IN_STEPS = (3,) * 4, LEAST
-WIDEST = 16
-WIDEST_STEP = 3
 JOINED = 61
-"""Where a prefix has the number of last bits that are left open: above the digits."""
-LARGEST = int(keys_of(np.array([np.finfo(np.float64).max]))[0])
+"""Position in a prefix, above the digits, of the number of last bits that are left open."""
+FARTHEST = 512
+"""The largest exponent of a reach; minus it is the smallest."""
 
 LOST = "a site was lost after the first sum"
 LAST = "it was the last round"
 """Why a search stopped."""
 
+QUARTER, OCTAVES, EIGHTHS = 1024, 64, 8
+
 Counted = NDArray[np.unsignedinteger[Any]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SumTarget:
-    """The threshold is the smallest q at which the sum over all sites reaches the target."""
+def exponent_of(reach: Any) -> int:
+    """Return the exponent of the power of two at or above a public number that no threshold is expected to exceed.
 
-    target: int
-    most: int
-    """The largest possible sum."""
-    unit: int = 1
-    """The weight of a row."""
+    >>> exponent_of(100), exponent_of(0.25)
+    (7, -2)
+    """
+    if isinstance(reach, bool) or not isinstance(reach, int | float) or not 2.0**-FARTHEST <= reach <= 2.0**FARTHEST:
+        raise InputError(
+            f"reach is {reach!r:.40}, expected a positive number that the threshold will not exceed", param="reach"
+        )
+    fraction, exponent = math.frexp(reach)
+    return exponent - (fraction == 0.5)
+
+
+@lru_cache(maxsize=4)
+def edges(exponent: int = 0) -> Floats:
+    """Return the upper edges of all cells of scores, for a reach of two to the power of this.
+
+    >>> edges()[[0, 1023, 2047, 3071]].tolist(), len(edges())
+    ([-1.7293822569102705e+19, 0.0, 0.5, 1.0], 4096)
+    >>> edges(7)[[1023, 2047, 3071]].tolist()
+    [0.0, 64.0, 128.0]
+    """
+    half = np.arange(1, QUARTER + 1) ** 4 / (2 * QUARTER**4)
+    near = np.arange(1, QUARTER // 2 + 1) ** 4 / (QUARTER // 2) ** 4
+    far = np.ldexp(1 + np.tile(np.arange(1, EIGHTHS + 1) / EIGHTHS, OCTAVES), np.repeat(np.arange(OCTAVES), EIGHTHS))
+    below = -np.concatenate([[0.0], near, far[:-1]])[::-1] + 0.0
+    found = np.concatenate([below, half, 1 - half[:-1][::-1], [1.0], 1 + near, 2 * far[:-1]])
+    return np.append(np.ldexp(found, exponent), np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
 class Search:
-    """How far the search is: the round, the digits found, and the number of scores below them."""
+    """State of a search: the round, the digits found, and the number of rows below them."""
 
     number: int = 0
     prefix: int = 0
@@ -80,43 +99,44 @@ class Search:
         return self.prefix >> JOINED
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rounds:
-    """How many bits each round settles, and in which words sums are kept."""
+    """Rounds of a search for the smallest edge at which the sum over all sites reaches the target.
 
-    widths: tuple[int, ...]
-    wanted: SumTarget
-    least: int | None = None
-    """Cells of `scale` with fewer rows are split in fewer parts; None if the digits are those of the float itself."""
-    exponent: int = 0
-    """Of the power of two that the edges of `scale` are multiplied by."""
+    >>> rounds = Rounds(np.array([0.25, 0.5, 0.75, 1.0]), target=2, rows=3)
+    >>> rounds.widths, rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 0.6])))
+    ((2,), array([1, 1, 1, 0], dtype=uint32))
+    """
 
-    def __post_init__(self) -> None:
-        """Check that the widths make sense."""
-        most = WIDEST if self.least is None else WIDEST_STEP
-        if not self.widths or sum(self.widths) > self.bits or not all(0 < width <= most for width in self.widths):
-            raise InputError(
-                f"widths are {self.widths}, expected 1 to {most} bits a round and {self.bits} in all at most"
-            )
-        if sum(self.widths[:-1]) > JOINED:  # or the last question would run into the bits above its digits
-            raise InputError(f"widths are {self.widths}, expected {JOINED} bits at most before the last round")
-        if self.least is not None and self.least < LOWEST:
-            raise InputError(f"cells of {self.least} rows are to be split, expected {LOWEST} at least")
+    edges: Floats
+    """The upper edges of all cells."""
+    target: int
+    rows: int
 
-    @property
+    unit: ClassVar[int] = 1
+    """The weight of a row."""
+    noisy: ClassVar[bool] = False
+    start: ClassVar[Search] = Search()
+
+    @cached_property
     def bits(self) -> int:
-        """How many bits settle everything."""
-        return BITS if self.least is None else scale.BITS
+        """The number of bits that tell all cells apart."""
+        return max(1, (len(self.edges) - 1).bit_length())
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """The number of bits that each round settles."""
+        return tuple(min(WIDTH, self.bits - done) for done in range(0, self.bits, WIDTH))
 
     @property
-    def exact(self) -> bool:
-        """Whether the threshold comes out to the last bit."""
-        return sum(self.widths) == BITS
+    def steps(self) -> int:
+        """The largest number of rounds."""
+        return len(self.widths)
 
     def extends(self, before: Search | None, after: Search) -> bool:
         """Tell whether a question is the first one, or asks for a cell of the one before it.
 
-        >>> rounds = Rounds((3, 3), SumTarget(target=2, most=3))
+        >>> rounds = Rounds(edges(), target=2, rows=3)
         >>> (
         ...     rounds.extends(None, Search()),
         ...     rounds.extends(Search(), Search(1, 7)),
@@ -129,46 +149,40 @@ class Rounds:
         inside = after.digits >> self.widths[before.number] == before.digits
         return after.number == before.number + 1 and inside and not before.joined
 
-    @property
-    def start(self) -> Search:
-        """Where the coordinator starts."""
-        return Search()
-
-    noisy: ClassVar[bool] = False
-
     def check_noise(self, counted: Collection[int]) -> None:
         """Accept any sum: there is no noise that it has to have."""
 
     def can_reach(self, sizes: Sequence[int], sites: Iterable[int]) -> bool:
         """Tell whether the rows of these sites alone can give a finite threshold."""
-        return self.wanted.unit * sum(sizes[k] for k in sites) >= self.wanted.target
+        return self.unit * sum(sizes[k] for k in sites) >= self.target
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The smallest word in which no sum wraps around."""
-        return np.dtype("<u4") if self.wanted.most < 2**32 else np.dtype("<u8")
+        return np.dtype("<u4") if self.unit * self.rows < 2**32 else np.dtype("<u8")
 
     def cells(self, number: int) -> int:
         """How many counts a site sends in this round."""
         return 1 << self.widths[number]
 
-    def histogram(self, search: Search, keys: Keys) -> Counted:
-        """Count the next digit of the scores that start with the digits found, at one site.
+    @cached_property
+    def _edge_keys(self) -> Keys:
+        return keys_of(self.edges)
 
-        >>> from fedconformal._base.float_bits import keys_of
-        >>> rounds = Rounds((1, 4), SumTarget(target=2, most=3))
-        >>> rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 2.0])))  # one negative, two are not
-        array([1, 2], dtype=uint32)
-        """
-        done = sum(self.widths[: search.number])
+    def weights(self, keys: Keys) -> tuple[Integers, Keys]:
+        """Return cells of all rows of a site, and their weights."""
+        return np.searchsorted(self._edge_keys, keys), np.ones_like(keys)
+
+    def histogram(self, search: Search, keys: Keys) -> Counted:
+        """Add up the weights in each part of the cell that was found, at one site."""
         width = self.widths[search.number]
-        codes = keys if self.least is None else scale.codes_of(keys, self.exponent)
-        digits = codes >> np.uint64(self.bits - done - width)
-        if done:
-            digits = digits[digits >> np.uint64(width) == search.digits] & np.uint64((1 << width) - 1)
-        digits = digits | np.uint64((1 << min(search.joined, width)) - 1)  # of cells that are one part, the last
-        counts: Counted = np.bincount(digits.astype(np.int64), minlength=1 << width).astype(self.dtype)
-        return counts
+        codes, weights = self.weights(keys)
+        digits = codes >> self.bits - sum(self.widths[: search.number + 1])
+        inside = digits >> width == search.digits
+        parts = digits[inside] & (1 << width) - 1 | (1 << min(search.joined, width)) - 1  # of joined parts, the last
+        found = np.zeros(1 << width, dtype=np.uint64)
+        np.add.at(found, parts, weights[inside])
+        return found.astype(self.dtype)
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
         """Keep the digit at which the sum reaches the target; +inf if it never does.
@@ -180,58 +194,49 @@ class Rounds:
             raise InputError("the threshold has been found; there are no more rounds")
         if total.shape != (self.cells(search.number),):
             raise InputError(f"the sum has {total.size} counts, expected {self.cells(search.number)}")
-        if int(total.sum(dtype=object)) > self.wanted.most:
+        if int(total.sum(dtype=object)) > self.unit * self.rows:
             raise InputError(
                 f"the sum of round {search.number} is impossible: a site sent something else than its counts"
             )
         reached = search.below + np.cumsum(total.astype(object))
-        digit = int(np.searchsorted(reached, self.wanted.target))
+        digit = int(np.searchsorted(reached, self.target))
         if digit == len(reached):
             if search.number == 0:
                 return Search(1, answer=math.inf, stopped="the rows that were counted are too few for alpha")
             digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
             why, joined = "rows are missing that were counted before", None
-        elif search.number + 1 == len(self.widths):
+        elif search.number + 1 == self.steps:
             why, joined = LAST, None
         else:
             joined = None if search.joined else self._joined(search.number + 1, int(total[digit]))
-            why = f"its cell has fewer than {self.least} rows" if joined is None else ""
+            why = f"its cell has fewer than {LEAST} rows" if joined is None else ""
         number, digits = search.number + 1, search.digits << self.widths[search.number] | digit
         if why:
-            answer = self._edge(number, digits)
-            return Search(number, search.joined << JOINED | digits, answer=answer, stopped=why)
+            return Search(number, search.joined << JOINED | digits, answer=self._edge(number, digits), stopped=why)
         return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
 
     def stopped(self, search: Search) -> Search:
         """Stop at the cell that was found so far.
 
-        >>> rounds = Rounds((3, 3), SumTarget(target=2, most=3), least=50)
-        >>> rounds.stopped(Search(1, 3, below=1)).answer  # of eight parts of the scale, the one that ends at 1/2
+        >>> Rounds(edges(), target=2, rows=3).stopped(Search(1, 3, below=1)).answer  # the fourth of eight cells
         0.5
         """
         edge = self._edge(search.number, search.digits)
         return Search(search.number, search.digits, answer=edge, stopped=LOST)
 
     def _joined(self, number: int, weight: int) -> int | None:
-        """Return how many bits are left open if a cell is split: its parts have as many rows as those of `least` rows.
-
-        None if not even two parts have that many.
-        """
-        if self.least is None:
-            return 0
-        enough = self.least * self.wanted.unit
+        """Return how many bits are left open, so that a part has as many rows as one of `LEAST`; None for one part."""
+        enough = LEAST * self.unit
         return next((joined for joined in range(self.widths[number]) if weight << joined >= enough), None)
 
     def _edge(self, number: int, digits: int) -> float:
         """Return the upper edge of a cell."""
         last = (digits + 1 << self.bits - sum(self.widths[:number])) - 1
-        # The last cells end in infinity and what is no number; no score is above the largest float.
-        return score_of(min(last, LARGEST)) if self.least is None else float(scale.edges(self.exponent)[last])
+        return float(self.edges[min(last, len(self.edges) - 1)])
 
     def above(self, search: Search) -> float | None:
         """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""
-        # What was found at last may be all 64 bits of a float; then nothing is joined.
-        first = search.prefix if self.least is None else search.digits >> search.joined << search.joined
+        first = search.digits >> search.joined << search.joined
         return self._edge(search.number, first - 1) if first else None
 
 
@@ -241,15 +246,16 @@ def summable(guarantee: Guarantee) -> Guarantee:
         return guarantee
     raise InputError(
         f"{guarantee.name} needs every site's own counts, or weighs sites apart, and sums hide them; with sums only "
-        "there are mixture by rows, fcp and pac"
+        "there are mixture by rows, fcp and pac",
+        param="guarantee",
     )
 
 
-def sum_target(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> SumTarget:
+def score_rounds(guarantee: Guarantee, alpha: Fraction, sizes: Counts, exponent: int = 0) -> Rounds:
     """Write a guarantee as a sum over all rows, or refuse.
 
-    >>> sum_target(Mixture(), Fraction(1, 10), [10, 20])
-    SumTarget(target=28, most=30, unit=1)
+    >>> score_rounds(Mixture(), Fraction(1, 10), [10, 20]).target
+    28
     """
-    rank = summable(guarantee).band(alpha, sizes).rank
-    return SumTarget(target=sum(sizes) + 1 if rank is None else rank, most=sum(sizes))
+    rank, rows = summable(guarantee).band(alpha, sizes).rank, sum(sizes)
+    return Rounds(edges(exponent), rows + 1 if rank is None else rank, rows)

@@ -1,4 +1,4 @@
-"""What a sums session is about: the same for the coordinator and every site, worked out from the first two messages."""
+"""Terms of a sums session: the same for the coordinator and every site, derived from the first two messages."""
 
 from __future__ import annotations
 
@@ -23,23 +23,13 @@ from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
 from fedconformal.privacy.keys import is_signed
 from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.sums.losses import check_losses, check_terms, limit_of, loss_rounds
-from fedconformal.privacy.sums.masks import FEWEST, Circle, circle_of, needed, quorum, unbroken
-from fedconformal.privacy.sums.messages import (
-    Bits,
-    Countersign,
-    Identity,
-    Invite,
-    Join,
-    Roster,
-    has_signed,
-    joining,
-    unpack,
-)
-from fedconformal.privacy.sums.radix import Rounds, SumTarget, sum_target, summable
+from fedconformal.privacy.sums.masks import FEWEST, circle_of, near, needed, quorum, unbroken
+from fedconformal.privacy.sums.messages import Countersign, Identity, Invite, Join, Roster, joining, signed_part, unpack
+from fedconformal.privacy.sums.radix import Rounds, score_rounds, summable
 from fedconformal.summaries import Provenance
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Session:
     """Who takes part, and what is computed."""
 
@@ -61,7 +51,12 @@ class Session:
 
     def neighbours(self, index: int) -> list[int]:
         """Return the neighbours of a site, nearest first: they share masks, and hold shares of each other's secrets."""
-        return self._circle.near(index)
+        order, places = self._circle
+        return near(order, places[index])
+
+    @cached_property
+    def _circle(self) -> tuple[list[int], list[int]]:
+        return circle_of(self.names, bytes.fromhex(self.fingerprint))
 
     @property
     def needed(self) -> int:
@@ -78,7 +73,7 @@ class Session:
         """How many sites have to be in a sum, and to sign the list of those who are."""
         return quorum(len(self.names))
 
-    def about(self, number: int, prefix: int, present: Bits) -> bytes:
+    def about(self, number: int, prefix: int, present: bytes) -> bytes:
         """Return a digest of invitation, roster, question and who is present: what the masks of a round follow from."""
         question = number.to_bytes(4, "big") + prefix.to_bytes(8, "big") + present
         return hashlib.sha256(b"fedconformal round" + bytes.fromhex(self.fingerprint) + question).digest()
@@ -95,10 +90,6 @@ class Session:
                 f"only {len(signers)} of {len(self.names)} sites signed the list of those who answered; with fewer "
                 f"than {self.quorum} nothing is revealed, so the session is at its end"
             )
-
-    @cached_property
-    def _circle(self) -> Circle:
-        return circle_of(self.names, bytes.fromhex(self.fingerprint))
 
     def as_bits(self, sites: Collection[int]) -> bytes:
         """Write some of the sites as a row of bits."""
@@ -133,18 +124,15 @@ def _signers(
     keys: tuple[bytes, ...], session: bytes, about: bytes, found: tuple[tuple[int, bytes], ...]
 ) -> frozenset[int]:
     for index, signature in found:
-        if index >= len(keys) or not has_signed(Countersign(session, about, index), signature, keys[index]):
+        signed = signed_part(Countersign(session, about, index))
+        if index >= len(keys) or not is_signed(signed, signature, keys[index]):
             raise InputError(f"site number {index} did not sign this list of those who answered")
     return frozenset(index for index, _ in found)
 
 
-def session_of(invite: Invite, roster: bytes) -> Session:
-    """Work out the session from the roster as it is sent, which the coordinator has signed."""
-    return _session(msgspec.msgpack.encode(invite), roster)
-
-
 @lru_cache(maxsize=4)  # with everybody in one process, all sites get the same roster
-def _session(invited: bytes, signed_roster: bytes) -> Session:
+def session_of(invited: bytes, signed_roster: bytes) -> Session:
+    """Derive the session from the encoded invitation, and the roster as sent, which the coordinator has signed."""
     invite = msgspec.msgpack.decode(invited, type=Invite)
     roster = unpack(signed_roster, Roster, invite.coordinator)
     if roster.session != invite.session:
@@ -161,9 +149,9 @@ def _session(invited: bytes, signed_roster: bytes) -> Session:
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
     if invite.losses is not None:
-        rounds = loss_rounds(invite, guarantee, sizes)
+        rounds = loss_rounds(invite.losses, guarantee, sizes)
     elif invite.epsilon is None:
-        rounds = Rounds(tuple(invite.widths), sum_target(guarantee, alpha, sizes), invite.least, invite.exponent)
+        rounds = score_rounds(guarantee, alpha, sizes, invite.exponent)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
         rounds = NoisyRound(guarantee=guarantee, alpha=alpha, sizes=sizes, epsilon=epsilon, grid=grid)
@@ -232,11 +220,9 @@ def guarantee_of(invite: Invite) -> Guarantee:
         if invite.epsilon is not None:
             raise InputError("the invitation is for losses and for noise, and sums of losses have none")
         check_losses(found)
-        loss_rounds(invite, found, [])
+        limit_of(invite.losses)
     elif invite.epsilon is not None:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
         check_alike(found)
-    else:
-        Rounds(tuple(invite.widths), SumTarget(target=1, most=1), invite.least)
     return summable(found)

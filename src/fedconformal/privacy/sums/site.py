@@ -17,7 +17,6 @@ as its state is there. Sums with noise spend epsilon from the ledger instead.
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,8 +59,6 @@ from fedconformal.summaries import Provenance, Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import UNKNOWN
-
-logger = logging.getLogger(__name__)
 
 Step = tuple[SiteState, bytes]
 """The next state, and what to send to the coordinator."""
@@ -183,7 +180,7 @@ def enter(site: SiteState, roster: bytes) -> Step:
     index = listed.index(mine)
     keys, mark = session.masking, session.fingerprint
     agreed = {j: masks.pair_keys(site.masking, keys[j], mark) for j in session.neighbours(index)}
-    secrets, held = masks.split(len(agreed), session.needed, len(session.rounds.widths))
+    secrets, held = masks.split(len(agreed), session.needed, session.rounds.steps)
     shares = [
         (j, masks.seal(keys.seal, share, masks.about_share(session.id, index, j)))
         for (j, keys), share in zip(agreed.items(), held, strict=True)
@@ -198,7 +195,7 @@ def answer(site: SiteState, asked: bytes) -> Step:
     question = unpack(asked, Question, session.coordinator)
     if question.session != session.id:
         raise InputError("the message is of another session")
-    if question.number != site.number or question.number >= len(session.rounds.widths):
+    if question.number != site.number or question.number >= session.rounds.steps:
         raise InputError(f"the message is of round {question.number}, expected round {site.number}")
     if site.stage == "over":
         raise InputError("the session is at its end: a site was lost after its answer")
@@ -247,7 +244,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
     for sender, sealed in request.shares:
         about = masks.about_share(session.id, sender, site.index)
         found = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
-        if found is None or len(found) != masks.SECRET * len(session.rounds.widths):
+        if found is None or len(found) != masks.SECRET * session.rounds.steps:
             raise InputError(f"a share of site number {sender} was altered")
         opened.append((sender, found[start : start + masks.SECRET]))
     message = Shares(session.id, request.about, site.index, opened)

@@ -29,9 +29,7 @@ from fedconformal.privacy.sums.messages import (
 )
 from fedconformal.privacy.sums.radix import Search
 from fedconformal.privacy.sums.session import Session, session_of
-from fedconformal.summaries import Provenance
 from fedconformal.summaries.format import NOTHING, ProvenanceHeader
-from fedconformal.summaries.provenance import UNKNOWN
 
 
 class SiteState(
@@ -101,7 +99,7 @@ class SiteState(
         """The session, once there is a roster."""
         if self.invite is None or not self.roster:
             raise InputError(f"site {self.name!r} has no roster yet")
-        return session_of(self.invite, self.roster)
+        return session_of(msgspec.msgpack.encode(self.invite), self.roster)
 
     def __repr__(self) -> str:
         """Show no secrets."""
@@ -131,8 +129,6 @@ class CoordinatorState(
     """The sites that answered the last closed round: the sum is over them, also over those that were lost later."""
     dropped: dict[int, str] = {}
     """The sites that are not there any more, and since when."""
-    exchanges: int = 0
-    """How often all sites were sent something, and answered."""
 
     @property
     def expects(self) -> type[Message]:
@@ -154,12 +150,7 @@ class CoordinatorState(
         """The session, once there is a roster."""
         if not self.roster:
             raise InputError("there is no roster yet")
-        return session_of(self.invite, self.roster)
-
-    @property
-    def provenance(self) -> Provenance:
-        """What all sites' scores were made from."""
-        return self.session.provenance if self.roster else UNKNOWN
+        return session_of(msgspec.msgpack.encode(self.invite), self.roster)
 
     @cached_property
     def lost_after_answer(self) -> frozenset[int]:
