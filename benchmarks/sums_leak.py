@@ -1,4 +1,4 @@
-"""What sums give away, and what it costs to give away less: small steps beside sums to the last bit.
+"""Membership that sums give away, and the price of small steps in coverage and labels.
 
     PYTHONPATH=. python benchmarks/sums_leak.py [--page | --sessions]
 
@@ -21,7 +21,6 @@ from common import HERE, RESULTS, save
 
 import fedconformal as fc
 from fedconformal._base.arrays import softmax
-from fedconformal.privacy.sums.radix import BYTES
 from tests.privacy.attack import Draw, alone, decided, decided_together, of_digits, view, watching
 from tests.privacy.sums_play import calibrate_by_sums
 
@@ -29,8 +28,7 @@ NAME = "sums_leak"
 PAGE = HERE.parent / "docs" / "threat-model.md"
 SITES, SPLITS, ALPHA = 10, 20, 0.1
 SESSIONS, TEMPERATURES = 103, (0.5, 1.0, 2.0)
-MODES = {"small steps": None, "8 rounds of 8 bits": BYTES, "2 rounds of 16 bits": (16, 16)}
-HEAD = ("scores", "rows", "members decided, small steps", "decided, to the last bit", "coverage", "labels a set")
+HEAD = ("scores", "rows", "members decided", "coverage", "labels a set")
 
 
 def weak(seed: int) -> tuple[Any, Any, Any]:
@@ -52,20 +50,19 @@ def measured() -> list[dict[str, Any]]:
     found = []
     for (name, count), draw in DATA.items():
         drawn = [draw(seed) for seed in range(SPLITS)]
-        for mode, widths in MODES.items():
-            rows = []
-            for members, others, labels in drawn:
-                with watching() as seen:
-                    sites = {f"site-{k}": members[k::SITES] for k in range(SITES)}
-                    threshold = calibrate_by_sums(sites, alpha=ALPHA, widths=widths).threshold
-                exact = np.sort(members)[math.ceil((1 - ALPHA) * count)]  # rank ceil((1 - alpha) N) + 1
-                size, least = ((labels <= limit).sum(axis=1).clip(1).mean() for limit in (threshold, exact))
-                covered = (members <= threshold).mean() - (members <= exact).mean()
-                rows.append((decided(seen, members, others), alone(seen), threshold - exact, covered, size / least - 1))
-            means = dict(zip(("decided", "alone", "threshold", "coverage", "size"), np.mean(rows, axis=0), strict=True))
-            worst = {"most_decided": max(row[0] for row in rows), "most_size": max(row[4] for row in rows)}
-            found.append({"scores": name, "rows": count, "sums": mode, **means, **worst})
-            print(found[-1])
+        rows = []
+        for members, others, labels in drawn:
+            with watching() as seen:
+                sites = {f"site-{k}": members[k::SITES] for k in range(SITES)}
+                threshold = float(calibrate_by_sums(sites, alpha=ALPHA).threshold)
+            exact = np.sort(members)[math.ceil((1 - ALPHA) * count)]  # rank ceil((1 - alpha) N) + 1
+            size, least = ((labels <= limit).sum(axis=1).clip(1).mean() for limit in (threshold, exact))
+            covered = (members <= threshold).mean() - (members <= exact).mean()
+            rows.append((decided(seen, members, others), alone(seen), threshold - exact, covered, size / least - 1))
+        means = dict(zip(("decided", "alone", "threshold", "coverage", "size"), np.mean(rows, axis=0), strict=True))
+        worst = {"most_decided": max(row[0] for row in rows), "most_size": max(row[4] for row in rows)}
+        found.append({"scores": name, "rows": count, **means, **worst})
+        print(found[-1])
     return found
 
 
@@ -98,7 +95,7 @@ def repeated(splits: int = 5) -> dict[str, Any]:
 def said(found: dict[str, Any]) -> str:
     """Say what many sessions decide, beside what one does."""
     rows = json.loads((RESULTS / f"{NAME}.json").read_text())["results"]
-    one = next(row for row in rows if (row["scores"], row["rows"], row["sums"]) == ("digits, LAC", 650, "small steps"))
+    one = next(row for row in rows if (row["scores"], row["rows"]) == ("digits, LAC", 650))
     many = (
         f"{found['sessions']} sessions over the same {found['rows']} rows (digits, LAC) decide {found['decided']:.1%}"
     )
@@ -114,18 +111,12 @@ def put(mark: str, text: str) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Write a row for each kind of scores: what small steps show and cost, and what sums to the last bit show."""
+    """Write a row for each kind of scores."""
     lines = [HEAD, ("---",) * len(HEAD)]
     for row in rows:
-        if row["sums"] != "small steps":
-            continue
-        alike = [one for one in rows if (one["scores"], one["rows"]) == (row["scores"], row["rows"]) and one != row]
         size = f"{row['size']:+.1%}, at most {row['most_size']:+.1%}" if row["scores"] != "a weak model" else ""
-        shares = (
-            f"{one['decided'] / one['rows']:.2%}, at most {one['most_decided'] / one['rows']:.2%}"
-            for one in (row, max(alike, key=lambda one: one["decided"]))
-        )
-        lines.append((row["scores"], f"{row['rows']:,}", *shares, f"{row['coverage']:+.2%}", size))
+        share = f"{row['decided'] / row['rows']:.2%}, at most {row['most_decided'] / row['rows']:.2%}"
+        lines.append((row["scores"], f"{row['rows']:,}", share, f"{row['coverage']:+.2%}", size))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

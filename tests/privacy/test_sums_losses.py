@@ -142,7 +142,7 @@ def test_sites_that_do_not_go_together_are_refused() -> None:
         (np.zeros((5, 9)), {"thresholds": grid, "rising": True}, "has losses that may rise along the grid"),
     ):
         with refused(why):
-            by_sums([*sites, fc.LossSummary.of_losses(losses, site="other", **about)], 0.1)  # type: ignore[arg-type]
+            by_sums([*sites, fc.LossSummary.of_losses(losses, site="other", **about)], 0.1)
     with refused("site 'a' has scores, and the session is for losses"):
         at_site.join(at_site.new_site("a", [0.5]), invite(fc.Mixture(), losses=terms_of(sites, 0.1))[1])
     with refused("site 's0' has losses, and the session is for scores"):
