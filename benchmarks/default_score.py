@@ -238,7 +238,7 @@ def overall(results: Any) -> Iterator[list[str]]:
             f"{relative(results, SHOWN, name):.2f}",
             str(smallest(results, SHOWN, name)),
             str(sum(one["alphas"][SHOWN][name]["full"] > 0.5 for one in results.values())),
-            *(f"{mean(results, SHOWN, name, what):.3f}" for what in ("empty", "coverage")),
+            f"{mean(results, SHOWN, name, 'coverage'):.3f}",
             *(beside(results, SHOWN, name, what) for what in ("class", "stratum")),
         ]
 
@@ -253,8 +253,7 @@ TEXT = """
 It covers the worst class and the worst size class less often because its sets are smaller: LAC with sets as large as
 another score's (in brackets) covers both at least as often on average.
 
-A star marks a randomised score. `size` is relative to LAC, a geometric mean over the data sets; `empty` is the share of
-sets that are empty before the top label is put in.
+A star marks a randomised score. `size` is relative to LAC, a geometric mean over the data sets.
 
 {overall}
 `benchmarks/default_score.py` measures it on {logits} random splits of each file of logits and {table} of each table;
@@ -265,7 +264,7 @@ sets that are empty before the top label is put in.
 def measured(results: Any) -> str:
     """Write what was found."""
     best = choice(results)
-    columns = ["score", "size", "smallest on", "most sets full on", "empty", "coverage", "worst class", "worst size"]
+    columns = ["score", "size", "smallest on", "most sets full on", "coverage", "worst class", "worst size"]
     return TEXT.format(
         best=best,
         wins=smallest(results, SHOWN, best),

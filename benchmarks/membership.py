@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ START, END = "<!-- membership -->", "<!-- /membership -->"
 DATA = {150: ("digits", digits, 60), 650: ("digits", digits, 15), 5000: ("synthetic", synthetic, 3)}
 WHAT = ("one threshold", "by class", "by group", "a limit on losses")
 FILE, SCORES, ROWS, TRIALS = "logits/cifar100_tct.npz", (fc.LAC(), fc.APS(), fc.RAPS()), (500, 5000), 10
-HEAD = ("predictor", "rows", "exact: members found", "rounded: members found", "others found", "difference by counts")
+HEAD = ("data", "rows", "exact: members found", "rounded: members found", "others found", "difference by counts")
 
 
 def attacked() -> list[dict[str, Any]]:
@@ -87,12 +88,21 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, ("---",) * len(head), *rows))
 
 
-def cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """Write what was found of one kind of predictor."""
-    before, after = row["exact"], row["rounded"]
-    shares = (before["members found"], after["members found"], after["others found"])
-    gain = 100 * (after["members counted"] - after["others counted"])
-    return row["predictor"], f"{row['rows']:,}", *(f"{share:.1%}" for share in shares), f"{gain:.1f} points"
+def lines(attacks: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Write what was found of each data set: the range over the kinds of predictors."""
+    found: dict[tuple[str, str], list[tuple[float, ...]]] = {}
+    for row in attacks:
+        before, after = row["exact"], row["rounded"]
+        shares = (before["members found"], after["members found"], after["others found"])
+        gain = after["members counted"] - after["others counted"]
+        found.setdefault((row["predictor"].split(",")[0], f"{row['rows']:,}"), []).append((*shares, gain))
+    return [(*name, *map(spread, zip(*rows, strict=True))) for name, rows in found.items()]
+
+
+def spread(shares: Sequence[float]) -> str:
+    """Write the smallest and the largest share."""
+    low, high = f"{min(shares):.1%}", f"{max(shares):.1%}"
+    return low if low == high else f"{low} to {high}"
 
 
 def size_sentence(rows: list[dict[str, Any]]) -> str:
@@ -113,7 +123,7 @@ def main() -> None:
         kept = json.loads(path.read_text())["results"]["sizes"] if path.exists() else []
         save(NAME, {"attacks": attacked(), "sizes": sizes(data) if data.exists() else kept})
     found = json.loads(path.read_text())["results"]
-    parts = table(HEAD, [*map(cells, found["attacks"])]), size_sentence(found["sizes"])
+    parts = table(HEAD, lines(found["attacks"])), size_sentence(found["sizes"])
     before, rest = PAGE.read_text().split(START)
     PAGE.write_text(f"{before}{START}\n{parts[0]}\n\n{parts[1]}\n{END}{rest.split(END)[1]}")
 

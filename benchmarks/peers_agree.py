@@ -196,11 +196,11 @@ def main(seeds: int) -> None:
 def written(page: str, found: list[dict[str, Any]]) -> str:
     """Put the comparisons into the page: names of those that always agree, and a table of the others."""
     always = [row for row in found if not row["ours more careful"] and not row["theirs"]]
-    same = ", ".join(f"{row['compared']} ({row['with']})" for row in always)
     columns = ["compared", "with", "the same", "ours more careful", "why they may differ"]
     lines = [columns, ["---"] * len(columns), *([row[name] for name in columns] for row in found if row not in always)]
     table = [f"| {' | '.join(map(str, line))} |" for line in lines]
-    text = "\n".join([START, f"Always the same: {same}. The others:", "", *table, END])
+    same = f"{len(always)} of {len(found)} comparisons of sets, intervals, groups and risks always agree. The others:"
+    text = "\n".join([START, same, "", *table, END])
     return re.sub(f"{START}.*{END}", lambda _: text, page, flags=re.DOTALL)
 
 
