@@ -1,9 +1,6 @@
 """The page of a watch: what it says in each state, that names cannot break out, and that it stays small."""
 
-import contextlib
-import io
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,17 +88,3 @@ def test_a_thousand_sites_over_a_year_stay_below_two_megabytes() -> None:
     assert "The other 976 are in the numbers." in page
     assert max(path.count("L") for path in re.findall(r'<path class="s0" d="(.*?)"', page)) <= 100
     assert page.count("<style>") == 1
-
-
-def test_the_example_of_the_documentation() -> None:
-    text = (
-        (Path(__file__).parents[2] / "docs" / "monitoring.md")
-        .read_text("utf-8")
-        .partition("## What the coordinator sees")[2]
-    )
-    found = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert found
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(found[1], "docs/monitoring.md", "exec"), {})  # noqa: S102
-    assert printed.getvalue() == found[2]
