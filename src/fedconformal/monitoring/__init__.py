@@ -1,1 +1,1 @@
-"""Is the promise still kept? Watches over outcomes and scores, at a site and over sites."""
+"""Monitoring of outcomes and scores, at a site and over sites."""

@@ -170,7 +170,7 @@ class CombinedEvidence:
 
     @cached_property
     def state(self) -> str:
-        """Whether the limit holds over all sites; the word of one site is not enough."""
+        """The verdict over all sites; the rows of a single site are not enough for "holds"."""
         return EARLY if self.pooled.state == HOLDS and self.decisive else self.pooled.state
 
     @property

@@ -88,13 +88,13 @@ class SiteHistory:
 
     @cached_property
     def state(self) -> str:
-        """Whether the limit holds here, by this history alone."""
+        """The verdict by this history alone."""
         alarm, known = self.alarm is not None, float(self.known[-1])
         return verdict_of(self.limit, alarm=alarm, known=known, upper=lambda: 1 - self.interval[0])
 
     @property
     def needed(self) -> int | None:
-        """How many outcomes show that it holds, if rows are missed as often as so far; None if none can."""
+        """Number of outcomes that show that the limit holds, if the miss rate stays; None if none does."""
         if self.coverage is None or self.coverage <= 1 - self.limit:
             return None
         rows = int(self.known[-1])

@@ -1,9 +1,9 @@
-"""Which limit on misses is right for what is watched: all rows, one site, a group, a class.
+"""Limits on miss rates: of all rows, a site, a group or a class.
 
 A promise on average over calibration draws is no limit for one calibration, and the limit of a mixture is none for a
-single site in it. What is right, but with probability `failure` over calibration draws, is
+single site in it. Except with probability `failure` over calibration draws, these limits hold:
 
-- for rows of all sites in the promised mixture: a_b of the guarantee (`guarantees/luck.py`);
+- for rows of all sites in the promised mixture: a_b of the guarantee (`Guarantee.miss_rate_bounds`);
 - for a site that is promised coverage by itself: its own a_b;
 - for any other site: 1 - m/n + sqrt(ln(1/b) / (2n)), m of its n scores being at most the threshold, for sure. Massart,
   "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality", 1990, which holds at all thresholds at once, so at
@@ -12,8 +12,6 @@ single site in it. What is right, but with probability `failure` over calibratio
 - for groups and classes that are promised coverage: their own a_b, each with its part of `failure`, for rows that come
   from the sites in proportion to the calibration rows of the group or class;
 - for losses: alpha + sqrt(ln(1/b) sum n_k w_k^2 / 2), as a rank says nothing of losses.
-
-Where there is none, that is said, and what would help.
 """
 
 from __future__ import annotations
@@ -46,9 +44,9 @@ OF_CLASSES = "it is the largest of all classes' own limits, so it holds whatever
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How often rows may be missed: all that are watched, and by site, group and class where these have limits.
+    """Limits on the miss rates of all rows, and of the sites, groups and classes that have limits of their own.
 
-    `failure` is how often a calibration breaks any of them.
+    `failure` is the probability that a calibration exceeds any of them.
     """
 
     rate: float
@@ -58,7 +56,7 @@ class Limits:
     groups: dict[str, float] = field(default_factory=dict)
     classes: dict[int, float] = field(default_factory=dict)
     several: bool = False
-    """Whether the promise is to several by themselves, of which the first limit is the largest."""
+    """Whether several sites have promises of their own; `rate` is the largest of their limits."""
     too_few: tuple[str, ...] = ()
     """Sites whose summaries have too few scores for a limit below 1."""
 
@@ -73,10 +71,19 @@ def limits_of(
 ) -> Limits:
     """Return the limits to watch a predictor by; raise an `InputError` that says why there is none.
 
-    `site` is the only site that rows come from; without it they come from all sites in the promised mixture.
-    `summaries` are what sites sent for this calibration, from which they get limits of their own. `limit` is one that
-    somebody else answers for.
+    Parameters
+    ----------
+    failure
+        Probability that a limit does not hold for this calibration.
+    site
+        The only site that rows come from; without it they come from all sites in the promised mixture.
+    summaries
+        Summaries of sites for this calibration, for limits of their own.
+    limit
+        A limit of the user's own.
 
+    Examples
+    --------
     >>> from fedconformal import LAC, Predictor, Summary, calibrate
     >>> sites = [
     ...     Summary.of_scores([k / n for k in range(n)], site=name, score=LAC()) for name, n in (("a", 400), ("b", 100))
@@ -112,7 +119,7 @@ def limits_of(
 
 
 def _with_sites(predictor: Predictor, summaries: Sequence[Summary], failure: float) -> Limits:
-    """Add limits from sites' own summaries; what is promised and all of these get half of the failure each."""
+    """Add limits from sites' own summaries, which share half of the failure."""
     found, about = _promised(predictor, failure / 2), predictor.certificate
     own = {name_key(name): _from_summary(about, one, failure / 2) for one in summaries for name in one.sites}
     sites = {**{name: rate for name, rate in own.items() if rate < 1}, **found.sites}
@@ -224,7 +231,7 @@ def _by_stratum(about: Certificate, alpha: Fraction, failure: float) -> Limits:
 
 
 def _of_site(predictor: Predictor, site: str, summaries: Sequence[Summary], failure: float) -> Limits:
-    """Return the limit of one site: its own summary's, or what it is promised by itself, and never the mixture's."""
+    """Return the limit of one site, from its summary or its own promise, and never that of the mixture."""
     about, alpha, name = predictor.certificate, as_alpha(predictor.certificate.alpha), name_key(site)
     guarantee, names, _ = about.terms()
     keys = list(map(name_key, names))
@@ -246,11 +253,10 @@ def _of_site(predictor: Predictor, site: str, summaries: Sequence[Summary], fail
     if guarantee.inner is guarantee and about.provenance.class_scores is None:
         bound, _, sizes = about.parties()
         for one in _of_parties(about, bound, alpha, sizes, failure):
-            if one.site == keys.index(name):
+            alike = one.site is None and one.shares is None
+            if alike or one.site == keys.index(name):
                 words = "the site is promised coverage by itself"
-                return Limits(rate=_usable(one.rate, alpha), basis=words, failure=failure)
-            if one.site is None and one.shares is None:
-                words = "it holds if the rows of all sites are alike"
+                words = "it holds if the rows of all sites are alike" if alike else words
                 return Limits(rate=_usable(one.rate, alpha), basis=words, failure=failure)
     raise InputError(
         f"the mixture of all sites is promised coverage, and site {abbreviate(name)} by itself is not; "

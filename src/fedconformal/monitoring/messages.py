@@ -39,7 +39,7 @@ def day_of(day: int) -> date:
 
 
 class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """All rows of a site, or those of one group: what is watched, and what came of it."""
+    """Limit and counts of all rows of a site, or of one group."""
 
     limit: float
     false_alarm: float
@@ -82,7 +82,7 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
 
 
 class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """What one site says of one period of one predictor, from the first day to the last, both included.
+    """Message of a site about a period, from the first day to the last, both included.
 
     >>> stream = Stream(0.13, 0.025, 0.025, Tally(), Tally(known=480, misses=41, waiting=20, sizes=700))
     >>> period = Period(bytes(32), "clinic-a", 20758, 20773, (stream,))
@@ -100,7 +100,7 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     streams: Annotated[tuple[Stream, ...], msgspec.Meta(min_length=1, max_length=MOST_STREAMS)]
     """That of all rows first, then those of groups."""
     withheld: bool = False
-    """Whether groups, classes or sites have too few new outcomes to be sent: they are not in this, and not zero."""
+    """Whether groups, classes and sites are left out, as one of them has too few new outcomes."""
 
     def __post_init__(self) -> None:
         check_name(self.site, "site")

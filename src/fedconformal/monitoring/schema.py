@@ -23,13 +23,13 @@ from fedconformal.errors import InputError, StoreError
 APPLICATION = 0x46435721
 """The application id in the header of the file."""
 SECONDS = 5.0
-"""How long to wait while another process writes."""
+"""Timeout while another process writes."""
 AT_ONCE = 50_000
 """Values in one statement."""
 LONGEST = 2**28
 """Bytes of one value, at most."""
 CHECK_SECONDS, STEPS = 60.0, 100_000
-"""How long the check of a file may take, and steps of the database engine between looks at the clock."""
+"""Timeout of the check of a file, and steps of the database engine between two looks at the clock."""
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;

@@ -181,7 +181,7 @@ class Watch:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Do all of it or nothing, and what is not committed is forgotten in memory too."""
+        """Write in one transaction; if it fails, drop the detector's state in memory too."""
         try:
             with schema.store_errors(self.path), schema.transaction(self._connection):
                 yield
@@ -191,12 +191,12 @@ class Watch:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """See one state, whatever others write meanwhile."""
+        """Read one state, whatever other processes write meanwhile."""
         with schema.store_errors(self.path), schema.transaction(self._connection, write=False):
             yield
 
     def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> Counts:
-        """Add rows and outcomes in the order of their times, as one transaction; return counts of what became of them.
+        """Add rows and outcomes in the order of their times, in one transaction; return counts by fate.
 
         A row that comes again, by its id and digest, changes nothing.
         """
@@ -270,7 +270,7 @@ class Watch:
         return self._read("state", State)
 
     def status(self) -> Status:
-        """Say how things are now."""
+        """Return the current state."""
         with self._reading():
             state = self._state()
             return Status(
@@ -301,7 +301,7 @@ class Watch:
             return messages.observed_days(self._connection)
 
     def periods(self, first: int | None = None, last: int | None = None) -> list[Period]:
-        """Return what is sent of the days from first to last, by default of all days.
+        """Return the messages of the days from first to last, by default of all days.
 
         The first message is of all rows, with a stream of each group and class that has a limit; one of each site
         follows, where sites have limits of their own.

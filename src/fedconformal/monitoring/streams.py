@@ -114,7 +114,7 @@ class StreamState:
 
 
 class Events(NamedTuple):
-    """Events in their order: the day, whether it is an outcome, how much was missed, what it adds to the sizes."""
+    """Events in their order: days, whether each is an outcome, losses, and set sizes."""
 
     days: Integers
     known: Booleans

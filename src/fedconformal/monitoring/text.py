@@ -1,4 +1,4 @@
-"""Text of a watch and of the combination of sites: whether the promise holds, where not, and what to do next."""
+"""Text about a watch and about the combination of sites."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def chance(found: CombinedEvidence) -> str:
 
 
 def to_do(found: Combined) -> list[str]:
-    """List what follows, the most urgent first."""
+    """List the next steps, the most urgent first."""
     return [*_about_evidence(found), *_about_messages(found)]
 
 

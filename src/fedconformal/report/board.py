@@ -1,4 +1,4 @@
-"""The first screen for a board: what is promised, does it hold, what does it cost, what to do.
+"""The first screen of a report, for a board.
 
 Four short answers in common words. A set is a list of answers here, a row is a case, and coverage is how often the list
 holds the right answer. Exact words, tests and assumptions are in the fine print.
@@ -173,7 +173,7 @@ def _costs(evaluation: AnyEvaluation | None, words: Wording) -> Answer:
 def _to_do(
     about: Certificate, evaluation: AnyEvaluation | None, words: Wording, *, endless: bool, collect: str
 ) -> Iterator[str]:
-    """List what to do next, the most urgent first."""
+    """List the next steps, the most urgent first."""
     verdict = None if evaluation is None else evaluation.verdict
     if verdict is not None and verdict.below:
         yield f"Do not rely on the {words.many} until the cause is found: other patients, other devices, another model?"

@@ -63,7 +63,7 @@ def percent(value: float) -> str:
 
 @dataclass(kw_only=True)
 class Chart(ABC):
-    """What a page or a figure shows: a drawing with a title and a size."""
+    """A drawing with a title and a size."""
 
     title: str
     width: float = WIDTH
@@ -75,10 +75,10 @@ class Chart(ABC):
 
     @abstractmethod
     def inside(self) -> str:
-        """Write what is drawn, without the frame of a file."""
+        """Return the drawing, without the frame of a file."""
 
     def svg(self) -> str:
-        """Write the chart as part of a page, which has its style and says what it is."""
+        """Return the chart as part of a page, which has its style."""
         return svg(self.inside(), self.width, self.full_height, self.title)
 
 
@@ -331,7 +331,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def svg(inside: str, width: float, height: float, title: str) -> str:
-    """Put the parts of a chart together; the title is for those who cannot see it."""
+    """Put the parts of a chart together; a screen reader reads the title."""
     start = f'<svg class="chart" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}">'
     return f"{start}<title>{escape(title)}</title>{inside}</svg>"
 

@@ -1,4 +1,4 @@
-"""The page of a watch: does the promise hold, at which sites and since when, and what to do next.
+"""The page of a watch: verdict, next steps, and counts over time by site and by group.
 
 One file with everything in it and no script. Names of sites and groups come from outside and are escaped wherever they
 are written. Only the sites with the most evidence have charts of their own.

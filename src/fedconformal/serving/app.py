@@ -37,7 +37,7 @@ MOST_ACTIVE = 1000
 """Requests that are answered at a time; more are refused with a 503."""
 TOO_MANY = "too many requests are being answered; send it again later"
 CLOSE = {"Connection": "close"}
-"""What is left of the body is not read."""
+"""The rest of the body is not read."""
 
 T = TypeVar("T")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -124,7 +124,7 @@ class Server:
         return _json({"alive": True})
 
     async def ready(self, _: Request) -> Response:
-        """Say that predictor and model are loaded, and what is to be known of every answer."""
+        """Say that predictor and model are loaded, with the warnings of every answer."""
         return _json({"ready": True, "predictor": self.service.digest, "warnings": self.service.warnings()})
 
     async def numbers(self, _: Request) -> Response:
@@ -132,7 +132,7 @@ class Server:
         return Response(self.metrics.text(await self._watched(Watch.whole)), media_type=CONTENT_TYPE)
 
     async def front(self, _: Request) -> Response:
-        """Show what is promised and what was answered so far."""
+        """Show the promise, the watch and the answers so far."""
         html = page(self.service, self.metrics, await self._watched(Watch.history))
         return Response(html, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, and the page at GET /: what is promised, whether it is kept, and how to ask."""
+"""Metrics for Prometheus, and the page at GET /."""
 
 from __future__ import annotations
 

@@ -33,13 +33,13 @@ from fedconformal.errors import InputError, prefix_errors
 
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 RULE = "fedconformal onnx 1: one thread, two rows or more"
-"""How a model is run; a change that could change a bit gets another number."""
+"""Version of the way in which a model is run; a change that could change a bit gets another number."""
 PREFIX = "onnx:"
 DIGITS = 56
 LEAST = 2
 """Rows that are run at a time, at least."""
 SIZE = 2**15
-"""Numbers that are run at a time, if that is enough rows: what stays in a cache is faster."""
+"""Numbers that are run at a time, if that is enough rows, so that they stay in a cache."""
 NAMED_ROWS = 100
 """Number of rows whose labels are compared with the class names."""
 
@@ -107,11 +107,11 @@ class OnnxModel:
         self.gives: Gives = gives or ("logits" if "logit" in self._output.lower() else "probs")
         said = f"{RULE}\n{self._output}\n{self.gives}\n".encode()
         self.fingerprint = PREFIX + hashlib.sha256(said + data).hexdigest()[:DIGITS]
-        """What summaries say of the model, and a server compares."""
+        """Identifies the model in summaries and certificates."""
 
     @cached_property
     def classes(self) -> int | None:
-        """How many there are; None if the file does not say how many features it takes."""
+        """Number of classes; None if the file does not say how many features it takes."""
         return None if self._shape is None else self._outputs(np.zeros((1, *self._shape), self._type)).shape[1]
 
     def check_for(self, wanted: str | None) -> None:
@@ -264,7 +264,7 @@ def check_self_contained(data: bytes) -> None:
 
 
 def _fields(content: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield the number of each field of a message, and what it holds."""
+    """Yield the number and the content of each field of a message."""
     at = 0
     while at < len(content):
         tag, at = _number(content, at)
