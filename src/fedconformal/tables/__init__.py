@@ -9,8 +9,7 @@ Each step adds to one line that says what was recognised; what could be read in 
 (('benign', 'malignant'), [0, 1])
 """
 
-from fedconformal.tables.files import read_table
-from fedconformal.tables.frames import table_of
+from fedconformal.tables.files import read_table, table_of
 from fedconformal.tables.pairing import aligned_column, pair
 from fedconformal.tables.predictions import Predictions, columns_that_add_up, numbers_of, probabilities_of
 from fedconformal.tables.table import Table

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fedconformal._base.names import abbreviate, join_names, name_key, plural
 from fedconformal.tables.predictions import Predictions
 from fedconformal.tables.table import Table
@@ -31,8 +29,7 @@ def pair(
         kept = [row for row in range(table.rows) if row not in lacking]
         found = found.take(kept, tuple(table.place(row, column) for row in sorted(lacking)))
         table = table.take(kept)
-    truth, note = found.read_truth(table, column)
-    return replace(found, labels=truth, recognised="; ".join(filter(None, [found.recognised, how, note])))
+    return found.with_truth(table, column, how)
 
 
 def aligned_column(

@@ -53,11 +53,15 @@ class Predictions:
         labels = np.asarray(self.labels)
         return labels if self.classes is None else np.array(self.classes)[labels]
 
-    def read_truth(self, table: Table, column: int) -> tuple[NDArray[Any], str]:
-        """Return the numbers or the positions of labels in a column, and a note."""
+    def with_truth(self, table: Table, column: int | str, how: str = "") -> Predictions:
+        """Take the true numbers, or the positions of the labels, from a column."""
+        position = table.column(column) if isinstance(column, str) else column
         if self.numeric:
-            return table.numbers([column])[:, 0].astype(np.float64), ""
-        return positions_of(table, column, self.classes, self.values.shape[1])
+            truth, note = table.numbers([position])[:, 0].astype(np.float64), ""
+        else:
+            truth, note = positions_of(table, position, self.classes, self.values.shape[1])
+        how = how or f"{'true numbers' if self.numeric else 'labels'} from {abbreviate(column)}"
+        return replace(self, labels=truth, recognised="; ".join(filter(None, [self.recognised, how, note])))
 
     def take(self, rows: Sequence[int], skipped: tuple[str, ...]) -> Predictions:
         """Keep these rows, and note the places of the others."""
@@ -141,12 +145,10 @@ def probabilities_of(
     else:
         table, skipped = _complete(table, rest[:1], labels, skip=skip_missing and len(rest) == 1)
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
-    found = replace(_predictions(table, values, named, ids, keep, said), skipped=skipped)
-    if labels is None:
-        return found
-    truth, note = found.read_truth(table, table.column(labels))
-    said = [found.recognised, f"labels from {abbreviate(labels)}", note]
-    return replace(found, labels=truth, recognised="; ".join(filter(None, said)))
+    found = _predictions(table, values, said, ids, keep, classes=named, skipped=skipped)
+    return (
+        found if labels is None else found.with_truth(table, table.column(labels), f"labels from {abbreviate(labels)}")
+    )
 
 
 def numbers_of(
@@ -191,17 +193,11 @@ def numbers_of(
             )
         chosen = [table.column(name) for name in named]
         said = [f"{needs} from {join_names(named)}"]
+    _say_unused(table, rest, chosen, said)
     table, skipped = _complete(table, chosen, y, skip=skip_missing)
-    found = replace(
-        _predictions(table, table.numbers(chosen).astype(np.float64), None, ids, keep, said), skipped=skipped
-    )
-    said = [found.recognised]
-    if y is not None:
-        said.append(f"true numbers from {abbreviate(y)}")
-    if table.names is not None and (unused := [table.names[j] for j in rest if j not in chosen]):
-        said.append(f"not used: {join_names(unused)}")
-    truth = None if y is None else table.numbers([y])[:, 0].astype(np.float64)
-    return replace(found, labels=truth, numeric=True, recognised="; ".join(said))
+    values = table.numbers(chosen).astype(np.float64)
+    found = _predictions(table, values, said, ids, keep, classes=None, skipped=skipped, numeric=True)
+    return found if y is None else found.with_truth(table, y)
 
 
 def _columns_left(table: Table, used: Sequence[str | None], chosen: Sequence[str] = ()) -> list[int]:
@@ -228,12 +224,7 @@ def _complete(table: Table, columns: Sequence[int], truth: str | None, *, skip: 
 
 
 def _predictions(
-    table: Table,
-    values: Any,
-    classes: tuple[str, ...] | None,
-    ids: str | None,
-    keep: Collection[str],
-    said: list[str],
+    table: Table, values: Any, said: list[str], ids: str | None, keep: Collection[str], **more: Any
 ) -> Predictions:
     """Put outputs together with their ids and other columns."""
     names = None
@@ -246,11 +237,11 @@ def _predictions(
     return Predictions(
         table=table,
         values=values,
-        classes=classes,
         recognised="; ".join([table.recognised, *said]),
         id_column=None if ids is None else name_key(ids),
         ids=filled(table, names, ids),
         others={name_key(name): table.texts(name) for name in keep},
+        **more,
     )
 
 
@@ -272,10 +263,14 @@ def _class_columns(
         named = as_class_names(names) if wanted is None else wanted
         order, pattern = find_columns(names, named)
     said.append(pattern or f"classes {join_names(named)}")
-    unused = set(range(len(names))) - set(order)
-    if unused:
-        said.append(f"not used: {join_names([names[k] for k in sorted(unused)])}")
-    return [rest[k] for k in order], named
+    chosen = [rest[k] for k in order]
+    _say_unused(table, rest, chosen, said)
+    return chosen, named
+
+
+def _say_unused(table: Table, rest: Sequence[int], chosen: Sequence[int], said: list[str]) -> None:
+    if table.names is not None and (unused := [table.names[j] for j in rest if j not in chosen]):
+        said.append(f"not used: {join_names(unused)}")
 
 
 def _two_columns(
@@ -309,12 +304,9 @@ def _two_columns(
     negative = next(name for name in both if name != positive)
     title = table.place(0, column).split(", ", 1)[1]
     said.append(f"{title} is the probability of {abbreviate(positive)}, and 1 - p that of {abbreviate(negative)}")
+    _say_unused(table, rest, [column], said)
     other = 1.0 - p
-    values = np.column_stack([other, p] if both[1] == positive else [p, other])
-    unused = [(table.names or ())[j] for j in rest if j != column]
-    if unused:
-        said.append(f"not used: {join_names(unused)}")
-    return values, both
+    return np.column_stack([other, p] if both[1] == positive else [p, other]), both
 
 
 def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
