@@ -42,6 +42,27 @@ class Command:
         assert done.code == 0, done.err
         return done
 
+    def no(self, said: str, *arguments: str | Path) -> Done:
+        """Run and insist on the answer no, with these words."""
+        done = self(*arguments)
+        assert (done.code, said in done.out) == (1, True), done
+        return done
+
+    def refuses(self, said: str, *arguments: str | Path) -> Done:
+        """Run and insist on one line with these words, and on nothing written."""
+        before = files()
+        done = self(*arguments)
+        assert (done.code, done.out, done.err.count("error: ")) == (2, "", 1), done
+        last = done.err.splitlines()[-1]  # what was recognised may stand before it
+        assert (last.startswith("error: "), said in last) == (True, True), done.err
+        assert files() == before
+        return done
+
+
+def files() -> dict[Path, bytes]:
+    """All files here, apart from watches."""
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and ".db" not in path.name}
+
 
 def site_rows(seed: int, rows: int = 60, classes: int = 4) -> tuple[Floats, Integers]:
     """Probabilities and labels drawn from them, for one site."""

@@ -1,7 +1,9 @@
+import shutil
 from pathlib import Path
 
 import pytest
 
+from fedconformal.cli.app import run
 from tests.cli.command import Command, write_sites
 
 
@@ -11,17 +13,33 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory with the data of three sites."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
     monkeypatch.chdir(tmp_path)
-    write_sites(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def calibrated(folder: Path, command: Command) -> Path:
-    """The same, with summaries and a predictor."""
-    for k in range(3):
-        command.ok("summarize", f"probs-{k}.npy", f"labels-{k}.npy", "-o", f"site-{k}.fcs")
-    command.ok("calibrate", *(f"site-{k}.fcs" for k in range(3)), "-o", "predictor.json")
+def folder(here: Path) -> Path:
+    """A working directory with the data of three sites."""
+    write_sites(here)
+    return here
+
+
+@pytest.fixture(scope="session")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with summaries and a predictor, made once."""
+    folder = tmp_path_factory.mktemp("sites")
+    write_sites(folder)
+    summaries = [str(folder / f"site-{k}.fcs") for k in range(3)]
+    for k, summary in enumerate(summaries):
+        assert run(["summarize", f"{folder}/probs-{k}.npy", f"{folder}/labels-{k}.npy", "-o", summary]) == 0
+    assert run(["calibrate", *summaries, "-o", str(folder / "predictor.json")]) == 0
     return folder
+
+
+@pytest.fixture
+def calibrated(here: Path, sites: Path) -> Path:
+    """A working directory with data, summaries and a predictor of three sites."""
+    shutil.copytree(sites, here, dirs_exist_ok=True)
+    return here

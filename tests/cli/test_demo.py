@@ -11,10 +11,9 @@ from tests.cli.command import Command
 
 
 @pytest.mark.long
-def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+def test_demo(here: Path, command: Command) -> None:
     pytest.importorskip("torch", reason="the demo trains with torch")
     pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
-    monkeypatch.chdir(tmp_path)
     done = command.ok("demo")
     assert "The report is fedconformal-demo/report.html" in done.out
     assert Path("fedconformal-demo/summarize.html").exists()
@@ -38,26 +37,11 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command)
         assert 1 <= size <= 10
 
 
-def test_the_demo_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    done = command("demo")
-    assert done.code == 2
-    assert done.err == "error: the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [(["--alpha", "1.5"], "alpha is 1.5"), (["-o", "taken"], "taken: is a file; name a directory with -o")],
-)
-def test_the_demo_looks_before_it_trains(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, options: list[str], problem: str
-) -> None:
+def test_the_demo_looks_before_it_trains(here: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("torch", "sklearn"):
         pytest.importorskip(name, reason="the demo needs torch and scikit-learn")
-    monkeypatch.chdir(tmp_path)
     Path("taken").write_text("")
-    done = command("demo", *options)
-    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
-    assert problem in done.err
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    command.refuses("alpha is 1.5", "demo", "--alpha", "1.5")
+    command.refuses("taken: is a file; name a directory with -o", "demo", "-o", "taken")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    command.refuses("the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'", "demo")

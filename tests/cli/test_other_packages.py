@@ -10,11 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from tests.cli.command import write_sites
-
-ROOT = Path(__file__).parents[2]
 
 PACKAGE = '''
 """A score and a guarantee as another package writes them."""
@@ -121,95 +118,91 @@ spoiled = scratch_conformal:Spoiled
 """
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the package as pip does: a module, and beside it what its metadata says."""
-    folder = tmp_path_factory.mktemp("installed")
+PROGRAM = """
+import contextlib, io, json, sys
+from fedconformal.cli.app import run
+for arguments in json.load(sys.stdin):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = run(arguments)
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+from scratch_conformal import RankPrice, Spoiled
+from fedconformal.testing import check_guarantee, check_score
+check_score(RankPrice())
+check_guarantee(Spoiled())
+print("checked")
+"""
+"""Runs commands in one process, which is not this one: a plug-in stays for as long as the process lives."""
+
+SCORE = ("--score", "rank-price:price=0.125")
+GUARANTEE = ("--guarantee", "spoiled:2")
+COMMANDS = [
+    ("summarize", "probs-0.npy", "labels-0.npy", "-o", "0.fcs", *SCORE),
+    ("summarize", "probs-1.npy", "labels-1.npy", "-o", "1.fcs", *SCORE),
+    ("calibrate", "0.fcs", "1.fcs", "-o", "p.json", *GUARANTEE),
+    ("verify", "p.json", "0.fcs", "1.fcs"),
+    ("predict", "p.json", "test-probs.npy", "-o", "sets.npz"),
+    ("summarize", "probs-0.npy", "labels-0.npy", "-o", "r.fcs", "--kind", "rounded:decimals=2"),
+    ("calibrate", "r.fcs", "-o", "r.json", "--exact"),
+    ("plan", "--sizes", "60,60,60", *GUARANTEE),
+]
+WRONG = ("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--score", "rank-price:price=x")
+
+
+def run(folder: Path, program: str, text: str = "") -> list[str]:
+    """Run a program in another process, and return the lines that it prints."""
+    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    command, env = [sys.executable, "-c", program], {**os.environ, "PYTHONPATH": paths}
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, cwd=folder, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def install(folder: Path) -> None:
+    """Install the package as pip does: a module, and its metadata beside it."""
     (folder / "scratch_conformal.py").write_text(PACKAGE)
     about = folder / "scratch_conformal-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: scratch-conformal\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(ENTRY_POINTS)
-    return folder
 
 
-def run(installed: Path, *arguments: str, module: str = "fedconformal") -> subprocess.CompletedProcess[str]:
-    paths = [str(installed), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    return subprocess.run(
-        [sys.executable, *(["-m", module] if module != "-c" else ["-c"]), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "COLUMNS": "120"},
-    )
-
-
-def run_json(installed: Path, *arguments: str) -> dict[str, Any]:
-    done = run(installed, *arguments, "--json")
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
-
-
-@pytest.mark.long
-def test_from_rows_to_sets(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_sites(tmp_path)
-    summaries = ["0.fcs", "1.fcs"]
-    for k, summary in enumerate(summaries):
-        rows = (f"probs-{k}.npy", f"labels-{k}.npy")
-        made = run_json(installed, "summarize", *rows, "-o", summary, "--score", "rank-price:price=0.125")
-        assert made["score"] == "RankPrice(price=0.125)"
-    options = ("--guarantee", "spoiled:2")
-    certificate = run_json(installed, "calibrate", *summaries, "-o", "p.json", *options)["certificate"]
+def test_from_rows_to_sets(here: Path) -> None:
+    write_sites(here)
+    install(here)
+    *lines, checked = run(here, PROGRAM, json.dumps([WRONG, *((*words, "--json") for words in COMMANDS)]))
+    (code, _, said), *done = map(json.loads, lines)
+    broken, refusal = said.splitlines()
+    assert (code, checked) == (2, "checked")
+    assert "broken of scratch_conformal:Absent cannot be imported and is left out" in broken
+    assert refusal.endswith("price is 'x', expected a number; rank-price has the parameters price (--score)")
+    assert [code for code, _, _ in done] == [0] * len(COMMANDS), done
+    found: list[dict[str, Any]] = [json.loads(out) for _, out, _ in done]
+    assert found[0]["score"] == "RankPrice(price=0.125)"
+    certificate = found[2]["certificate"]
     assert certificate["guarantee"] == {"name": "spoiled", "spoiled": 2}
     assert certificate["provenance"]["score"] == {"name": "rank-price", "price": 0.125}
-    assert run_json(installed, "verify", "p.json", *summaries)["confirmed"] is True
-    assert run_json(installed, "predict", "p.json", "test-probs.npy", "-o", "sets.npz")["rows"] == 180
+    assert found[3]["confirmed"] is True
     probs = np.load("test-probs.npy").astype(np.float32)
     ranks = (-probs).argsort(axis=1).argsort(axis=1)
     expected = probs.max(axis=1)[:, None] + ranks * 0.125 <= certificate["promises"][0]["threshold"]
-    expected |= ranks == 0
-    assert (np.load("sets.npz")["sets"] == expected).all()
-    few = ("probs-0.npy", "labels-0.npy", "-o", "r.fcs", "--kind", "rounded:decimals=2")
-    assert run_json(installed, "summarize", *few)["summaries"][0]["kind"] == "rounded"
-    certificate = run_json(installed, "calibrate", "r.fcs", "-o", "r.json", "--exact")["certificate"]
-    (promise,) = certificate["promises"]
-    assert (certificate["status"], round(promise["threshold"], 2)) == ("estimated", promise["threshold"])
-    planned = run_json(installed, "plan", "--sizes", "60,60,60", *options)
-    assert "spoiled:2" in [option["guarantee"] for option in planned["options"]]
+    assert np.array_equal(np.load("sets.npz")["sets"], expected | (ranks == 0))
+    assert found[5]["summaries"][0]["kind"] == "rounded"
+    (promise,) = found[6]["certificate"]["promises"]
+    assert (found[6]["certificate"]["status"], round(promise["threshold"], 2)) == ("estimated", promise["threshold"])
+    assert "spoiled:2" in [option["guarantee"] for option in found[7]["options"]]
 
 
 ONE_FILE = """
-import sys
 import fedconformal.guarantees, fedconformal.scores
 for package in (fedconformal.guarantees, fedconformal.scores):
-    package.__path__.append(sys.argv[1])
+    package.__path__.append("new")
 import fedconformal as fc
 from fedconformal._base.registry import build
 print(build("rank-price:price=0.5", fc.Score), build("spoiled:2", fc.Guarantee), sep=", ")
 """
 
 
-def test_one_file_of_ours_is_enough(tmp_path: Path) -> None:
-    (tmp_path / "new_file.py").write_text(PACKAGE)
-    done = subprocess.run([sys.executable, "-c", ONE_FILE, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("RankPrice(price=0.5), Spoiled(spoiled=2)\n")
-
-
-def test_refusals(installed: Path) -> None:
-    rows = ("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--score")
-    done = run(installed, *rows, "rank-price:price=x")
-    broken, refusal = done.stderr.splitlines()
-    assert "broken of scratch_conformal:Absent cannot be imported and is left out" in broken
-    assert refusal.endswith("price is 'x', expected a number; rank-price has the parameters price (--score)")
-
-
-@pytest.mark.long
-def test_the_contract_checks_run_over_them(installed: Path) -> None:
-    checks = [str(ROOT / "tests" / "contracts" / f"test_{what}.py") for what in ("scores", "guarantees")]
-    options = ("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--rootdir", str(ROOT))
-    done = run(installed, *checks, *options, "-k", "RankPrice or Spoiled", module="pytest")
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert int(done.stdout.split(" passed")[0].split()[-1]) > 15, done.stdout[-300:]
+def test_one_file_of_ours_is_enough(here: Path) -> None:
+    Path("new").mkdir()
+    Path("new/new_file.py").write_text(PACKAGE)
+    assert run(here, ONE_FILE) == ["RankPrice(price=0.5), Spoiled(spoiled=2)"]

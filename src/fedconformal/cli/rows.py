@@ -205,13 +205,8 @@ class Columns:
             name = name_key(given)
             return np.array(found.ids if name == found.id_column else found.others[name], dtype=np.str_)
         column = None if file == Path(given) else given.rpartition(":")[2]
-        if file.suffix.lower() in (".npy", ".npz"):
-            if column is not None:
-                raise InputError(f"{file}: has no columns with names; leave out :{column}")
-            return as_sites(read_array(file, array), rows=found.table.rows, name=str(file))
         values, said = aligned_column(found, self.open(file, array), column=column)
-        if "joined" in said:
-            note(said)
+        note(said)
         return as_sites(np.array(values, dtype=np.str_), rows=found.table.rows, name=given)
 
     def _read_numbers(self, score: RegressionScore, path: Path, labels: Path | None) -> Predictions:

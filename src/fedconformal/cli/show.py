@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,7 @@ import typer
 from fedconformal._base.files import read_bytes
 from fedconformal._base.names import abbreviate, plural
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.certificate import (
-    ProvenanceRecord,
-)
+from fedconformal.certificates.certificate import ProvenanceRecord
 from fedconformal.certificates.text import guarantee_name
 from fedconformal.cli.calibrate import describe_privacy
 from fedconformal.cli.console import print_result
@@ -49,8 +48,6 @@ SCORE_OF_A_NUMBER = (
 SCORE = (
     "A score follows from the model's output and the true label of one row; anyone who has the row may recognise it."
 )
-
-
 EMPTY: tuple[Any, ...] = (None, [], {}, ())
 
 
@@ -109,13 +106,12 @@ def _provenance(found: Provenance | ProvenanceRecord) -> dict[str, Any]:
 
 def _summary(summary: Summary, data: bytes) -> Shown:
     about, kind = summary.provenance, summary.name.partition(" by ")[0]
-    sizes = list(summary.sizes) if len(summary.sizes) > 1 else summary.n
     losses = isinstance(summary, LossSummary)
     content: dict[str, Any] = {
         "format_version": int(data[3:4]),
         "kind": summary.name,
         "sites": list(summary.sites) or "no names",
-        "rows" if losses else "scores": sizes,
+        "rows" if losses else "scores": list(summary.sizes) if len(summary.sizes) > 1 else summary.n,
         "loss" if losses else "score": _loss(about.loss) if losses else about.score,
         "rows_left_out_for_missing_values": summary.skipped or None,
         "classes": about.classes,
@@ -128,30 +124,22 @@ def _summary(summary: Summary, data: bytes) -> Shown:
     if isinstance(summary, LossSummary):
         whose = "the losses of its one row" if summary.n == 1 else "the mean loss of its rows"
         both = f"the number of rows of the site, and {whose} at each of {plural(len(summary.grid), 'threshold')}"
-        return Shown(
-            "the sums of a site's calibration losses",
-            f"{READER} learns {both}.",
-            PLAIN,
-            bound=summary.bound,
-            thresholds=f"{len(summary.grid)} from {summary.grid[0]:g} to {summary.grid[-1]:g}",
-            rising=about.rising or None,
-            **content,
-        )
+        content |= {"bound": summary.bound, "rising": about.rising or None}
+        content["thresholds"] = f"{len(summary.grid)} from {summary.grid[0]:g} to {summary.grid[-1]:g}"
+        return Shown("the sums of a site's calibration losses", f"{READER} learns {both}.", PLAIN, **content)
     shows = SHOWS.get(kind, "what is in the summary").format(len(summary.points))
     learns = [f"{READER} learns {shows}, and how many there are."]
     learns.append(SCORE_OF_A_NUMBER if isinstance(about.score, RegressionScore) else SCORE)
     if isinstance(summary, StratifiedSummary):
         what = "group" if summary.columns else "class"
-        rows: dict[str, int] = {}
+        rows: Counter[str] = Counter()
         for (group, label), part in summary.parts.items():
-            key = str(label if group is None else group)
-            rows[key] = rows.get(key, 0) + part.n
-        content[f"rows_of_each_{what}"] = rows
+            rows[str(label if group is None else group)] += part.n
+        content[f"rows_of_each_{what}"] = dict(rows)
         within = ", and of each class in it" if summary.columns and summary.by_class else ""
         learns.append(f"It also shows how many calibration rows of each {what} the site has{within}.")
         learns.append(f"Of a {what} with up to about a hundred rows it shows all scores, whatever the kind.")
-    what = "the summary of a site's calibration scores"
-    return Shown(what, *learns, PLAIN, **content)
+    return Shown("the summary of a site's calibration scores", *learns, PLAIN, **content)
 
 
 def _loss(stated: Any) -> str | None:
