@@ -3,7 +3,6 @@
 import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fedconformal.monitoring.store import Watch
@@ -26,9 +25,8 @@ def write(name: str, seed: int, first: int = 0, *, flipped: bool = False) -> Non
 
 
 @pytest.fixture
-def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+def watched(here: Path, command: Command) -> Path:
     """A predictor, a watch of it that has rung, and new rows."""
-    monkeypatch.chdir(tmp_path)
     write("old", 1)
     command.ok("summarize", "old-probs.csv", "old-labels.csv", "--id", "id", "--site", "a", "-o", "old.fcs")
     command.ok("calibrate", "old.fcs", "-o", "predictor.json")
@@ -37,36 +35,30 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -
     command.ok("monitor", "add", "watch.db", "seen-probs.csv", "seen-labels.csv", "--id", "id")
     assert command("monitor", "status", "watch.db").code == 1
     write("new", 3, 2000)
-    return tmp_path
+    for what in ("probs", "labels"):
+        lines = [line.partition(",")[2] for line in Path(f"new-{what}.csv").read_text().splitlines()]
+        Path(f"bare-{what}.csv").write_text("\n".join(lines))
+    return here
 
 
-def summarize(command: Command, name: str, *options: str) -> tuple[int, str]:
-    done = command("summarize", f"{name}-probs.csv", f"{name}-labels.csv", "--site", "a", "-o", f"{name}.fcs", *options)
-    return done.code, done.err
+def summarize(name: str, *options: str) -> tuple[str, ...]:
+    return "summarize", f"{name}-probs.csv", f"{name}-labels.csv", "--site", "a", "-o", f"{name}.fcs", *options
+
+
+WATCH = ("--id", "id", "--watch", "watch.db")
 
 
 def test_a_site_refuses_rows_that_were_counted(watched: Path, command: Command) -> None:
-    code, err = summarize(command, "seen", "--id", "id", "--watch", "watch.db")
-    assert code == 2
-    assert "seen-probs.csv: line 2, scan-1000, was counted by watch.db, and 119 more, so it is not new" in err
-    assert not Path("seen.fcs").exists()
-    assert summarize(command, "new", "--id", "id", "--watch", "watch.db")[0] == 0
-    assert summarize(command, "seen", "--id", "id")[0] == 0  # for rows that are said to be watched
-    np.save("probs.npy", np.full((20, 4), 0.25))
-    np.save("labels.npy", np.zeros(20, dtype=np.int64))
-    err = command("summarize", "probs.npy", "labels.npy", "-o", "x.fcs", "--watch", "watch.db").err
-    assert "--watch compares ids; name their column with --id" in err
-    for wrong, words in (("absent.db", "absent.db"), ("old.fcs", "old.fcs")):
-        code, err = summarize(command, "new", "--id", "id", "--watch", wrong)
-        assert (code, words in err) == (2, True)
-
-
-def test_of_purged_rows_nothing_is_known_and_that_is_said(watched: Path, command: Command) -> None:
+    counted = "seen-probs.csv: line 2, scan-1000, was counted by watch.db, and 119 more, so it is not new"
+    command.refuses(counted, *summarize("seen", *WATCH))
+    command.ok(*summarize("new", *WATCH))
+    command.ok(*summarize("seen", "--id", "id"))  # for rows that are said to be watched
+    command.refuses("--watch compares ids; name their column with --id", *summarize("bare", "--watch", "watch.db"))
+    command.refuses("absent.db", *summarize("new", "--id", "id", "--watch", "absent.db"))
     with Watch.open("watch.db") as held:
         held.purge(10**6)
-    code, err = summarize(command, "seen", "--id", "id", "--watch", "watch.db")
-    assert code == 0
-    assert "120 rows were purged; whether these are among them is not known any more" in err
+    purged = "120 rows were purged; whether these are among them is not known any more"
+    assert purged in command.ok(*summarize("seen", *WATCH)).err
 
 
 def test_chunks_are_looked_at_too(watched: Path, command: Command) -> None:
@@ -83,7 +75,7 @@ def test_chunks_are_looked_at_too(watched: Path, command: Command) -> None:
 
 
 def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> None:
-    assert summarize(command, "new", "--id", "id", "--watch", "watch.db")[0] == 0
+    command.ok(*summarize("new", *WATCH))
     renew = ("calibrate", "--replaces", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "watch.db")
     done = command.ok(*renew, "--why", "alarm", "--rows", "new")
     assert "closed watch.db: it counts no more, and still answers" in done.out
@@ -93,9 +85,5 @@ def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> 
     assert command("monitor", "add", "watch.db", "late-probs.csv", "late-labels.csv", "--id", "id").code == 2
     command.ok("verify", "next.json", "new.fcs", "--replaces", "predictor.json")
     command.ok("monitor", "start", "next.db", "next.json")
-    done = command(
-        "calibrate", "--replaces", "predictor.json", "new.fcs", "-o", "x.json", "--rows", "new", "--watch", "next.db"
-    )
-    assert done.code == 2
-    assert "next.db: watches another predictor" in done.err
-    assert not Path("x.json").exists()
+    other = (*renew[:5], "x.json", "--rows", "new", "--watch", "next.db")
+    command.refuses("next.db: watches another predictor", *other)

@@ -56,12 +56,13 @@ class Predictions:
     def with_truth(self, table: Table, column: int | str, how: str = "") -> Predictions:
         """Take the true numbers, or the positions of the labels, from a column."""
         position = table.column(column) if isinstance(column, str) else column
+        found: tuple[NDArray[Any], str]
         if self.numeric:
-            truth, note = table.numbers([position])[:, 0].astype(np.float64), ""
+            found = table.numbers([position])[:, 0].astype(np.float64), ""
         else:
-            truth, note = positions_of(table, position, self.classes, self.values.shape[1])
+            found = positions_of(table, position, self.classes, self.values.shape[1])
         how = how or f"{'true numbers' if self.numeric else 'labels'} from {abbreviate(column)}"
-        return replace(self, labels=truth, recognised="; ".join(filter(None, [self.recognised, how, note])))
+        return replace(self, labels=found[0], recognised="; ".join(filter(None, [self.recognised, how, found[1]])))
 
     def take(self, rows: Sequence[int], skipped: tuple[str, ...]) -> Predictions:
         """Keep these rows, and note the places of the others."""
