@@ -225,13 +225,13 @@ def test_a_poisoned_file_is_refused_as_a_whole(clinic: Path, command: Command, t
 def test_what_came_before_is_said(clinic: Path, command: Command) -> None:
     command.ok("monitor", "start", "watch.db", "predictor.json")
     done = command.ok("monitor", "add", "watch.db", "quiet-outcomes.csv")
-    assert "290 outcomes are of rows that were not added yet; they count when these come" in done.err
+    assert "290 outcomes of rows that were not added yet: counted when these come" in done.err
     done = command.ok("monitor", "add", "watch.db", "quiet-rows.csv")
     assert "added 300 rows and 290 outcomes" in done.out
     done = command.ok("monitor", "add", "watch.db", "quiet-outcomes.csv")
-    assert "290 outcomes came before with the same value, and count once" in done.err
+    assert "290 outcomes that came before with the same value: counted once" in done.err
     Path("other.csv").write_text("id,label\nquiet0,unsure\nquiet1,unsure\nquiet2,unsure\nquiet3,unsure\n")
-    assert "with another value; the first one counts" in command.ok("monitor", "add", "watch.db", "other.csv").err
+    assert "with another value: the first one counts" in command.ok("monitor", "add", "watch.db", "other.csv").err
 
 
 def test_intervals_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:

@@ -51,6 +51,11 @@ def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) ->
     write("negative.csv", HEADER, [[*rows[0][:3], "-0.1", *rows[0][4:]], *rows[1:]])
     write("twice.csv", HEADER, [*rows, *rows[:10]])
     write("gap.csv", HEADER, [[*rows[0][:3], "", *rows[0][4:]], *rows[1:]])
+    write(
+        "prob.csv",
+        ["patient_id", *(f"prob_{name}" for name in CLASSES), "diagnosis"],
+        [[row[0], *row[3:]] for row in rows],
+    )
     write("probs.csv", CLASSES, [row[3:6] for row in rows])
     write("short.csv", ["diagnosis"], [row[6:] for row in rows[:297]])
     two = truth < 2
@@ -85,6 +90,9 @@ SLIPS: list[tuple[str, int, tuple[str, ...], str]] = [
     ("labels three rows short", 2, ("probs.csv", "short.csv"), "short.csv: has 297 rows, and probs.csv has 300"),
     ("two complete tables", 2, ("0.csv", "0.csv", "--id", "patient_id"), PROPOSED),
     ("a missing probability", 2, ("gap.csv", *TABLE, *OTHERS), "(--skip-missing)"),
+    ("a missing probability and a column that is no class", 2, ("gap.csv", *TABLE), PROPOSED),
+    ("two decimals and a column that is no class", 2, ("rounded-2.csv", *TABLE), PROPOSED),
+    ("columns with a prefix that labels lack", 2, ("prob.csv", *TABLE), "(--classes)"),
 ]
 OTHER_COMMANDS: list[tuple[str, int, tuple[str, ...], str]] = [
     ("alpha 0.9 for 90%", 0, ("calibrate", "0.fcs", "--alpha", "0.9", "-o", "x.json"), "did you mean 0.1?"),

@@ -50,11 +50,11 @@ File = Annotated[Path, typer.Argument(metavar="WATCH", help="The file of the wat
 SHOWN = 20
 """Sites and groups in a table; --json has all."""
 REMARKS = {
-    "repeated": "came before with the same value, and count once",
-    "conflicting": "came before with another value; the first one counts",
-    "early": "are of rows that were not added yet; they count when these come",
-    "late": "are older than the last day; they count on that day",
-    "unscored": "have no probabilities, so changes of scores are not looked for in them",
+    "repeated": "that came before with the same value: counted once",
+    "conflicting": "that came before with another value: the first one counts",
+    "early": "of rows that were not added yet: counted when these come",
+    "late": "older than the last day: counted on that day",
+    "unscored": "without probabilities: not searched for changes of scores",
 }
 
 

@@ -22,7 +22,9 @@ def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, cou
     if wrong is not None:
         if absent(wrong) is not None:
             raise table.missing_error([column], "give every row a label")
-        raise table.error(f"{table.place(cells.index(wrong), column)} {_unknown(wrong, classes)}")
+        within = any(name_key(wrong) in name for name in classes)  # such as benign in prob_benign
+        problem = f"{table.place(cells.index(wrong), column)} {_unknown(wrong, classes)}"
+        raise table.error(problem, param="classes" if within else None)
     return np.array([found[cell] for cell in cells], dtype=np.int64), ""
 
 

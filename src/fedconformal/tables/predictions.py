@@ -8,6 +8,7 @@ was recognised is in the one line `recognised`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import SUM_TOLERANCE, Floats, Probabilities
+from fedconformal._base.arrays import Floats, Probabilities, as_probabilities
 from fedconformal._base.classes import as_class_names, find_columns, match_columns
 from fedconformal._base.names import abbreviate, first_duplicate, join_names, name_key
-from fedconformal.errors import InputError, prefix_errors
+from fedconformal.errors import InputError, SuspiciousInputWarning, prefix_errors
 from fedconformal.tables.labels import positions_of
 from fedconformal.tables.table import Table, absent
 
@@ -133,7 +134,7 @@ def probabilities_of(
     if positive is None:
         chosen, named = _class_columns(table, rest, wanted, said)
         table, skipped = _complete(table, chosen, labels, skip=skip_missing)
-        values = _matrix(table, chosen, sure=wanted is not None)
+        values = _matrix(table, chosen, labels, sure=wanted is not None)
         if len(chosen) == 1:
             whole = (values == np.round(values)).all()  # then they may be labels
             if not whole and not 0 <= values.min() <= values.max() <= 1:
@@ -297,7 +298,7 @@ def _two_columns(
         both = (*(there - {positive}), positive)
     if len(both) != 2 or positive not in both:
         raise table.error(f"the classes {join_names(both)} are not {abbreviate(positive)} and one other")
-    p = _matrix(table, [column])[:, 0].astype(np.float64)
+    p = _matrix(table, [column], labels)[:, 0].astype(np.float64)
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         row = int(np.argmax(outside))
@@ -310,11 +311,13 @@ def _two_columns(
     return np.column_stack([other, p] if both[1] == positive else [p, other]), both
 
 
-def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
+def _matrix(table: Table, columns: list[int], truth: str | None, *, sure: bool = True) -> Any:
     """Read the numbers; a column that is only here as it has no other use may be none."""
     try:
         values = table.numbers(columns)
     except InputError as error:
+        if error.code == "missing" and truth is not None:  # name the rows without a truth too
+            raise table.missing_error([*columns, table.column(truth)]) from None
         if sure or table.names is None or error.code != "not-a-number":
             raise
         advice = "if the column is no class, use it for ids or labels, or leave it out"
@@ -323,19 +326,29 @@ def _matrix(table: Table, columns: list[int], *, sure: bool = True) -> Any:
 
 
 def columns_that_add_up(table: Table, columns: Sequence[int]) -> list[str] | None:
-    """Return the names of columns that are distributions together, without at most one column of other shares."""
+    """Return the names of columns that are distributions together, without at most one column of other shares.
+
+    Rows with a missing value are left out.
+    """
     if table.names is None or len(columns) > MOST_SEARCHED:
         return None
     shares: dict[int, Floats] = {}
     for j in columns:
         with suppress(InputError):
-            values = table.numbers([j])[:, 0].astype(np.float64)
-            if ((values >= 0) & (values <= 1)).all():
+            lacking = table.missing([j])
+            there = [row for row in range(table.rows) if row not in lacking]
+            values = np.full(table.rows, np.nan)
+            values[there] = table.take(there).numbers([j])[:, 0]
+            if there and 0 <= np.nanmin(values) <= np.nanmax(values) <= 1:
                 shares[j] = values
     for left_out in (None, *shares):
         chosen = [j for j in shares if j != left_out]
-        if len(chosen) > 1 and np.abs(sum(shares[j] for j in chosen) - 1).max() <= SUM_TOLERANCE:
-            return [table.names[j] for j in chosen]
+        if len(chosen) > 1:
+            matrix = np.column_stack([shares[j] for j in chosen])
+            with suppress(InputError), warnings.catch_warnings():
+                warnings.simplefilter("ignore", SuspiciousInputWarning)
+                as_probabilities(matrix[np.isfinite(matrix).all(axis=1)])
+                return [table.names[j] for j in chosen]
     return None
 
 

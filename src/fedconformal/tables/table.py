@@ -20,6 +20,7 @@ MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
 """How Excel, R, pandas and SAS write that there is no value, in small letters."""
 CHECKED = ("probabilities", "predictions", "groups", "features", "losses")
 """Names that checks of rows give to them."""
+NUMBERS_MISSING = "give every row its numbers, or leave the row out of every file"
 LONGEST_TEXT = 256
 MOST_LISTED = 10
 """Rows with a missing value that an error names."""
@@ -106,8 +107,7 @@ class Table:
             return self.cells.numbers(positions)
         except CellError as error:
             if error.code == "missing":
-                advice = "give every row its numbers, or leave the row out of every file"
-                raise self.missing_error(positions, advice) from None
+                raise self.missing_error(positions) from None
             raise self.error(f"{self.place(error.row, error.column)} {error.problem}", code=error.code) from None
 
     def texts(self, column: int | str) -> list[str]:
@@ -132,7 +132,7 @@ class Table:
                     found.setdefault(row, (column, cell))
         return found
 
-    def missing_error(self, columns: Sequence[int], advice: str) -> InputError:
+    def missing_error(self, columns: Sequence[int], advice: str = NUMBERS_MISSING) -> InputError:
         """Return an error that names the rows with a missing value: the first ten, and how many there are."""
         found = self.missing(columns)
         rows = sorted(found)
