@@ -242,7 +242,7 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
     with refused(few):
         noisy.advance(Search(), np.zeros(len(GRID), dtype=np.uint32), frozenset(range(8)))
     with refused(few):
-        noisy.claim(frozenset(range(8)), {})
+        noisy.certify(0.5, frozenset(range(8)), inputs=None, caveat="")  # type: ignore[arg-type]
 
 
 @pytest.mark.long

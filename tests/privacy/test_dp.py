@@ -16,7 +16,6 @@ import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.dp import (
-    _mechanism,
     as_grid,
     choose,
     default_grid,
@@ -25,7 +24,7 @@ from fedconformal.privacy.dp import (
     utilities,
 )
 from fedconformal.privacy.ledger import ChargedRows, spending
-from fedconformal.privacy.noise import noisy_grid, plan_noisy
+from fedconformal.privacy.noise import mechanism, noisy_grid, plan_noisy
 from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import checks, maybe_infeasible, refused
 
@@ -103,7 +102,7 @@ def test_opendp_draws_from_that_law() -> None:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(1, 3), Fraction(10)])
 def test_opendp_accounts_for_no_more_than_epsilon(epsilon: Fraction) -> None:
-    spent = _mechanism(epsilon).map(1)
+    spent = mechanism("noisy max", epsilon).map(1)
     assert 0.999 * epsilon < spent <= epsilon
 
 

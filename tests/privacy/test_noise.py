@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.privacy.noise import MOVED, below, from_urn, laplace, shares
+from fedconformal.privacy.noise import MOVED, below, from_urn, mechanism, shares
 
 
 def fits(drawn: Integers, law: Floats, first: int) -> float:
@@ -32,7 +32,7 @@ def discrete_laplace(p: float, most: int) -> Floats:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(1, 3)])
 def test_opendp_accounts_for_no_more_than_epsilon(epsilon: Fraction) -> None:
-    assert 0.999 * epsilon < laplace(epsilon).map(MOVED) <= epsilon
+    assert 0.999 * epsilon < mechanism("laplace", epsilon).map(MOVED) <= epsilon
 
 
 @pytest.mark.parametrize("sites", [1, 2, 7])

@@ -57,8 +57,11 @@ Change = Callable[[list[SignatureRecord]], list[SignatureRecord]]
     [
         (lambda r: r[:1], "the summary of 'b' is not signed"),
         (lambda r: [r[0], msgspec.structs.replace(r[0], site="b")], "another key than the one that is trusted"),
-        (lambda r: [r[0], msgspec.structs.replace(r[1], signature=r[0].signature)], "is not one of its summary"),
-        (lambda r: [r[0], msgspec.structs.replace(r[1], signature="zz")], "is not one of its summary"),
+        (
+            lambda r: [r[0], msgspec.structs.replace(r[1], signature=r[0].signature)],
+            "is not one of site 'b' for this file",
+        ),
+        (lambda r: [r[0], msgspec.structs.replace(r[1], signature="zz")], "is not one of site 'b' for this file"),
         (lambda r: [*r, r[0]], "more signatures than summaries"),
         (lambda r: [*r, msgspec.structs.replace(r[0], site="c")], "more signatures than summaries"),
     ],
@@ -71,7 +74,7 @@ def test_what_does_not_pass(change: Change, problem: str) -> None:
 
 def test_another_summary_does_not_pass() -> None:
     certificate = fc.calibrate([SITES[0], fc.Summary.of_scores([0.5], site="b", **ABOUT)]).certificate
-    with refused("the signature of site 'b' is not one of its summary"):
+    with refused("the signature is not one of site 'b' for this file"):
         signed(certificate, made()[1], TRUSTED)
 
 
@@ -79,7 +82,7 @@ def test_a_signature_made_for_something_else_does_not_pass() -> None:
     """The bare digest may be signed in another protocol, or by somebody who was asked to sign "this hash"."""
     certificate, records = made()
     bare = Ed25519PrivateKey.from_private_bytes(KEYS["b"]).sign(digest_of(SITES[1]).encode())
-    with refused("the signature of site 'b' is not one of its summary"):
+    with refused("the signature is not one of site 'b' for this file"):
         signed(certificate, [records[0], msgspec.structs.replace(records[1], signature=bare.hex())], TRUSTED)
 
 
@@ -106,7 +109,7 @@ def test_a_summary_of_an_earlier_calibration_does_not_pass() -> None:
     ]
     old = [sign(site, KEYS[site.sites[0]]) for site in january]
     certificate = fc.calibrate(SITES).certificate
-    with refused("is not one of its summary"):
+    with refused("the signature is not one of site 'a' for this file"):
         signed(certificate, old, TRUSTED)
     with refused("calibration june against january"):
         fc.calibrate([SITES[0], january[1]])

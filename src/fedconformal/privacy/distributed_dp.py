@@ -18,10 +18,11 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import Keys
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.noise import MOVED, NoisyPlan, in_cells, plan_noisy, shares
-from fedconformal.privacy.release import OUTSIDE, Claim
+from fedconformal.privacy.release import OUTSIDE, Inputs, certify_release
 from fedconformal.privacy.sums.radix import Counted, Search
 
 TAIL = 60
@@ -73,12 +74,17 @@ class NoisyRound:
         """How many times the noise of one draw all sites add together."""
         return Fraction(len(self.sizes), self.honest)
 
-    def claim(self, counted: frozenset[int], played: dict[str, Any]) -> Claim:
-        """Return what is claimed, given whose noise is in the sum; what was played goes into the certificate, too."""
+    def certify(
+        self, threshold: float, counted: frozenset[int], inputs: Inputs, caveat: str, **played: Any
+    ) -> Predictor:
+        """Certify the threshold, given whose noise is in the sum."""
         plan = self.plan
         if plan is not None:
             self.check_noise(counted)
-        return Claim(
+        return certify_release(
+            threshold,
+            plan,
+            inputs,
             definition=(
                 "differential privacy of the sum over the sites that answered, by shares of discrete Laplace noise "
                 f"that each of them adds in every cell, also towards up to {self.colluding} of them that know and "
@@ -87,19 +93,17 @@ class NoisyRound:
             ),
             epsilon=self.epsilon,
             grid=self.grid,
-            plan=plan,
-            details={
-                **played,
-                "margin": None if plan is None else int(plan.margins.max()),
-                "honest_sites": self.honest,
-                "colluding_sites": self.colluding,
-                "answered_sites": len(counted),
-            },
             outside=(
                 f"{OUTSIDE}; sessions with fewer than {self.honest} sites that answer and keep to the protocol, as the "
                 f"other {self.colluding} of at least {self.least} need not; a coordinator that does not keep to it, "
                 "such as one that plays more of the sites itself"
             ),
+            caveat=caveat,
+            **played,
+            margin=None if plan is None else int(plan.margins.max()),
+            honest_sites=self.honest,
+            colluding_sites=self.colluding,
+            answered_sites=len(counted),
         )
 
     @property

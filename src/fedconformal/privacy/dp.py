@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,11 @@ from fedconformal._base.registry import build
 from fedconformal.calibration.calibrate import usable
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import SummaryRecord
-from fedconformal.errors import InputError, requires_extra
+from fedconformal.errors import InputError
 from fedconformal.guarantees import FCP, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts, as_decimal
-from fedconformal.privacy.noise import least_noise
-from fedconformal.privacy.release import Claim, Inputs, Plan, certify_release, check_one_end, plans_to_try
+from fedconformal.privacy.noise import mechanism
+from fedconformal.privacy.release import Inputs, Plan, certify_release, check_one_end, plans_to_try
 from fedconformal.summaries.provenance import combine_provenances
 from fedconformal.summaries.summary import Summary
 
@@ -87,19 +86,8 @@ def utilities(counts: Integers, aimed: int) -> Integers:
 
 
 def choose(scored: Integers, epsilon: Fraction) -> int:
-    """Pick a candidate with OpenDP, whose own account of the privacy spent must not exceed epsilon."""
-    return int(_mechanism(epsilon)(scored.tolist()))
-
-
-@lru_cache(maxsize=16)
-def _mechanism(epsilon: Fraction) -> Any:
-    with requires_extra("dp"):
-        import opendp.prelude as dp
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.linf_distance(T=int)
-    return least_noise(
-        lambda scale: dp.m.make_noisy_max(*space, dp.max_divergence(), scale=scale), 2 / float(epsilon), 1, epsilon
-    )
+    """Pick a candidate."""
+    return int(mechanism("noisy max", epsilon)(scored.tolist()))
 
 
 def release_threshold(
@@ -136,21 +124,18 @@ def release_threshold(
     if release is not None:
         counts = np.sum([summary.bounds(candidates)[0] for summary in summaries], axis=0)
         threshold = float(candidates[choose(utilities(counts, release.aimed), budget)])
-    claim = Claim(
+    # A digest of the rows would be a release of its own.
+    records = [SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries]
+    provenance = combine_provenances(summary.provenance for summary in summaries)
+    return certify_release(
+        threshold,
+        release,
+        Inputs(alpha=wanted, guarantee=guarantee, records=records, provenance=provenance),
         definition="pure differential privacy of the threshold, by OpenDP's noisy max",
         epsilon=budget,
         grid=candidates,
-        plan=release,
-        details={"aimed_at": None if release is None else release.aimed},
+        aimed_at=None if release is None else release.aimed,
     )
-    inputs = Inputs(
-        alpha=wanted,
-        guarantee=guarantee,
-        # A digest of the rows would be a release of its own.
-        records=[SummaryRecord(sites=s.sites, sizes=s.sizes, kind=s.name, sha256="") for s in summaries],
-        provenance=combine_provenances(summary.provenance for summary in summaries),
-    )
-    return certify_release(threshold, claim, inputs)
 
 
 def check_alike(guarantee: Guarantee) -> Guarantee:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
-from types import SimpleNamespace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
@@ -11,14 +10,6 @@ import msgspec
 from fedconformal.errors import InputError, requires_extra
 
 Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-
-
-@cache
-def _library() -> SimpleNamespace:
-    with requires_extra("secure"):
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
-    return SimpleNamespace(**{**vars(ed25519), **vars(x25519), "InvalidSignature": InvalidSignature})
 
 
 class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, dict=True):
@@ -31,11 +22,11 @@ class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fro
     @classmethod
     def new(cls) -> Self:
         """Make a key."""
-        return cls(getattr(_library(), cls.kind).generate().private_bytes_raw())
+        return cls(_private(cls.kind).generate().private_bytes_raw())
 
     @cached_property
     def _key(self) -> Any:
-        return getattr(_library(), self.kind).from_private_bytes(self.raw)
+        return _private(self.kind).from_private_bytes(self.raw)
 
     @property
     def public(self) -> bytes:
@@ -47,6 +38,12 @@ class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fro
         return f"{type(self).__name__}(...)"
 
 
+def _private(kind: str) -> Any:
+    with requires_extra("secure"):
+        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+    return ed25519.Ed25519PrivateKey if kind == "Ed25519" else x25519.X25519PrivateKey
+
+
 class SigningKey(SecretKey, frozen=True):
     """An Ed25519 key.
 
@@ -55,7 +52,7 @@ class SigningKey(SecretKey, frozen=True):
     (SigningKey(...), True, False)
     """
 
-    kind = "Ed25519PrivateKey"
+    kind = "Ed25519"
 
     def sign(self, data: bytes) -> bytes:
         """Return the signature."""
@@ -70,20 +67,25 @@ class MaskingKey(SecretKey, frozen=True):
     True
     """
 
-    kind = "X25519PrivateKey"
+    kind = "X25519"
 
     def agreed_with(self, public: bytes) -> bytes:
         """Return the shared secret; refused if anybody could know it."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
         try:
-            return bytes(self._key.exchange(_library().X25519PublicKey.from_public_bytes(public)))
+            return bytes(self._key.exchange(X25519PublicKey.from_public_bytes(public)))
         except ValueError:
             raise InputError("a public key for masks is of small order, and hides nothing: make a new one") from None
 
 
 def is_signed(data: bytes, signature: bytes, public: bytes) -> bool:
     """Tell whether the owner of an Ed25519 key signed this."""
+    with requires_extra("secure"):
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     try:
-        _library().Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
-    except (_library().InvalidSignature, ValueError):
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
+    except (InvalidSignature, ValueError):
         return False
     return True

@@ -10,7 +10,7 @@ import hashlib
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -66,7 +66,7 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
     def spent(self, rows: ChargedRows) -> Fraction:
         """Add up: losses of privacy on the same rows add up, those on different rows do not."""
-        return self._total().on(rows)
+        return _spent(self.entries)(rows)
 
     def spend(self, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Ledger:
         """Enter a release on these rows, or refuse it.
@@ -76,23 +76,15 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         Traceback (most recent call last):
         fedconformal.errors.InputError: 'clinic-a' has spent 0.75 of 1; 0.5 more is over its budget
         """
-        budget, before, now = as_decimal(self.budget), self._total(), _Total()
-        for rows in data:
-            now.add(rows, as_decimal(epsilon))
-        for rows in data:
-            if before.on(rows) + now.on(rows) > budget:
-                raise InputError(
-                    f"{self._called(rows)} has spent {float(before.on(rows)):g} of {self.budget:g}; "
-                    f"{float(now.on(rows)):g} more is over its budget"
-                )
         entries = [Entry(site, digest, epsilon, purpose) for site, digest in data]
+        before, now = _spent(self.entries), _spent(entries)
+        for rows in data:
+            if before(rows) + now(rows) > as_decimal(self.budget):
+                raise InputError(
+                    f"{self._called(rows)} has spent {float(before(rows)):g} of {self.budget:g}; "
+                    f"{float(now(rows)):g} more is over its budget"
+                )
         return msgspec.structs.replace(self, entries=self.entries + entries)
-
-    def _total(self) -> _Total:
-        total = _Total()
-        for entry in self.entries:
-            total.add(ChargedRows(entry.site, entry.digest), as_decimal(entry.epsilon))
-        return total
 
     def _called(self, rows: ChargedRows) -> str:
         names = {name_key(entry.site) for entry in self.entries if entry.digest == rows.digest}
@@ -100,22 +92,19 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return f"{rows.site!r}, which has the rows of {others}," if others else f"{rows.site!r}"
 
 
-class _Total:
-    """Epsilon spent on rows: under the name of their site, or under another with the same digest."""
+def _spent(entries: Sequence[Entry]) -> Callable[[ChargedRows], Fraction]:
+    """Add up releases by name, by digest and by both; rows are charged for all with their name or their digest."""
+    total: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    for entry in entries:
+        name = name_key(entry.site)
+        for key in ((name, ""), ("", entry.digest), (name, entry.digest)):
+            total[key] += as_decimal(entry.epsilon)
 
-    def __init__(self) -> None:
-        self._spent: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
-
-    def add(self, rows: ChargedRows, epsilon: Fraction) -> None:
-        """Add a release, under the name, the digest and both."""
+    def on(rows: ChargedRows) -> Fraction:
         name = name_key(rows.site)
-        for key in ((name, ""), ("", rows.digest), (name, rows.digest)):
-            self._spent[key] += epsilon
+        return total[name, ""] + total["", rows.digest] - total[name, rows.digest]
 
-    def on(self, rows: ChargedRows) -> Fraction:
-        """Add up what has the name or the digest, and count what has both once."""
-        name = name_key(rows.site)
-        return self._spent[name, ""] + self._spent["", rows.digest] - self._spent[name, rows.digest]
+    return on
 
 
 def rows_of(summaries: Sequence[Summary]) -> list[ChargedRows]:

@@ -24,8 +24,8 @@ from fedconformal.certificates.certificate import SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
-from fedconformal.privacy.noise import MOST_CANDIDATES, in_cells, laplace, noisy_grid, plan_noisy
-from fedconformal.privacy.release import Claim, Inputs, certify_release, check_one_end
+from fedconformal.privacy.noise import MOST_CANDIDATES, in_cells, mechanism, noisy_grid, plan_noisy
+from fedconformal.privacy.release import Inputs, certify_release, check_one_end
 from fedconformal.summaries import Provenance
 from fedconformal.summaries.format import MAX_SIZE, NOISY, NOTHING, Name, ProvenanceHeader
 from fedconformal.summaries.provenance import UNKNOWN
@@ -92,7 +92,7 @@ def noisy_histogram(
     """
     budget, edges = as_epsilon(epsilon), as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES)
     values = as_scores(scores)
-    noisy = laplace(budget)(in_cells(keys_of(values), edges).tolist())
+    noisy = mechanism("laplace", budget)(in_cells(keys_of(values), edges).tolist())
     return NoisyHistogram(
         site=as_name(site, "site"),
         size=len(values),
@@ -131,16 +131,16 @@ def calibrate_locally(
     if plan is not None:
         counts = [sum(cell) for cell in zip(*(found.counts for found in histograms), strict=True)]
         threshold = plan.threshold(counts, sum(sizes))
-    claim = Claim(
-        definition="pure differential privacy of what each site sends, by OpenDP's discrete Laplace noise in each cell",
-        epsilon=epsilon,
-        grid=grid,
-        plan=plan,
-        details={"margin": None if plan is None else int(plan.margins.max())},
-    )
     records = [
         SummaryRecord(sites=(found.site,), sizes=(found.size,), kind=found.name, sha256=found.digest())
         for found in histograms
     ]
-    inputs = Inputs(alpha=wanted, guarantee=guarantee, records=records, provenance=first.provenance)
-    return certify_release(threshold, claim, inputs)
+    return certify_release(
+        threshold,
+        plan,
+        Inputs(alpha=wanted, guarantee=guarantee, records=records, provenance=first.provenance),
+        definition="pure differential privacy of what each site sends, by OpenDP's discrete Laplace noise in each cell",
+        epsilon=epsilon,
+        grid=grid,
+        margin=None if plan is None else int(plan.margins.max()),
+    )

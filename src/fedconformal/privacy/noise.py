@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +31,21 @@ MOVED = 2
 
 
 @lru_cache(maxsize=16)
-def laplace(epsilon: Fraction) -> Any:
-    """Return OpenDP's mechanism, whose own account of the privacy spent must not exceed epsilon."""
+def mechanism(name: Literal["laplace", "noisy max"], epsilon: Fraction) -> Any:
+    """Return OpenDP's mechanism of the least noise whose own account of the privacy spent does not exceed epsilon."""
     with requires_extra("dp"):
         import opendp.prelude as dp
     dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=int)), dp.l1_distance(T=int)
-    return least_noise(lambda scale: dp.m.make_laplace(*space, scale=scale), MOVED / float(epsilon), MOVED, epsilon)
-
-
-def least_noise(make: Callable[[float], Any], scale: float, moved: int, epsilon: Fraction) -> Any:
-    """Return the mechanism of the least scale, from this one on, whose account for rows that move so far is epsilon."""
-    while True:
-        mechanism = make(scale)
-        if mechanism.map(moved) <= epsilon:
-            return mechanism
+    counts = dp.vector_domain(dp.atom_domain(T=int))
+    if name == "laplace":
+        moved, scale = MOVED, MOVED / float(epsilon)
+        make = partial(dp.m.make_laplace, counts, dp.l1_distance(T=int))
+    else:
+        moved, scale = 1, 2 / float(epsilon)
+        make = partial(dp.m.make_noisy_max, counts, dp.linf_distance(T=int), dp.max_divergence())
+    while (made := make(scale=scale)).map(moved) > epsilon:
         scale = math.nextafter(scale, math.inf)
+    return made
 
 
 def shares(cells: int, epsilon: Fraction, sites: int) -> Integers:
@@ -55,7 +54,7 @@ def shares(cells: int, epsilon: Fraction, sites: int) -> Integers:
     >>> shares(5, Fraction(1), sites=3).shape
     (5,)
     """
-    drawn = np.array(laplace(epsilon)([0] * (2 * cells)), dtype=np.int64)
+    drawn = np.array(mechanism("laplace", epsilon)([0] * (2 * cells)), dtype=np.int64)
     # Given its sign, a discrete Laplace draw is geometric: k from 0 on, or -1 - k from -1 on.
     plus, minus = from_urn(np.where(drawn < 0, -1 - drawn, drawn), sites).reshape(2, cells)
     found: Integers = plus - minus

@@ -73,42 +73,9 @@ def plans_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterat
             yield Plan(rank=band.rank, covered=band.least, failure=failure)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Claim:
-    """What is claimed about privacy, and what that costs."""
-
-    definition: str
-    epsilon: Fraction
-    grid: Floats
-    plan: Plan | None
-    """None if there are too few scores, and nothing is released."""
-    details: dict[str, Any]
-    """What else is public about the mechanism."""
-    outside: str = OUTSIDE
-
-    @property
-    def promised(self) -> Fraction:
-        """The coverage that remains; without a plan every label is in every set."""
-        return Fraction(1) if self.plan is None else self.plan.promised
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for the certificate."""
-        return {
-            "definition": self.definition,
-            "epsilon": float(self.epsilon),
-            "unit": UNIT,
-            "candidates": len(self.grid),
-            "grid": [threshold_json(candidate) for candidate in self.grid.tolist()],
-            **self.details,
-            "failure": 0.0 if self.plan is None else float(self.plan.failure),
-            "coverage": float(self.promised),
-            "outside": self.outside,
-        }
-
-
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What was calibrated from, for which promise."""
+    """Terms of a calibration, and the records of its sites."""
 
     alpha: Fraction
     guarantee: Guarantee
@@ -153,29 +120,50 @@ def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
     return PromiseCurve(np.array([threshold]), np.array([in_units(promised)]))
 
 
-def certify_release(threshold: float, claim: Claim, inputs: Inputs, caveat: str = "") -> Predictor:
-    """Write the certificate: the threshold, what is claimed, and nothing else that comes from the rows."""
-    alpha, guarantee, estimated = inputs.alpha, inputs.guarantee, inputs.provenance.estimated
+def certify_release(
+    threshold: float,
+    plan: Plan | None,
+    inputs: Inputs,
+    *,
+    definition: str,
+    epsilon: Fraction,
+    grid: Floats,
+    outside: str = OUTSIDE,
+    caveat: str = "",
+    **details: Any,
+) -> Predictor:
+    """Write the certificate: the threshold, the claim of privacy, and nothing else that comes from the rows.
+
+    Without a plan there are too few scores, nothing is released, and every label is in every set.
+    """
+    alpha, guarantee, provenance = inputs.alpha, inputs.guarantee, inputs.provenance
     scores = sum(sum(record.sizes) for record in inputs.records)
-    if claim.plan is None:
-        so = (
-            missing_ends([threshold])
-            if isinstance(inputs.provenance.score, RegressionScore)
-            else text.SETS.uninformative
-        )
+    promised = Fraction(1) if plan is None else plan.promised
+    if plan is None:
+        numbers = isinstance(provenance.score, RegressionScore)
         warnings.warn(
-            f"alpha={float(alpha):g} cannot be promised from {scores} scores with "
-            f"epsilon={float(claim.epsilon):g}, so {so}; "
+            f"alpha={float(alpha):g} cannot be promised from {scores} scores with epsilon={float(epsilon):g}, so "
+            f"{missing_ends([threshold]) if numbers else text.SETS.uninformative}; "
             "calibration scores needed: more, at any site",
             InfeasibleWarning,
             stacklevel=3,
         )
     return certify(
-        one_step(threshold, claim.promised),
+        one_step(threshold, promised),
         inputs,
         promise=text.promise(guarantee, site_names(inputs.records)) + ", and over the noise of the release",
-        caveat=text.caveat(guarantee, text.answers_to(inputs.provenance.score)) + caveat,
+        caveat=text.caveat(guarantee, text.answers_to(provenance.score)) + caveat,
         target=1 - alpha,
-        promises=[Promise.of(threshold, scores, least=0.0 if estimated else float(claim.promised))],
-        privacy=claim.to_dict(),
+        promises=[Promise.of(threshold, scores, least=0.0 if provenance.estimated else float(promised))],
+        privacy={
+            "definition": definition,
+            "epsilon": float(epsilon),
+            "unit": UNIT,
+            "candidates": len(grid),
+            "grid": [threshold_json(candidate) for candidate in grid.tolist()],
+            **details,
+            "failure": 0.0 if plan is None else float(plan.failure),
+            "coverage": float(promised),
+            "outside": outside,
+        },
     )

@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,10 +83,19 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
             "the summary does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
-    what = _what(summary.sites[0], digest_of(summary), provenance, provenance.alpha)
-    return SignatureRecord(
-        site=summary.sites[0], key=public_key(private), signature=signing_key(private).sign(what).hex()
-    )
+    return _record(summary.sites[0], _what(summary.sites[0], digest_of(summary), provenance, provenance.alpha), private)
+
+
+def sign_periods(site: str, periods: bytes, private: bytes) -> SignatureRecord:
+    """Sign a file with what a site's watch counted; the predictor and the days are in it.
+
+    >>> key = new_key()
+    >>> record = sign_periods("clinic-a", b"...", key)
+    >>> check_periods(record, "clinic-a", b"...", {"clinic-a": public_key(key)})
+    >>> check_periods(record, "clinic-b", b"...", {"clinic-b": public_key(key)})
+    "the signature is not one of site 'clinic-b' for this file"
+    """
+    return _record(site, _watched(site, periods), private)
 
 
 def seal(predictor: bytes, private: bytes) -> Seal:
@@ -103,45 +110,12 @@ def seal(predictor: bytes, private: bytes) -> Seal:
 
 def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
     """Whether the coordinator with this public key signed these bytes of a predictor."""
-    return found.key == coordinator and _valid(found.key, found.signature, _sealed(predictor))
-
-
-def _sealed(predictor: bytes) -> bytes:
-    return SEAL + hashlib.sha256(predictor).hexdigest().encode()
-
-
-def sign_periods(site: str, periods: bytes, private: bytes) -> SignatureRecord:
-    """Sign a file with what a site's watch counted; the predictor and the days are in it.
-
-    >>> key = new_key()
-    >>> record = sign_periods("clinic-a", b"...", key)
-    >>> check_periods(record, "clinic-a", b"...", {"clinic-a": public_key(key)})
-    >>> check_periods(record, "clinic-b", b"...", {"clinic-b": public_key(key)})
-    "the signature is not one of site 'clinic-b' for this file"
-    """
-    signature = signing_key(private).sign(_watched(site, periods)).hex()
-    return SignatureRecord(site=site, key=public_key(private), signature=signature)
+    return found.key == coordinator and _valid(found, _sealed(predictor))
 
 
 def check_periods(record: SignatureRecord, site: str, periods: bytes, trusted: Mapping[str, str]) -> str | None:
-    """Return what is wrong with the signature of such a file, in words; None if the site signed it."""
-    keys = [key for name, key in trusted.items() if name_key(name) == name_key(site)]
-    if len(keys) != 1:
-        return f"{'there are two keys' if keys else 'no key is trusted'} for site {site!r}"
-    if record.key != keys[0]:
-        return f"site {site!r} signed with another key than the one that is trusted"
-    valid = name_key(record.site) == name_key(site) and _valid(record.key, record.signature, _watched(site, periods))
-    return None if valid else f"the signature is not one of site {site!r} for this file"
-
-
-def _watched(site: str, periods: bytes) -> bytes:
-    return WATCHED + json.dumps([name_key(site), hashlib.sha256(periods).hexdigest()]).encode()
-
-
-def _what(site: str, digest: str, provenance: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
-    """Return what a site signs."""
-    bound = [provenance.calibration, provenance.model, None if alpha is None else float(alpha), provenance.expires]
-    return PURPOSE + json.dumps([name_key(site), digest, *bound]).encode()
+    """Return the problem with the signature of such a file, in words; None if the site signed it."""
+    return _problem(record, site, _watched(site, periods), _by_site(trusted))
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
@@ -166,28 +140,59 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
 
 
 def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with a certificate's signatures, in words; an empty list if every site signed."""
-    names = Counter(map(name_key, trusted))
-    problems = [f"there are two keys for site {name!r}" for name, times in names.items() if times > 1]
-    trusted = {name_key(name): key for name, key in trusted.items()}
-    what = partial(_what, provenance=certificate.provenance, alpha=certificate.alpha)
-    for summary in certificate.summaries if not problems else ():
-        name = name_key(summary.sites[0]) if len(summary.sites) == 1 else None
-        record = summary.signature
-        if name is None or record is None or name_key(record.site) != name:
-            problems.append(f"the summary of {name or 'several or unnamed sites'!r} is not signed")
-        elif name not in trusted:
-            problems.append(f"no key is trusted for site {name!r}")
-        elif record.key != trusted[name]:
-            problems.append(f"site {name!r} signed with another key than the one that is trusted")
-        elif not _valid(record.key, record.signature, what(name, summary.sha256)):
-            problems.append(f"the signature of site {name!r} is not one of its summary")
-    return problems
+    """Return the problems with a certificate's signatures, in words; an empty list if every site signed."""
+    problems, keys = [], _by_site(trusted)
+    for summary in certificate.summaries:
+        if len(summary.sites) != 1 or summary.signature is None:
+            named = repr(summary.sites[0]) if len(summary.sites) == 1 else "several or unnamed sites"
+            problems.append(f"the summary of {named} is not signed")
+        else:
+            (site,) = summary.sites
+            what = _what(site, summary.sha256, certificate.provenance, certificate.alpha)
+            problems.append(_problem(summary.signature, site, what, keys))
+    return [problem for problem in problems if problem is not None]
 
 
-def _valid(key: str, signature: str, what: bytes) -> bool:
+def _by_site(trusted: Mapping[str, str]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for name, key in trusted.items():
+        keys.setdefault(name_key(name), []).append(key)
+    return keys
+
+
+def _problem(record: SignatureRecord, site: str, what: bytes, trusted: Mapping[str, Sequence[str]]) -> str | None:
+    """Return why a record is not a site's signature of these bytes, by the one key that is trusted for it."""
+    keys = trusted.get(name_key(site), ())
+    if len(keys) != 1:
+        return f"{'there are two keys' if keys else 'no key is trusted'} for site {site!r}"
+    if record.key != keys[0]:
+        return f"site {site!r} signed with another key than the one that is trusted"
+    if name_key(record.site) != name_key(site) or not _valid(record, what):
+        return f"the signature is not one of site {site!r} for this file"
+    return None
+
+
+def _what(site: str, digest: str, provenance: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
+    """Return the bytes that a site signs for a summary."""
+    bound = [provenance.calibration, provenance.model, None if alpha is None else float(alpha), provenance.expires]
+    return PURPOSE + json.dumps([name_key(site), digest, *bound]).encode()
+
+
+def _watched(site: str, periods: bytes) -> bytes:
+    return WATCHED + json.dumps([name_key(site), hashlib.sha256(periods).hexdigest()]).encode()
+
+
+def _sealed(predictor: bytes) -> bytes:
+    return SEAL + hashlib.sha256(predictor).hexdigest().encode()
+
+
+def _record(site: str, what: bytes, private: bytes) -> SignatureRecord:
+    return SignatureRecord(site=site, key=public_key(private), signature=signing_key(private).sign(what).hex())
+
+
+def _valid(found: SignatureRecord | Seal, what: bytes) -> bool:
     try:
-        return is_signed(what, bytes.fromhex(signature), bytes.fromhex(key))
+        return is_signed(what, bytes.fromhex(found.signature), bytes.fromhex(found.key))
     except ValueError:
         return False
 

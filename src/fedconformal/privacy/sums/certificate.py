@@ -13,7 +13,7 @@ from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Promise, SummaryRecord
 from fedconformal.errors import InputError
 from fedconformal.privacy.distributed_dp import NoisyRound
-from fedconformal.privacy.release import Inputs, certify, certify_release, one_step
+from fedconformal.privacy.release import Inputs, certify, one_step
 from fedconformal.privacy.sums.losses import limit_of, risk_curve
 from fedconformal.privacy.sums.messages import Losses
 from fedconformal.privacy.sums.radix import LEAST
@@ -59,7 +59,7 @@ def certified(state: CoordinatorState) -> Predictor:
         ],
     }
     if isinstance(rounds, NoisyRound):
-        return certify_release(threshold, rounds.claim(state.counted, privacy), inputs, caveat)
+        return rounds.certify(threshold, state.counted, inputs, caveat, **privacy)
     known = threshold < math.inf and len(state.counted) == len(session.names)
     privacy["precision"] = {
         "above": rounds.above(state.search) if known else None,
