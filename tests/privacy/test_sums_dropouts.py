@@ -118,7 +118,7 @@ def test_a_site_that_joins_and_does_not_enter_is_out() -> None:
     entered, deposits = each(joined, roster)
     with refused("only 5 of 7 sites are left"):
         took(state, deposits[:5])
-    with refused("site 'a' entered twice"):
+    with refused("site 'a' sent Deposit twice"):
         took(state, [*deposits, deposits[0]])
     begun, questions = took(state, deposits[:-1])
     assert begun.dropped == {6: "before the first round"}

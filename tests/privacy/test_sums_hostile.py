@@ -26,12 +26,12 @@ from tests.privacy.sums_play import Round, one_of, took
 def test_duplicates_and_replays_are_refused(first: Round) -> None:
     other = Round()
     for state, messages, did in (
-        (first.begun, first.answers, "answered round 0"),
-        (first.closed, first.signatures, "signed the list of round 0"),
-        (first.open, first.reveals, "revealed round 0"),
-        (first.waiting, first.opened, "opened shares"),
+        (first.begun, first.answers, "Answer"),
+        (first.closed, first.signatures, "Signed"),
+        (first.open, first.reveals, "Reveal"),
+        (first.waiting, first.opened, "Shares"),
     ):
-        with refused(f"site 'a' {did} twice"):
+        with refused(f"site 'a' sent {did} twice"):
             took(state, [*messages, messages[0]])
     for state, messages in (
         (first.begun, other.answers),
@@ -49,14 +49,14 @@ def test_duplicates_and_replays_are_refused(first: Round) -> None:
         (at_site.answer, first.revealed["a"], first.question, "round 0, expected round 1"),
         (at_site.answer, first.sites["a"], other.question, "signature is wrong"),
         (at_site.answer, first.sites["a"], first.next_question, "round 1, expected round 0"),
-        (at_site.countersign, first.signed["a"], first.list, "is not to be signed now"),
+        (at_site.countersign, first.signed["a"], first.list, "is in another step of round"),
         (at_site.countersign, first.sites["a"], first.list, "than site 'a' knows of"),
         (at_site.countersign, later, first.list, elsewhere),
-        (at_site.reveal, first.revealed["a"], first.request, "is not to be revealed now"),
-        (at_site.reveal, first.answered["a"], first.request, "is not to be revealed now"),
+        (at_site.reveal, first.revealed["a"], first.request, "is in another step of round"),
+        (at_site.reveal, first.answered["a"], first.request, "is in another step of round"),
         (at_site.reveal, later, first.request, elsewhere),
-        (at_site.open_shares, first.helped["a"], first.requests["a"], "is not to be opened now"),
-        (at_site.open_shares, first.signed["a"], first.requests["a"], "is not to be opened now"),
+        (at_site.open_shares, first.helped["a"], first.requests["a"], "is in another step of round"),
+        (at_site.open_shares, first.signed["a"], first.requests["a"], "is in another step of round"),
         (at_site.open_shares, first.revealed["a"], first.requests["b"], "cannot be right"),
         (at_site.open_shares, later, first.requests["a"], elsewhere),
     ):

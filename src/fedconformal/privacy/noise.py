@@ -37,6 +37,7 @@ def mechanism(name: Literal["laplace", "noisy max"], epsilon: Fraction) -> Any:
         import opendp.prelude as dp
     dp.enable_features("contrib")
     counts = dp.vector_domain(dp.atom_domain(T=int))
+    make: Any
     if name == "laplace":
         moved, scale = MOVED, MOVED / float(epsilon)
         make = partial(dp.m.make_laplace, counts, dp.l1_distance(T=int))

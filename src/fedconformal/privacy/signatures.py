@@ -141,7 +141,8 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
 
 def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> list[str]:
     """Return the problems with a certificate's signatures, in words; an empty list if every site signed."""
-    problems, keys = [], _by_site(trusted)
+    problems: list[str | None] = []
+    keys = _by_site(trusted)
     for summary in certificate.summaries:
         if len(summary.sites) != 1 or summary.signature is None:
             named = repr(summary.sites[0]) if len(summary.sites) == 1 else "several or unnamed sites"

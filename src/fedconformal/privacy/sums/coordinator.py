@@ -151,7 +151,7 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
 
 
 def _take_deposits(state: CoordinatorState, deposits: list[Deposit]) -> Step:
-    found = _each_once(state.session, deposits, "entered")
+    found = _each_once(state.session, deposits)
     return _ask(_without(changed(state, deposits=found), found.keys(), "before the first round"))
 
 
@@ -170,7 +170,7 @@ def _ask(state: CoordinatorState) -> Step:
 def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
     """Close the list of those who answered, if all did who are present; else ask those who did once more."""
     session, number = state.session, state.search.number
-    found = _each_once(session, answers, f"answered round {number}")
+    found = _each_once(session, answers)
     if len(found) < len(state.present):
         return _ask(_without(state, found.keys(), f"before its answer in round {number + 1}"))
     return changed(state, answers=found), _to(session, found, pack(Closed(session.id, state.about), state.signing))
@@ -179,7 +179,7 @@ def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
 def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
     """Hand the signatures of the list round, so that each site can see that all have the same one."""
     session = state.session
-    found = _each_once(session, signed, f"signed the list of round {state.search.number}")
+    found = _each_once(session, signed)
     if state.search.number and len(found) < session.quorum:
         return _stop(_without(state, found, f"after its answer in round {state.search.number + 1}"))
     signatures = [(k, one.signature) for k, one in sorted(found.items())[: session.quorum]]
@@ -190,8 +190,8 @@ def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
 
 def _take_reveals(state: CoordinatorState, reveals: list[Reveal]) -> Step:
     """Open the sum; if sites were lost after their answers, first ask those who hold their shares."""
-    session, number = state.session, state.search.number
-    state = changed(state, reveals=_each_once(session, reveals, f"revealed round {number}"))
+    session = state.session
+    state = changed(state, reveals=_each_once(session, reveals))
     if not state.lost_after_answer:
         return _open_sum(state, {})
     sealed = {i: dict(state.deposits[i].shares) for i in state.lost_after_answer}
@@ -206,7 +206,7 @@ def _take_reveals(state: CoordinatorState, reveals: list[Reveal]) -> Step:
 def _take_shares(state: CoordinatorState, shares: list[Shares]) -> Step:
     """Put the secrets of lost sites together, and open the sum."""
     session = state.session
-    found = _each_once(session, shares, "opened shares")
+    found = _each_once(session, shares)
     opened: dict[int, dict[int, bytes]] = {i: {} for i in state.lost_after_answer}
     for j, message in found.items():
         for i, share in message.shares:
@@ -264,11 +264,11 @@ def _to(session: Session, sites: Iterable[int], message: bytes) -> dict[str, byt
 S = TypeVar("S", Deposit, Answer, Signed, Reveal, Shares)
 
 
-def _each_once(session: Session, messages: list[S], did: str) -> dict[int, S]:
+def _each_once(session: Session, messages: list[S]) -> dict[int, S]:
     found: dict[int, S] = {}
     for message in messages:
         if message.site in found:
-            raise InputError(f"site {session.names[message.site]!r} {did} twice")
+            raise InputError(f"site {session.names[message.site]!r} sent {type(message).__name__} twice")
         found[message.site] = message
     return found
 

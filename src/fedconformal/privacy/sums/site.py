@@ -2,16 +2,13 @@
 
 A site answers a question, signs the list of those who answered, checks that enough others signed the same list, and
 reveals. It signs and reveals once a round: a coordinator that could ask twice, with another list, would learn a single
-site's counts from the difference. Before it has signed, a site answers again if some others did not: the masks are then
-different ones, and the seed for the earlier answer stays with the site. A site that is out stays out; and after the
-first sum nobody may be missing any more: the difference of two sums would show one site.
+site's counts from the difference. Before it has signed, it answers again if some others did not, with other masks. A
+site that is out stays out; and after the first sum nobody may be missing any more.
 
-A site remembers with whom its rows were summed. Before it signs the list of the first sum of a session, which others
-may then open without it, it notes a digest of the names and sizes of all who are in it. A second session of the same
-rows has to be with the same sites, from its roster to its sums. Rows are known by their scores, and by the site's name
-and their number: who asks for another temperature asks for the same rows. Sessions are counted, as every one shows
-counts of other cells, and a site's policy may end that (`most_sessions`). Without a ledger a site remembers for as long
-as its state is there. Sums with noise spend epsilon from the ledger instead.
+A site remembers with whom its rows were summed: before it signs the list of the first sum, it notes a digest of the
+names and sizes in it, and a second session of the same rows has to be with the same sites. Rows are known by their
+scores, and by the site's name and their number. Sessions are counted, and a policy may end that (`most_sessions`).
+Without a ledger a site remembers for as long as its state is there. Sums with noise spend epsilon instead.
 """
 
 from __future__ import annotations
@@ -43,6 +40,7 @@ from fedconformal.privacy.sums.messages import (
     Invite,
     Join,
     Lost,
+    OfRound,
     Question,
     Reveal,
     Shares,
@@ -69,35 +67,18 @@ changed = msgspec.structs.replace
 def new_site(
     name: str, scores: ArrayLike, provenance: Provenance | None = None, trusted: Mapping[str, str] | None = None
 ) -> SiteState:
-    """Make a site with fresh keys.
-
-    Args:
-        name: of the site.
-        scores: of its calibration rows; they stay there.
-        provenance: what they were made from.
-        trusted: the keys that all sites have to join with, by site, in hexadecimal digits; a roster with another one
-            is refused.
-    """
-    return _made(name, keys_of(as_scores(scores)).astype("<u8").tobytes(), provenance or UNKNOWN, trusted)
-
-
-def _made(
-    name: str, words: bytes, provenance: Provenance, trusted: Mapping[str, str] | None, rows: int = 0
-) -> SiteState:
-    return SiteState(
-        name=as_name(name, "site"),
-        scores=words,
-        rows=rows,
-        trusted=None if trusted is None else dict(trusted),
-        **fresh_keys(),
-        provenance=provenance.to_header(),
-    )
+    """Make a site with fresh keys; `trusted` has the keys that all sites have to join with, in hexadecimal digits."""
+    words = keys_of(as_scores(scores)).astype("<u8").tobytes()
+    return _fresh(name=as_name(name, "site"), scores=words, trusted=trusted, provenance=provenance or UNKNOWN)
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
     """Make a site with fresh keys from its own exact summary, or its loss curve, which stays there."""
     if isinstance(summary, LossSummary) and len(summary.sites) == 1:
-        return _made(summary.sites[0], kept_more(summary).tobytes(), summary.provenance, trusted, summary.n)
+        words = kept_more(summary).tobytes()
+        return _fresh(
+            name=summary.sites[0], scores=words, rows=summary.n, trusted=trusted, provenance=summary.provenance
+        )
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError(
             'a sums session needs all scores of one named site; summarise with kind="exact" and a site', param="kind"
@@ -105,17 +86,20 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
     return new_site(summary.sites[0], summary.values, summary.provenance, trusted)
 
 
+def _fresh(*, provenance: Provenance, trusted: Mapping[str, str] | None, **fields: Any) -> SiteState:
+    return SiteState(
+        **fields,
+        provenance=provenance.to_header(),
+        trusted=None if trusted is None else dict(trusted),
+        signing=SigningKey.new(),
+        masking=MaskingKey.new(),
+    )
+
+
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    same = ("name", "scores", "rows", "patients", "provenance")
-    kept = (*same, "trusted", "summed", "ledger")
-    sessions = site.sessions + site.counts
-    return SiteState(**{name: getattr(site, name) for name in kept}, **fresh_keys(), sessions=sessions)
-
-
-def fresh_keys() -> dict[str, Any]:
-    """Make what a site must not use in two sessions."""
-    return {"signing": SigningKey.new(), "masking": MaskingKey.new()}
+    kept = {name: getattr(site, name) for name in ("name", "scores", "rows", "patients", "trusted", "summed", "ledger")}
+    return _fresh(**kept, provenance=_origin(site), sessions=site.sessions + site.counts)
 
 
 def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
@@ -142,20 +126,11 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
     invite = unpack(invitation, Invite)
     guarantee_of(invite)
     check_scores(_origin(site), invite, f"site {site.name!r}")
-    size, signing, masking = site.size, site.signing.public, site.masking.public
-    identity = None
+    mine, identity = (site.name, site.size, site.signing.public, site.masking.public), None
     if key is not None:
         kept = signing_key(key)
-        identity = Identity(kept.public, kept.sign(joining(site.name, size, signing, masking, invite.session)))
-    message = Join(
-        session=invite.session,
-        site=site.name,
-        size=size,
-        signing=signing,
-        masking=masking,
-        identity=identity,
-        provenance=site.provenance,
-    )
+        identity = Identity(kept.public, kept.sign(joining(*mine, invite.session)))
+    message = Join(invite.session, *mine, identity, site.provenance)
     return changed(site, invite=invite), pack(message, site.signing)
 
 
@@ -216,7 +191,7 @@ def answer(site: SiteState, asked: bytes) -> Step:
 
 def countersign(site: SiteState, asked: bytes) -> Step:
     """Sign the list of those who answered, which is the one that the masks are for."""
-    _check_turn(site, unpack(asked, Closed, site.session.coordinator), "answered", "is not to be signed now")
+    _check_turn(site, unpack(asked, Closed, site.session.coordinator), "answered")
     message = Countersign(site.session.id, site.about, site.index)
     return changed(site, stage="signed"), pack(message, site.signing)
 
@@ -225,7 +200,7 @@ def reveal(site: SiteState, asked: bytes) -> Step:
     """Reveal the seed of the own mask, once enough others have signed the same list."""
     session = site.session
     request = unpack(asked, Unmask, session.coordinator)
-    _check_turn(site, request, "signed", "is not to be revealed now")
+    _check_turn(site, request, "signed")
     session.check_countersigned(site.about, site.present, request.signatures)
     seed = masks.round_key(site.secrets[site.number], site.about)
     message = Reveal(session.id, site.about, site.index, seed)
@@ -236,7 +211,7 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
     """Open the shares of lost sites' secrets, of the round that was just revealed and of no other."""
     session = site.session
     request = unpack(asked, Lost, session.coordinator)
-    _check_turn(site, request, "revealed", "is not to be opened now")
+    _check_turn(site, request, "revealed")
     lost = {sender for sender, _ in request.shares}
     if request.site != site.index or site.index in lost or not lost <= site.present:
         raise InputError("the list of sites that were lost after their answer cannot be right")
@@ -282,11 +257,11 @@ def _mask(site: SiteState, present: frozenset[int], about: bytes, words: int) ->
     return found
 
 
-def _check_turn(site: SiteState, request: Closed | Unmask | Lost, stage: str, problem: str) -> None:
+def _check_turn(site: SiteState, request: OfRound, stage: str) -> None:
     if request.session != site.session.id or request.about != site.about:
         raise InputError(f"the message is of another session, round or list of sites than site {site.name!r} knows of")
     if site.stage != stage:
-        raise InputError(f"round {site.number} {problem}: site {site.name!r} is in another step")
+        raise InputError(f"site {site.name!r} is in another step of round {site.number}")
 
 
 STEPS: dict[bytes, Callable[[SiteState, bytes], Step]] = {
