@@ -23,7 +23,7 @@ WORSE = 1.25
 """Scores after the change are uniform up to this, before it up to one."""
 
 
-EVIDENCE = 0.5
+EVIDENCE = 0.3
 """The evidence at which a detector raises an alarm: little, so that there are false ones."""
 
 
@@ -50,11 +50,11 @@ def after_a_change(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, f
 
 def after_a_false_alarm(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] | None:
     """Nothing changes; a detector takes scores to be smaller now, and the last 19 rows calibrate smaller sets."""
-    calibration, scores = rng.random(100), rng.random(150)
+    calibration, scores = rng.random(100), rng.random(100)
     detector, at = ChangeDetector(calibration, random_state=int(rng.integers(2**32))), 20
     found = detector.update(scores[:at])
     while found.log_e_value < np.log(EVIDENCE) and at < len(scores):
-        found, at = found.update(scores[at : at + 5]), at + 5
+        found, at = found.update(scores[at : at + 10]), at + 10
     if found.log_e_value < np.log(EVIDENCE):
         return None
     if scores[at - 19 : at].mean() > 0.5:
@@ -73,7 +73,7 @@ def planned(rows: str, rng: np.random.Generator) -> tuple[fc.Predictor, float] |
 
 
 Stream = Callable[[str, np.random.Generator], tuple[fc.Predictor, float] | None]
-STREAMS: list[tuple[Stream, int]] = [(after_a_change, 250), (after_a_false_alarm, 3000), (planned, 1000)]
+STREAMS: list[tuple[Stream, int]] = [(after_a_change, 250), (after_a_false_alarm, 1400), (planned, 400)]
 
 
 @pytest.mark.long

@@ -17,7 +17,6 @@ import fedconformal as fc
 from fedconformal.engines.flower import run_in_process
 from fedconformal.engines.flower.in_process import App, make_app
 from fedconformal.errors import InputError
-from scripts.certs import make_certs
 from scripts.deployment import LocalDeployment
 from scripts.superlink import deploy
 from tests.engines.flower.test_engines import PATIENCE, left_running, wait_until
@@ -162,34 +161,6 @@ def test_every_site_has_its_own_rows_and_keeps_the_predictor(
     for site in range(SITES):
         assert stat.S_IMODE(deployment.data(site).stat().st_mode) == 0o700
         assert fc.load(deployment.data(site) / "predictor.json").certificate.to_dict() == again["certificate"]
-
-
-@pytest.mark.usefixtures("killed")  # which goes on meanwhile
-def test_strangers_are_refused(deployment: LocalDeployment, tmp_path: Path) -> None:
-    make_certs(tmp_path / "other", 1)
-    ca, other_ca = (
-        ["--root-certificates", str(deployment.ca)],
-        ["--root-certificates", str(tmp_path / "other" / "ca.crt")],
-    )
-    own = ["--auth-supernode-private-key", str(deployment.keys / "node-0")]
-    strangers = {
-        "unregistered": [*ca, "--auth-supernode-private-key", str(tmp_path / "other" / "node-0")],
-        "no key": ca,
-        "wrong authority": [*other_ca, *own],
-        "plaintext": ["--insecure", "--max-retries", "1"],
-    }
-    processes = {name: deployment.start_node(0, name=name, credentials=options) for name, options in strangers.items()}
-    try:
-        codes = {name: process.wait(PATIENCE) for name, process in processes.items()}
-    finally:
-        for name in processes:
-            deployment.stop(name)
-    assert all(codes.values()), codes
-    with pytest.raises(InputError, match="the run ended without a result"):
-        deploy(app_of(deployment, "stranger"), deployment.address, None)
-    with pytest.raises(InputError, match="the run ended without a result"):
-        deploy(app_of(deployment, "stranger"), deployment.address, tmp_path / "other" / "ca.crt")
-    assert not list((deployment.folder).glob("stranger/*.json"))
 
 
 def test_a_node_killed_while_it_calibrates_is_named(killed: Background) -> None:

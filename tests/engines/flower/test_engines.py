@@ -131,19 +131,6 @@ def test_no_result_of_an_earlier_run_is_shown(command: Command, tmp_path: Path) 
     assert "the run wrote no result.json" in done.err
 
 
-def test_bad_use(app: Path, command: Command, tmp_path: Path) -> None:
-    for options, message in (
-        (("--set", "rouns=1"), "rouns is not in [tool.flwr.app.config]"),
-        (("--set", "min-sites=few"), "min-sites: expected `int`, got `str`"),
-        (("--set", "from-stage=calibrate"), "from-stage calibrate needs a model"),
-    ):
-        done = command("flower", "run", app, *options)
-        assert done.code == 2
-        assert message in done.err
-    done = command("flower", "run", tmp_path)
-    assert "holds no pyproject.toml; go to the app" in done.err
-
-
 def test_the_whole_run_with_commands_alone(app: Path, command: Command, tmp_path: Path) -> None:
     done = command.ok("flower", "run", app, "--nodes", "3", "--set", "rounds=1", "-o", tmp_path / "run")
     assert "The sets hold the true label with probability at least 0.9" in done.out
@@ -160,6 +147,8 @@ def test_an_app_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     with pytest.raises(InputError, match="with clientapp and serverapp"):
         App.read(tmp_path)
+    with pytest.raises(InputError, match="go to the app"):
+        App.read(tmp_path / "other")
     (tmp_path / "pyproject.toml").write_text("[project")
     with pytest.raises(InputError, match="is not TOML"):
         App.read(tmp_path)

@@ -23,7 +23,6 @@ from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.training import ClientData, FedAvg
 from fedconformal.training.data.partitions import IID
 from fedconformal.training.models import Regressor, build
-from tests.contracts.tools import refused
 
 SITES = 3
 CONFIG = {"loss": "pinball", "quantiles": "0.05,0.95", "score": "cqr", "rounds": 3, "epochs": 2, "rate": 0.05}
@@ -109,24 +108,3 @@ def test_one_output_and_a_squared_loss(tmp_path: Path) -> None:
     lower, upper = found["certificate"]["promises"]
     assert (lower["end"], upper["end"]) == ("lower", "upper")
     assert lower["threshold"] < 0 < upper["threshold"] == found["threshold"]
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"score": "lac"}, "score lac does not go with fedavg and its loss; take a score of numbers, such as cqr"),
-        (
-            {"loss": "cross-entropy"},
-            "score cqr does not go with fedavg and its loss; take fedavg with the loss squared",
-        ),
-        ({"quantiles": "0.9,0.1"}, "quantiles are 0.9, 0.1, expected a lower"),
-        ({"quantiles": "low"}, "quantiles is 'low', expected numbers such as 0.05,0.95"),
-        ({"reach": 9.0}, "reach is 9, which goes with privacy sums"),
-        ({"privacy": "sums", "reach": -1.0}, "reach is -1.0, expected a positive number"),
-        ({"privacy": "sums", "score": "signed"}, "the run has scores of signed, whose intervals need a threshold at"),
-    ],
-)
-def test_bad_settings(more: dict[str, Any], words: str, tmp_path: Path) -> None:
-    with refused(words):
-        run(tmp_path / "out", **more)
-    assert not (tmp_path / "out").exists()
