@@ -12,6 +12,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 ROOT = Path(__file__).parent
@@ -69,6 +70,13 @@ def import_error(file: Path) -> BaseException | None:
     name = ".".join(parts).removesuffix(".__init__")
     call = pytest.CallInfo.from_call(lambda: importlib.import_module(name), "collect", reraise=KeyboardInterrupt)
     return None if call.excinfo is None else call.excinfo.value
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for doctests in the packages only; the tests have none."""
+    found = yield
+    return [one for one in found if "src" in file_path.parts or not isinstance(one, DoctestModule)]
 
 
 def pytest_make_collect_report(collector: pytest.Collector) -> pytest.CollectReport | None:

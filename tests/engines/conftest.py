@@ -1,13 +1,9 @@
 """All tests of this folder run on an engine."""
 
-from pathlib import Path
-
 import pytest
-
-FOLDER = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if FOLDER in item.path.parents:
+        if item.nodeid.startswith("tests/engines/"):
             item.add_marker("engine")
