@@ -11,9 +11,13 @@ from tests.cli.command import Command
 
 
 @pytest.mark.long
-def test_demo(here: Path, command: Command) -> None:
+@pytest.mark.parametrize("whole", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_demo(whole: bool, here: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     pytest.importorskip("torch", reason="the demo trains with torch")
     pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
+    if not whole:
+        for method, more in METHODS.items():
+            monkeypatch.setitem(METHODS, method, (*more, "--set", "rounds=2", "--set", "epochs=1"))
     done = command.ok("demo")
     assert "The report is fedconformal-demo/report.html" in done.out
     assert Path("fedconformal-demo/summarize.html").exists()
@@ -29,9 +33,10 @@ def test_demo(here: Path, command: Command) -> None:
     found = {row[0]: [float(cell) for cell in row[1:]] for row in rows if row and row[0] in METHODS and len(row) == 4}
     assert list(found) == list(METHODS)
     accuracy = {method: cells[0] for method, cells in found.items()}
-    assert accuracy["central"] > 0.93
-    assert accuracy["tct"] > 0.9
-    assert accuracy["tct"] > accuracy["fedavg"] != accuracy["fedprox"]
+    if whole:
+        assert accuracy["central"] > 0.93
+        assert accuracy["tct"] > 0.9
+        assert accuracy["tct"] > accuracy["fedavg"] != accuracy["fedprox"]
     for _, coverage, size in found.values():
         assert coverage > 0.85
         assert 1 <= size <= 10

@@ -27,7 +27,7 @@ from tests.privacy.sums_play import Sites, calibrate_by_sums, carried, each, ope
 TENTH = Fraction(1, 10)
 GRID = np.append(np.linspace(0.1, 1, 15), math.inf)
 FINE_GRID = np.append(np.linspace(0.86, 1, 15), math.inf)
-REPETITIONS = 2000
+REPETITIONS = 500
 
 
 def made(sizes: tuple[int, ...], epsilon: str, grid: Floats = GRID) -> NoisyRound:
@@ -129,7 +129,7 @@ def test_the_margins_bound_the_error(epsilon: str) -> None:
     """At every candidate at once, with the noise of all three sites; and they are not much too wide."""
     cells, failure = 8, Fraction(1, 16)
     asked = margins(Fraction(epsilon), cells, Fraction(3, 2), failure)
-    noise = shares(3 * 2000 * cells, Fraction(epsilon), 2).reshape(3, 2000, cells).sum(axis=0)
+    noise = shares(3 * 1500 * cells, Fraction(epsilon), 2).reshape(3, 1500, cells).sum(axis=0)
     upto, j = np.cumsum(noise, axis=1)[:, :-1], np.arange(1, cells)
     errors = upto - noise.sum(axis=1, keepdims=True) * j / cells
     assert (errors > asked).any(axis=1).mean() <= failure
@@ -256,7 +256,7 @@ def test_a_sum_that_cannot_be_gives_no_certificate() -> None:
             noisy.advance(Search(), wrong, everybody)
     right = np.array([0, 2000 * 4, *[0] * (len(GRID) - 2)], dtype=np.uint32)
     assert noisy.advance(Search(), right, everybody).answer == GRID[1]
-    drawn = sum(shares(20_000, noisy.epsilon, noisy.honest) for _ in range(4))
+    drawn = sum(shares(4000, noisy.epsilon, noisy.honest) for _ in range(4))
     assert np.abs(drawn).max() < noisy.most_noise / 3
 
 

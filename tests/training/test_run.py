@@ -101,9 +101,9 @@ SMALL_TCT = {"method": "tct", "rounds": 10, "linear_rounds": 50, "coordinates": 
     ("more", "stage", "after"),
     [
         ({"method": "fedavg", "rounds": 60}, "fedavg", 3),
-        ({"method": "fedprox", "rounds": 60}, "fedprox", 3),
-        ({"method": "central", "rounds": 60}, "central", 3),
-        (SMALL_TCT | {"rounds": 50, "linear_rounds": 10}, "fedavg", 3),
+        pytest.param({"method": "fedprox", "rounds": 60}, "fedprox", 3, marks=pytest.mark.slow),
+        pytest.param({"method": "central", "rounds": 60}, "central", 3, marks=pytest.mark.slow),
+        pytest.param(SMALL_TCT | {"rounds": 50, "linear_rounds": 10}, "fedavg", 3, marks=pytest.mark.slow),
         (SMALL_TCT | {"ridge": 1e-6}, "tct", 13),
         (SMALL_TCT | {"solver": "scaffold"}, "tct", 13),
     ],

@@ -100,7 +100,7 @@ def test_resumed_is_the_same_bit_for_bit(solver: Any, after: int) -> None:
     assert [state.round for state in again] == list(range(after + 1, 5))
 
 
-@pytest.mark.parametrize(("number", "solver"), [(2, "lbfgs"), (None, "scaffold")])
+@pytest.mark.parametrize(("number", "solver"), [pytest.param(2, "lbfgs", marks=pytest.mark.slow), (None, "scaffold")])
 def test_workers_from_the_start_or_the_middle_give_the_same(
     number: int | None, solver: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -72,7 +72,7 @@ class TestEveryTrainer:
         assert min(right) > 0.9
 
 
-@pytest.mark.parametrize("augment", ["none", "flip-crop-jitter-rotate"])
+@pytest.mark.parametrize("augment", [pytest.param("none", marks=pytest.mark.slow), "flip-crop-jitter-rotate"])
 def test_any_number_of_workers_gives_the_same_bits(augment: Any) -> None:
     preprocess = Preprocess(mean=(0.5,), std=(0.3,), augment=augment)
     clients = [ClientData(name=c.name, x=c.x, y=c.y, preprocess=preprocess) for c in images()]
