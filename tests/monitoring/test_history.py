@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from fedconformal.errors import InputError
 from fedconformal.monitoring.history import histories_of
 from fedconformal.monitoring.messages import Period, Stream
-from fedconformal.monitoring.streams import StreamState, Tally
+from fedconformal.monitoring.streams import Tally
 from tests.monitoring.streams import PREDICTOR, START, messages
 
 
@@ -104,22 +104,6 @@ def test_too_early_until_the_whole_interval_is_on_one_side() -> None:
         (none,) = histories_of([sent(0, 0, NONE, tally)])
         assert none.state == "too early"
         assert none.needed is None
-
-
-@pytest.mark.parametrize(
-    ("percent", "found"),
-    [(0, {"too early", "holds"}), (3, {"too early", "holds"}), (8, {"too early"}), (20, {"too early", "alarm"})],
-)
-def test_the_verdict_of_a_site_is_the_one_of_its_own_watch(percent: int, found: set[str]) -> None:
-    states = set()
-    for rows in (20, 60, 200, 400, 600, 1000):
-        tally = Tally(rows, percent * rows // 100, rows // 50)
-        (line,) = histories_of([sent(0, 0, NONE, tally)])
-        counts = {"known": rows, "misses": float(tally.misses), "waiting": tally.waiting}
-        own = StreamState(0, "all", "", 0.1, 0.025, 0.0, **counts, alarm_at=None if line.alarm is None else rows)  # type: ignore[arg-type]
-        assert line.state == own.verdict
-        states.add(line.state)
-    assert states == found
 
 
 def test_too_many_messages_are_refused_and_many_rows_are_not() -> None:

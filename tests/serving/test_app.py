@@ -98,7 +98,7 @@ def test_a_header_names_the_site(rows: int) -> None:
     for header, words in (("b", "b, which was not calibrated"), ("", "no name"), ("x" * 300, "no name")):
         bad = asking.post("/predict", json=body, headers={"X-Fedconformal-Site": header})
         assert (bad.status_code, words in bad.json()["error"]) == (400, True)
-    other = asking.post("/predict", json={**body, "site": "a"}, headers={"X-Fedconformal-Site": "Köln"})
+    other = asking.post("/predict", json={**body, "site": "a"}, headers={"X-Fedconformal-Site": "Köln".encode()})
     assert other.status_code == 400
     plain = client().post("/predict", json=body, headers={"X-Fedconformal-Site": "a"})  # for the monitor alone
     assert plain.status_code == 200

@@ -1,10 +1,10 @@
 """Who may ask and how much; what is hostile is refused with one line."""
 
+import asyncio
 import base64
 import json
 import os
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from fedconformal.errors import InputError
 from fedconformal.serving.app import Settings
 from fedconformal.serving.bodies import JSON
-from fedconformal.serving.guard import read_token
+from fedconformal.serving.guard import RefusedError, read_body, read_token
 from tests.serving.models import TOKEN, client
 
 GOOD = {"probabilities": [[0.5, 0.25, 0.25]]}
@@ -101,25 +101,25 @@ def test_what_a_form_on_a_web_page_can_send_is_refused() -> None:
 
 
 def test_a_body_is_limited_with_and_without_its_length() -> None:
-    asking, body = client(max_body=1000), b" " * 2000
-
-    def chunks() -> Iterator[bytes]:
-        for start in range(0, len(body), 100):
-            yield body[start : start + 100]
-
-    for content in (body, chunks()):
-        answer = asking.post("/predict", content=content, headers={"Content-Type": JSON})
+    asking, headers = client(max_body=1000), {"Content-Type": JSON}
+    for body in ({"content": b" " * 2000}, {"pieces": [b" " * 100] * 20}):
+        answer = asking.post("/predict", headers=headers, **body)
         assert "more than 1000 bytes" in refused(answer, 413)
         assert answer.headers["connection"] == "close"
 
 
 def test_a_body_has_to_come_in_time_and_to_its_end() -> None:
-    asking, body = client(seconds=0.05), json.dumps(GOOD).encode()
-    slow = asking.post("/predict", content=[body[:9], body[9:]], headers={"Content-Type": JSON}, wait=0.04)
+    body, headers = json.dumps(GOOD).encode(), {"Content-Type": JSON}
+    pieces = [body[:9], body[9:]]
+    slow = client(seconds=0.05).post("/predict", pieces=pieces, headers=headers, wait=0.04)
     assert "did not come within 0.05 seconds" in refused(slow, 408)
-    assert asking.post("/predict", content=[body[:9], body[9:]], headers={"Content-Type": JSON}).status_code == 200
-    gone = asking.post("/predict", content=[], headers={"Content-Type": JSON})
-    assert "ended before its end" in refused(gone, 400)
+    assert client().post("/predict", pieces=pieces, headers=headers).status_code == 200
+
+    async def leave() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    with pytest.raises(RefusedError, match="ended before its end"):
+        asyncio.run(read_body(Request({"type": "http", "headers": []}, leave), 1000, 1.0))
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {

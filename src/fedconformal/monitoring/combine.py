@@ -63,34 +63,22 @@ def standing_out(log_e_values: Mapping[str, float], *, false_share: float = 0.1)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CombinedEvidence:
-    """The histories of all sites, of all rows or of one group.
-
-    Parameters
-    ----------
-    histories
-        The site with the most evidence first.
-    days
-        Days at the end of which `log_mean` stands.
-    log_mean
-        Logarithm of the mean of the sites' e-values, weighted by their false alarm probabilities.
-    alarm
-        The day since when the mean is or was enough; None if it never was.
-    named
-        Sites that stand out now, by e-BH.
-    false_alarm
-        Probability of ever raising a false alarm while all limits hold.
-    failures
-        Sum of the probabilities that limits of the sites do not hold.
-    """
+    """The histories of all sites, of all rows or of one group."""
 
     group: str
     histories: tuple[SiteHistory, ...]
+    """The site with the most evidence first."""
     days: Integers
     log_mean: Floats
+    """Logarithm of the mean of the sites' e-values on each day, weighted by their false alarm probabilities."""
     alarm: int | None
+    """Day since when the mean is or was enough; None if it never was."""
     named: tuple[str, ...]
+    """Sites that stand out now, by e-BH."""
     false_alarm: float
+    """Probability of ever raising a false alarm while all limits hold."""
     failures: float
+    """Sum of the probabilities that limits of the sites do not hold."""
 
     @classmethod
     def of(cls, group: str, histories: Sequence[SiteHistory]) -> CombinedEvidence:
@@ -225,19 +213,7 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Combined:
-    """The combined messages of one predictor, for the page, for JSON and for the engines.
-
-    Parameters
-    ----------
-    gaps
-        Days that no message of a site covers; its counts go on behind them.
-    withheld
-        Periods without groups, classes or sites, as one of them has too few outcomes.
-    silent
-        Sites that have sent nothing for longer than usual while others have, from their last day on.
-    refused
-        Sites whose messages are left out.
-    """
+    """The combined messages of one predictor, for the page, for JSON and for the engines."""
 
     predictor: str
     first: int
@@ -246,8 +222,11 @@ class Combined:
     groups: tuple[CombinedEvidence, ...]
     named_groups: tuple[str, ...]
     gaps: tuple[Days, ...] = ()
+    """Days that no message of a site covers; its counts go on behind them."""
     withheld: tuple[Days, ...] = ()
+    """Periods without groups, classes or sites, as one of them has too few outcomes."""
     silent: tuple[Days, ...] = ()
+    """Sites that have sent nothing for longer than usual while others have, from their last day on."""
     refused: tuple[Refused, ...] = ()
 
     @property

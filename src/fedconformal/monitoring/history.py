@@ -37,19 +37,7 @@ Sent = Sequence[tuple[Period, Stream]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SiteHistory:
-    """Counts of a site, or of a group there, at the end of some days, and their evidence against the limit.
-
-    Parameters
-    ----------
-    days
-        Days at the end of which the counts stand, in order.
-    log_e
-        The evidence then that more than the limit is missed; rows that wait count as covered.
-    alarm
-        The day since when the evidence is or was enough; None if it never was.
-    changed
-        Days of the alarm and of the change of scores, by the site's own detector.
-    """
+    """Counts of a site, or of a group there, at the end of some days, and their evidence against the limit."""
 
     site: str
     group: str
@@ -62,8 +50,11 @@ class SiteHistory:
     waiting: Floats
     sizes: Floats
     log_e: Floats
+    """Evidence that more than the limit is missed; rows that wait count as covered."""
     alarm: int | None
+    """Day since when the evidence is or was enough; None if it never was."""
     changed: tuple[int, int] | None = None
+    """Days of the alarm and of the change of scores, by the site's own detector."""
 
     @property
     def now(self) -> float:

@@ -54,18 +54,17 @@ class Status:
         return f"It is too early to tell: {known}, and between {low:.4g} and {high:.4g} of the rows are missed."
 
     @property
-    def outlook(self) -> list[str]:
+    def outlook(self) -> Iterator[str]:
         """The miss rate that is noticed and when, and whether waiting rows hide misses."""
-        whole, said = self.streams[0], list[str]()
+        whole = self.streams[0]
         if whole.limit is None or whole.verdict == ALARM:
-            return said
+            return
         rate = min(2 * whole.limit, (1 + whole.limit) / 2)
         after = noticed_after(rate, whole.limit, whole.false_alarm)
-        said.append(f"A miss rate of {rate:.2g} is noticed after about {after} outcomes, counted from the start.")
+        yield f"A miss rate of {rate:.2g} is noticed after about {after} outcomes, counted from the start."
         if whole.waiting > whole.known:
             waiting = f"{count(whole.waiting, 'row')} wait for an outcome and count as covered"
-            said.append(f"{waiting}: misses among them are not seen before their outcomes are added.")
-        return said
+            yield f"{waiting}: misses among them are not seen before their outcomes are added."
 
     @property
     def scores(self) -> str:
@@ -189,13 +188,11 @@ def _about_messages(found: Combined) -> Iterator[str]:
         late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
         yield f"{waiting / rows:.0%} of the rows {late}"
     if found.refused:
-        yield (
-            f"Ask {join_names([one.site for one in found.refused])} for good messages: what they sent is left out here."
-        )
+        sites = join_names([one.site for one in found.refused])
+        yield f"Ask {sites} for good messages: what they sent is left out here."
     if found.silent:
-        yield (
-            f"Ask {join_names([f'{one.site} (since {date(one.first)})' for one in found.silent])} why no message comes."
-        )
+        sites = join_names([f"{one.site} (since {date(one.first)})" for one in found.silent])
+        yield f"Ask {sites} why no message comes."
     if found.withheld:
         sites = join_names(sorted({one.site for one in found.withheld}))
         yield f"Groups, classes or sites are withheld by {sites}: too few outcomes, which is not none."

@@ -15,8 +15,6 @@ from datetime import date, timedelta
 from html import escape
 from typing import NamedTuple
 
-import numpy as np
-
 from fedconformal.evaluation.coverage import CoverageGroup
 from fedconformal.evaluation.losses import LossGroup
 
@@ -27,8 +25,6 @@ LETTER, NUMBERS = 7.4, 112
 """The width of a letter on a phone, where it is largest, and the space for numbers beside bars."""
 LONGEST = 18
 """Letters of a name that are drawn; all of it is in the tooltip and in the numbers below."""
-SHORT, LONG = 70, 800
-"""Days up to which days are written below the axis, and from which years are."""
 EPOCH = date(1970, 1, 1)
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 MOST_SERIES = 6
@@ -183,16 +179,20 @@ class Plot(Chart):
             self._keys.append((name, drawing))
 
     def _legend(self) -> tuple[str, int]:
-        """Set the keys in rows below the chart."""
-        parts, x, row = [], float(LEFT), 0
-        for name, drawing in self._keys:
-            length = 30 + 6.4 * len(name) + 14
-            if x > LEFT and x + length > self.width:
-                x, row = float(LEFT), row + 1
-            y = self.height + LEGEND_ROW * row + 9
-            parts.append(f'<g transform="translate({x:.0f} {y})">{drawing}<text x="28" y="4">{escape(name)}</text></g>')
-            x += length
-        return "".join(parts), (row + 1 if parts else 0)
+        return _legend(self._keys, LEFT, self.height + 9, self.width)
+
+
+def _legend(keys: Sequence[tuple[str, str]], left: float, top: float, width: float) -> tuple[str, int]:
+    """Set names and drawings in rows; also return the number of rows."""
+    parts, x, row = [], left, 0
+    for name, drawing in keys:
+        length = 44 + 6.4 * len(name)
+        if x > left and x + length > width:
+            x, row = left, row + 1
+        place = f"translate({x:.0f} {top + LEGEND_ROW * row:g})"
+        parts.append(f'<g transform="{place}">{drawing}<text x="28" y="4">{escape(name)}</text></g>')
+        x += length
+    return "".join(parts), (row + 1 if parts else 0)
 
 
 @dataclass(kw_only=True)
@@ -208,23 +208,12 @@ class TimePlot(Plot):
     height: float = 240
 
     def _x_ticks(self) -> list[tuple[float, str]]:
-        low, high = self.x
-        if high - low <= SHORT:
-            days = [EPOCH + timedelta(days=math.floor(day)) for day in round_numbers(low, high)]
-            return [((day - EPOCH).days, f"{day.day} {MONTHS[day.month - 1]}") for day in dict.fromkeys(days)]
-        every, year = max(1, round((high - low) / 30 / 6)), high - low > LONG
+        days = {math.floor(day): EPOCH + timedelta(days=math.floor(day)) for day in round_numbers(*self.x)}
+        years = self.x[1] - self.x[0] > 366
         return [
-            ((day - EPOCH).days, MONTHS[day.month - 1] + (f" {day.year % 100:02}" if year else ""))
-            for day in _months(low, high)
-            if (12 * day.year + day.month - 1) % every == 0
+            (x, f"{MONTHS[day.month - 1]} {day.year}" if years else f"{day.day} {MONTHS[day.month - 1]}")
+            for x, day in days.items()
         ]
-
-
-def _months(low: float, high: float) -> list[date]:
-    """List the first day of every month between two days."""
-    first, last = (np.datetime64(int(day), "D").astype("datetime64[M]") for day in (math.ceil(low) - 1, high))
-    found: list[date] = np.arange(first + 1, last + 1).astype("datetime64[D]").tolist()
-    return found
 
 
 class Bar(NamedTuple):
@@ -265,12 +254,11 @@ class Bars(Chart):
                 f'<rect class="f{colour}" x="{left:.1f}" y="{y}" width="{length:.1f}" height="{ROW - 6}" rx="2"/>'
                 f'<text x="{left + length + 8:.1f}" y="{y + 14}">{escape(bar.text)}</text>'
             )
-        x, y = left, ROW * len(self.bars) + 18
-        for i, group in enumerate(filter(None, self.groups)):
-            key = f'<rect class="f{i % MOST_SERIES}" x="0" y="-6" width="14" height="10"/>'
-            parts.append(f'<g transform="translate({x:.0f} {y})">{key}<text x="20" y="4">{escape(group)}</text></g>')
-            x += 40 + LETTER * len(group)
-        return "".join(parts)
+        keys = [
+            (group, f'<rect class="f{i % MOST_SERIES}" x="4" y="-6" width="14" height="10"/>')
+            for i, group in enumerate(filter(None, self.groups))
+        ]
+        return "".join(parts) + _legend(keys, left, ROW * len(self.bars) + 18, self.width)[0]
 
 
 def name_space(names: Sequence[str]) -> float:
