@@ -26,7 +26,7 @@ UV = Path(sys.executable).with_name("uv")
 EXTRAS = ("sklearn", "parquet", "secure", "dp", "serve")
 """What is installed: all that is small. `make test` has the engines and torch."""
 NOT_FOR_USERS = {"dev", "docs"}
-TOOLS = ("hypothesis", "mpmath", "pytest", "pytest-xdist", "skl2onnx")
+TOOLS = ("httpx", "hypothesis", "mpmath", "pytest", "pytest-xdist", "skl2onnx")
 """What the tests import besides."""
 PIP_SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",

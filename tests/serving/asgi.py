@@ -17,7 +17,9 @@ class Client:
     def post(self, path: str, **about: Any) -> httpx.Response:
         return self.request("POST", path, **about)
 
-    def request(self, verb: str, path: str, *, pieces: Iterable[bytes] = (), wait: float = 0.0, **about: Any) -> Any:
+    def request(
+        self, verb: str, path: str, *, pieces: Iterable[bytes] = (), wait: float = 0.0, **about: Any
+    ) -> httpx.Response:
         """Ask; pieces of a body come without its length, each after `wait` seconds."""
 
         async def body() -> AsyncIterator[bytes]:
