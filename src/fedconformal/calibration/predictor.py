@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal import evaluation
 from fedconformal._base import registry
 from fedconformal._base.arrays import Booleans, Floats, Probabilities, as_alpha, as_array, shares_of
 from fedconformal._base.classes import format_sets, in_order
@@ -25,11 +24,12 @@ from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
 from fedconformal.calibration.curve import AnyCurve, CurveFields, as_limit
-from fedconformal.calibration.membership import needed_groups, rows_by_group, rows_by_site
+from fedconformal.calibration.membership import needed_groups, own_sites, rows_by_group, rows_by_site
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord
 from fedconformal.certificates.uninformative import explain_uninformative, missing_ends
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError, prefix_errors
+from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.evaluation.losses import evaluate_losses
 from fedconformal.evaluation.mixture import shares_by_site
 from fedconformal.losses.loss import Loss, described_loss
@@ -202,26 +202,20 @@ class Predictor:
 
         A row has the largest p-value of its groups, as it has the largest threshold.
         """
-        matrix = self._as_scored(probs)
-        scores: Floats = self.score.evaluate_all(matrix)
+        scores: Floats = self.score.evaluate_all(self._as_scored(probs))
         found = np.zeros_like(scores)
-        for part, mine in self._members(groups, sites, len(matrix)).items():
-            found[mine] = np.maximum(found[mine], self._p_values(part, scores[mine]))
-        return found
-
-    def _p_values(self, part: Part, scores: Floats) -> Floats:
-        curves: list[Any] = [self.curves[place] for place in self._parts[part]]
-        if self.certificate.promises[self._parts[part][0]].class_index is None:
-            found: Floats = curves[0].p_values(scores)
-            return found
-        if scores.shape[1] < len(curves):
-            raise InputError(
-                f"have {scores.shape[1]} classes, the predictor has thresholds for {len(curves)}", where="probabilities"
-            )
-        found = np.ones_like(scores)
-        for label, curve in enumerate(curves):
-            if curve is not None:
-                found[:, label] = curve.p_values(scores[:, label])
+        for part, mine in self._members(groups, sites, len(scores)).items():
+            places, p = self._parts[part], np.ones_like(scores[mine])
+            by_class = self.certificate.promises[places[0]].class_index is not None
+            if by_class and len(places) > p.shape[1]:
+                problem = f"have {p.shape[1]} classes, the predictor has thresholds for {len(places)}"
+                raise InputError(problem, where="probabilities")
+            for label, place in enumerate(places):
+                curve: Any = self.curves[place]
+                columns = [label] if by_class else slice(None)
+                if curve is not None:
+                    p[:, columns] = curve.p_values(scores[mine][:, columns])
+            found[mine] = np.maximum(found[mine], p)
         return found
 
     def _members(self, groups: Groups | None, sites: ArrayLike | None, rows: int) -> Mapping[Any, Any]:
@@ -305,11 +299,9 @@ class Predictor:
         return self._known_loss().predict(scores, self.threshold_at(risk))
 
     def _known_loss(self) -> Loss:
-        if self.loss is None:
-            raise InputError(
-                "the certificate does not say which loss it limits; use its threshold where the losses come from"
-            )
-        return self.loss
+        if (loss := self.loss) is None:
+            raise InputError("the certificate does not say which loss it limits; use its threshold with your own loss")
+        return loss
 
     def evaluate(
         self,
@@ -350,17 +342,13 @@ class Predictor:
             return self._evaluate_losses(outputs, truth, sites, alpha)
         if truth is None:
             raise InputError("truth: give the true label or number of every row", param="truth")
-        own = sites if certificate.by == "site" else None
-        compare: Callable[..., Any]
+        own = own_sites(certificate, sites)
+        about = {"certificate": certificate, "sites": sites, "clusters": clusters, "groups": groups, "alpha": alpha}
         if certificate.intervals:
-            compare = evaluation.evaluate_intervals
-            answers: Any = self.predict_interval(outputs, sites=own, alpha=alpha)
-        else:
-            needed, compare = needed_groups(certificate, groups), evaluation.evaluate_sets
-            answers = self.predict_set(outputs, groups=needed, sites=own, alpha=alpha, allow_empty=allow_empty)
-        return compare(
-            answers, truth, certificate=certificate, sites=sites, clusters=clusters, groups=groups, alpha=alpha
-        )
+            return evaluate_intervals(self.predict_interval(outputs, sites=own, alpha=alpha), truth, **about)
+        needed = needed_groups(certificate, groups)
+        sets = self.predict_set(outputs, groups=needed, sites=own, alpha=alpha, allow_empty=allow_empty)
+        return evaluate_sets(sets, truth, **about)
 
     def _evaluate_losses(self, outputs: Any, truth: Any, sites: ArrayLike | None, risk: Any) -> Any:
         """Evaluate scores and their truth at the threshold; without truth, losses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from fedconformal._base.names import name_key
 from fedconformal._base.registry import build
@@ -17,15 +17,6 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.summary import Summary
 
 
-class Terms(TypedDict, total=False):
-    """The promise: the guarantee with a miss rate, or with a limit on losses and a safe action."""
-
-    guarantee: Guarantee | str
-    alpha: Any
-    risk: Any
-    safe: str | None
-
-
 def recalibrate(
     predictor: Predictor,
     summaries: Sequence[Summary],
@@ -33,21 +24,21 @@ def recalibrate(
     why: str | None = None,
     rows: str | None = None,
     exact: bool = False,
-    **terms: Unpack[Terms],
+    **terms: Any,
 ) -> Predictor:
     """Calibrate from new rows; the certificate names the predictor that is replaced.
 
     Parameters
     ----------
     predictor
-        The predictor that is replaced; its promise is kept unless `alpha`, `guarantee`, `risk` or `safe` is given.
+        The predictor that is replaced; its promise is kept where no other one is given.
     summaries
         The summaries of new rows.
     why
         The reason, by default a planned renewal.
     rows
         "new" for rows that no watch has counted. From "watched" rows nothing is promised: the status is "estimated".
-    exact
+    exact, alpha, guarantee, risk, safe
         As in `calibrate`.
 
     Examples
@@ -68,10 +59,11 @@ def recalibrate(
     return successor(predictor, calibrate(summaries, exact=exact, **kept), replaced)
 
 
-def kept_terms(predictor: Predictor, **given: Unpack[Terms]) -> Terms:
-    """Return the terms of a predictor, except for those that are given."""
-    about, guarantee = predictor.certificate, given.get("guarantee")
-    alpha, risk, safe = given.get("alpha"), given.get("risk"), given.get("safe")
+def kept_terms(
+    old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk: Any = None, safe: Any = None
+) -> Any:
+    """Return the terms of a predictor, except for those that are given, as keywords of `calibrate`."""
+    about = old.certificate
     wanted = about.terms()[0] if guarantee is None else build(guarantee, Guarantee)
     if about.risk is None:
         if risk is not None or safe is not None:

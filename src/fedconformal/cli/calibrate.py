@@ -19,7 +19,7 @@ from fedconformal.certificates.certificate import site_names
 from fedconformal.certificates.replacement import Replacement, Rows
 from fedconformal.certificates.uninformative import describe_band, explain_uninformative
 from fedconformal.cli.console import logger, print_result
-from fedconformal.cli.monitor_rows import check_watches, close_watches
+from fedconformal.cli.monitor_rows import check_watches, close_watch
 from fedconformal.cli.options import (
     GUARANTEES,
     SPEC,
@@ -171,7 +171,8 @@ def calibrate(
         history.append(f"It replaces {renewal.replaces}, sha256 {replaced.sha256} ({replaced.why}).")
         history += [f"closed {one}: it counts no more, and still answers" for one in watches]
     predictor.save(output)
-    close_watches(watches)
+    for path in watches:
+        close_watch(path)
     about = predictor.certificate
     if why := explain_uninformative(about):
         logger.warning("%s", why)

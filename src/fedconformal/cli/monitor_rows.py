@@ -66,11 +66,10 @@ def check_watches(watches: Sequence[Path], digest: str) -> None:
                 raise InputError(f"{path}: watches another predictor, whose SHA-256 is {held.settings.predictor}")
 
 
-def close_watches(watches: Sequence[Path]) -> None:
-    """End the watches of a predictor that was replaced; they still answer."""
-    for path in watches:
-        with Watch.open(path) as held:
-            held.close()
+def close_watch(path: Path) -> None:
+    """End the watch of a predictor that was replaced; it still answers."""
+    with Watch.open(path) as held:
+        held.close()
 
 
 @dataclass(frozen=True)
