@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +60,7 @@ def leaves(value: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
 def put(content: JSON, way: Way, value: Any) -> JSON:
     """Return a copy with one value replaced."""
     content = copy.deepcopy(content)
-    inner: Any = content
-    for key in way[:-1]:
-        inner = inner[key]
+    inner: Any = reduce(getitem, way[:-1], content)
     inner[way[-1]] = value
     return content
 
@@ -99,26 +99,17 @@ def test_the_golden_file_predicts_what_it_did(predictor: fc.Predictor) -> None:
     assert (predictor.score, predictor.threshold, predictor.certificate.alpha) == (fc.RAPS(penalty=0.125), 1.0, 0.2)
     rows = [[0.5, 0.25, 0.25], [0.125, 0.125, 0.75], [0.0, 0.5, 0.5]]
     assert predictor.predict_set(rows).astype(int).tolist() == [[1, 1, 0], [1, 0, 1], [0, 1, 0]]
-    assert predictor.predict_set(rows, alpha=0.5, allow_empty=True).astype(int).tolist() == [
-        [1, 0, 0],
-        [0, 0, 1],
-        [0, 1, 0],
-    ]
+    half = predictor.predict_set(rows, alpha=0.5, allow_empty=True)
+    assert half.astype(int).tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
     with pytest.warns(fc.InfeasibleWarning, match=r"alpha=0\.01 cannot be promised.*80 more in all"):
         assert predictor.predict_set(rows, alpha="0.01").all()
     assert predictor.predict_p(rows) == pytest.approx(np.array([[20, 9, 1], [9, 1, 13], [1, 20, 1]]) / 20, abs=1e-15)
 
 
-WORDS = ("versions", "statement")
-"""What a later release may say better."""
-
-
-def test_the_golden_file_is_written_the_same_but_for_versions_and_words(predictor: fc.Predictor) -> None:
+def test_the_golden_file_is_written_the_same_but_for_versions_and_words() -> None:
     made, kept = json.loads(make.predictor().to_bytes()), document()
     for content in (made, kept):
-        del content["sha256"]
-        for name in WORDS:
-            del content["certificate"][name]
+        del content["sha256"], content["certificate"]["versions"], content["certificate"]["statement"]
     assert made == kept
 
 
@@ -230,9 +221,7 @@ def test_a_missing_field_is_refused(way: Way) -> None:
     if isinstance(way[-1], int):
         return
     content = document()
-    inner: Any = content
-    for key in way[:-1]:
-        inner = inner[key]
+    inner: Any = reduce(getitem, way[:-1], content)
     del inner[way[-1]]
     for data in (json.dumps(content).encode(), resealed(content)):
         try:
@@ -272,8 +261,6 @@ RISING = list(range(1, MAX_POINTS + 2))
     ("data", "fragment"),
     [
         (b"", "not a fedconformal predictor"),
-        (b"{}", "not a fedconformal predictor"),
-        (b"[]", "not a fedconformal predictor"),
         (b"null", "not a fedconformal predictor"),
         (b"\xff\xfe\x00", "not a fedconformal predictor"),
         (b'{"kind": "fedconformal predictor"}', ""),
@@ -288,41 +275,25 @@ RISING = list(range(1, MAX_POINTS + 2))
         (replaced("format", 2), "format"),
         (replaced("certificate.status", "proven"), "status"),
         (replaced("certificate.provenance.model", "half a \ud800 character"), "not a fedconformal predictor"),
-        (replaced("certificate.promises.0.threshold", None), "threshold"),
-        (replaced("certificate.promises.0.threshold", "infinity"), "threshold"),
         (replaced("certificate.promises.0.threshold", 0.75), "different thresholds"),
         (replaced("certificate.promises.0.threshold", "inf"), "different thresholds"),
         (replaced("certificate.alpha", 0.5), "different thresholds"),
         (replaced("certificate.alpha", 0), "alpha"),
-        (replaced("certificate.alpha", 1.0), "alpha"),
-        (replaced("certificate.alpha", "0.2"), "alpha"),
         (replaced("certificate.provenance.score", {}), "no score is called"),
         (replaced("certificate.provenance.score", {"name": "nope"}), "no score is called 'nope'"),
-        (replaced("certificate.provenance.score", {"name": ["raps"]}), "no score is called"),
         (replaced("certificate.provenance.score", {"name": "raps"}), "parameters"),
         (replaced("certificate.provenance.score", {"name": "lac", "self": 1}), "parameters"),
         (replaced("certificate.provenance.score.penalty", 10**400), "penalty"),
-        (replaced("certificate.provenance.score.penalty", "0.125"), "penalty"),
         (replaced("certificate.provenance.score.randomized", 1), "randomized"),
-        (replaced("certificate.provenance.score.free_ranks", 1.5), "free_ranks"),
         (replaced("curves.0.thresholds", [0.5, 1.0, 0.75]), "rising"),
-        (replaced("curves.0.thresholds", [0.5, 0.5, 1.0]), "rising"),
         (replaced("curves.0.thresholds", [0.5, 1.0]), "points"),
-        (replaced("curves.0.thresholds", [0.5, None, 1.0]), "thresholds"),
-        (replaced("curves.0.thresholds", ["0.5", 0.75, 1.0]), "thresholds"),
         (replaced("curves.0.promised", [5, 4, 909090909090909]), "rising"),
-        (replaced("curves.0.promised", [1, 1, 909090909090909]), "rising"),
         (replaced("curves.0.promised", [-1, 1, 909090909090909]), "promised"),
         (replaced("curves.0.promised", [1, 2, 10**15]), "promised"),
         (replaced("curves.0.promised", [1, 2, 2**64]), "promised"),
         (replaced("curves.0.promised", [1, 2, 10**400]), "promised"),
-        (replaced("curves.0.promised", [1, 2, 9.0e14]), ""),
-        (replaced("curves.0.promised", [True, 2, 3]), "promised"),
-        (replaced("curves.0", {"thresholds": [], "promised": []}), "points"),
         (replaced("curves.0", {"thresholds": RISING, "promised": RISING}), "points"),
         (written("@", "NaN"), "not a fedconformal predictor"),
-        (written("@", "Infinity"), "not a fedconformal predictor"),
-        (written("@", "-Infinity"), "not a fedconformal predictor"),
         (written("@", "1e400"), ""),
         (written("@", "1" * 5000), "not a fedconformal predictor"),
         (written("@", "1" * 400), ""),
@@ -338,33 +309,23 @@ def test_hostile_json_is_refused(data: bytes, fragment: str) -> None:
     "way", ["certificate.guarantee", "certificate.provenance.score", "certificate.versions", "certificate.promises"]
 )
 def test_deep_nesting_is_refused(way: str) -> None:
-    for levels in [*range(100, 1100, 25), *range(940, 1000), 5000, 50_000]:
+    for levels in [*range(100, 1100, 50), *range(940, 1000, 4), 5000, 50_000]:
         with pytest.raises(fc.InputError):
             fc.Predictor.from_bytes(deep(levels, way))
 
 
 def test_hostile_guarantees_are_harmless() -> None:
-    for guarantee in (
-        {},
-        {"name": 5},
-        {"name": "mixture"},
-        {"name": "mixture", "weights": ["a"]},
-        {"name": "mixture", "weights": {}},
-        {"name": "mixture", "weights": [[0.5, 0.5]]},
-        {"name": "mixture", "weights": [10**400]},
-        {"name": "one-site", "site": None},
-        {"name": "one-site", "site": 10**30},
-        {"name": "every-site", "more": 1},
-        {"name": "nope"},
-    ):
-        data = replaced("certificate.guarantee", guarantee)
+    weights: list[Any] = [["a"], {}, [[0.5, 0.5]], [10**400]]
+    wrong: list[Any] = [{}, {"name": 5}, {"name": "mixture"}, {"name": "every-site", "more": 1}, {"name": "nope"}]
+    wrong += [{"name": "mixture", "weights": one} for one in weights]
+    wrong += [{"name": "one-site", "site": site} for site in (None, 10**30)]
+    for guarantee in wrong:
         try:
-            found = fc.Predictor.from_bytes(data)
+            found = fc.Predictor.from_bytes(replaced("certificate.guarantee", guarantee))
         except fc.InputError:
             continue
         assert "Predictor(" in repr(found)
-        sites = _sites()
-        assert fc.verify(found, sites)
+        assert fc.verify(found, _sites())
 
 
 def _sites() -> list[fc.Summary]:
@@ -392,25 +353,25 @@ def test_load_names_the_file(tmp_path: Path) -> None:
 # --- the curve itself ---
 
 
-def bad_curves() -> dict[str, Callable[[], PromiseCurve]]:
-    some = np.array([0.1, 0.2])
-    return {
-        "empty": lambda: PromiseCurve(np.array([]), np.array([], dtype=np.int64)),
-        "unequal": lambda: PromiseCurve(some, np.array([1])),
-        "too long": lambda: PromiseCurve(np.arange(1025.0), np.arange(1025)),
-        "nan": lambda: PromiseCurve(np.array([0.1, np.nan]), np.array([1, 2])),
-        "inf": lambda: PromiseCurve(np.array([0.1, np.inf]), np.array([1, 2])),
-        "falling": lambda: PromiseCurve(some[::-1], np.array([1, 2])),
-        "flat": lambda: PromiseCurve(some, np.array([2, 2])),
-        "certain": lambda: PromiseCurve(some, np.array([2, 10**15])),
-        "negative": lambda: PromiseCurve(some, np.array([-1, 2])),
-    }
+BAD_CURVES: dict[str, tuple[list[float], list[int]]] = {
+    "empty": ([], []),
+    "unequal": ([0.1, 0.2], [1]),
+    "too long": ([float(i) for i in range(1025)], list(range(1025))),
+    "nan": ([0.1, np.nan], [1, 2]),
+    "inf": ([0.1, np.inf], [1, 2]),
+    "falling": ([0.2, 0.1], [1, 2]),
+    "equal thresholds": ([0.1, 0.1], [1, 2]),
+    "flat": ([0.1, 0.2], [2, 2]),
+    "certain": ([0.1, 0.2], [2, 10**15]),
+    "negative": ([0.1, 0.2], [-1, 2]),
+}
 
 
-@pytest.mark.parametrize("what", bad_curves())
-def test_bad_curves_are_refused(what: str) -> None:
+@pytest.mark.parametrize("name", BAD_CURVES)
+def test_bad_curves_are_refused(name: str) -> None:
+    thresholds, promised = BAD_CURVES[name]
     with refused("promise curve"):
-        bad_curves()[what]()
+        PromiseCurve(np.array(thresholds), np.array(promised, dtype=np.int64))
 
 
 def test_a_curve_of_the_largest_numbers() -> None:

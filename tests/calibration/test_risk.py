@@ -51,12 +51,8 @@ def test_the_certificate_says_what_is_promised() -> None:
         safe="take every label",
     )
     assert (found.status, found.target, found.provenance.model) == ("certified", "3/10", "m")
-    assert (found.coverage_at_least, found.coverage_at_most, found.promises[0].rank, found.alpha) == (
-        0.7,
-        1.0,
-        None,
-        0.3,
-    )
+    assert (found.coverage_at_least, found.coverage_at_most, found.promises[0].rank) == (0.7, 1.0, None)
+    assert found.alpha == 0.3
     assert found.sentence().startswith("The expected loss is at most 0.3 for a test row from the mixture of the sites")
     assert "fixed beforehand" in found.statement.conditions
     assert 0 < found.slack < 1e-6
@@ -143,21 +139,20 @@ def test_where_no_threshold_is_good_enough() -> None:
     assert rule.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
 
 
-@pytest.mark.parametrize(
-    "guarantee",
-    [
-        fc.Mixture(),
-        fc.Mixture(weights="uniform"),
-        fc.EverySite(),
-        fc.WorstCase(contamination=0.1),
-        fc.NewSite(),
-        fc.OneSite(site="s1"),
-        fc.Robust(liars=1),
-        fc.PAC(failure=0.1),
-    ],
-    ids=repr,
-)
-def test_a_predictor_can_be_saved_and_verified(guarantee: fc.Guarantee, tmp_path: Path) -> None:
+SPECS = [
+    "mixture",
+    "mixture:uniform",
+    "every-site",
+    "worst-case:0.1",
+    "new-site",
+    "one-site:s1",
+    "robust:1",
+    "pac:0.1",
+]
+
+
+@pytest.mark.parametrize("guarantee", SPECS)
+def test_a_predictor_can_be_saved_and_verified(guarantee: str, tmp_path: Path) -> None:
     given = sites(calibration="june", expires="2999-01-31")
     rule = fc.calibrate(given, risk=0.45, guarantee=guarantee, exact=True)
     rule.save(tmp_path / "rule.json")
@@ -170,7 +165,7 @@ def test_a_predictor_can_be_saved_and_verified(guarantee: fc.Guarantee, tmp_path
     assert again.threshold == rule.certificate.limit
     for risk in (0.4, 0.45, 0.6):
         expected = fc.calibrate(given, risk=risk, guarantee=guarantee, exact=True).threshold
-        assert again.threshold_at(risk) == expected or guarantee.name == "one-site"
+        assert again.threshold_at(risk) == expected or guarantee == "one-site:s1"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +209,6 @@ def test_files_that_do_not_hold_together_are_refused() -> None:
     ],
 )
 def test_bad_curves_are_refused(thresholds: list[float], risks: list[int], words: str) -> None:
-
     with refused(words):
         RiskCurve(np.array(thresholds), tuple(risks))
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
 from fedconformal.monitoring.limits import limits_of, summary_limit
 from tests.contracts.tools import changed, maybe_infeasible, refused
 
@@ -22,23 +21,18 @@ PROBS = np.random.default_rng(1).dirichlet([1.0] * 4, 12)
 ROWS = np.array(list("aabb") * 3)
 
 
-def scores_of(rng: np.random.Generator, n: int, signed: bool = False) -> Floats:
-    found = rng.random(n)
-    return found - 0.5 if signed else found
-
-
-def sites(score: Any = None, **about: Any) -> list[fc.Summary]:
+def sites(score: Any = None) -> list[fc.Summary]:
     rng, score = np.random.default_rng(3), fc.LAC() if score is None else score
-    signed = score.lower_share is not None
+    middle = 0.0 if score.lower_share is None else 0.5
     return [
-        fc.Summary.of_scores(scores_of(rng, n, signed) * (1 + k), kind="exact", site=site, score=score, **about)
+        fc.Summary.of_scores((rng.random(n) - middle) * (1 + k), kind="exact", site=site, score=score)
         for k, (site, n) in enumerate(SIZES.items())
     ]
 
 
-def made(score: Any = None, alpha: float = 0.1, *, exact: bool = False, **about: Any) -> Any:
+def made(score: Any = None, alpha: float = 0.1, *, exact: bool = False) -> Any:
     with maybe_infeasible():
-        return fc.calibrate(sites(score, **about), alpha=alpha, guarantee=fc.EverySite(), exact=exact)
+        return fc.calibrate(sites(score), alpha=alpha, guarantee=fc.EverySite(), exact=exact)
 
 
 def rank_of(n: int, alpha: float = 0.1) -> int:
@@ -56,16 +50,10 @@ def test_every_threshold_is_the_rank_among_the_sites_own_scores() -> None:
             warnings.simplefilter("ignore", fc.InfeasibleWarning)
             assert predictor.threshold_at(site=site) == expected
     records = [one for (one,) in predictor.certificate.parts.values()]
-    assert [(one.site, one.scores, one.rank, one.rank_out_of) for one in records] == [
-        ("a", 60, 55, 61),
-        ("b", 19, 18, 20),
-        ("few", 8, 9, 9),
-    ]
-    assert [(one.coverage_at_least, one.coverage_at_most) for one in records] == [
-        (55 / 61, 55 / 61),
-        (0.9, 0.9),
-        (1.0, 1.0),
-    ]
+    ranks = [(one.site, one.scores, one.rank, one.rank_out_of) for one in records]
+    assert ranks == [("a", 60, 55, 61), ("b", 19, 18, 20), ("few", 8, 9, 9)]
+    bands = [(one.coverage_at_least, one.coverage_at_most) for one in records]
+    assert bands == [(55 / 61, 55 / 61), (0.9, 0.9), (1.0, 1.0)]
     assert predictor.certificate.threshold == float("inf")  # the largest, for a row whose site is not known
 
 
@@ -223,7 +211,7 @@ def test_from_watched_rows_no_site_is_promised_anything() -> None:
             assert (one.coverage_at_least, one.coverage_at_most) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_row_without_a_site_gets_no_smaller_a_set_than_with_any_site(seed: int) -> None:
     rng = np.random.default_rng(seed)
     own = [
