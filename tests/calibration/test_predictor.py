@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -59,10 +59,9 @@ def leaves(value: Any, way: Way = ()) -> Iterator[tuple[Way, Any]]:
 
 def put(content: JSON, way: Way, value: Any) -> JSON:
     """Return a copy with one value replaced."""
-    content = copy.deepcopy(content)
-    inner: Any = reduce(getitem, way[:-1], content)
-    inner[way[-1]] = value
-    return content
+    copied: Any = copy.deepcopy(content)
+    reduce(getitem, way[:-1], copied)[way[-1]] = value
+    return cast("JSON", copied)
 
 
 def other(value: Any) -> Any:
@@ -220,9 +219,8 @@ def test_wrong_types_are_refused_even_with_a_right_digest(way: Way) -> None:
 def test_a_missing_field_is_refused(way: Way) -> None:
     if isinstance(way[-1], int):
         return
-    content = document()
-    inner: Any = reduce(getitem, way[:-1], content)
-    del inner[way[-1]]
+    content: Any = document()
+    del reduce(getitem, way[:-1], content)[way[-1]]
     for data in (json.dumps(content).encode(), resealed(content)):
         try:
             found = fc.Predictor.from_bytes(data)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration import search as searching
 from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, in_units
+from fedconformal.calibration.search import Search
 from fedconformal.summaries.batch import SummaryBatch
 from tests.contracts.tools import KINDS, checks, promised_many, vectors
 
@@ -51,7 +51,7 @@ def tried_one_by_one(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -
 
 def check(summaries: Sequence[fc.Summary], guarantee: fc.Guarantee) -> None:
     promised = tried_one_by_one(summaries, guarantee)
-    search = searching.Search(summaries, guarantee, [n for summary in summaries for n in summary.sizes])
+    search = Search(summaries, guarantee, [n for summary in summaries for n in summary.sizes])
     expected = [next((q for q, found in promised.items() if found >= 1 - alpha), math.inf) for alpha in ALPHAS]
     assert [search.smallest(alpha) for alpha in ALPHAS] == expected
     curve = search.curve(Fraction(1, 10))
@@ -97,13 +97,13 @@ def test_a_single_summary_is_searched(guarantee: fc.Guarantee, kind: str) -> Non
     check([summary], guarantee)
     promised = tried_one_by_one([summary], guarantee)
     first = {found: q for q, found in sorted(promised.items(), reverse=True) if found}
-    search = searching.Search([summary], guarantee, summary.sizes)
+    search = Search([summary], guarantee, summary.sizes)
     assert [search.smallest(1 - found) for found in first] == list(first.values())
 
 
 @pytest.mark.parametrize("value", [0.0, 5e-324, -5e-324, np.finfo(np.float64).max, -np.finfo(np.float64).max])
 def test_very_many_equal_points_are_searched(value: float) -> None:
-    tied = np.full(2 * searching.MANY, value)
+    tied = np.full(2**12, value)
     for others in ([], [value], [-1.0], [1.0], [-1.0, 1.0]):
         check([fc.Summary.of_scores(np.append(tied, others), kind="exact"), fc.Summary.of_scores([0.5])], fc.Mixture())
 
@@ -120,12 +120,3 @@ def test_sites_of_one_size_share_their_counts() -> None:
     for kind in ("exact", "ranks"):
         sent = [fc.Summary.of_scores(rng.normal(size=300), kind=kind, alpha=0.1).to_bytes() for _ in range(5)]
         assert len({id(summary.lower_counts) for summary in SummaryBatch.from_bytes(sent)}) == 1
-
-
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC()], ids=repr)
-def test_points_are_sorted_step_by_step(guarantee: fc.Guarantee, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(8)
-    made = [fc.Summary.of_scores(rng.beta(3, 1, size=n).round(4), alpha=0.1) for n in rng.integers(100, 1000, size=40)]
-    monkeypatch.setattr(searching, "MANY", 50)
-    assert max(np.diff(summary.lower_counts).max() for summary in made) <= searching.MAX_STEP
-    check(made, guarantee)

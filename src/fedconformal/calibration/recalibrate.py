@@ -59,9 +59,7 @@ def recalibrate(
     return successor(predictor, calibrate(summaries, exact=exact, **kept), replaced)
 
 
-def kept_terms(
-    old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk: Any = None, safe: Any = None
-) -> Any:
+def kept_terms(old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk: Any = None, safe: Any = None) -> Any:
     """Return the terms of a predictor, except for those that are given, as keywords of `calibrate`."""
     about = old.certificate
     wanted = about.terms()[0] if guarantee is None else build(guarantee, Guarantee)

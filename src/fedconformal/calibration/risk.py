@@ -32,7 +32,6 @@ from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
 from fedconformal.summaries.provenance import Provenance, as_bound, combine_provenances
 
 MOST_SAFE = 200
-CHUNK = 2**12
 
 
 def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]:
@@ -124,18 +123,12 @@ def as_safe(safe: Any) -> str | None:
 
 
 def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence[int]) -> NDArray[Any]:
-    """Add up what is kept of the rows, group by group, a few thousand sites at a time."""
+    """Add up what is kept of the rows, group by group."""
+    place = [0] * len(curves) if group is None else group.tolist()
     kind = whole_type(sum(sizes) * UNIT)
-    place = np.zeros(len(curves), dtype=np.int64) if group is None else group
-    sums = np.zeros((int(place.max()) + 1, len(curves[0].units)), dtype=kind)
-    for start in range(0, len(curves), CHUNK):
-        inside = slice(start, start + CHUNK)
-        rows = np.array([sum(curve.sizes) for curve in curves[inside]], dtype=np.int64)[:, None]
-        lost = np.concatenate([curve.units for curve in curves[inside]]).reshape(len(rows), -1)
-        some = (rows * UNIT - lost).astype(kind, copy=False)
-        order = np.argsort(place[inside], kind="stable")
-        groups, firsts = np.unique(place[inside][order], return_index=True)
-        sums[groups] += np.add.reduceat(some[order], firsts, axis=0)
+    sums = np.zeros((max(place) + 1, len(curves[0].units)), dtype=kind)
+    for k, curve in zip(place, curves, strict=True):
+        sums[k] += sum(curve.sizes) * UNIT - curve.units.astype(kind)
     return sums
 
 
