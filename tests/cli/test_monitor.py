@@ -2,6 +2,7 @@
 
 import csv
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ def rows_of(rows: int, seed: int, *, shift: float = 0.0) -> tuple[Any, Any]:
     return fc.softmax(1.5 * x), y
 
 
+def columns_of(probs: Any) -> dict[str, Any]:
+    return dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
+
+
 def write(path: str, columns: dict[str, Any]) -> None:
     with Path(path).open("w", newline="") as file:
         lines = csv.writer(file)
@@ -39,30 +44,28 @@ def write_stream(name: str, seed: int, *, rows: int = 300, shift: float = 0.0, k
     probs, y = rows_of(rows, seed, shift=shift)
     ids = [f"{name}{k}" for k in range(rows)]
     days = [f"2026-11-{1 + k // 20:02d}" if shift else f"2026-10-{1 + k // 10:02d}" for k in range(rows)]
-    made = dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
-    write(f"{name}-rows.csv", {"id": ids, "time": days, **made})
+    write(f"{name}-rows.csv", {"id": ids, "time": days, **columns_of(probs)})
     came = {"id": ids, "time": [f"{day}T12:00" for day in days], "label": [CLASSES[label] for label in y]}
     write(f"{name}-outcomes.csv", {key: column[:known] for key, column in came.items()})
 
 
 @pytest.fixture
-def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
-    """Two sites, a predictor, a quiet stream and one that shifts."""
-    monkeypatch.chdir(tmp_path)
+def clinic(here: Path, command: Command) -> Path:
+    """Two sites, a predictor, a watch of it, a quiet stream and one that shifts."""
     for k, site in enumerate("ab"):
         probs, y = rows_of(400, k)
-        made = dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
-        write(f"{site}.csv", {**made, "label": [CLASSES[label] for label in y]})
+        write(f"{site}.csv", {**columns_of(probs), "label": [CLASSES[label] for label in y]})
         command.ok("summarize", f"{site}.csv", "--labels", "label", "-o", f"{site}.fcs")
     command.ok("calibrate", "a.fcs", "b.fcs", "-o", "predictor.json")
+    command.ok("monitor", "start", "watch.db", "predictor.json")
     write_stream("quiet", 10)
     write_stream("drift", 11, shift=SHIFT)
-    return tmp_path
+    return here
 
 
 def test_from_start_to_alarm(clinic: Path, command: Command) -> None:
     limit = limits_of(fc.load("predictor.json")).rate
-    started = command.ok("monitor", "start", "watch.db", "predictor.json", "--json").json
+    started = command.ok("monitor", "start", "other.db", "predictor.json", "--json").json
     assert (started["limits"]["rate"], started["site"]) == (limit, None)
     added = command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv", "--json").json
     assert added["added"]["rows"] == 300
@@ -80,7 +83,6 @@ def test_from_start_to_alarm(clinic: Path, command: Command) -> None:
 
 def test_the_alarm_is_that_of_the_rows_in_order_of_time(clinic: Path, command: Command) -> None:
     """The files hold one stream; added at once they give what a monitor gives that sees one event after the other."""
-    command.ok("monitor", "start", "watch.db", "predictor.json")
     command.ok("monitor", "add", "watch.db", "drift-rows.csv", "drift-outcomes.csv")
     found = command("monitor", "status", "watch.db", "--json").json["streams"][0]
     probs, y = rows_of(300, 11, shift=SHIFT)
@@ -101,19 +103,17 @@ def test_the_alarm_is_that_of_the_rows_in_order_of_time(clinic: Path, command: C
 
 
 def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -> None:
-    for name in ("one", "two"):
-        command.ok("monitor", "start", f"{name}.db", "predictor.json")
-    command.ok("predict", "predictor.json", "quiet-rows.csv", "--id", "id", "--drop", "time", "-o", "sets.csv")
-    command.ok("monitor", "add", "one.db", "sets.csv", "quiet-outcomes.csv")
+    command.ok("monitor", "start", "two.db", "predictor.json")
+    command.ok("predict", "predictor.json", "quiet-rows.csv", "--id", "id", "-o", "sets.csv")
+    command.ok("monitor", "add", "watch.db", "sets.csv", "quiet-outcomes.csv")
     command.ok("monitor", "add", "two.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    one, two = (command.ok("monitor", "status", f"{name}.db", "--json").json["streams"][0] for name in ("one", "two"))
+    one, two = (command.ok("monitor", "status", name, "--json").json["streams"] for name in ("watch.db", "two.db"))
     assert one == two
 
 
 def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> None:
-    refused = command("monitor", "start", "a.db", "predictor.json", "--site", "a")
-    assert refused.code == 2
-    assert "give the site's own summary, or state a limit by hand (--summary)" in refused.err
+    limit = "give the site's own summary, or state a limit by hand (--summary)"
+    command.refuses(limit, "monitor", "start", "a.db", "predictor.json", "--site", "a")
     assert not Path("a.db").exists()
     about = ("--site", "a", "--summary", "a.fcs", "--calibration", "a.csv", "--labels", "label")
     started = command.ok("monitor", "start", "a.db", "predictor.json", *about, "--json").json
@@ -134,20 +134,18 @@ def test_ids_that_look_like_formulas(clinic: Path, command: Command) -> None:
     """No spreadsheet runs what is written, numbers stay numbers, and the watch still knows its rows."""
     ids = ["=1+1", "-A12", "@x", "+y", "-0.5", "plain", "=cmd|' /C calc'!A0"]
     probs, _ = rows_of(len(ids), 3)
-    write("odd.csv", {"id": ids, **dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))})
+    write("odd.csv", {"id": ids, **columns_of(probs)})
     command.ok("predict", "predictor.json", "odd.csv", "--id", "id", "-o", "sets.csv")
     with Path("sets.csv").open(newline="") as file:
         written = [row["id"] for row in csv.DictReader(file)]
     assert written == ["'=1+1", "'-A12", "'@x", "'+y", "-0.5", "plain", "'=cmd|' /C calc'!A0"]
     write("came.csv", {"id": ids, "label": ["benign"] * len(ids)})
-    command.ok("monitor", "start", "odd.db", "predictor.json")
-    assert command.ok("monitor", "add", "odd.db", "sets.csv", "came.csv", "--json").json["added"]["counted"] == len(ids)
+    added = command.ok("monitor", "add", "watch.db", "sets.csv", "came.csv", "--json").json["added"]
+    assert added["counted"] == len(ids)
 
 
 def test_periods_are_written(clinic: Path, command: Command) -> None:
-    command.ok("monitor", "start", "watch.db", "predictor.json")
-    refused = command("monitor", "send", "watch.db", "-o", "w.fcw")
-    assert "nothing was added so far" in refused.err
+    command.refuses("nothing was added so far", "monitor", "send", "watch.db", "-o", "w.fcw")
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
     about = ("--to", "2026-10-20", "--json")
     done = command.ok("monitor", "send", "watch.db", "-o", "w.fcw", *about).json
@@ -159,32 +157,19 @@ def test_periods_are_written(clinic: Path, command: Command) -> None:
     before = Path("w.fcw").read_bytes()
     command.ok("monitor", "send", "watch.db", "-o", "w.fcw")
     assert Path("w.fcw").read_bytes() == before
-    refused = command("monitor", "send", "watch.db", "-o", "w.fcw", "--to", "2026-10-15")
-    assert (refused.code, "a day is sent once" in refused.err) == (2, True)
+    command.refuses("a day is sent once", "monitor", "send", "watch.db", "-o", "w.fcw", "--to", "2026-10-15")
 
 
-@pytest.mark.parametrize(
-    ("line", "why"),
-    [
-        ("least_rows = 291", "this site has fewer"),
-        ("sums_only = true", "this is of the kind watch"),
-    ],
-)
-def test_a_policy_is_asked_before_a_message_is_written(clinic: Path, command: Command, line: str, why: str) -> None:
-    command.ok("monitor", "start", "watch.db", "predictor.json")
+def test_a_policy_is_asked_before_a_message_is_written(clinic: Path, command: Command) -> None:
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    summarize = ["monitor", "send", "watch.db", "-o", "w.fcw", "--policy", "policy.toml"]
-    Path("policy.toml").write_text(line, "utf-8")
-    done = command(*summarize)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.splitlines()[-1] == f"error: policy.toml, line 1: {line}, and {why}"
-    assert not Path("w.fcw").exists()
+    send = ["monitor", "send", "watch.db", "-o", "w.fcw", "--policy", "policy.toml"]
+    Path("policy.toml").write_text("least_rows = 291", "utf-8")
+    command.refuses("policy.toml, line 1: least_rows = 291, and this site has fewer", *send)
     Path("policy.toml").write_text("least_rows = 290", "utf-8")
-    assert command.ok(*summarize, "--json").json["messages"] == 1  # nothing was sent before
+    assert command.ok(*send, "--json").json["messages"] == 1  # nothing was sent before
 
 
 def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:
-    command.ok("monitor", "start", "watch.db", "predictor.json")
     add = ("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv", "--forget", "0", "--json")
     done = command.ok(*add).json["forgotten"]
     assert (done["rows"], done["waiting"]) == (300, 10)
@@ -192,38 +177,31 @@ def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:
     assert "10 rows were forgotten while they waited; they count as covered" in status
     assert command("monitor", "add", "watch.db").code == 2
     assert command.ok("monitor", "add", "watch.db", "--forget", "1", "--json").json["forgotten"]["rows"] == 0
-    with sqlite3.connect("watch.db") as raw:
+    with closing(sqlite3.connect("watch.db")) as raw:
         assert raw.execute("SELECT count(*) FROM rows").fetchone() == (0,)
-    raw.close()
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("id,label\nquiet0,benign\nquiet0,benign\n", "bad.csv: the id quiet0 is there twice"),
-        ("id,time,label\nquiet0,soon,benign\n", "line 2, column time holds 'soon', which is no time"),
-        ("id,size,labels\nz,1,other\n", "'other', which is no class of the predictor"),
-        ("id,size,labels,predictor\nz,1,benign,3f2a\n", "names another predictor than the watch"),
-        ("id,size,labels\nz,1,benign\nquiet0,1,benign\n", "bad.csv: the id quiet0 is there already"),
-        ("name,label\nquiet0,benign\n", "name the column of ids with --id"),
-    ],
-)
-def test_a_poisoned_file_is_refused_as_a_whole(clinic: Path, command: Command, text: str, words: str) -> None:
-    command.ok("monitor", "start", "watch.db", "predictor.json")
+POISONED = {
+    "id,label\nquiet0,benign\nquiet0,benign\n": "bad.csv: the id quiet0 is there twice",
+    "id,time,label\nquiet0,soon,benign\n": "line 2, column time holds 'soon', which is no time",
+    "id,size,labels\nz,1,other\n": "'other', which is no class of the predictor",
+    "id,size,labels,predictor\nz,1,benign,3f2a\n": "names another predictor than the watch",
+    "id,size,labels\nz,1,benign\nquiet0,1,benign\n": "bad.csv: the id quiet0 is there already",
+    "name,label\nquiet0,benign\n": "name the column of ids with --id",
+}
+
+
+def test_a_poisoned_file_is_refused_as_a_whole(clinic: Path, command: Command) -> None:
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv")
-    with sqlite3.connect("watch.db") as raw:
+    with closing(sqlite3.connect("watch.db")) as raw:
         before = list(raw.iterdump())
-        Path("bad.csv").write_text(text)
-        done = command("monitor", "add", "watch.db", "bad.csv")
-        assert done.code == 2
-        assert words in done.err
-        assert done.err.strip().splitlines()[-1].startswith("error: ")
+        for text, words in POISONED.items():
+            Path("bad.csv").write_text(text)
+            command.refuses(words, "monitor", "add", "watch.db", "bad.csv")
         assert list(raw.iterdump()) == before
-    raw.close()
 
 
 def test_what_came_before_is_said(clinic: Path, command: Command) -> None:
-    command.ok("monitor", "start", "watch.db", "predictor.json")
     done = command.ok("monitor", "add", "watch.db", "quiet-outcomes.csv")
     assert "290 outcomes of rows that were not added yet: counted when these come" in done.err
     done = command.ok("monitor", "add", "watch.db", "quiet-rows.csv")
@@ -234,8 +212,7 @@ def test_what_came_before_is_said(clinic: Path, command: Command) -> None:
     assert "with another value: the first one counts" in command.ok("monitor", "add", "watch.db", "other.csv").err
 
 
-def test_intervals_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_intervals_and_losses(here: Path, command: Command) -> None:
     rng = np.random.default_rng(0)
     residuals = fc.Summary.of_scores(np.abs(rng.normal(size=300)), score=fc.Residual(), site="a")
     fc.calibrate([residuals], alpha=0.1).save("numbers.json")
@@ -254,13 +231,12 @@ def test_intervals_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     command.ok("monitor", "add", "r.db", "rows.csv", "losses.csv")
     assert command.ok("monitor", "status", "r.db", "--json").json["streams"][0]["misses"] == 0.75
     write("losses.csv", {"id": ["z"], "loss": [1.5]})
-    assert "expected a loss from 0 to 1" in command("monitor", "add", "r.db", "losses.csv").err
+    command.refuses("expected a loss from 0 to 1", "monitor", "add", "r.db", "losses.csv")
 
 
-def test_groups_have_limits_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_groups_have_limits_of_their_own(here: Path, command: Command) -> None:
     probs, y = rows_of(600, 0)
-    made = dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
+    made = columns_of(probs)
     sex = ["F" if k % 2 else "M" for k in range(600)]
     write("a.csv", {**made, "sex": sex, "label": [CLASSES[label] for label in y]})
     command.ok("summarize", "a.csv", "--labels", "label", "--groups", "sex", "-o", "a.fcs")
@@ -282,33 +258,28 @@ def test_one_table_of_probabilities_and_outcomes(clinic: Path, command: Command)
     probs, y = rows_of(300, 10)
     table = {"patient_id": [f"p{k}" for k in range(300)], "hospital": ["north", "south"] * 150}
     table |= {"scan_date": [f"2026-10-{1 + k // 10:02d}" for k in range(300)], "sex": ["F", "M", "M"] * 100}
-    table |= dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
+    table |= columns_of(probs)
     table["diagnosis"] = [CLASSES[label] if k < 290 else "" for k, label in enumerate(y)]
     write("all.csv", table)
     command.ok("monitor", "start", "w.db", "predictor.json", "--groups", "sex")
-    named = ("--id", "patient_id", "--labels", "diagnosis", "--time", "scan_date", "--sites", "hospital")
-    added = command.ok("monitor", "add", "w.db", "all.csv", *named, "--json").json["added"]
+    named = ("--id", "patient_id", "--labels", "diagnosis", "--sites", "hospital", "--time")
+    added = command.ok("monitor", "add", "w.db", "all.csv", *named, "scan_date", "--json").json["added"]
     assert (added["rows"], added["counted"]) == (300, 290)
     streams = {one["name"]: one for one in command.ok("monitor", "status", "w.db", "--json").json["streams"]}
     assert set(streams) == {"", "north", "south", "sex=F", "sex=M"}
-    command.ok("monitor", "start", "two.db", "predictor.json")
-    command.ok("monitor", "add", "two.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    (same,) = command.ok("monitor", "status", "two.db", "--json").json["streams"]
-    assert [streams[""][key] for key in ("known", "misses", "waiting")] == [
-        same[key] for key in ("known", "misses", "waiting")
-    ]
-    wrong = command("monitor", "add", "w.db", "all.csv", *named[:2], "--labels", "diagnosis", "--time", "scan")
-    assert (wrong.code, "scan" in wrong.err) == (2, True)
+    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    (same,) = command.ok("monitor", "status", "watch.db", "--json").json["streams"]
+    assert all(streams[""][key] == same[key] for key in ("known", "misses", "waiting"))
+    command.refuses("scan", "monitor", "add", "w.db", "all.csv", *named, "scan")
 
 
 def test_a_watch_says_what_it_can_notice_and_makes_its_page(clinic: Path, command: Command) -> None:
-    command.ok("monitor", "start", "w.db", "predictor.json")
-    command.ok("monitor", "add", "w.db", "quiet-rows.csv")
-    said = command.ok("monitor", "status", "w.db").out
+    command.ok("monitor", "add", "watch.db", "quiet-rows.csv")
+    said = command.ok("monitor", "status", "watch.db").out
     assert "is noticed after about" in said
     assert "300 rows wait for an outcome and count as covered" in said
-    command.ok("monitor", "add", "w.db", "quiet-outcomes.csv")
-    done = command.ok("monitor", "combine", "w.db", "-o", "page.html")
+    command.ok("monitor", "add", "watch.db", "quiet-outcomes.csv")
+    done = command.ok("monitor", "combine", "watch.db", "-o", "page.html")
     assert done.out.startswith("too early: ")
     page = Path("page.html").read_text("utf-8")
     assert fc.load("predictor.json").certificate.sentence() in page

@@ -21,100 +21,66 @@ from tests.cli.command import Command
 from tests.serving.models import CLASSES, TOKEN, features, labels, write_model
 
 ONNX = ("--onnx", "model.onnx", "--from", "features")
+SUMMARIZE = ("summarize", "rows.csv", "--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "-o")
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+def site(here: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
     """A model, calibration rows as CSV with ids and labels, and the predictor made from them."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDCONFORMAL_TOKEN", raising=False)
-    write_model(tmp_path / "model.onnx")
+    write_model(here / "model.onnx")
     rows = features(200, seed=2)
     truth = [CLASSES[label] for label in labels(rows)]
     cells = [",".join([f"p{i}", *map(repr, row.tolist()), truth[i]]) for i, row in enumerate(rows)]
     Path("rows.csv").write_text("patient,a,b,c,d,truth\n" + "\n".join(cells) + "\n")
-    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "--score", "lac")
-    command.ok("summarize", "rows.csv", *ONNX, *about, "-o", "site.fcs")
+    command.ok(*SUMMARIZE, "site.fcs", *ONNX)
     command.ok("calibrate", "site.fcs", "--alpha", "0.2", "-o", "predictor.json")
-    return tmp_path
+    return here
 
 
-def test_summaries_are_of_the_sessions_own_probabilities(site: Path) -> None:
+def test_one_session_scores_calibration_rows_and_new_rows(site: Path, command: Command) -> None:
     model, rows = OnnxModel("model.onnx"), features(200, seed=2)
-    probs, truth = model.probabilities(rows), labels(rows)
-    (summary,) = [fc.Summary.from_bytes(Path("site.fcs").read_bytes())]
-    scores = fc.LAC().evaluate(probs, truth)
-    for q in np.quantile(scores, [0.1, 0.5, 0.8, 0.9]):
-        low, high = summary.count_at_most(float(q))
-        assert low <= (scores <= q).sum() <= high
-    assert summary.provenance.model == model.fingerprint
-    assert summary.provenance.classes == tuple(CLASSES)
-    assert fc.load("predictor.json").certificate.provenance.model == model.fingerprint
-
-
-def test_predict_and_evaluate_take_features(site: Path, command: Command) -> None:
-    rows = features(60, seed=8)
-    np.save("new.npy", rows)
+    truth = np.array(CLASSES)[labels(rows)]
+    about: dict[str, Any] = {"site": "site", "model": model.fingerprint, "classes": CLASSES, "alpha": 0.1}
+    assert Path("site.fcs").read_bytes() == fc.summarize(model.probabilities(rows), truth, **about).to_bytes()
+    new = features(60, seed=8)
+    np.save("new.npy", new)
     command.ok("predict", "predictor.json", "new.npy", *ONNX, "-o", "sets.npy")
-    expected = fc.load("predictor.json").predict_set(OnnxModel("model.onnx").probabilities(rows))
-    assert np.array_equal(np.load("sets.npy"), expected)
-    np.save("truth.npy", np.array(CLASSES)[labels(rows)])
+    rule = fc.load("predictor.json")
+    assert np.array_equal(np.load("sets.npy"), rule.predict_set(model.probabilities(new)))
     done = command.ok("evaluate", "predictor.json", "rows.csv", *ONNX, "--labels", "truth", "--id", "patient", "--json")
-    assert done.json["overall"]["rows"] == 200
+    assert done.json["overall"]["coverage"] == rule.evaluate(model.probabilities(rows), truth).coverage
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
+LISTENS: list[tuple[tuple[str, ...], str]] = [
+    ((), "calibrated for an ONNX model; give that model too (--onnx)"),
+    (("--onnx", "other.onnx"), "summarise the calibration rows with this model (--onnx)"),
+    (("--onnx", "model.onnx", "--host", "192.0.2.1"), "needs a token; give it with --token-file"),
+    (("--onnx", "model.onnx", "--max-body", "0"), "--max-body"),
+    (("--onnx", "model.onnx", "--token-file", "none"), "cannot be read"),
+    (("--onnx", "model.onnx", "--host", "256.1.1.1", "--token-file", "token"), "cannot listen"),
+    (("--onnx", "model.onnx", "--monitor", "watch.db"), "watch.db: is bound to another predictor"),
+]
+
+
+def test_slips(site: Path, command: Command) -> None:
+    for arguments, problem in (
         (("--from", "features"), "go together"),
         (("--onnx", "model.onnx"), "go together"),
         ((*ONNX, "--model", "m"), "its own fingerprint"),
         ((*ONNX, "--temperature", "2"), "temperature is for logits"),
         (("--onnx", "rows.csv", "--from", "features"), "no ONNX model"),
-    ],
-)
-def test_slips_of_summarize(site: Path, command: Command, arguments: tuple[str, ...], problem: str) -> None:
-    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES))
-    done = command("summarize", "rows.csv", *arguments, *about, "-o", "c.fcs")
-    assert done.code == 2
-    assert problem in done.err
-    assert done.err.count("\n") == 1
-    assert not Path("c.fcs").exists()
-
-
-def test_a_model_is_not_taken_for_one_that_gives_logits(site: Path, command: Command) -> None:
-    about = ("--id", "patient", "--labels", "truth", "--classes", ",".join(CLASSES), "-o", "d.fcs")
-    done = command("summarize", "rows.csv", "--from", "features", "--onnx", "model.onnx:logits", *about)
-    assert done.code == 2
-    assert "model.onnx: gives probabilities already, not logits; pass gives=" in done.err
-    assert OnnxModel("model.onnx", gives="logits").fingerprint != OnnxModel("model.onnx").fingerprint
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ((), "calibrated for an ONNX model; give that model too (--onnx)"),
-        (("--onnx", "other.onnx"), "summarise the calibration rows with this model (--onnx)"),
-        (("--onnx", "model.onnx", "--host", "192.0.2.1"), "needs a token; give it with --token-file"),
-        (("--onnx", "model.onnx", "--max-body", "0"), "--max-body"),
-        (("--onnx", "model.onnx", "--token-file", "none"), "cannot be read"),
-        (("--onnx", "model.onnx", "--token-file", "rows.csv"), "holds no token"),
-        (("--onnx", "model.onnx", "--host", "256.1.1.1", "--token-file", "token"), "cannot listen"),
-    ],
-)
-def test_slips_of_serve(site: Path, command: Command, arguments: tuple[str, ...], problem: str) -> None:
-    write_model(site / "other.onnx", estimator=_other())
-    write_bytes(Path("token"), TOKEN, private=True)
-    done = command("serve", "predictor.json", *arguments)
-    assert done.code == 2
-    assert problem in done.err
-    assert done.err.count("\n") == 1
-
-
-def _other() -> Any:
+        (("--onnx", "model.onnx:logits", "--from", "features"), "gives probabilities already, not logits; pass gives="),
+    ):
+        command.refuses(problem, *SUMMARIZE, "c.fcs", *arguments)
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=0.1)
+    write_model(site / "other.onnx", estimator=LogisticRegression(C=0.1))
+    write_bytes(Path("token"), TOKEN, private=True)
+    command.ok("calibrate", "site.fcs", "--alpha", "0.3", "-o", "other.json")
+    command.ok("monitor", "start", "watch.db", "other.json")
+    for arguments, problem in LISTENS:
+        command.refuses(problem, "serve", "predictor.json", *arguments)
 
 
 @contextmanager
@@ -181,12 +147,10 @@ def test_what_is_under_way_is_answered_before_the_end(site: Path) -> None:
     assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["sets"]) == 3
 
 
-def test_a_missing_extra_is_one_line(site: Path) -> None:
-    blocked = "import sys; sys.modules['uvicorn'] = None; from fedconformal.cli.app import run; "
-    code = blocked + "sys.exit(run(['serve', 'predictor.json', '--onnx', 'model.onnx']))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "error: this needs uvicorn: pip install 'fedconformal[serve]'\n"
+def test_a_missing_extra_is_one_line(site: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    needs = "this needs uvicorn: pip install 'fedconformal[serve]'"
+    command.refuses(needs, "serve", "predictor.json", "--onnx", "model.onnx")
 
 
 @pytest.mark.engine
@@ -209,14 +173,6 @@ def test_a_server_with_a_watch_loses_nothing_when_it_is_killed(site: Path, comma
     ]
     (whole,) = command("monitor", "status", "watch.db", "--json").json["streams"]
     assert (whole["known"], whole["misses"], whole["waiting"]) == (20, missed.sum(), 0)
-
-
-def test_a_watch_of_another_predictor_is_refused(site: Path, command: Command) -> None:
-    command.ok("calibrate", "site.fcs", "--alpha", "0.3", "-o", "other.json")
-    command.ok("monitor", "start", "watch.db", "other.json")
-    done = command("serve", "predictor.json", "--onnx", "model.onnx", "--monitor", "watch.db")
-    assert done.code == 2
-    assert "watch.db: is bound to another predictor" in done.err
 
 
 @pytest.mark.engine

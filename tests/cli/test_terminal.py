@@ -85,10 +85,7 @@ def test_errors(calibrated: Path, command: Command) -> None:
         Path("kind.json").write_text(json.dumps({"kind": name}))
         Path("keys.json").write_text(json.dumps({name: 1}))
         for arguments in WRONG:
-            done = command(*(argument.format(name) for argument in arguments))
-            assert done.code == 2, done
-            assert done.err.startswith("error: ")
-            assert done.err.count("\n") == 1
+            done = command.refuses("", *(argument.format(name) for argument in arguments))
             assert harmless(done)
 
 
@@ -113,14 +110,11 @@ def test_a_bar_is_for_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    "arguments", [["plan", "--sizes", "200,50,20"], ["plan", "--sizes", "200,50,20", "--json"], ["--help"]]
-)
-def test_output_that_nobody_reads_ends_quietly(arguments: list[str]) -> None:
+def test_output_that_nobody_reads_ends_quietly() -> None:
     """As before `| head -1`: no traceback, and not the exit code of "no"."""
     program = "import sys; from fedconformal.cli import main; sys.stdin.read(); main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
+        [sys.executable, "-c", program, "plan", "--sizes", "200,50,20"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,6 +1,5 @@
 """From training to sets with the commands alone."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,29 +10,11 @@ import pytest
 import fedconformal as fc
 from tests.cli.command import Command
 
-TORCHLESS = """
-import sys
-sys.modules["torch"] = None
-from fedconformal.cli.app import run
-assert run(["-q", "train", "--help"]) == 0
-sys.exit(run(["train", "--dataset", "digits", "--set", "rounds=3", "-o", sys.argv[1]]))
-"""
 
-
-def test_without_torch(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", TORCHLESS, str(tmp_path / "run")]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == "error: this needs torch: pip install 'fedconformal[train]'\n"
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def libraries() -> None:
     pytest.importorskip("torch", reason="training needs torch")
     pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 OWN = """
@@ -91,66 +72,30 @@ def test_from_training_to_sets(here: Path, command: Command) -> None:
 
 def test_options_go_before_the_file(here: Path, command: Command) -> None:
     Path("run.toml").write_text('dataset = "digits"\nrounds = 2\npartition = "iid"\nclients = 3\nmethod = "fedprox"\n')
-    command.ok(
-        "train", "--config", "run.toml", "--set", "rounds=1", "--set", "weighting=uniform", "--set", "mu=0.5", "-o", "x"
-    )
+    sets = ("--set", "rounds=1", "--set", "weighting=uniform", "--set", "mu=0.5")
+    command.ok("train", "--config", "run.toml", *sets, "-o", "x")
     written = Path("x/config.json").read_text()
     for setting in ('"rounds": 1,', '"clients": 3', '"weighting": "uniform"', '"mu": 0.5'):
         assert setting in written
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "no dataset is named; add it to the settings (--dataset)"),
-        (("--dataset", "digits", "--set", "rounds"), "--set rounds: expected KEY=VALUE"),
-        (("--dataset", "digits", "--partition", "column"), "column is needed here; add it to the settings (--set)"),
-    ],
-)
-def test_bad_options(here: Path, command: Command, options: tuple[str, ...], message: str) -> None:
-    done = command("train", *options, "-o", "run")
-    assert done.code == 2
-    assert message in done.err
-    assert done.err.count("\n") == 1
-    assert done.out == ""
-    assert not Path("run").exists()
+def test_bad_options(here: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    digits = ("train", "--dataset", "digits", "-o", "run")
+    command.refuses("no dataset is named; add it to the settings (--dataset)", "train", "-o", "run")
+    command.refuses("--set rounds: expected KEY=VALUE", *digits, "--set", "rounds")
+    command.refuses("column is needed here; add it to the settings (--set)", *digits, "--partition", "column")
+    for name in [name for name in sys.modules if name.startswith("fedconformal.training")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    command.refuses("this needs torch: pip install 'fedconformal[train]'", *digits)
 
 
-@pytest.mark.parametrize(
-    ("array", "message"),
-    [
-        ({"names": np.array(["a"])}, "run.npz: names: expected a name for each site"),
-        ({"temperature": np.array([1.0, 2.0])}, "run.npz: temperature is array([1., 2.]), expected a positive number"),
-        ({"names": np.array(["a", "../b"])}, "run.npz: the site '../b' cannot be a file name"),
-    ],
-)
-def test_a_run_with_wrong_names_or_temperature(
-    tmp_path: Path, command: Command, array: dict[str, Any], message: str
-) -> None:
-    path = tmp_path / "run.npz"
-    rows: dict[str, Any] = {
-        "val_logits": np.eye(2) * 3 - 1,
-        "val_labels": np.array([0, 1]),
-        "val_clients": np.array([0, 1]),
-    }
-    np.savez(path, **rows, **array)
-    done = command("summarize", path, "-o", tmp_path / "sites")
-    assert done.code == 2
-    assert message in done.err
-    assert not (tmp_path / "sites").exists()
-
-
-def test_a_run_brings_its_names_and_its_temperature(tmp_path: Path, command: Command) -> None:
-    path = tmp_path / "run.npz"
-    rows: dict[str, Any] = {
-        "val_logits": np.eye(2) * 3 - 1,
-        "val_labels": np.array([0, 1]),
-        "val_clients": np.array([1, 0]),
-    }
-    np.savez(path, **rows, names=np.array(["va", "zurich"]), temperature=np.array(2.5))
+def test_a_run_brings_its_names_and_its_temperature(here: Path, command: Command) -> None:
+    rows: dict[str, Any] = {"val_logits": np.eye(2) * 3 - 1, "val_labels": [0, 1], "val_clients": [1, 0]}
+    np.savez("run.npz", **rows, names=np.array(["va", "zurich"]), temperature=np.array(2.5))
     for options, temperature in (((), 2.5), (("--temperature", "4"), 4.0)):
-        command.ok("summarize", path, "-o", tmp_path / "sites", *options)
-        summary = fc.Summary.from_bytes((tmp_path / "sites" / "zurich.fcs").read_bytes())
+        command.ok("summarize", "run.npz", "-o", "sites", *options)
+        summary = fc.Summary.from_bytes(Path("sites/zurich.fcs").read_bytes())
         assert summary.sites == ("zurich",)
         assert summary.provenance.temperature == temperature
 
