@@ -52,6 +52,14 @@ def test_one_session_scores_calibration_rows_and_new_rows(site: Path, command: C
     assert done.json["overall"]["coverage"] == rule.evaluate(model.probabilities(rows), truth).coverage
 
 
+SCORES: list[tuple[tuple[str, ...], str]] = [
+    (("--from", "features"), "go together"),
+    (("--onnx", "model.onnx"), "go together"),
+    ((*ONNX, "--model", "m"), "its own fingerprint"),
+    ((*ONNX, "--temperature", "2"), "temperature is for logits"),
+    (("--onnx", "rows.csv", "--from", "features"), "no ONNX model"),
+    (("--onnx", "model.onnx:logits", "--from", "features"), "gives probabilities already, not logits; pass gives="),
+]
 LISTENS: list[tuple[tuple[str, ...], str]] = [
     ((), "calibrated for an ONNX model; give that model too (--onnx)"),
     (("--onnx", "other.onnx"), "summarise the calibration rows with this model (--onnx)"),
@@ -64,15 +72,8 @@ LISTENS: list[tuple[tuple[str, ...], str]] = [
 
 
 def test_slips(site: Path, command: Command) -> None:
-    for arguments, problem in (
-        (("--from", "features"), "go together"),
-        (("--onnx", "model.onnx"), "go together"),
-        ((*ONNX, "--model", "m"), "its own fingerprint"),
-        ((*ONNX, "--temperature", "2"), "temperature is for logits"),
-        (("--onnx", "rows.csv", "--from", "features"), "no ONNX model"),
-        (("--onnx", "model.onnx:logits", "--from", "features"), "gives probabilities already, not logits; pass gives="),
-    ):
-        command.refuses(problem, *SUMMARIZE, "c.fcs", *arguments)
+    for given, problem in SCORES:
+        command.refuses(problem, *SUMMARIZE, "c.fcs", *given)
     from sklearn.linear_model import LogisticRegression
 
     write_model(site / "other.onnx", estimator=LogisticRegression(C=0.1))

@@ -59,40 +59,34 @@ def test_labels_by_position(labels: Any) -> None:
     assert found.labels.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("values", "problem"),
-    [
-        ({"a": [0.5, None]}, "t: row 1, column a holds nan, a missing value"),
-        ({"a": [0.5, "x"]}, "t: row 1, column a holds 'x', which is not a number"),
-        ({"a": [0.5], "b": [1.0, 2.0]}, "t: its columns differ in length"),
-        ([[0.5, 0.5], [1.0]], "t: cannot be read as one value a row"),
-        ([["a", None]], "t: row 0, column 1 holds 'a'"),
-        ({" a": [1.0], "a": [1.0]}, "t: two columns are called a"),
-        ({"a": ["x"], "b": [0.5]}, "t: row 0, column a holds 'x', which is not a number"),
-        ({"a": [True], "b": [1j]}, "t: row 0, column b holds neither numbers nor text"),
-        ([object()], "t: row 0, column 1 holds neither"),
-        ({}, "t: has no columns"),
-        (3.0, "t: has shape ()"),
-        (np.zeros((2, 2, 2)), "t: has shape (2, 2, 2)"),
-        ([], "t: has no rows"),
-        (pd.Series([0.5]), "t: has one column"),
-    ],
-)
-def test_refusals(values: Any, problem: str) -> None:
-    with refused(problem):
-        probabilities_of(table_of(values, name="t"))
+REFUSED: list[tuple[Any, str]] = [
+    ({"a": [0.5, None]}, "row 1, column a holds nan, a missing value"),
+    ({"a": [0.5, "x"]}, "row 1, column a holds 'x', which is not a number"),
+    ({"a": [0.5], "b": [1.0, 2.0]}, "its columns differ in length"),
+    ([[0.5, 0.5], [1.0]], "cannot be read as one value a row"),
+    ([["a", None]], "row 0, column 1 holds 'a'"),
+    ({" a": [1.0], "a": [1.0]}, "two columns are called a"),
+    ({"a": [True], "b": [1j]}, "row 0, column b holds neither numbers nor text"),
+    ([object()], "row 0, column 1 holds neither"),
+    ({}, "has no columns"),
+    (3.0, "has shape ()"),
+    (np.zeros((2, 2, 2)), "has shape (2, 2, 2)"),
+    ([], "has no rows"),
+    (pd.Series([0.5]), "has one column"),
+]
+
+
+def test_refusals() -> None:
+    for values, problem in REFUSED:
+        with refused(f"t: {problem}"):
+            probabilities_of(table_of(values, name="t"))
 
 
 def test_texts_of_numbers() -> None:
-    table = table_of(
-        {"a": [1.0, 0.5], "b": [7, 8], "c": [True, False], "d": np.array(["2020-01-01", "2020-01-02"], "M8[D]")}
-    )
-    assert [table.texts(name) for name in "abcd"] == [
-        ["1", "0.5"],
-        ["7", "8"],
-        ["True", "False"],
-        ["2020-01-01", "2020-01-02"],
-    ]
+    days = np.array(["2020-01-01", "2020-01-02"], "M8[D]")
+    table = table_of({"a": [1.0, 0.5], "b": [7, 8], "c": [True, False], "d": days})
+    found = [table.texts(name) for name in "abcd"]
+    assert found == [["1", "0.5"], ["7", "8"], ["True", "False"], ["2020-01-01", "2020-01-02"]]
 
 
 def test_a_column_beside() -> None:

@@ -62,14 +62,14 @@ def test_floats_come_back(values: list[float], digits: int) -> None:
     assert struct.pack(f"{len(cells)}d", *found) == struct.pack(f"{len(cells)}d", *map(float, cells))
 
 
-@checks(500)
+@checks(300)
 @given(st.text(alphabet="0123456789.,eE+-_ naif\x1c\x0bxd'", max_size=8), st.sampled_from([".", ","]))
 def test_one_way_to_read_a_number(cell: str, decimal: str) -> None:
     quick, slow = (TextCells([f"1;{cell}"], ";", decimal, plain) for plain in (True, False))
     assert numbers_or_message(quick, 1) == numbers_or_message(slow, 1)
 
 
-@checks(500)
+@checks(300)
 @given(st.lists(st.text(alphabet='01.,;"" a', min_size=1, max_size=12), min_size=1, max_size=4))
 def test_a_block_is_cut_as_its_rows_are(lines: list[str]) -> None:
     """At once or one by one: a quote never moves a cell into another column."""
@@ -119,12 +119,8 @@ def test_the_line_of_a_byte_that_is_no_text(tmp_path: Path, end: str) -> None:
 
 def test_marks_and_encodings(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
-    for coding, asked in (
-        ("utf-8-sig", "utf8"),
-        ("utf-16", "UTF-16"),
-        ("utf-16-le", "utf-16-le"),
-        ("cp1252", "cp1252"),
-    ):
+    codings = {"utf-8-sig": "utf8", "utf-16": "UTF-16", "utf-16-le": "utf-16-le", "cp1252": "cp1252"}
+    for coding, asked in codings.items():
         path.write_bytes("ä,b\n0.5,0.5\n".encode(coding))
         assert probabilities_of(read_table(path, encoding=asked)).classes == ("ä", "b")
     for asked in ("zlib", "rot13", "", "é", "idna\0"):
@@ -181,52 +177,41 @@ def test_other_endings(tmp_path: Path, name: str) -> None:
 # --- headers ---
 
 
-@pytest.mark.parametrize(
-    ("lines", "names"),
-    [
-        (("0,1", "0.25,0.75", "0.5,0.5"), ("0", "1")),
-        ((" 0 , 1 ", "0.25,0.75", "5e-01,5e-01"), ("0", "1")),
-        (('"0","1"', "0.25,0.75", "0.5,0.5"), ("0", "1")),
-        (("1,2,3", "0,1,0", "1,0,0"), ("1", "2", "3")),
-        ((",0,1", "0,0.25,0.75", "1,0.5,0.5"), ("", "0", "1")),
-        (("id,0,1", "p,0.25,0.75", "q,0.5,0.5"), ("id", "0", "1")),
-        (("0;1", "0,25;0,75", "0,5;0,5"), ("0", "1")),
-        (("id,a,b", "p,NA,", "q,0.5,0.5"), ("id", "a", "b")),
-    ],
-)
-def test_what_is_a_header(tmp_path: Path, lines: tuple[str, ...], names: tuple[str, ...]) -> None:
-    table = read_table(written(tmp_path / "a.csv", *lines))
-    assert table.names == names
-    assert table.rows == 2
+HEADERS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("0,1", "0.25,0.75", "0.5,0.5"), ("0", "1")),
+    ((" 0 , 1 ", "0.25,0.75", "5e-01,5e-01"), ("0", "1")),
+    (('"0","1"', "0.25,0.75", "0.5,0.5"), ("0", "1")),
+    (("1,2,3", "0,1,0", "1,0,0"), ("1", "2", "3")),
+    ((",0,1", "0,0.25,0.75", "1,0.5,0.5"), ("", "0", "1")),
+    (("id,0,1", "p,0.25,0.75", "q,0.5,0.5"), ("id", "0", "1")),
+    (("0;1", "0,25;0,75", "0,5;0,5"), ("0", "1")),
+    (("id,a,b", "p,NA,", "q,0.5,0.5"), ("id", "a", "b")),
+]
+ROWS = [("0.0,1.0", "0.5,0.5"), ("1,0", "0.5,0.5"), ("0,1,0", "0.5,0.5,0"), (",0.4", "1,0.6")]
+EITHER = [
+    ("0,1", "0.25,0.75", "1,0"),  # a writer that leaves out the decimal point
+    ("0,1,2",),
+    ("0,1,2", "3,1,0", "5,2,1"),  # whole logits
+    ("0,1,2", "0.5,0.5,0", "5,2,1"),
+    ("1,2,3", "0.5,x,0", "5,2,1"),
+    ("id,0,1", "p,1,0", "q,0,1"),
+]
+NAMELESS = [(",0,1", "p1,0.25"), (",1", "0.5,0.5"), (",a", ",0.5", "x,0.5")]
 
 
-@pytest.mark.parametrize(
-    "lines", [("0.0,1.0", "0.5,0.5"), ("1,0", "0.5,0.5"), ("0,1,0", "0.5,0.5,0"), (",0.4", "1,0.6")]
-)
-def test_what_is_a_row(tmp_path: Path, lines: tuple[str, ...]) -> None:
-    assert read_table(written(tmp_path / "a.csv", *lines)).rows == 2
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("0,1", "0.25,0.75", "1,0"),  # a writer that leaves out the decimal point
-        ("0,1,2",),
-        ("0,1,2", "3,1,0", "5,2,1"),  # whole logits
-        ("0,1,2", "0.5,0.5,0", "5,2,1"),
-        ("1,2,3", "0.5,x,0", "5,2,1"),
-        ("id,0,1", "p,1,0", "q,0,1"),
-    ],
-)
-def test_what_could_be_either_is_refused(tmp_path: Path, lines: tuple[str, ...]) -> None:
-    with refused("line 1 is ", "which could be a header", "write names", "decimals such as 0.0,1.0"):
-        read_table(written(tmp_path / "a.csv", *lines))
-
-
-@pytest.mark.parametrize("lines", [(",0,1", "p1,0.25"), (",1", "0.5,0.5"), (",a", ",0.5", "x,0.5")])
-def test_a_cell_without_a_name_hides_nothing(tmp_path: Path, lines: tuple[str, ...]) -> None:
-    with refused("a.csv: "):
-        probabilities_of(read_table(written(tmp_path / "a.csv", *lines)))
+def test_headers_and_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    for lines, names in HEADERS:
+        table = read_table(written(path, *lines))
+        assert (table.names, table.rows) == (names, 2)
+    for lines in ROWS:
+        assert read_table(written(path, *lines)).rows == 2
+    for lines in EITHER:
+        with refused("line 1 is ", "which could be a header", "write names", "decimals such as 0.0,1.0"):
+            read_table(written(path, *lines))
+    for lines in NAMELESS:
+        with refused("a.csv: "):
+            probabilities_of(read_table(written(path, *lines)))
 
 
 # --- anything at all ---
@@ -239,7 +224,7 @@ def found_or_message(path: Path, encoding: str | None = None) -> Predictions | s
         return str(error)
 
 
-@checks(400)
+@checks(300)
 @given(st.text(alphabet='01.,;\t\n\r" abNAe-=sp\x00\xa0é', max_size=60), st.sampled_from(["utf-8", "utf-16", "cp1252"]))
 @example("sep=;\n", "utf-8")
 @example('"', "utf-8")

@@ -41,20 +41,14 @@ def test_no_rounding_explains_these(probs: Any) -> None:
         as_probabilities(probs)
 
 
-def test_percentages() -> None:
-    for values in (PROBS * 100, (PROBS * 100).round()):
-        with refused("percentages", "divide them by 100", code="percentages"):
-            as_probabilities(values)
-        with refused("percentages", code="percentages"):
-            fc.softmax(values)
-
-
-def test_a_stray_column() -> None:
-    values = np.concatenate([PROBS[:, :2], AGE, PROBS[:, 2:]], axis=1)
-    with refused("without column 2 every row is a distribution", code="stray-column"):
-        as_probabilities(values)
-    with refused("without column 2 every row is a distribution", code="stray-column"):
-        fc.softmax(values)
+def test_percentages_and_a_stray_column() -> None:
+    aged = np.concatenate([PROBS[:, :2], AGE, PROBS[:, 2:]], axis=1)
+    for take in (as_probabilities, fc.softmax):  # whatever they are said to be
+        for values in (PROBS * 100, (PROBS * 100).round()):
+            with refused("divide them by 100", code="percentages"):
+                take(values)
+        with refused("without column 2 every row is a distribution", code="stray-column"):
+            take(aged)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +76,5 @@ def test_columns_that_add_up() -> None:
     table = table_of({"risk": PROBS[:, 3], "yes": benign.round(2), "no": 1 - benign.round(2)})
     assert columns_that_add_up(table, table.columns) == ["yes", "no"]
     assert columns_that_add_up(table, table.columns[:2]) is None
+    gaps = table_of({"age": AGE[:3, 0], "yes": [0.25, None, 0.5], "no": [0.75, 0.5, 0.5]})
+    assert columns_that_add_up(gaps, gaps.columns) == ["yes", "no"]
