@@ -39,8 +39,8 @@ TRAINERS: dict[str, Trainer] = {
 }
 
 
-def context(site: int) -> Context:
-    config: dict[str, Any] = {"partition-id": site, "num-partitions": SITES}
+def context(site: int, sites: int = SITES) -> Context:
+    config: dict[str, Any] = {"partition-id": site, "num-partitions": sites}
     return Context(run_id=1, node_id=site, node_config=config, state=RecordDict(), run_config={})
 
 
@@ -50,8 +50,8 @@ def config_of(method: str, output: Path, **more: Any) -> dict[str, Any]:
     return {"method": trainer.name, "score": "lac", "output": str(output), **settings, **more}
 
 
-def run(config: dict[str, Any], grid: InProcessGrid | None = None) -> dict[str, Any]:
-    run_stages(grid or InProcessGrid(client_app, SITES), config, build_model())
+def run(config: dict[str, Any], grid: InProcessGrid | None = None, model: Any = None) -> dict[str, Any]:
+    run_stages(grid or InProcessGrid(client_app, SITES), config, model or build_model())
     found: dict[str, Any] = json.loads((Path(config["output"]) / "result.json").read_text())
     return found
 

@@ -1,6 +1,5 @@
 """An app that predicts numbers: trained, calibrated and evaluated in this process."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,18 @@ pytest.importorskip("sklearn", reason="the diabetes data are inside scikit-learn
 
 import numpy as np
 import torch
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply
-from fedconformal.engines.flower.stages import read_model, run_stages
+from fedconformal.engines.flower.stages import read_model
 from fedconformal.engines.flower.training import add_handlers, deal, outputs, train_reply
 from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.training import ClientData, FedAvg
 from fedconformal.training.data.partitions import IID
 from fedconformal.training.models import Regressor, build
+from tests.engines.flower import test_app
 
 SITES = 3
 CONFIG = {"loss": "pinball", "quantiles": "0.05,0.95", "score": "cqr", "rounds": 3, "epochs": 2, "rate": 0.05}
@@ -54,21 +54,15 @@ def regression_app(number: int = 2) -> ClientApp:
     return app
 
 
-def context(site: int) -> Context:
-    node: dict[str, Any] = {"partition-id": site, "num-partitions": SITES}
-    return Context(run_id=1, node_id=site, node_config=node, state=RecordDict(), run_config={})
-
-
 def run(output: Path, number: int = 2, **more: Any) -> dict[str, Any]:
     config = {**CONFIG, "output": str(output), **{key.replace("_", "-"): value for key, value in more.items()}}
-    run_stages(InProcessGrid(regression_app(number), SITES), config, build_model(number))
-    found: dict[str, Any] = json.loads((output / "result.json").read_text())
-    return found
+    return test_app.run(config, InProcessGrid(regression_app(number), SITES), build_model(number))
 
 
 def test_it_is_what_training_and_files_give(tmp_path: Path) -> None:
     found = run(tmp_path)
-    rows = {part: [load_rows(context(k), part) for k in range(SITES)] for part in ("train", "calibrate", "test")}
+    sites = [test_app.context(k, SITES) for k in range(SITES)]
+    rows = {part: [load_rows(site, part) for site in sites] for part in ("train", "calibrate", "test")}
     trainer = FedAvg(rounds=3, epochs=2, rate=0.05, loss="pinball", quantiles=(0.05, 0.95), workers=1, device="cpu")
     trained = trainer.fit(build_model(), rows["train"])
     arrays, temperature = read_model(tmp_path / "model.npz")

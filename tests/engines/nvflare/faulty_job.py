@@ -14,14 +14,12 @@ from nvflare.collab import CollabRecipe, collab
 from nvflare.recipe import SimEnv
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.engines.nvflare import NVFlareSites, calibrate, calibrate_reply, evaluate, evaluate_reply
-from fedconformal.federated.evaluation import Counts
+from fedconformal.engines.nvflare import NVFlareSites, calibrate, calibrate_reply
 
 SITES = ["site-0", "site-1", "site-2"]
 BAD = "site-2"
 WEIGHTS = {"w": np.eye(4, dtype=np.float32)}
 LATE = 5.0
-IMPOSSIBLE = Counts(rows=40, covered=1_000_000, size=1.0, unbounded=0).to_bytes()
 
 
 def site_logits(site: str, rows: int = 40) -> tuple[Floats, Integers]:
@@ -60,11 +58,6 @@ class Site:
         fault, _ = next(self._faults, FAULTS["none"])
         return fault(reply) if collab.site_name == BAD else reply
 
-    @collab.publish
-    def evaluate(self, question: bytes, weights: dict[str, Any]) -> Any:
-        reply = evaluate_reply(question, weights, *site_logits(collab.site_name))
-        return IMPOSSIBLE if collab.site_name == BAD else reply
-
 
 class Server:
     """Calibrates once for each fault."""
@@ -75,8 +68,6 @@ class Server:
         for name in FAULTS:
             result = calibrate(NVFlareSites(min_sites=1, timeout=LATE if name == "late" else 60.0), WEIGHTS)
             found[name] = result.certificate.to_dict()
-        counts = evaluate(NVFlareSites(timeout=60.0), WEIGHTS, result.predictor)
-        found["evaluation"] = {site: one.to_dict(intervals=False) for site, one in counts.items()}
         folder = Path(collab.workspace.get_result_root(collab.fl_ctx.get_job_id()))
         (folder / "found.json").write_text(json.dumps(found))
 
