@@ -1,4 +1,4 @@
-"""Random tables and options, as a site could have them: for the command line, and in the page's own terms."""
+"""Random tables and options, for the command line and for the page."""
 
 from __future__ import annotations
 

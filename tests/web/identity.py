@@ -1,11 +1,10 @@
 """The command line and the page's modules on the same cases: the same bytes, or both refuse.
 
-Run by itself for many: python -m tests.web.identity --count 100000
+python -m tests.web.identity START COUNT
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -65,13 +64,10 @@ def differences(start: int, count: int, cells: int = CELLS) -> tuple[list[str], 
 
 
 def main() -> None:
-    """Compare as many as asked for, and print the result."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--start", type=int, default=0)
-    given = parser.parse_args()
-    found, seen = differences(given.start, given.count)
-    sys.stdout.write(json.dumps({"cases": given.count, "from": given.start, **seen}) + "\n")
+    """Compare cases from a seed on, and print the result."""
+    start, count = map(int, sys.argv[1:])
+    found, seen = differences(start, count)
+    sys.stdout.write(json.dumps({"cases": count, "from": start, **seen}) + "\n")
     sys.stdout.writelines(f"{line}\n" for line in found[:20])
     raise SystemExit(bool(found))
 

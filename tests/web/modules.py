@@ -1,4 +1,4 @@
-"""The page's modules under node: ask many things in one process."""
+"""The page's modules under node, many questions in one process."""
 
 from __future__ import annotations
 

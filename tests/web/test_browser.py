@@ -1,4 +1,4 @@
-"""The page in a real browser: what it saves, what it refuses, and that nothing from a file ever runs or leaves."""
+"""The page in a real browser: saved files, refusals, and no script or request from a file."""
 
 from __future__ import annotations
 

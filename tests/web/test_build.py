@@ -1,4 +1,4 @@
-"""The page in the package is the one that web/ gives, forbids itself what it should, and is small."""
+"""The built page: up to date, small, and with a strict content policy."""
 
 from __future__ import annotations
 

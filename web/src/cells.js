@@ -1,4 +1,4 @@
-// Cells of a text file: the text stays in memory as it came; a column is text or numbers only once its use is known.
+// Cells of a text file, kept as text; a column becomes text or numbers once its use is known.
 
 import { isComma, isCommaOrWhole, isPoint, numberEnd, numberIn } from "./decimal.js";
 import { rowsOf } from "./rows.js";

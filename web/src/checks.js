@@ -1,4 +1,4 @@
-// What the readers of summaries share: how to refuse, and a few sums.
+// Checks shared by the readers of summaries.
 
 import { shortest } from "./decimal.js";
 import { InputError } from "./text.js";

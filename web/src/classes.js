@@ -1,4 +1,4 @@
-// Classes by their names: exact ones, or all of them by one pattern such as prob_*, and never in silence.
+// Columns of classes by name: exact, or by one pattern such as prob_* for all.
 
 import { general, isNumber } from "./decimal.js";
 import { InputError, absent, asName, listed, nameKey, quoted, shown, twice } from "./text.js";

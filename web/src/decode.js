@@ -1,4 +1,4 @@
-// From bytes to text: a mark at the beginning decides, else it is UTF-8, and nothing is replaced in silence.
+// Decoding: by the byte order mark, else as UTF-8; invalid bytes are refused.
 
 import { InputError, length, shown } from "./text.js";
 

@@ -1,4 +1,4 @@
-// The few pieces that the page is made of. Text from outside only ever becomes text: nothing here reads it as HTML.
+// Elements of the page. Text from outside only ever becomes text, never HTML.
 
 import { readTable } from "./table.js";
 import { InputError, harmless } from "./text.js";

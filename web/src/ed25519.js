@@ -1,4 +1,4 @@
-// Whether the owner of an Ed25519 key signed some bytes (RFC 8032). Only public numbers are worked with.
+// Verification of Ed25519 signatures (RFC 8032), over public numbers only.
 // Its own few lines: browsers on locked-down machines are old, and many have no Ed25519.
 
 const P = 2n ** 255n - 19n;

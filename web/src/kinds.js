@@ -1,4 +1,4 @@
-// The kinds of summaries that hold numbers themselves: what each must be.
+// Invariants of the kinds of summaries.
 
 import { MALFORMED, check, lowerShare, total } from "./checks.js";
 import { alphaText, asAlpha } from "./decimal.js";

@@ -1,4 +1,4 @@
-// What separates cells: a comma, a semicolon or a tab, or nothing where there is one column.
+// Separators of cells: a comma, a semicolon or a tab; none where there is one column.
 
 import { isComma, isNumber } from "./decimal.js";
 import { InputError, strip } from "./text.js";

@@ -1,4 +1,4 @@
-// Two files of the same rows: by their ids if both have some, by their order if not, and never by chance.
+// Pairing of two files of the same rows: by ids if both have some, else by order.
 
 import { positionsOf } from "./classes.js";
 import { counted, listed, nameKey, shown } from "./text.js";

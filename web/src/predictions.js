@@ -1,4 +1,4 @@
-// From a table to rows for a model's classes: which columns are probabilities, of which class, in which order.
+// Predictions from a table: the columns of probabilities, their classes and their order.
 
 import { asClassNames, foundColumns, matchColumns, positionsOf, spellings } from "./classes.js";
 import { general } from "./decimal.js";

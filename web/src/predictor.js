@@ -1,4 +1,4 @@
-// A predictor from outside: its digest, its coordinator's signature, whether a site's own file is in it, and its thresholds.
+// A predictor from outside: digest, signature, the site's own file, thresholds.
 
 import { sha256 } from "./bytes.js";
 import { UNIT, asAlpha, general, shortest } from "./decimal.js";

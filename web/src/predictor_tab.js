@@ -1,4 +1,4 @@
-// The second tab: is a predictor what it says it is, and what are the sets of some rows?
+// The second tab: checks of a predictor, and the sets of a table.
 
 import { at, choose, chosen, columnsIn, download, field, made, offer, put, runner, show, tableIn, tableOf, ticked, typed, words } from "./dom.js";
 import { UNIT, general } from "./decimal.js";

@@ -1,4 +1,4 @@
-// Which ranks a site sends: they follow from the number of scores and alpha, in whole numbers.
+// Ranks that a site sends; they follow from the number of scores and alpha, in whole numbers.
 
 import { UNIT } from "./decimal.js";
 

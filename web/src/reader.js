@@ -1,4 +1,4 @@
-// A summary from outside, read strictly: docs/wire-format.md says what is refused.
+// Strict reader of summaries (docs/wire-format.md).
 
 import { crc32 } from "./bytes.js";
 import { MALFORMED, check, largest, total } from "./checks.js";

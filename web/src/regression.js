@@ -1,4 +1,4 @@
-// From a table to rows for a regressor: which column is its prediction, and which is the true number.
+// Predictions and true numbers of a regressor, from a table.
 
 import { alignedWith } from "./pairing.js";
 import { filled, idsOf, others } from "./predictions.js";

@@ -1,4 +1,4 @@
-// Rows of a text file, checked: as many cells in each, quotes closed, none blank but at the very end.
+// Rows of a text file: equal numbers of cells, closed quotes, blank lines only at the end.
 
 import { InputError, length, strip } from "./text.js";
 

@@ -1,4 +1,4 @@
-// How badly a label fits a row of probabilities, to the last bit as the library computes it.
+// Conformity scores, to the last bit as the library computes them.
 
 import { general } from "./decimal.js";
 import { SUM_TOLERANCE } from "./table.js";

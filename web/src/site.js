@@ -1,4 +1,4 @@
-// A site's job from files to the bytes it sends: read, score, summarise. What `fedconformal summarize` does.
+// The work of a site: read, score, summarise, as `fedconformal summarize` does.
 
 import { rounded, scoresOf } from "./scores.js";
 import { pair } from "./pairing.js";

@@ -1,10 +1,10 @@
-// The first tab: from a table to a file, and everything that is in it.
+// The first tab: from a table to a summary, and all of its content.
 
 import { addLines, at, choose, columnsIn, download, field, made, names, offer, put, runner, show, tableIn, tableOf, ticked, typed } from "./dom.js";
 import { readSummary } from "./reader.js";
 import { rowsOf } from "./rows.js";
 import { roundingOf, scoreOf } from "./scores.js";
-import { factsOf, lineCount, linesOf, warningsOf } from "./shown.js";
+import { factsOf, lineCount, linesOf, warningsOf } from "./facts.js";
 import { readRows, summarizeRows } from "./site.js";
 import { InputError, harmless, shown } from "./text.js";
 

@@ -1,4 +1,4 @@
-// What a site says of its scores, and its bytes: byte for byte what `fedconformal summarize` writes.
+// Encoder of summaries, byte for byte as `fedconformal summarize`.
 
 import { crc32, floatBytes, joined, packed } from "./bytes.js";
 import { alphaText, asAlpha, general } from "./decimal.js";

@@ -1,4 +1,4 @@
-// Text as Python treats it: what is a space, what can be printed, how a value is shown in one line.
+// Text as Python treats it: white space, printable characters, abbreviations.
 
 export class InputError extends Error {}
 

@@ -1,4 +1,4 @@
-// MessagePack from outside: every length is bounded by what is there, and only the shortest form of each value passes.
+// MessagePack from outside: lengths are bounded by the bytes, and only the shortest form passes.
 
 import { packed } from "./bytes.js";
 import { InputError } from "./text.js";

@@ -1,4 +1,4 @@
-// Work in parts: a generator yields how much of a step is done, and returns the result.
+// Work in parts: a generator yields the share that is done, and returns the result.
 
 /** @template T @param {Generator<number, T>} work @returns {T} all of it at once */
 export function finish(work) {

@@ -1,4 +1,4 @@
-// What a summary says, in words and numbers, read back from its bytes.
+// Facts, warnings and numbers of a summary, read back from its bytes.
 
 import { sha256 } from "./bytes.js";
 import { shortest } from "./decimal.js";
