@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,18 @@ from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
 
 SCORES = np.random.default_rng(0).random(50)
-A = ChargedRows("a", "0")
+A, B, C = (ChargedRows(name, name) for name in "abc")
 
 
 def rows(site: str, scores: np.ndarray = SCORES, kind: str = "exact") -> ChargedRows:
     return rows_of([fc.Summary.of_scores(scores, kind=kind, site=site)])[0]
+
+
+@pytest.fixture
+def book(tmp_path: Path) -> Path:
+    path = tmp_path / "ledger.json"
+    write_ledger(path, Ledger(budget=1.0))
+    return path
 
 
 def test_two_names_of_the_same_rows_share_a_budget() -> None:
@@ -56,36 +64,57 @@ def test_rows_are_their_scores() -> None:
     Ledger(budget=1.0).spend(pooled, 1.0, "each row of a pool is charged once")
 
 
-def test_one_lock_whatever_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_adds_up_and_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.json"
+    ledger = Ledger(budget=0.3)
+    for _ in range(3):
+        ledger = ledger.spend([A, B], 0.1, "threshold")  # three times 0.1 is 0.3, not more
+    write_ledger(path, ledger)
+    again = read_ledger(path)
+    assert again == ledger
+    assert again.spent(A) == again.spent(B) == Fraction(3, 10)
+    with refused("'b' has spent 0.3 of 0.3; 0.001 more is over its budget"):
+        again.spend([C, B], 0.001, "threshold")
+    assert again.spend([C], 0.3, "threshold").spent(C) == Fraction(3, 10)
+    with refused("'a' has spent 0 of 1; 1.5 more is over its budget"):
+        Ledger(budget=1.0).spend([A, B, A], 0.75, "threshold")
+    for bad in (b"", b"{}", b'{"budget": -1, "entries": []}', b'{"budget": 1, "entries": [{"data": "a"}]}', b"\xff"):
+        path.write_bytes(bad)
+        with refused("not a privacy ledger", "ledger.json"):
+            read_ledger(path)
+
+
+def test_a_release_that_fails_is_not_entered(book: Path) -> None:
+    with spending(book, [A], 0.5, "first"):
+        assert not read_ledger(book).entries
+    with pytest.raises(ArithmeticError), spending(book, [A], 0.5, "a release that was never made"):
+        raise ArithmeticError
+    assert [entry.purpose for entry in read_ledger(book).entries] == ["first"]
+
+
+def test_one_lock_whatever_the_path(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("folder").mkdir()
-    write_ledger(tmp_path / "ledger.json", Ledger(budget=1.0))
-    Path("folder/link.json").symlink_to(tmp_path / "ledger.json")
+    Path("folder/link.json").symlink_to(book)
     Path("elsewhere").symlink_to(tmp_path)
-    places: list[Path | str] = [
-        tmp_path / "ledger.json",
-        "ledger.json",
-        "folder/../ledger.json",
-        "folder/link.json",
-        "elsewhere/ledger.json",
-    ]
-    for place in map(Path, places):
+    names = ("ledger.json", "folder/../ledger.json", "folder/link.json", "elsewhere/ledger.json")
+    places = [book, *map(Path, names)]
+    for place in places:
         with spending(place, [A], 0.1, "first"):
-            for other in map(Path, places):
+            for other in places:
                 with refused("is in use by another release; wait"), spending(other, [A], 0.1, "second"):
                     pass
-    assert len(read_ledger(Path("ledger.json")).entries) == len(places)
+    assert len(read_ledger(book).entries) == len(places)
 
 
-def test_a_second_name_is_no_second_budget(tmp_path: Path) -> None:
-    one, other = tmp_path / "ledger.json", tmp_path / "other.json"
-    write_ledger(one, Ledger(budget=1.0))
-    other.hardlink_to(one)
-    for path in (one, other):
+def test_a_second_name_is_no_second_budget(book: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.hardlink_to(book)
+    for path in (book, other):
         with refused("has a second name, a hard link"), spending(path, [A], 1.0, "threshold"):
             pass
     other.unlink()
-    with spending(one, [A], 1.0, "threshold"):
+    with spending(book, [A], 1.0, "threshold"):
         pass
 
 
@@ -99,29 +128,24 @@ with spending(Path(sys.argv[1]), [ChargedRows("a", "0")], 0.1, "first"):
 """
 
 
-def test_a_killed_process_holds_no_lock(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
-    write_ledger(path, Ledger(budget=1.0))
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as other:
+def test_a_killed_process_holds_no_lock(book: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(book)], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
-        with refused("is in use by another release"), spending(path, [A], 0.1, "second"):
+        with refused("is in use by another release"), spending(book, [A], 0.1, "second"):
             pass
         other.send_signal(signal.SIGKILL)
-    with spending(path, [A], 0.1, "third"):
+    with spending(book, [A], 0.1, "third"):
         pass
-    assert [entry.purpose for entry in read_ledger(path).entries] == ["third"]  # what was never released costs nothing
+    assert [entry.purpose for entry in read_ledger(book).entries] == ["third"]  # what was never released costs nothing
 
 
-def test_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "ledger.json"
-    write_ledger(path, Ledger(budget=1.0))
-
+def test_where_nothing_can_be_locked(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(handle: int, *, wait: bool) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(ledger, "_lock", fail)
-    with refused("cannot be locked (No locks available); keep it on a local disk"), spending(path, [A], 0.1, "x"):
+    with refused("cannot be locked (No locks available); keep it on a local disk"), spending(book, [A], 0.1, "x"):
         pass
     with refused("cannot be read"), spending(tmp_path / "none.json", [A], 0.1, "x"):
         pass

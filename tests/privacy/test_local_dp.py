@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import msgspec
 import numpy as np
-import pytest
 
 import fedconformal as fc
 from fedconformal._base.float_bits import keys_of
@@ -76,52 +75,12 @@ def test_what_the_counts_add_up_to_beyond_the_scores_is_taken_off() -> None:
     assert plan.promised == Fraction(63, 64) * Fraction(89, 100)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("epsilon", [1, 10])
-def test_coverage_is_within_the_certificate(epsilon: int) -> None:
-    rng = np.random.default_rng(0)
-    coverages = []
-    for _ in range(60):
-        sites = [
-            noisy_histogram(rng.random(3000) ** power, epsilon=epsilon, site=f"{power}", grid=GRID)
-            for power in (1.0, 0.5)
-        ]
-        found = calibrate_locally([NoisyHistogram.from_bytes(site.to_bytes()) for site in sites])
-        q = min(float(found.threshold), 1.0)
-        coverages.append((q + q**2) / 2)
-        assert found.certificate.coverage_at_least >= 0.9
-    assert np.mean(coverages) >= 0.9
-    assert np.mean(coverages) < 1
-
-
-def test_too_few_rows_take_every_label() -> None:
-    with pytest.warns(fc.InfeasibleWarning, match="cannot be promised from 20 scores"):
-        assert calibrate_locally([noisy_histogram([0.1] * 20, epsilon=0.1, site="a")]).threshold == math.inf
-
-
-def test_the_certificate_says_what_is_claimed_and_what_is_not() -> None:
-    rng = np.random.default_rng(1)
-    provenance = fc.Summary.of_scores([0.1], score=fc.LAC(), model="m", temperature=1.5).provenance
-    sites = [noisy_histogram(rng.random(2000), epsilon=1, site=name, provenance=provenance) for name in ("a", "b")]
-    predictor = calibrate_locally(sites, alpha=0.2, guarantee=fc.FCP())
-    certificate = fc.Predictor.from_bytes(predictor.to_bytes()).certificate
-    assert certificate.privacy is not None
-    assert certificate.privacy["epsilon"] == 1.0
-    assert "what each site sends" in certificate.privacy["definition"]
-    assert certificate.privacy["coverage"] == certificate.coverage_at_least >= 0.8
-    assert (certificate.provenance.model, certificate.provenance.temperature, predictor.score) == ("m", 1.5, fc.LAC())
-    assert certificate.summaries[0].kind == "noisy"
-    assert certificate.limit in sites[0].grid
-
-
 def test_refusals() -> None:
     a, b = (noisy_histogram([0.1, 0.2], epsilon=1, site=name, grid=GRID) for name in "ab")
     with refused("each once"):
         calibrate_locally([a, a])
     with refused("another grid or epsilon"):
         calibrate_locally([a, noisy_histogram([0.1], epsilon=2, site="c", grid=GRID)])
-    with refused("every-site is not there with differential privacy"):
-        calibrate_locally([a, b], guarantee=fc.EverySite())
     other = noisy_histogram(
         [0.1], epsilon=1, site="c", grid=GRID, provenance=fc.Summary.of_scores([0.1], model="m").provenance
     )
