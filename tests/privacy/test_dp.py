@@ -87,7 +87,7 @@ def test_the_layout_that_shows_a_factor_of_two(epsilon: float) -> None:
 
 @pytest.mark.long
 def test_opendp_draws_from_that_law() -> None:
-    draws, epsilon = 4000, Fraction(2)
+    draws, epsilon = 2000, Fraction(2)
     for scored in (np.append(np.zeros(9), -1).astype(int), np.append(np.full(9, -1), 0)):
         law = [flipped(scored, i, 1.0) for i in range(len(scored))]
         assert sum(law) == pytest.approx(1)

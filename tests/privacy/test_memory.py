@@ -15,7 +15,7 @@ from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.messages import Question, pack
 from fedconformal.privacy.sums.site import known_by, note, recalled, rows_digest
-from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
+from fedconformal.privacy.sums.state import decode_state, encode_state
 from tests.contracts.tools import refused
 from tests.privacy.attack import watching
 from tests.privacy.sums_play import SCORES, Sites, each, fresh, opened, took
@@ -39,7 +39,7 @@ def session(sites: Sites, silent: Collection[str] = (), **noise: Any) -> Sites:
 
 def again(sites: Sites, *out: str) -> Sites:
     """Return these sites with the same scores and new keys, after their states were written and read."""
-    read = {name: decode_state(encode_state(site), SiteState) for name, site in sites.items()}
+    read = {name: decode_state(encode_state(site)) for name, site in sites.items()}
     return {name: at_site.renewed(site) for name, site in read.items() if name not in out}
 
 

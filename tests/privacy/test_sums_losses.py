@@ -20,7 +20,7 @@ from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.losses import kept_needed, terms_of
 from fedconformal.privacy.sums.messages import Answer, Losses, pack
-from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
+from fedconformal.privacy.sums.state import decode_state, encode_state
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.losses import UNIT
 from tests.contracts.tools import checks, maybe_infeasible, refused
@@ -119,7 +119,7 @@ def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
     state, invitation = invite(fc.Mixture(), losses=terms_of(summaries, 0.12))
     outgoing = dict.fromkeys(sites, invitation)
     while outgoing:
-        sites = {name: decode_state(encode_state(one), SiteState) for name, one in sites.items()}
+        sites = {name: decode_state(encode_state(one)) for name, one in sites.items()}
         if state.search.number == 1 and state.expects is Answer:
             sites.pop("s3", None)
         sites, sent = each(sites, outgoing)

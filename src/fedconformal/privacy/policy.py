@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -126,7 +126,8 @@ class Policy:
     def check(self, outgoing: Outgoing) -> None:
         """Refuse what must not leave, with the line that is in the way; the reason may be sent to the coordinator."""
         for key, why in self.violations(outgoing):
-            raise InputError(f"{self._place(key)}: {key} = {json.dumps(getattr(self, key))}, and {why}")
+            place = f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
+            raise InputError(f"{place}: {key} = {json.dumps(getattr(self, key))}, and {why}")
 
     def violations(self, outgoing: Outgoing) -> Iterator[tuple[str, str]]:
         """Yield each key that is in the way, and why."""
@@ -153,9 +154,6 @@ class Policy:
         if self.least_patients > 1 and (outgoing.patients or 0) < self.least_patients:
             yield "least_patients", "this site has fewer" if outgoing.patients else "these rows have no ids to count"
 
-    def _place(self, key: str) -> str:
-        return f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
-
     def to_dict(self) -> dict[str, Any]:
         """Return what is set, by key."""
         return {key: value for key in WORDS if (value := getattr(self, key)) != getattr(Policy, key)}
@@ -167,20 +165,18 @@ class Policy:
         >>> Policy(sums_only=True).may_leave, Policy(sums_only=True, kinds=("ranks",)).may_leave
         (['sums'], [])
         """
-        best: dict[str, Any] = {
-            "rows": self.least_rows,
-            "patients": self.least_patients,
-            "model": self.models[0] if self.models else None,
-            "guarantee": self.guarantees[0] if self.guarantees else None,
-            "ledger": True,
-        }
-
-        def passes(kind: str) -> bool:
-            noise = 0.001 if kind in (SUMS, NoisyHistogram.name) else None
-            sites = None if kind == SUMS else 1
-            return not any(self.violations(Outgoing(kind=kind, sites=sites, epsilon=noise, **best)))
-
-        return [kind for kind in known_kinds() if passes(kind)]
+        best = Outgoing(
+            kind="",
+            rows=self.least_rows,
+            patients=self.least_patients,
+            model=self.models[0] if self.models else None,
+            guarantee=self.guarantees[0] if self.guarantees else None,
+            ledger=True,
+        )
+        noisy = replace(best, epsilon=0.001)
+        tried = [replace(noisy, kind=SUMS, sites=None), replace(noisy, kind=NoisyHistogram.name)]
+        tried += [replace(best, kind=kind) for kind in known_kinds()[2:]]
+        return [one.kind for one in tried if not any(self.violations(one))]
 
     def in_words(self) -> list[str]:
         """Explain the policy, a sentence a key, and what may leave."""
@@ -234,24 +230,20 @@ least_rows = 50               # nothing, if this site has fewer rows
 def read_policy(path: Path) -> Policy:
     """Read a policy; a key that is not known, or a value of the wrong type, is refused with its line."""
     with prefix_errors(path):
-        return parse_policy(read_bytes(path), path.name)
-
-
-def parse_policy(data: bytes, file: str = "") -> Policy:
-    """Read the content of the file of this name."""
-    try:
-        text = data.decode()
-        found = tomllib.loads(text)
-    except UnicodeDecodeError:
-        raise InputError("is not a policy: it is not text in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too
-        raise InputError(f"is not a policy: {error}") from None
-    lines = {key: _line(text, key) for key in found}
-    values = {}
-    for key, value in found.items():
-        with prefix_errors(f"line {lines[key]}: {abbreviate(key)}"):
-            values[key] = _value(key, value)
-    return Policy(**values, file=file, lines=lines)
+        data = read_bytes(path)
+        try:
+            text = data.decode()
+            found = tomllib.loads(text)
+        except UnicodeDecodeError:
+            raise InputError("is not a policy: it is not text in UTF-8") from None
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too
+            raise InputError(f"is not a policy: {error}") from None
+        lines = {key: _line(text, key) for key in found}
+        values = {}
+        for key, value in found.items():
+            with prefix_errors(f"line {lines[key]}: {abbreviate(key)}"):
+                values[key] = _value(key, value)
+        return Policy(**values, file=path.name, lines=lines)
 
 
 def _value(key: str, value: Any) -> Any:

@@ -205,7 +205,7 @@ def _kept(context: Context, last: Turn | None) -> SiteState:
     """Return the state, if it is that of the last answer."""
     if SUMS not in context.state or last is None:
         raise InputError("this site has not joined a sums session, or has lost its state")
-    state = decode_state(context.state.config_records[SUMS]["data"], SiteState)  # type: ignore[arg-type]
+    state = decode_state(context.state.config_records[SUMS]["data"])  # type: ignore[arg-type]
     if (state.signing.public, state.asked) != (last.signing, last.asked):
         raise InputError("this site has answered another message of this run meanwhile; ask one at a time")
     return state

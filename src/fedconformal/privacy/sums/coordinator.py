@@ -17,6 +17,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar, cast
 
@@ -66,8 +67,6 @@ logger = logging.getLogger(__name__)
 Step = tuple[CoordinatorState, dict[str, bytes]]
 """The next state, and what to send to which site; nothing to send if the threshold is found."""
 
-changed = msgspec.structs.replace
-
 
 def invite(
     guarantee: Guarantee,
@@ -92,11 +91,11 @@ def invite(
         raise InputError("reach is for cells that follow from it; it does not go with a grid", param="reach")
     if epsilon is not None:
         edges = as_grid(np.ldexp(noisy_grid(), exponent) if grid is None else grid, MOST_CANDIDATES).tolist()
-        message = changed(message, epsilon=float(as_epsilon(epsilon)), grid=edges)
+        message = msgspec.structs.replace(message, epsilon=float(as_epsilon(epsilon)), grid=edges)
     elif grid is not None:
         raise InputError("a grid goes with epsilon; sums without noise have cells of their own", param="grid")
     else:
-        message = changed(message, exponent=exponent)
+        message = msgspec.structs.replace(message, exponent=exponent)
     guarantee_of(message)
     return CoordinatorState(key, message), pack(message, key)
 
@@ -143,16 +142,16 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     ordered = sorted(joins, key=lambda found: found.site)
     listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
     made_from = Roster(state.invite.session, listed, together.to_header())
-    state = changed(state, roster=pack(made_from, state.signing), present=frozenset(range(len(joins))))
+    state = replace(state, roster=pack(made_from, state.signing), present=frozenset(range(len(joins))))
     search = state.session.rounds.start
     # With too few scores for the noise the search is at its end, and nobody is asked.
     outgoing = _to(state.session, state.present, state.roster) if search.answer is None else {}
-    return changed(state, search=search), outgoing
+    return replace(state, search=search), outgoing
 
 
 def _take_deposits(state: CoordinatorState, deposits: list[Deposit]) -> Step:
     found = _each_once(state.session, deposits)
-    return _ask(_without(changed(state, deposits=found), found.keys(), "before the first round"))
+    return _ask(_without(replace(state, deposits=found), found.keys(), "before the first round"))
 
 
 def _ask(state: CoordinatorState) -> Step:
@@ -173,7 +172,7 @@ def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
     found = _each_once(session, answers)
     if len(found) < len(state.present):
         return _ask(_without(state, found.keys(), f"before its answer in round {number + 1}"))
-    return changed(state, answers=found), _to(session, found, pack(Closed(session.id, state.about), state.signing))
+    return replace(state, answers=found), _to(session, found, pack(Closed(session.id, state.about), state.signing))
 
 
 def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
@@ -185,13 +184,13 @@ def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
     signatures = [(k, one.signature) for k, one in sorted(found.items())[: session.quorum]]
     session.check_countersigned(state.about, state.present, signatures)
     request = Unmask(session.id, state.about, signatures)
-    return changed(state, signed=frozenset(found)), _to(session, found, pack(request, state.signing))
+    return replace(state, signed=frozenset(found)), _to(session, found, pack(request, state.signing))
 
 
 def _take_reveals(state: CoordinatorState, reveals: list[Reveal]) -> Step:
     """Open the sum; if sites were lost after their answers, first ask those who hold their shares."""
     session = state.session
-    state = changed(state, reveals=_each_once(session, reveals))
+    state = replace(state, reveals=_each_once(session, reveals))
     if not state.lost_after_answer:
         return _open_sum(state, {})
     sealed = {i: dict(state.deposits[i].shares) for i in state.lost_after_answer}
@@ -234,7 +233,7 @@ def _too_few(state: CoordinatorState, shares: Mapping[int, Collection[int]]) -> 
 def _stop(state: CoordinatorState) -> Step:
     """Take the upper edge of the cell that was found so far."""
     search = cast("Rounds", state.session.rounds).stopped(state.search)  # with noise there is no second round
-    return changed(state, search=search, answers={}, signed=frozenset(), reveals={}), {}
+    return replace(state, search=search, answers={}, signed=frozenset(), reveals={}), {}
 
 
 def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
@@ -247,14 +246,14 @@ def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
         total += np.frombuffer(found.counts, dtype=rounds.dtype)
     counted = frozenset(answers)
     search = rounds.advance(search, total, counted)
-    state = changed(state, search=search, answers={}, signed=frozenset(), reveals={}, counted=counted)
+    state = replace(state, search=search, answers={}, signed=frozenset(), reveals={}, counted=counted)
     return _ask(_without(state, answers.keys() - recovered.keys(), f"after its answer in round {number + 1}"))
 
 
 def _without(state: CoordinatorState, left: Collection[int], when: str) -> CoordinatorState:
     """Go on with those who are left, and note since when the others are not there."""
     gone = dict.fromkeys(sorted(state.present.difference(left)), when)
-    return changed(state, present=frozenset(left), dropped=state.dropped | gone)
+    return replace(state, present=frozenset(left), dropped=state.dropped | gone)
 
 
 def _to(session: Session, sites: Iterable[int], message: bytes) -> dict[str, bytes]:

@@ -1,13 +1,15 @@
-"""What the coordinator and the sites of a sums session know, between two messages.
+"""States of the coordinator and of the sites of a sums session, between two messages.
 
-A state is a plain value: in memory and in Flower's context it is the same one. It holds secrets and is never
-sent. Functions return the next state and leave this one as it is.
+A state holds secrets and is never sent. Functions return the next state and leave this one as it is. An engine keeps
+the encoded state of a site.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -106,28 +108,27 @@ class SiteState(
         return f"SiteState(name={self.name!r}, number={self.number})"
 
 
-class CoordinatorState(
-    msgspec.Struct, tag="sums-coordinator-3", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True
-):
+@dataclass(frozen=True)
+class CoordinatorState:
     """What the coordinator knows."""
 
     signing: SigningKey
     invite: Invite
     roster: bytes = b""
     """As it is sent, with the coordinator's signature."""
-    search: Search = Search()
+    search: Search = field(default_factory=Search)
     present: frozenset[int] = frozenset()
     """The sites that are still there."""
-    deposits: dict[int, Deposit] = {}
-    answers: dict[int, Answer] = {}
+    deposits: Mapping[int, Deposit] = field(default_factory=dict)
+    answers: Mapping[int, Answer] = field(default_factory=dict)
     """Of the open round."""
     signed: frozenset[int] = frozenset()
     """Who signed the list of those who answered the open round."""
-    reveals: dict[int, Reveal] = {}
+    reveals: Mapping[int, Reveal] = field(default_factory=dict)
     """Of the open round, if a site was lost after its answer and has to be recovered."""
     counted: frozenset[int] = frozenset()
     """The sites that answered the last closed round: the sum is over them, also over those that were lost later."""
-    dropped: dict[int, str] = {}
+    dropped: dict[int, str] = field(default_factory=dict)
     """The sites that are not there any more, and since when."""
 
     @property
@@ -187,17 +188,14 @@ class CoordinatorState(
         return f"CoordinatorState(search={self.search})"
 
 
-S = TypeVar("S", bound=msgspec.Struct)
-
-
-def encode_state(state: SiteState | CoordinatorState) -> bytes:
-    """Encode a state; the bytes hold secrets."""
+def encode_state(state: SiteState) -> bytes:
+    """Encode the state of a site; the bytes hold secrets."""
     return msgspec.msgpack.encode(state)
 
 
-def decode_state(data: bytes, kind: type[S]) -> S:
-    """Decode a state."""
+def decode_state(data: bytes) -> SiteState:
+    """Decode the state of a site."""
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        return msgspec.msgpack.decode(data, type=SiteState)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError):
         raise InputError("this is not a state of a sums session of this release; start the session again") from None
