@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.summaries.sql import DIALECTS
 from tests.cli.command import Command
 from tests.summaries.databases import DuckDB
 
 pytestmark = pytest.mark.long
 
 CLASSES = ("--classes", "benign,malignant", "--labels", "truth")
-SCANS = ("--dialect", "duckdb", "--table", "scans.csv", *CLASSES)
+SCANS = ("--table", "scans.csv", *CLASSES)
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_the_walk(scans: Path, command: Command) -> None:
 
 def test_residuals_and_scores(scans: Path, command: Command) -> None:
     Path("n.csv").write_text("prediction,y\n1.5,2\n0.1,0.3\n-4,7\n")
-    about = ("--dialect", "duckdb", "--table", "n.csv", "--alpha", "0.2")
+    about = ("--table", "n.csv", "--alpha", "0.2")
     residual = ran(command.ok("sql", *about, "--predictions", "prediction", "--labels", "y").out)
     command.ok("summarize", residual, "-o", "a.fcs", "--site", "s")
     command.ok(
@@ -74,7 +73,6 @@ def test_the_query_in_a_file(scans: Path, command: Command) -> None:
     printed = command.ok("sql", *SCANS).out
     facts = command.ok("sql", *SCANS, "--json").json
     assert facts["query"] == printed
-    assert facts["tested"]
     assert "wrote q.sql" in command.ok("sql", *SCANS, "-o", "q.sql").out
     assert Path("q.sql").read_text() == printed
     command.refuses("q.sql: exists", "sql", *SCANS, "-o", "q.sql")
@@ -92,9 +90,6 @@ def test_the_page_runs(scans: Path, command: Command) -> None:
     command.ok(*shlex.split(third)[1:])
     command.ok("summarize", "scans.csv", "--labels", "truth", "--site", "clinic-a", "-o", "rows.fcs")
     assert Path("clinic-a.fcs").read_bytes() == Path("rows.fcs").read_bytes()
-    for dialect in DIALECTS.values():
-        assert f"| {dialect.program} | `{dialect.name}` |" in page
-        assert f"| {dialect.tested or 'never run'} |" in page
     pytest.importorskip("polars", reason="polars is not installed")
     example = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", page, re.DOTALL)
     assert example
@@ -105,10 +100,9 @@ def test_the_page_runs(scans: Path, command: Command) -> None:
 
 
 def test_what_is_refused(scans: Path, command: Command) -> None:
-    query = ("sql", "--dialect", "duckdb", "--table", "t")
+    query = ("sql", "--table", "t")
     command.refuses("one of them", *query)
     command.refuses("one of them", *query, *CLASSES, "--scores", "s")
-    command.refuses("oracle", "sql", "--dialect", "oracle", "--table", "t")
     command.refuses("alpha is 2", *query, *CLASSES, "--alpha", "2")
     command.refuses("ends in .sql", *query, *CLASSES, "-o", "q.txt")
     result = ran(command.ok("sql", *SCANS).out)

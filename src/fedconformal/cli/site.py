@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -15,21 +14,13 @@ from fedconformal.cli.console import print_result, write
 from fedconformal.cli.options import Alpha, Json, Page, check_output, split
 from fedconformal.errors import InputError
 from fedconformal.privacy.policy import EXAMPLE, VARIABLE, read_policy
-from fedconformal.summaries.sql import DIALECTS, column_of, lac_of, residual_of, statement
+from fedconformal.summaries.sql import column_of, lac_of, residual_of, statement
 
 NEXT = "-- Run this query, then: fedconformal summarize result.csv -o site.fcs"
 """The first line of what is printed."""
 
 
-class Database(StrEnum):
-    """The database of a query."""
-
-    duckdb = "duckdb"
-    postgresql = "postgresql"
-
-
 def sql(
-    dialect: Annotated[Database, typer.Option("--dialect", help="The database that the query is for.")],
     table: Annotated[str, typer.Option("--table", metavar="NAME", help="The table, such as scans or clinic.scans.")],
     classes: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Score with lac: columns of the classes, in order.")
@@ -43,25 +34,24 @@ def sql(
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The .sql file.", show_default="print")] = None,
     json: Json = False,
 ) -> None:
-    """Print an SQL query that summarises rows in a database; summarize reads its result."""
-    chosen = DIALECTS[dialect.value]
+    """Print an SQL query that summarises rows in DuckDB or PostgreSQL; summarize reads its result."""
     if sum(one is not None for one in (classes, predictions, scores)) != 1:
         raise InputError("give --classes A,B,... or --predictions COLUMN or --scores COLUMN; one of them")
     if classes is not None:
-        rows = lac_of(chosen, split(classes), labels)
+        rows = lac_of(split(classes), labels)
     else:
-        rows = column_of(chosen, scores) if scores is not None else residual_of(chosen, predictions or "", labels)
-    text = f"{NEXT}\n{statement(chosen, table, rows, alpha)};\n"
+        rows = column_of(scores) if scores is not None else residual_of(predictions or "", labels)
+    text = f"{NEXT}\n{statement(table, rows, alpha)};\n"
     if output is not None:
         check_output(output, ending=".sql")
         if output.exists():
             raise InputError(f"{output}: exists; choose another place with -o")
         write_bytes(output, text.encode())
-    record = {"dialect": chosen.name, "tested": chosen.tested, "query": text, "output": output}
+    record = {"query": text, "output": output}
     if output is None and not json:
         write(text)
     else:
-        print_result(record, f"wrote {output}: a query for {chosen.program}", json=json)
+        print_result(record, f"wrote {output}: a query for DuckDB or PostgreSQL", json=json)
 
 
 def page(output: Page = Path("summarize.html"), json: Json = False) -> None:

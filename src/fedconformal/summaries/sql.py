@@ -1,8 +1,9 @@
 """One SQL statement that finds a summary's ranks where the scores are: about a hundred rows, whatever the table holds.
 
-The statement holds the levels of the ranks, counts the rows and takes the score of each rank. Rows that cannot be
-scored are counted: if there is one, the answer is that count and nothing else. Every name and text of a user is quoted,
-and text that cannot be quoted is refused. The summary of a result has the same bytes as that of the rows.
+It runs on DuckDB and on PostgreSQL. The statement holds the levels of the ranks, counts the rows and takes the score of
+each rank. Rows that cannot be scored are counted: if there is one, the answer is that count and nothing else. Every
+name and text of a user is quoted, and text that cannot be quoted is refused. The summary of a result has the same bytes
+as that of the rows.
 """
 
 from __future__ import annotations
@@ -33,79 +34,43 @@ from fedconformal.tables import read_table
 TINY = 2.0**-150
 """What is at most this becomes zero in float32."""
 LARGEST = 1.7976931348623157e308
+TESTED = "For DuckDB (tested on 2.0) and PostgreSQL (tested on 15)"
 COLUMNS = ("fc_rank", "fc_score", "fc_digits", "fc_rows", "fc_refused", "fc_about")
 AGAIN = "run the query again, and save its whole result as it is"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
-    """SQL of one database: types, quoting, rounding and integer division."""
-
-    name: str
-    program: str
-    double: str
-    text: str
-    rounded: str
-    """Rounds to float32; PostgreSQL fails where that gives zero, so it gets no such numbers."""
-    halved: str
-    """Divides whole numbers that are not negative, rounding down."""
-    tested: str
-    """Release on which the query was run."""
-
-    def named(self, name: str) -> str:
-        """Quote a name."""
-        if not name or not name.isprintable() or "\\" in name:
-            raise InputError(
-                f"the name {abbreviate(repr(name))} cannot be quoted for {self.program}; give it another one"
-            )
-        return '"' + name.replace('"', '""') + '"'
-
-    def table(self, name: str) -> str:
-        """Quote the name of a table, part by part; for DuckDB it may be a file."""
-        if self.name == "duckdb" and name.lower().endswith((".parquet", ".csv")):
-            return self.named(name)
-        return ".".join(self.named(part) for part in name.split("."))
-
-    def quoted(self, text: str) -> str:
-        """Quote a text."""
-        if text != escape_control(text):
-            raise InputError(f"the text {abbreviate(repr(text))} cannot be quoted for {self.program}")
-        return "'" + text.replace("'", "''") + "'"
-
-    def as_double(self, column: str) -> str:
-        """Read a column as float64."""
-        return f"CAST({self.named(column)} AS {self.double})"
-
-    def as_float32(self, value: str) -> str:
-        """Round a probability to float32, as a float64 again; NULL for what can be none."""
-        real = self.rounded.format(value)
-        normal = f"WHEN {value} > {TINY!r} AND {value} <= 2 THEN CAST({real} AS {self.double})"
-        return f"CASE {normal} WHEN {value} >= 0 AND {value} <= {TINY!r} THEN 0 END"
+def quote_name(name: str) -> str:
+    """Quote a name."""
+    if not name or not name.isprintable() or "\\" in name:
+        raise InputError(f"the name {abbreviate(repr(name))} cannot be quoted; give it another one")
+    return '"' + name.replace('"', '""') + '"'
 
 
-DIALECTS = {
-    one.name: one
-    for one in (
-        Dialect(
-            name="duckdb",
-            program="DuckDB",
-            double="DOUBLE",
-            text="VARCHAR",
-            rounded="CAST({} AS REAL)",
-            halved="({}) // {}",
-            tested="2.0",
-        ),
-        Dialect(
-            name="postgresql",
-            program="PostgreSQL",
-            double="double precision",
-            text="text",
-            rounded="CAST({} AS real)",
-            halved="({}) / {}",
-            tested="15",
-        ),
-    )
-}
+def quote_table(name: str) -> str:
+    """Quote the name of a table, part by part, or of a file, as DuckDB reads them."""
+    parts = [name] if name.lower().endswith((".parquet", ".csv")) else name.split(".")
+    return ".".join(map(quote_name, parts))
+
+
+def quote_text(text: str) -> str:
+    """Quote a text."""
+    if text != escape_control(text):
+        raise InputError(f"the text {abbreviate(repr(text))} cannot be quoted")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def as_double(column: str) -> str:
+    """Read a column as float64."""
+    return f"CAST({quote_name(column)} AS DOUBLE PRECISION)"
+
+
+def as_float32(value: str) -> str:
+    """Round a probability to float32, as a float64 again; NULL for what can be none.
+
+    PostgreSQL fails where rounding gives zero, so such numbers are not rounded.
+    """
+    normal = f"WHEN {value} > {TINY!r} AND {value} <= 2 THEN CAST(CAST({value} AS REAL) AS DOUBLE PRECISION)"
+    return f"CASE {normal} WHEN {value} >= 0 AND {value} <= {TINY!r} THEN 0 END"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +87,7 @@ class Scored:
     classes: Classes | None = None
 
 
-def lac_of(dialect: Dialect, probabilities: Sequence[str], label: str, classes: Sequence[str] | None = None) -> Scored:
+def lac_of(probabilities: Sequence[str], label: str, classes: Sequence[str] | None = None) -> Scored:
     """Score by one minus the probability of the label; classes are called as their columns unless they are named.
 
     Columns that are called 0, 1, 2 and so on have no names, and their labels are numbers.
@@ -139,11 +104,11 @@ def lac_of(dialect: Dialect, probabilities: Sequence[str], label: str, classes: 
         )
     if not isinstance(known, int) and (odd := next((name for name in known if "\\" in name), None)):
         raise InputError(f"the class {abbreviate(odd)} has a backslash, which databases read in two ways; rename it")
-    doubles = {f"d{k}": dialect.as_double(name) for k, name in enumerate(probabilities)}
-    truth = dialect.named(label) if isinstance(known, int) else f"TRIM(CAST({dialect.named(label)} AS {dialect.text}))"
-    values = [str(k) for k in range(known)] if isinstance(known, int) else [dialect.quoted(name) for name in known]
+    doubles = {f"d{k}": as_double(name) for k, name in enumerate(probabilities)}
+    truth = quote_name(label) if isinstance(known, int) else f"TRIM(CAST({quote_name(label)} AS VARCHAR))"
+    values = [str(k) for k in range(known)] if isinstance(known, int) else [quote_text(name) for name in known]
     own = " ".join(f"WHEN y = {value} THEN p{k}" for k, value in enumerate(values))
-    rounded = {f"p{k}": dialect.as_float32(f"d{k}") for k in range(len(doubles))}
+    rounded = {f"p{k}": as_float32(f"d{k}") for k in range(len(doubles))}
     total = " + ".join(rounded)  # NULL if one of them is
     return Scored(
         steps=({"y": truth, **doubles}, {"y": "y", **rounded}, {"own": f"CASE {own} END", "total": total}),
@@ -154,15 +119,15 @@ def lac_of(dialect: Dialect, probabilities: Sequence[str], label: str, classes: 
     )
 
 
-def residual_of(dialect: Dialect, prediction: str, label: str) -> Scored:
+def residual_of(prediction: str, label: str) -> Scored:
     """Score by the absolute error of a prediction."""
-    value = f"ABS({dialect.as_double(label)} - {dialect.as_double(prediction)})"
+    value = f"ABS({as_double(label)} - {as_double(prediction)})"
     return Scored(steps=({"s": value},), sound=_finite("s"), score="s", function=Residual())
 
 
-def column_of(dialect: Dialect, column: str) -> Scored:
+def column_of(column: str) -> Scored:
     """Take scores from a column."""
-    return Scored(steps=({"s": dialect.as_double(column)},), sound=_finite("s"), score="s")
+    return Scored(steps=({"s": as_double(column)},), sound=_finite("s"), score="s")
 
 
 def _finite(value: str) -> str:
@@ -203,30 +168,30 @@ class QueryResult:
         )
 
 
-def statement(dialect: Dialect, table: str, rows: Scored, alpha: object) -> str:
+def statement(table: str, rows: Scored, alpha: object) -> str:
     """Write the statement."""
     exact = as_alpha(alpha)
     score = None if rows.function is None else rows.function.name
     about = QueryTerms(repr(float(exact)), score, rows.classes, PRECISION if rows.classes is not None else None)
-    product = f"CAST(level AS BIGINT) * good + {LEVEL - 1}"
-    rank = f"CASE WHEN good <= {POINTS} THEN i ELSE GREATEST(1, {dialect.halved.format(product, LEVEL)}) END"
+    divided = f"(CAST(level AS BIGINT) * good + {LEVEL - 1}) >> {LEVEL.bit_length() - 1}"  # rounding down
+    rank = f"CASE WHEN good <= {POINTS} THEN i ELSE GREATEST(1, {divided}) END"
     wanted = f"WHERE n = good AND (good > {POINTS} OR i <= good)"
     parts = [
-        *_read(dialect.table(table), rows),
+        *_read(quote_table(table), rows),
         "fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good FROM fc_scored)",
         f"fc_levels AS ({_levels(exact)})",
         f"fc_ranks AS (SELECT DISTINCT {rank} AS r\n  FROM fc_levels CROSS JOIN fc_totals {wanted})",
         "fc_numbered AS (SELECT s, ROW_NUMBER() OVER (ORDER BY s) AS r FROM fc_scored WHERE s IS NOT NULL)",
         "fc_found AS (SELECT fc_ranks.r, s FROM fc_ranks JOIN fc_numbered ON fc_ranks.r = fc_numbered.r)",
     ]
-    written = f"CAST(s AS {dialect.text})"
-    digits = f"CASE WHEN CAST({written} AS {dialect.double}) = s THEN LENGTH({written}) ELSE 0 END"
+    written = "CAST(s AS VARCHAR)"
+    digits = f"CASE WHEN CAST({written} AS DOUBLE PRECISION) = s THEN LENGTH({written}) ELSE 0 END"
     return (
-        f"-- The scores at about {POINTS} ranks, for a summary. Tested on {dialect.program} {dialect.tested}. "
+        f"-- The scores at about {POINTS} ranks, for a summary. {TESTED}. "
         "Save the result as CSV with its header.\nWITH " + ",\n".join(parts) + "\n"
         f"SELECT r AS fc_rank, {written} AS fc_score,\n  {digits} AS fc_digits,\n"
         "  n AS fc_rows, n - good AS fc_refused,\n"
-        f"  {dialect.quoted(msgspec.json.encode(about).decode())} AS fc_about\n"
+        f"  {quote_text(msgspec.json.encode(about).decode())} AS fc_about\n"
         "FROM fc_totals LEFT JOIN fc_found ON n = good\n"
         "ORDER BY 1"
     )
