@@ -46,7 +46,7 @@ ODD: dict[str, bytes] = {
     "a negative shape": headed(PLAIN.replace("3", "-3")),
     "a shape of truth values": headed(PLAIN.replace("3, 2", "True, True")),
     "a shape of nothing much": headed(PLAIN.replace("3, 2", "0, 999999999999")),
-    "many axes": headed(PLAIN.replace("3, 2", "1, " * 33), bytes(8)),
+    "many axes": headed(PLAIN.replace("3, 2", "1, " * 65), bytes(8)),
     "no shape": headed("{'descr': '<f8', 'fortran_order': False}"),
     "two shapes": headed("{'descr': '<f8', 'shape': (3, 2), 'shape': (3, 2), }", SIX),
     "objects": headed(PLAIN.replace("<f8", "|O")),
@@ -77,10 +77,9 @@ def test_odd_headers_are_refused(tmp_path: Path, what: str) -> None:
     assert refusal(lambda: read_array(path, "probs")).startswith(f"{path}: ")
     packed = zipped(tmp_path / "a.npz", ODD[what])
     for read in (read_array, read_npz):
-        assert refusal(partial(read, packed)).startswith(f"{packed}: probs: ")
+        assert refusal(partial(read, packed)).startswith(f"{packed}: ")
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
 @pytest.mark.parametrize(
     "array",
     [
@@ -97,12 +96,11 @@ def test_odd_headers_are_refused(tmp_path: Path, what: str) -> None:
     ],
     ids=lambda array: f"{array.dtype}{array.shape}",
 )
-def test_what_numpy_writes_is_read(tmp_path: Path, array: Any, version: tuple[int, int]) -> None:
-    stream = io.BytesIO()
-    numpys.write_array(stream, array, version=version)
-    (tmp_path / "a.npy").write_bytes(stream.getvalue())
-    zipped(tmp_path / "a.npz", stream.getvalue())
-    for path in (tmp_path / "a.npy", tmp_path / "a.npz"):
+def test_what_numpy_writes_is_read(tmp_path: Path, array: Any) -> None:
+    for name, version in (("a.npy", (1, 0)), ("a.npz", (2, 0))):
+        stream, path = io.BytesIO(), tmp_path / name
+        numpys.write_array(stream, array, version=version)
+        path.write_bytes(stream.getvalue()) if name == "a.npy" else zipped(path, stream.getvalue())
         found = read_array(path, "probs")
         assert (found.dtype, found.shape, found.tolist()) == (array.dtype, array.shape, array.tolist())
 

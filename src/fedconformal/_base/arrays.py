@@ -188,7 +188,8 @@ def are_distributions(array: Probabilities) -> bool:
 def one_a_row(array: NDArray[Any], rows: int, name: str) -> NDArray[Any]:
     """Check for one value a row, in a vector or in a matrix of one column."""
     if array.shape not in ((rows,), (rows, 1)):
-        raise InputError(f"has shape {array.shape}, expected ({rows},) as there are {rows} rows", where=name)
+        header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
+        raise InputError(f"has shape {array.shape}, expected ({rows},) as there are {rows} rows{header}", where=name)
     return array.reshape(rows)
 
 
@@ -214,13 +215,18 @@ def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
         raise InputError(f"has shape {array.shape}, expected one score a row", where=name)
     if not len(array):
         raise InputError("is empty; a site needs at least one calibration row", where=name)
+    return as_numbers(array, name) + 0.0  # -0.0 becomes 0.0
+
+
+def as_numbers(array: NDArray[Any], name: str, start: int = 0) -> Floats:
+    """Check for finite numbers in a vector; NaN and infinity are refused with their row, counted from `start`."""
     with np.errstate(over="ignore"):
-        array = array.astype(np.float64, copy=False)
-    finite = np.isfinite(array)
+        numbers = array.astype(np.float64, copy=False)
+    finite = np.isfinite(numbers)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise InputError(f"is {array[row]}, expected a finite score", where=name, row=row)
-    return array + 0.0  # -0.0 becomes 0.0
+        raise InputError(f"is {numbers[row]}, expected a finite number", where=name, row=start + row)
+    return numbers
 
 
 def as_sizes(values: ArrayLike, name: str = "sizes") -> list[int]:
@@ -286,12 +292,7 @@ def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: 
             work(rows)
         return
     with ThreadPoolExecutor(threads) as pool:
-        started = [pool.submit(work, rows) for rows in chunks(array, size, threads)]
-        try:
-            for one in started:
-                one.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        list(pool.map(work, chunks(array, size, threads)))  # which cancels the rest after an error
 
 
 def cores() -> int:

@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 from numpy.lib import format as numpys
 from numpy.typing import NDArray
 
@@ -37,9 +36,6 @@ RATIO = 100
 """A file may unpack to this many times its size, and to `FREE_BYTES` in any case."""
 HEADERS = {(1, 0): numpys.read_array_header_1_0, (2, 0): numpys.read_array_header_2_0}
 LONGEST_HEADER = 4096
-MOST_AXES = 32
-LAST_CHARACTER = 0x10FFFF
-SURROGATES = (0xD800, 0xDFFF)
 MAX_FILE = 2**30
 """Files that come from somebody else (summaries, predictors) are refused above this."""
 
@@ -94,29 +90,27 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> NDArr
 
 def _read_npy(stream: IO[bytes], size: int) -> NDArray[Any]:
     """Read a plain array from a stream of this many bytes."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd headers, which are refused
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd headers, which are refused
+        try:
             head = io.BytesIO(stream.read(LONGEST_HEADER))
             read_header = HEADERS[numpys.read_magic(head)]
             shape, _, dtype = read_header(head, max_header_size=LONGEST_HEADER)
-    except (*UNREADABLE, SyntaxError, TypeError, KeyError, tokenize.TokenError):
-        raise InputError("cannot be read: it is no array as numpy.save writes it") from None
-    if dtype.kind not in "biufSU" or not dtype.itemsize or len(shape) > MOST_AXES:
-        raise InputError(f"cannot be read: it holds {dtype}, not plain numbers or text; save a plain array")
-    there = size - head.tell()
-    if math.prod(shape) * dtype.itemsize != there:
-        raise InputError(f"its header claims {dtype} {shape}, and it holds {there} bytes; it was cut off or altered")
-    check_size(math.prod(max(1, length) for length in shape) * dtype.itemsize, there)
-    stream.seek(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        except (*UNREADABLE, SyntaxError, TypeError, KeyError, tokenize.TokenError):
+            raise InputError("cannot be read: it is no array as numpy.save writes it") from None
+        if dtype.kind not in "biufSU" or not dtype.itemsize:
+            raise InputError(f"cannot be read: it holds {dtype}, not plain numbers or text; save a plain array")
+        there = size - head.tell()
+        if math.prod(shape) * dtype.itemsize != there:
+            raise InputError(
+                f"its header claims {dtype} {shape}, and it holds {there} bytes; it was cut off or altered"
+            )
+        check_size(math.prod(max(1, length) for length in shape) * dtype.itemsize, there)
+        stream.seek(0)
         array = numpys.read_array(stream, allow_pickle=False, max_header_size=LONGEST_HEADER)
-    if dtype.kind == "U" and array.size:
-        codes = array.reshape(-1, order="A").view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
-        if codes.max() > LAST_CHARACTER or ((codes >= SURROGATES[0]) & (codes <= SURROGATES[1])).any():
-            raise InputError("holds text that is not Unicode")
-    return array
+        if dtype.kind == "U":
+            array.astype(dtype.newbyteorder("<")).tobytes().decode("utf-32-le")  # refuses what is not Unicode
+        return array
 
 
 def read_bytes(path: Path) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import Integers
+from fedconformal._base.arrays import Integers, one_a_row
 from fedconformal._base.names import abbreviate, as_name, check_name, escape_control, first_duplicate, name_key
 from fedconformal.errors import InputError
 
@@ -56,13 +56,7 @@ def is_missing(value: Any) -> bool:
 
 def as_column(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
     """Check for one number or text a row."""
-    array = read_column(values, name)
-    if array.shape == (rows, 1):
-        array = array[:, 0]
-    if array.shape != (rows,):
-        header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
-        problem = f"expected {rows} values, one a row, got an array of shape {array.shape}{header}"
-        raise InputError(problem, where=name)
+    array = one_a_row(read_column(values, name), rows, name)
     if array.dtype.kind not in "iufbU":
         raise InputError(f"expected a text or a number a row, got {array.dtype}", where=name)
     return array

@@ -13,12 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, one_a_row
+from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_numbers, one_a_row
 from fedconformal._base.groups import Groups
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup
-from fedconformal.scores.regression_score import as_numbers
 
 FROM_A_QUANTILE = 2
 """The weight of a distance outside of an interval, over alpha."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Booleans, Floats, as_array, for_each_chunk, one_a_row
+from fedconformal._base.arrays import Booleans, Floats, as_array, as_numbers, for_each_chunk, one_a_row
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.scores.score import AnyScore
@@ -109,17 +109,6 @@ class RegressionScore(AnyScore):
             problem = f"has {' and '.join(self.columns)} {values}; {found[1]}"
             raise InputError(problem, where=NAME, row=start + row)
         return columns
-
-
-def as_numbers(array: Floats, name: str, start: int = 0) -> Floats:
-    """Check for finite numbers in a vector; NaN and infinity are refused with their row, counted from `start`."""
-    with np.errstate(over="ignore"):
-        numbers = array.astype(np.float64, copy=False)
-    finite = np.isfinite(numbers)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise InputError(f"is {numbers[row]}, expected a finite number", where=name, row=start + row)
-    return numbers
 
 
 def highest(score: Scored, f: Floats, q: float, scale: Floats | None = None) -> Floats:

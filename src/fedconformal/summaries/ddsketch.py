@@ -77,7 +77,8 @@ class DDSketchSummary(Summary):
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         """Count the buckets that end at or before q, and those that begin before it."""
         upto = np.append(0, np.cumsum(self.counts))
-        ends, starts = upper_edges()[self.buckets], lower_edges()[self.buckets]
+        ends = upper_edges()[self.buckets]
+        starts = np.where(self.buckets > 0, upper_edges()[self.buckets - 1], -np.inf)
         lower = np.maximum(upto[np.searchsorted(ends, q, side="right")], q >= self.smallest)
         upper = np.minimum(upto[np.searchsorted(starts, q, side="left")], self.n - (q < self.largest))
         lower = np.where(q >= self.largest, self.n, lower)
@@ -141,13 +142,5 @@ def upper_edges() -> Floats:
     down = 1 / up[:0:-1]
     positive = np.concatenate([down[down >= SMALLEST_NORMAL], up, [LARGEST]])
     edges = np.concatenate([-positive[::-1], [-SMALLEST, 0.0], positive])
-    edges.setflags(write=False)
-    return edges
-
-
-@lru_cache(maxsize=1)
-def lower_edges() -> Floats:
-    """List the lower edges, each the upper edge of the bucket before."""
-    edges = np.append(-np.inf, upper_edges()[:-1])
     edges.setflags(write=False)
     return edges
