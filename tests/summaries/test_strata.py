@@ -138,7 +138,7 @@ def test_the_size_follows_the_groups_that_have_rows() -> None:
     [
         ({}, "expected columns by name"),
         (["F", "M"], "columns by name"),
-        ({"sex": ["F"]}, "sex: expected 2 values, one a row"),
+        ({"sex": ["F"]}, "sex: has shape (1,), expected (2,)"),
         ({"sex": [{1}, {2}]}, "sex: expected a text or a number a row"),
         ({"": ["F", "M"]}, "a column of groups is ''"),
         ({"a=b": ["F", "M"]}, "has a = in its name"),
