@@ -301,6 +301,7 @@ def _hard_scores() -> list[Floats]:
         np.array([0.5]),
         odd,
         rng.random(60).round(1),
+        np.full(99, -0.5),
         np.full(101, 0.5),
         rng.normal(size=999),
         rng.integers(0, 9, 3000) / 4,

@@ -26,32 +26,17 @@ def rows_for(loss: Loss) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_from_zero_to_one_at_every_threshold(loss: Loss) -> None:
-    losses = loss.evaluate(*rows_for(loss), thresholds=GRID)
-    assert losses.shape == (80, len(GRID))
-    assert losses.dtype == np.float64
-    assert 0 <= losses.min() <= losses.max() <= 1
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_says_whether_it_may_rise(loss: Loss) -> None:
-    steps = np.diff(loss.evaluate(*rows_for(loss), thresholds=GRID), axis=1)
-    assert bool((steps <= 0).all()) == loss.monotone
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_one_row_at_a_time_gives_the_same(loss: Loss) -> None:
+def test_losses_and_answers(loss: Loss) -> None:
     scores, truth = rows_for(loss)
-    apart = [loss.evaluate(scores[i : i + 1], truth[i : i + 1], thresholds=GRID)[0] for i in range(len(scores))]
-    assert np.array_equal(apart, loss.evaluate(scores, truth, thresholds=GRID))
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_answers_are_nested(loss: Loss) -> None:
-    scores, _ = rows_for(loss)
+    losses = loss.evaluate(scores, truth, thresholds=GRID)
+    assert (losses.shape, losses.dtype) == ((80, len(GRID)), np.float64)
+    assert 0 <= losses.min() <= losses.max() <= 1
+    assert bool((np.diff(losses, axis=1) <= 0).all()) == loss.monotone
+    alone = [loss.evaluate(scores[i : i + 1], truth[i : i + 1], thresholds=GRID)[0] for i in range(len(scores))]
+    assert np.array_equal(alone, losses), "a row by itself loses the same"
     sizes = [loss.predict(scores, threshold).sum(axis=1) for threshold in [*GRID, math.inf]]
     steps = np.diff(sizes, axis=0)
-    assert (steps >= 0).all() or (steps <= 0).all()
+    assert (steps >= 0).all() or (steps <= 0).all(), "answers are nested"
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

@@ -44,12 +44,9 @@ def check_decoded(summary: fc.Summary, data: bytes) -> None:
     assert (summary.points[1:] >= summary.points[:-1]).all()
     assert 0 <= summary.gap < summary.n
     lower, upper = summary.bounds(probes(summary.points))
-    assert (lower <= upper).all()
-    assert (upper - lower <= summary.gap).all()
-    assert (np.diff(lower) >= 0).all()
-    assert (np.diff(upper) >= 0).all()
-    assert lower[0] == 0
-    assert lower[-1] == upper[-1] == summary.n
+    assert ((lower <= upper) & (upper - lower <= summary.gap)).all()
+    assert (np.diff([lower, upper]) >= 0).all()
+    assert (lower[0], lower[-1], upper[-1]) == (0, summary.n, summary.n)
     if isinstance(summary, StratifiedSummary):
         for part in summary.parts.values():
             if all(part.sizes):
@@ -68,29 +65,16 @@ def test_random_bytes_are_refused(data: bytes) -> None:
 
 
 @every_golden
-def test_every_truncation_is_refused(name: str) -> None:
+def test_truncated_altered_and_longer_messages_are_refused(name: str) -> None:
     data = golden(name)
-    for length in range(len(data)):
-        for hostile in (data[:length], seal(data[: max(0, length - 4)])):
+    for i in range(len(data)):
+        flipped = (data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :] for bit in range(8))
+        for hostile in (data[:i], seal(data[: max(0, i - 4)]), *flipped):
             with pytest.raises(fc.InputError):
                 fc.Summary.from_bytes(hostile)
-
-
-@every_golden
-def test_trailing_bytes_are_refused(name: str) -> None:
-    data = golden(name)
     for more in (b"\x00", b"\xc0", b"\n", data, bytes(8)):
         assert "truncated or altered" in refusal(decode(data + more))
         assert "bytes of arrays" in refusal(decode(seal(data[:-4] + more)))
-
-
-@every_golden
-def test_every_flipped_bit_is_refused(name: str) -> None:
-    data = golden(name)
-    for i in range(len(data)):
-        for bit in range(8):
-            with pytest.raises(fc.InputError):
-                fc.Summary.from_bytes(data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :])
 
 
 ODD: dict[str, list[Any]] = {
@@ -105,16 +89,18 @@ ODD: dict[str, list[Any]] = {
     "columns": [["sex"], "sex", None],
     "by_class": [True, False, 1],
 }
+ODD_ALPHAS = ("1e-999999999", "1e999999999", "inf", "1/10", ".1", "1e-1", " 0.1", "0_1", "+0.1")
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, odd in ODD.items() for value in odd])
-def test_odd_fields_are_refused(name: str, value: Any) -> None:
-    refusal(decode(EXACT.having(**{name: value})))
+@pytest.mark.parametrize("name", ODD)
+def test_odd_fields_are_refused(name: str) -> None:
+    for value in ODD[name]:
+        refusal(decode(EXACT.having(**{name: value})))
 
 
-@pytest.mark.parametrize("alpha", ["1e-999999999", "1e999999999", "inf", "1/10", ".1", "1e-1", " 0.1", "0_1", "+0.1"])
-def test_an_odd_alpha_is_refused(alpha: str) -> None:
-    refusal(decode(RANKS.having(parameters=[100, alpha])))
+def test_an_odd_alpha_is_refused() -> None:
+    for alpha in ODD_ALPHAS:
+        refusal(decode(RANKS.having(parameters=[100, alpha])))
 
 
 def test_claims_cost_nothing() -> None:

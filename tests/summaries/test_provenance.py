@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,14 @@ import fedconformal as fc
 from fedconformal.summaries import Provenance
 from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.provenance import combine_provenances
+from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import KINDS, refusal, refused
 
 SCORES = np.linspace(0, 1, 40)
 FULL: dict[str, Any] = {
+    "score": fc.RAPS(randomized=True, random_state=2**63 - 1, penalty=0.5, free_ranks=3),
+    "model": "sha256:" + "f" * 57,
+    "temperature": 1.25,
     "classes": ("benign", "malignant"),
     "precision": "float32",
     "estimated": True,
@@ -24,16 +29,19 @@ FULL: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", [None, *FULL])
-def test_every_kind_carries_every_field(kind: str, name: str | None) -> None:
-    about = FULL if name is None else {name: FULL[name]}
-    summary = fc.Summary.of_scores(SCORES, kind=kind, site="a", score=fc.LAC(), alpha=0.1, **about)
-    data = summary.to_bytes()
-    again = fc.Summary.from_bytes(data)
-    assert again.provenance == summary.provenance
-    assert again.to_bytes() == data
-    assert SummaryBatch.from_bytes([data] * 3)[2].provenance == summary.provenance
-    assert fc.pool([again]).provenance == summary.provenance
+def test_every_kind_carries_every_field(kind: str) -> None:
+    names = ("clinic-a", "Krankenhaus Köln", "病院" * 32, "🏥", np.str_("b"))
+    for about, name in [(FULL, None), *(({key: FULL[key]}, names[i % 5]) for i, key in enumerate(FULL))]:
+        summary = fc.Summary.of_scores(SCORES, kind=kind, site=name, alpha=0.1, **about)
+        data: Any = summary.to_bytes()
+        for same in (data, bytearray(data), memoryview(data)):
+            again = fc.Summary.from_bytes(same)
+            assert (again.provenance, again.to_bytes()) == (summary.provenance, data)
+            assert again.sites == (() if name is None else (name,))
+        assert {key: getattr(again.provenance, key) for key in about} == about
+        assert digest_of(again) == hashlib.sha256(data).hexdigest()
+        assert SummaryBatch.from_bytes([data] * 3)[2].provenance == summary.provenance
+        assert fc.pool([again]).provenance == summary.provenance
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
+from fastdigest import TDigest
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.errors import InputError
@@ -134,8 +135,6 @@ def gather(means: Floats, weights: Integers, most: int) -> tuple[Floats, Integer
     means, weights = np.sort(means), weights[order]
     if len(means) <= most:
         return means, weights
-    from fastdigest import TDigest
-
     # A power of two changes no digit, and keeps the sums of the largest numbers finite.
     scale = 2.0**-80 if max(-means[0], means[-1]) > 1e270 else 1.0
     heavy: Any = None if single else weights.astype(np.float64)
