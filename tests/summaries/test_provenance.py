@@ -34,8 +34,8 @@ def test_every_kind_carries_every_field(kind: str) -> None:
     for about, name in [(FULL, None), *(({key: FULL[key]}, names[i % 5]) for i, key in enumerate(FULL))]:
         summary = fc.Summary.of_scores(SCORES, kind=kind, site=name, alpha=0.1, **about)
         data: Any = summary.to_bytes()
-        for same in (data, bytearray(data), memoryview(data)):
-            again = fc.Summary.from_bytes(same)
+        for kind_of_bytes in (bytes, bytearray, memoryview):
+            again = fc.Summary.from_bytes(kind_of_bytes(data))  # type: ignore[arg-type]
             assert (again.provenance, again.to_bytes()) == (summary.provenance, data)
             assert again.sites == (() if name is None else (name,))
         assert {key: getattr(again.provenance, key) for key in about} == about
