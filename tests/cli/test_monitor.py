@@ -283,4 +283,4 @@ def test_a_watch_says_what_it_can_notice_and_makes_its_page(clinic: Path, comman
     assert done.out.startswith("too early: ")
     page = Path("page.html").read_text("utf-8")
     assert fc.load("predictor.json").certificate.sentence() in page
-    assert "<td>2026-10-30</td>" in page
+    assert "to 2026-10-30. Predictor" in page

@@ -176,7 +176,7 @@ def _too_early(line: SiteHistory) -> Iterator[str]:
     if not line.known[-1]:
         yield f"Send outcomes: {count(line.rows, 'row')} wait for one. Without them nobody sees if the promise holds."
     elif line.needed is None:
-        yield "Go on, and look at the sites on top of the list: rows are missed as often as the limit or more, so far."
+        yield "Go on, and look for a cause: rows are missed as often as the limit or more, so far."
     else:
         yield f"Go on: if rows are missed as often as so far, about {line.needed:,} outcomes show that it holds."
 

@@ -105,7 +105,8 @@ def _answers(found: Combined, everything: SiteHistory) -> Iterator[Answer]:
     yield Answer("Does it hold?", state, [f"{said[0].upper()}{said[1:]}."], badge=since, level=level)
     yield Answer("What to do next", steps=to_do(found), level=level)
     yield Answer("What is seen", *_seen(everything))
-    yield Answer("Where", *_where(found))
+    if found.all_rows.sites > 1:
+        yield Answer("Where", *_where(found))
 
 
 def _seen(line: SiteHistory) -> tuple[str, list[str]]:
@@ -185,14 +186,11 @@ def _fine_print(found: Combined) -> str:
 
 
 def _by_site(found: Combined) -> str:
-    """Draw all sites; those that stand out come first."""
-    together, named = found.all_rows, set(found.all_rows.named)
-    lines = sorted(together.histories, key=lambda line: line.site not in named)  # the rest stays by evidence
-    only = len(lines) == 1
-    states = [
-        line.state if line.alarm is None else "alarm" if line.site in named or only else "in doubt" for line in lines
-    ]  # its own alarm alone leaves a site in doubt
-    return _drawn("Site by site", found, lines, states)
+    """Draw all sites; those that stand out come first. Its own alarm alone leaves a site in doubt."""
+    named = set(found.all_rows.named)
+    lines = sorted(found.all_rows.histories, key=lambda line: line.site not in named)  # the rest stays by evidence
+    states = [line.state if line.alarm is None else "alarm" if line.site in named else "in doubt" for line in lines]
+    return _drawn("Site by site", found, lines, states) if len(lines) > 1 else ""
 
 
 def _by_group(found: Combined) -> str:
