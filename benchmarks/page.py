@@ -80,7 +80,9 @@ def sql(found: Any) -> Lines:
     for way, ratio in found["ratio"].items():
         if not way.endswith(": sort"):
             bar = "" if "probabilities" in way else at_most(1.5)  # which scores rows as well
-            what = f"{found['rows']:,} rows, {way}: against its own sort; memory"
+            what = (
+                f"{found['rows']:,} rows, {way.replace('summarize_batches', 'batches')}: against its own sort; memory"
+            )
             yield what, f"{times(ratio)}; {found['mb'][way]:.0f} MB", bar
 
 

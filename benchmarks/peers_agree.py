@@ -194,13 +194,15 @@ def main(seeds: int) -> None:
 
 
 def written(page: str, found: list[dict[str, Any]]) -> str:
-    """Put the comparisons into the page: names of those that always agree, and a table of the others."""
-    always = [row for row in found if not row["ours more careful"] and not row["theirs"]]
-    columns = ["compared", "with", "the same", "ours more careful", "why they may differ"]
-    lines = [columns, ["---"] * len(columns), *([row[name] for name in columns] for row in found if row not in always)]
-    table = [f"| {' | '.join(map(str, line))} |" for line in lines]
-    same = f"{len(always)} of {len(found)} comparisons of sets, intervals, groups and risks always agree. The others:"
-    text = "\n".join([START, same, "", *table, END])
+    """Put the comparisons into the page: the number of those that always agree, and the others by their reason."""
+    apart = [row for row in found if row["ours more careful"] or row["theirs"]]
+    count = f"{len(found) - len(apart)} of {len(found)}"
+    lines = [START, f"{count} comparisons of sets, intervals, groups and risks always agree. The others:", ""]
+    for reason in dict.fromkeys(row["why they may differ"] for row in apart):
+        rows = [row for row in apart if row["why they may differ"] == reason]
+        said = [f"{row['compared']} ({row['with']}; the same in {row['the same']})" for row in rows]
+        lines.append(f"- {'; '.join(said)}: {reason}")
+    text = "\n".join([*lines, END])
     return re.sub(f"{START}.*{END}", lambda _: text, page, flags=re.DOTALL)
 
 
