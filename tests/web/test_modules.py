@@ -296,6 +296,24 @@ def test_intervals_are_those_of_the_package(tmp_path: Path) -> None:
     assert [[list(map(float, ends)) for ends in one] for one in found] == expected
 
 
+def test_labels_that_contradict_the_model_are_noticed_alike(tmp_path: Path) -> None:
+    rng, asked, expected = np.random.default_rng(11), [], []
+    for case in range(60):
+        classes, count = int(rng.integers(2, 8)), int(rng.integers(10, 300))
+        probs, labels, _ = rows(rng, count, classes)
+        if case % 3:
+            labels = (rng.permutation(classes)[labels], labels[::-1])[case % 2]
+        asked.append({"ask": "contradiction", "values": probs.ravel().tolist(), "columns": classes})
+        asked[-1]["labels"] = labels.tolist()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            fc.summarize(probs, labels, score=fc.LAC(), classes=classes)
+        expected.append(next((str(one.message)[:60] for one in seen if "commonest" in str(one.message)), None))
+    found = answers(asked, tmp_path)
+    assert [one and one[:60].replace("The most", "the most") for one in found] == expected
+    assert 10 < sum(one is not None for one in expected) < 50
+
+
 @pytest.fixture(scope="module")
 def made() -> tuple[fc.Predictor, fc.Summary]:
     rng = np.random.default_rng(6)

@@ -1,5 +1,6 @@
 // The first tab: from a table to a summary, and all of its content.
 
+import { contradictionIn } from "./agreement.js";
 import { addLines, at, choose, columnsIn, download, field, made, names, offer, put, runner, show, tableIn, tableOf, ticked, typed } from "./dom.js";
 import { readSummary } from "./reader.js";
 import { rowsOf } from "./rows.js";
@@ -90,8 +91,8 @@ function work() {
     const rows = await step("reading numbers", readRows(tables, columns, wanted.score.name === "residual"));
     const { bytes } = await step("scoring", summarizeRows(rows, columns, wanted)), summary = readSummary(bytes);
     put("found", harmless(rows.recognised));
-    const rounding = wanted.score.name === "residual" ? null : roundingOf(rows.values, rows.columns);
-    at("warnings").replaceChildren(...[...warningsOf(summary), ...(rounding ? [rounding] : [])].map((text) => made("p", text, "warning")));
+    const said = wanted.score.name === "residual" ? [] : [contradictionIn(rows), roundingOf(rows.values, rows.columns)];
+    at("warnings").replaceChildren(...[...said, ...warningsOf(summary)].flatMap((text) => (text ? [made("p", text, "warning")] : [])));
     at("facts").replaceChildren(tableOf(["what", "value"], factsOf(summary, bytes), "facts"));
     at("numbers").replaceChildren(tableOf(["of", "what", "number"], []));
     lines = linesOf(summary);

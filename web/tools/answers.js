@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs";
 
+import { contradictionIn } from "../src/agreement.js";
 import { sha256 } from "../src/bytes.js";
 import { asAlpha, general, numberIn, shortest } from "../src/decimal.js";
 import { isSigned } from "../src/ed25519.js";
@@ -34,6 +35,7 @@ const ANSWERS = {
     const rows = finish(probabilitiesOf(finish(readTable("t.csv", bytes(table))), options));
     return { recognised: rows.recognised, classes: rows.classes, values: [...rows.values], labels: rows.labels && [...rows.labels], ids: rows.ids };
   },
+  contradiction: ({ values, columns, labels }) => contradictionIn({ values: new Float64Array(values), columns, labels: new Int32Array(labels) }),
   summary: ({ data }) => readSummary(bytes(data)).sizes,
   json: ({ data }) => sha256(new TextEncoder().encode(dumped(readJson(bytes(data))))),
   signed: ({ data, signature, key }) => isSigned(bytes(data), signature, key),
