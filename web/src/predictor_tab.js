@@ -25,6 +25,8 @@ let rows = null;
 let steps = [];
 let first = 0;
 let asked = 0;
+/** The checks under way. @type {Promise<void>} */
+let checking = Promise.resolve();
 
 const run = runner("predict", "rows-problem", "rows-progress", "rows-stage");
 
@@ -113,6 +115,7 @@ function open() {
 function predict() {
   show("answers", false);
   return run(async (step) => {
+    await checking;
     const table = await tableIn("rows", typed("rows-encoding"), step), rule = predictor && atSite(predictor, typed("rows-site"));
     if (!rule) throw new InputError("there is no predictor so far; choose the file predictor.json above");
     if (!table) throw new InputError("no table was chosen; choose the file with the rows to predict");
@@ -212,7 +215,7 @@ function save() {
 
 /** Start the tab. */
 export function predictorTab() {
-  for (const id of ["predictor", "seal", "own", "key"]) at(id).addEventListener("change", () => void checkAll());
+  for (const id of ["predictor", "seal", "own", "key"]) at(id).addEventListener("change", () => { checking = checkAll(); });
   for (const id of ["rows", "rows-encoding"]) at(id).addEventListener("change", () => void open());
   for (const id of ["rows-ids", "rows-columns", "rows-keep", "rows-positive", "rows-prediction", "rows-site"]) at(id).addEventListener("input", () => show("answers", false));
   at("predict").addEventListener("click", () => void predict());
