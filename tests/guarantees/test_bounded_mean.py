@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from fedconformal.guarantees.bounded_mean import hoeffding_bentkus, mean_between, means_at_most
+from fedconformal.guarantees.binomial import hoeffding_bentkus, mean_between, means_at_most
 from tests.contracts.tools import checks
 
 

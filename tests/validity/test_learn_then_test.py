@@ -16,7 +16,7 @@ import pytest
 import fedconformal as fc
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
 from fedconformal.calibration.risk import fixed_sequence
-from fedconformal.guarantees.bounded_mean import means_at_most
+from fedconformal.guarantees.binomial import means_at_most
 
 FAILURE, REPETITIONS = 0.1, 1000
 ALLOWED = FAILURE + 4 * math.sqrt(FAILURE * (1 - FAILURE) / REPETITIONS)

@@ -30,8 +30,8 @@ from fedconformal.certificates.certificate import Certificate, RiskRecord
 from fedconformal.certificates.uninformative import explain_uninformative, missing_ends
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError, prefix_errors
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
+from fedconformal.evaluation.claims import shares_by_site
 from fedconformal.evaluation.losses import evaluate_losses
-from fedconformal.evaluation.mixture import shares_by_site
 from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.scores import AnyScore, RegressionScore, Score
 

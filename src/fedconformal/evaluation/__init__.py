@@ -1,6 +1,6 @@
 """Coverage and size of sets and intervals, over all rows and in groups; verdicts on a promise."""
 
-from fedconformal.evaluation.mixture import Reweighted
+from fedconformal.evaluation.claims import Reweighted
 from fedconformal.evaluation.regression import IntervalEvaluation, IntervalGroup, evaluate_intervals
 from fedconformal.evaluation.sets import Evaluation, Group, evaluate_sets, full_sets
 from fedconformal.evaluation.verdict import Verdict

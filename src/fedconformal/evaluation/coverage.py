@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Booleans, Integers, as_alpha
 from fedconformal._base.groups import Groups, as_groups, as_sites, group_columns
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.evaluation.claims import Outcomes
+from fedconformal.evaluation.claims import Outcomes, Reweighted, interval_text, reweighted
 from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
-from fedconformal.evaluation.mixture import Reweighted, interval_text, reweighted
 from fedconformal.evaluation.verdict import Verdict, verdict_of
 
 ROWS, CLUSTERS = "rows are independent", "clusters are independent"

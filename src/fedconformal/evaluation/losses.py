@@ -20,7 +20,7 @@ from fedconformal._base.groups import as_sites
 from fedconformal._base.names import join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import CONFIDENCE, stratified_tail
-from fedconformal.guarantees.bounded_mean import mean_between
+from fedconformal.guarantees.binomial import mean_between
 
 STEPS = 20
 LEAST = 1e-9

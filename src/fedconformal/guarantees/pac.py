@@ -13,8 +13,7 @@ import numpy as np
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
-from fedconformal.guarantees.binomial import coverage_units, rank_bound
-from fedconformal.guarantees.bounded_mean import means_at_most
+from fedconformal.guarantees.binomial import coverage_units, means_at_most, rank_bound
 from fedconformal.guarantees.guarantee import (
     Audience,
     Band,
