@@ -100,7 +100,11 @@ SCORES = [
 
 def check_sets_cover(score: fc.Score, dtype: str) -> None:
     """Compare the coverage of the sets at several alphas with the band of the mixture."""
-    found = coverage(score, lambda p, probs: p.predict_set(probs, alpha=ALPHAS, allow_empty=True), seed=18, dtype=dtype)
+
+    def sets(p: fc.Predictor, probs: Any) -> Any:
+        return np.stack([p.predict_set(probs, alpha=alpha, allow_empty=True) for alpha in ALPHAS], axis=-1)
+
+    found = coverage(score, sets, seed=18, dtype=dtype)
     for alpha, (average, tolerance) in zip(ALPHAS, found, strict=True):
         least = rank_of(alpha, TOTAL) / TOTAL
         assert tolerance < 0.8 / TOTAL
