@@ -16,7 +16,7 @@ from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.events import Counts, Outcomes, Predicted
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.store import Purged, Watch
+from fedconformal.monitoring.store import Watch
 from tests.monitoring.watches import CLASSES, START, answered, predictor, rows_of, started, true
 
 DAY = 86_400
@@ -212,7 +212,7 @@ def test_purged_rows_stay_waiting(tmp_path: Path) -> None:
     with started(tmp_path / "w.db") as watch:
         watch.add(answered(["patient-17", "q"], time=START), true(["patient-17"], 2))
         watch.add(answered(["r"], time=START + 9 * DAY))
-        assert watch.purge(20_705) == Purged(2, 1, 0)
+        assert watch.purge(20_705) == Counts(purged=2, purged_waiting=1)
         assert b"patient-17" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
         assert (watch.whole().known, watch.whole().waiting) == (1, 2)
         assert outcome_counts(watch, true(["q"], [2], time=START + 10 * DAY))[3] == 1

@@ -149,15 +149,16 @@ def add(
             came = NO_OUTCOMES if outcomes is None else reader.read_outcomes(outcomes, some=some)
         with _prefix_errors(rows=answered, outcomes=outcomes), tracking("adding"):
             counts = held.add(rows, came)
-        forgotten = None if forget is None else held.purge(int(clock.time() // DAY) - forget)
+        purged = None if forget is None else held.purge(int(clock.time() // DAY) - forget)
         found = held.status()
     for what, remark in REMARKS.items():
         number = getattr(counts, what)
         if number:
             logger.warning("%s %s", plural(number, "row" if what == "unscored" else "outcome"), remark)
     lines = [f"added {plural(counts.rows, 'row')} and {plural(counts.counted, 'outcome')}"]
+    forgotten = None if purged is None else {"rows": purged.purged, "waiting": purged.purged_waiting}
     if forgotten is not None:
-        lines.append(f"forgot {plural(forgotten.rows, 'row')}, {forgotten.waiting} of which still waited")
+        lines.append(f"forgot {plural(forgotten['rows'], 'row')}, {forgotten['waiting']} of which still waited")
     record = {"added": counts, "forgotten": forgotten, "verdict": found.verdict}
     print_result(record, *lines, found.sentence, json=json)
 

@@ -54,14 +54,6 @@ MOST_SPANS = 60
 """Parts that all days are cut into for a page."""
 
 
-class Purged(msgspec.Struct, frozen=True):
-    """Numbers of forgotten rows, of those that still waited, and of outcomes whose rows never came."""
-
-    rows: int
-    waiting: int
-    early: int
-
-
 class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Mutable state of a watch, besides its streams and its detector."""
 
@@ -391,21 +383,20 @@ class Watch:
         with self._reading():
             return [name for name, _ in schema.looked_up(self._connection, THERE, list(ids))]
 
-    def purge(self, before: int) -> Purged:
+    def purge(self, before: int) -> Counts:
         """Forget rows answered before a day; those without an outcome stay counted as waiting, so as covered."""
         time = before * DAY
         with self._writing():
             query = "SELECT count(*) FROM rows WHERE time < ? AND outcome IS NULL"
             (waiting,) = self._connection.execute(query, (time,)).fetchone()
             rows = self._connection.execute("DELETE FROM rows WHERE time < ?", (time,)).rowcount
-            early = self._connection.execute("DELETE FROM early WHERE time < ?", (time,)).rowcount
-            state = self._state()
-            counts = state.counts.plus(Counts(purged=rows, purged_waiting=waiting))
-            self._write("state", replace(state, purged=max(before, state.purged), counts=counts))
+            self._connection.execute("DELETE FROM early WHERE time < ?", (time,))
+            state, counts = self._state(), Counts(purged=rows, purged_waiting=waiting)
+            self._write("state", replace(state, purged=max(before, state.purged), counts=state.counts.plus(counts)))
         with schema.store_errors(self.path):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        return Purged(rows, waiting, early)
+        return counts
 
     def close(self) -> None:
         """Take no more rows and outcomes from now on."""

@@ -64,13 +64,13 @@ def risk_cards(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[s
     chart = promise_chart(points, rule.certificate.threshold, about.limit, "risk", most=about.bound)
     yield card("What each threshold promises", soft(text) + chart)
     if evaluation is not None and evaluation.by_site:
-        groups = evaluation.by_site
         text = "Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit. "
-        numbers = table(("site", *evaluation.columns), (group.cells for group in groups))
-        most = min(about.bound, max(2 * about.limit, *(group.high for group in groups)))
-        drawn = sorted(groups, key=lambda group: -group.mean_loss)[:MAX_GROUPS]
+        text += _promised_to(rule.certificate, "site")
+        numbers = table(("site", *evaluation.columns), (group.cells for group in evaluation.by_site))
+        most = min(about.bound, max(2 * about.limit, *(group.high for group in evaluation.by_site)))
+        drawn = sorted(evaluation.by_site, key=lambda group: -group.mean_loss)[:MAX_GROUPS]
         chart = group_chart(drawn, about.limit, (0.0, most), "mean loss", "{:.4g}".format)
-        yield card("Risk by site", soft(text + _promised_to(rule.certificate, "site")) + chart, numbers)
+        yield card("Risk by site", soft(text) + chart, numbers)
 
 
 def _coverage_by(column: str, groups: Sequence[CoverageGroup], evaluation: AnyEvaluation, about: Certificate) -> str:

@@ -109,7 +109,7 @@ class Server:
         if self.watch is None:
             raise RefusedError(404, "this server keeps no outcomes; start it with a monitor")
         counts = await self._batcher.process(self.service.outcomes(read_outcomes(body)))
-        self.metrics.outcomes(msgspec.structs.asdict(counts))
+        self.metrics.outcomes(counts)
         return _json(counts)
 
     async def _body(self, request: Request) -> bytes:

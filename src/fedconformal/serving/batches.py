@@ -20,7 +20,7 @@ from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.events import NO_OUTCOMES, Outcomes
 from fedconformal.monitoring.store import Watch
-from fedconformal.serving.bodies import MOST_ROWS, Answer, OutcomeCounts, Rows
+from fedconformal.serving.bodies import MOST_ROWS, Answer, Rows
 from fedconformal.serving.service import Service
 
 MOST = 64
@@ -31,7 +31,8 @@ RETRY_SECONDS = 0.005
 """Between two attempts to write while another process does."""
 
 Request = Rows | Outcomes
-Result = Answer | OutcomeCounts | Exception
+Result = Answer | dict[str, int] | Exception
+FATES = ("counted", "repeated", "conflicting", "early")
 
 
 class Batcher:
@@ -120,6 +121,6 @@ def _all_outcomes(came: Sequence[Outcomes]) -> Outcomes:
     return Outcomes(ids=ids, times=times, values=values)
 
 
-def _counts(ids: Sequence[str], fates: Mapping[str, str]) -> OutcomeCounts:
+def _counts(ids: Sequence[str], fates: Mapping[str, str]) -> dict[str, int]:
     own = [fates[name] for name in ids]
-    return OutcomeCounts(*(own.count(fate) for fate in ("counted", "repeated", "conflicting", "early")))
+    return {fate: own.count(fate) for fate in FATES}

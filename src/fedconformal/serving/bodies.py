@@ -89,15 +89,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     p_values: list[list[float]]
 
 
-class OutcomeCounts(msgspec.Struct, frozen=True):
-    """The answer to POST /outcomes."""
-
-    counted: int
-    repeated: int
-    conflicting: int
-    early: int
-
-
 def read_rows(body: bytes, header: str | None = None) -> Rows:
     """Decode rows; the header `X-Fedconformal-Site`, percent-encoded, names their site if the body does not.
 
