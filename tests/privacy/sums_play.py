@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
+from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.registry import build
+from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite, read, step
 from fedconformal.privacy.sums.driver import InMemory, run_session
-from fedconformal.privacy.sums.messages import Answer, Countersign, Message, Reveal, Shares
-from fedconformal.privacy.sums.radix import edges
+from fedconformal.privacy.sums.messages import (
+    Answer,
+    Closed,
+    Countersign,
+    Message,
+    Question,
+    Reveal,
+    Shares,
+    Unmask,
+    pack,
+    signature_of,
+    unpack,
+)
+from fedconformal.privacy.sums.radix import Search, edges
+from fedconformal.privacy.sums.session import Session
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 from fedconformal.summaries import Provenance
 
@@ -113,6 +127,54 @@ def played(
         sites = sites | moved if stage is helps else moved
         state, outgoing = took(state, sent)
     return state
+
+
+class Attack:
+    """A coordinator that signs whatever it likes, and sites that answer."""
+
+    def __init__(self, state: CoordinatorState, sites: Sites) -> None:
+        self.state, self.sites = state, sites
+
+    @property
+    def session(self) -> Session:
+        """What the first of the sites takes for the session."""
+        return next(iter(self.sites.values())).session
+
+    def question(self, present: Collection[int], number: int = 0, prefix: int = 0) -> Question:
+        return Question(self.session.id, number, prefix, self.session.as_bits(present))
+
+    def signed(self, message: Message) -> bytes:
+        return pack(message, self.state.signing)
+
+    def send(self, message: Message | Mapping[str, Message], to: Iterable[str] | None = None) -> dict[str, bytes]:
+        """Send one message to some sites, by default to all, or each its own; return what they send."""
+        each_one = message if isinstance(message, Mapping) else dict.fromkeys(self.sites if to is None else to, message)
+        moved, sent = each(self.sites, {name: self.signed(one) for name, one in each_one.items()})
+        self.sites |= moved
+        return dict(zip(moved, sent, strict=True))
+
+    def countersigned(self, about: bytes, to: Iterable[str] | None = None) -> Unmask:
+        """Let sites sign a list, and return the request to reveal that holds their signatures."""
+        sent = self.send(Closed(self.session.id, about), to)
+        signatures = [(self.sites[name].index, signature_of(data)) for name, data in sent.items()]
+        return Unmask(self.session.id, about, signatures)
+
+    def total(self, number: int, answers: Mapping[str, bytes]) -> Integers:
+        """Add up answers, and take off the own masks of the sites, which is more than a coordinator ever gets."""
+        rounds = self.session.rounds
+        total = np.zeros(rounds.cells(number), dtype=rounds.dtype)
+        for name, data in answers.items():
+            message = unpack(data, Answer, self.session.signing)
+            seed = masks.round_key(self.sites[name].secrets[number], message.about)
+            total += np.frombuffer(message.counts, dtype=rounds.dtype) - masks.masks_of(
+                [seed], len(total), rounds.dtype
+            )
+        return total.astype(np.int64)
+
+    def counts(self, search: Search, names: Iterable[str]) -> Integers:
+        """Return what the sites' counts add up to."""
+        found: Integers = np.sum([self.session.rounds.histogram(search, self.sites[k].keys) for k in names], axis=0)
+        return found.astype(np.int64)
 
 
 class Round:

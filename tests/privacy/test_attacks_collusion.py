@@ -7,9 +7,9 @@ of honest sites. Where the pseudorandom words are gone, it has read the sum of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, combinations
+from collections.abc import Sequence
+from functools import cache
+from itertools import combinations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,21 +19,14 @@ from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums.masks import SECRET, colluders, combine, quorum
 from fedconformal.privacy.sums.messages import (
     Answer,
-    Closed,
     Lost,
-    Message,
-    Question,
     Reveal,
     Shares,
-    Unmask,
-    pack,
-    signature_of,
     unpack,
 )
 from fedconformal.privacy.sums.radix import Counted, Search
-from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import Sites, each, opened
+from tests.privacy.sums_play import Attack, opened
 
 pytestmark = pytest.mark.long
 
@@ -47,67 +40,64 @@ class Asked(NamedTuple):
     search: Search
 
 
-@dataclass
-class Session:
+class Session(Attack):
     """What a session leaves behind: at the coordinator, and (for a coalition to look into) at the sites."""
 
-    state: CoordinatorState
-    sites: Sites
-    asked: list[Asked] = field(default_factory=list)
-    seeds: dict[tuple[int, bytes], bytes] = field(default_factory=dict)
-    opened: dict[tuple[int, int], dict[int, bytes]] = field(default_factory=dict)
-    """By round and site: the shares that holders opened."""
+    def __init__(self, count: int) -> None:
+        state, _, sites = opened({f"{k:02}": np.random.default_rng(k).random(9) for k in range(count)})
+        super().__init__(state, sites)
+        self.asked: list[Asked] = []
+        self.seeds: dict[tuple[int, bytes], bytes] = {}
+        self.opened: dict[tuple[int, int], dict[int, bytes]] = {}
+        """By round and site: the shares that holders opened."""
 
-    def send(self, messages: dict[int, Message]) -> list[bytes]:
-        """Send each of these sites a message that the coordinator signs, whatever it says."""
-        names = self.state.session.names
-        moved, sent = each(self.sites, {names[k]: pack(one, self.state.signing) for k, one in messages.items()})
-        self.sites |= moved
-        return sent
+    def named(self, present: Sequence[int]) -> list[str]:
+        return [self.session.names[k] for k in present]
 
     def ask(self, number: int, prefix: int, present: Sequence[int]) -> bytes:
-        session = self.state.session
-        question = Question(session.id, number, prefix, session.as_bits(present))
-        sent = [unpack(one, Answer, session.signing) for one in self.send(dict.fromkeys(present, question))]
-        about = session.about(number, prefix, question.present)
-        self.asked.append(Asked(number, about, {one.site: one for one in sent}, Search(number, prefix)))
+        question = self.question(present, number, prefix)
+        sent = self.send(question, self.named(present)).values()
+        answers = [unpack(one, Answer, self.session.signing) for one in sent]
+        about = self.session.about(number, prefix, question.present)
+        self.asked.append(Asked(number, about, {one.site: one for one in answers}, Search(number, prefix)))
         return about
 
     def reveal(self, about: bytes, present: Sequence[int], silent: Sequence[int] = ()) -> None:
-        session = self.state.session
-        signed = self.send(dict.fromkeys(present, Closed(session.id, about)))
-        signatures = [(k, signature_of(data)) for k, data in zip(present, signed, strict=True)]
-        there = [k for k in present if k not in silent]
-        for data in self.send(dict.fromkeys(there, Unmask(session.id, about, signatures))):
-            found = unpack(data, Reveal, session.signing)
+        request = self.countersigned(about, self.named(present))
+        for data in self.send(request, self.named([k for k in present if k not in silent])).values():
+            found = unpack(data, Reveal, self.session.signing)
             self.seeds[found.site, about] = found.seed
 
     def call_lost(self, number: int, about: bytes, lost: dict[int, Sequence[int]]) -> None:
         """Say to each of these sites that some others were lost after their answer."""
-        session, deposits = self.state.session, self.state.deposits
+        session, deposits = self.session, self.state.deposits
         sealed = {i: dict(deposit.shares) for i, deposit in deposits.items()}
-        wanted = {k: Lost(session.id, about, k, [(i, sealed[i][k]) for i in some]) for k, some in lost.items()}
-        for data in self.send(dict(wanted)):
+        wanted = {
+            session.names[k]: Lost(session.id, about, k, [(i, sealed[i][k]) for i in some]) for k, some in lost.items()
+        }
+        for data in self.send(wanted).values():
             found = unpack(data, Shares, session.signing)
             for i, share in found.shares:
                 self.opened.setdefault((number, i), {})[found.site] = share
 
 
-def begun(count: int) -> Session:
-    scores = {f"{k:02}": np.random.default_rng(k).random(9) for k in range(count)}
-    state, _, sites = opened(scores)
-    return Session(state, sites)
+unseal = cache(masks.unseal)
+
+
+@cache
+def mask(secret: bytes, about: bytes) -> Counted:
+    return masks.masks_of([masks.round_key(secret, about)], 8, np.dtype("<u4"))
 
 
 def known_secret(played: Session, coalition: Sequence[int], number: int, site: int) -> bytes | None:
     """Put a site's secret of a round together, from opened shares and those that the coalition holds."""
-    session = played.state.session
+    session = played.session
     places = {j: place for place, j in enumerate(session.neighbours(site))}
     sealed = dict(played.state.deposits[site].shares)
     shares = {places[j]: share for j, share in played.opened.get((number, site), {}).items()}
     for j in coalition:
         keys = played.sites[session.names[j]].agreed[site]
-        found = masks.unseal(keys.seal, sealed[j], masks.about_share(session.id, site, j))
+        found = unseal(keys.seal, sealed[j], masks.about_share(session.id, site, j))
         assert found is not None
         shares[places[j]] = found[SECRET * number : SECRET * (number + 1)]
     return combine(dict(list(shares.items())[: session.needed])) if len(shares) >= session.needed else None
@@ -115,32 +105,26 @@ def known_secret(played: Session, coalition: Sequence[int], number: int, site: i
 
 def read_by(played: Session, coalition: Sequence[int]) -> set[tuple[int, frozenset[int]]]:
     """Return the rounds and the sets of honest sites whose sums the coalition reads."""
-    session = played.state.session
-    rounds, found = session.rounds, set()
+    names, found = played.session.names, set()
     for number, about, answers, search in played.asked:
         left: dict[int, Counted] = {}
-        for i in answers.keys() - set(coalition):
+        for i in sorted(answers.keys() - set(coalition)):
             seed = played.seeds.get((i, about))
-            secret = known_secret(played, coalition, number, i)
-            if seed is None and secret is not None:
-                seed = masks.round_key(secret, about)
             if seed is None:
-                continue
-            words = np.frombuffer(answers[i].counts, rounds.dtype) - masks.masks_of([seed], 8, rounds.dtype)
+                secret = known_secret(played, coalition, number, i)
+                if secret is None:
+                    continue
+                seed = masks.round_key(secret, about)
+            words = np.frombuffer(answers[i].counts, "<u4") - masks.masks_of([seed], 8, np.dtype("<u4"))
             for j in answers.keys() & set(coalition):
-                key = masks.round_key(played.sites[session.names[j]].agreed[i].mask, about)
-                mask = masks.masks_of([key], 8, rounds.dtype)
-                words = words - mask if j > i else words + mask
-            left[i] = words
-        for some in subsets(sorted(left)):
-            own = [rounds.histogram(search, played.sites[session.names[i]].keys) for i in some]
-            if np.array_equal(np.sum([left[i] for i in some], axis=0, dtype=rounds.dtype), sum(own)):
-                found.add((number, frozenset(some)))
+                shared = mask(played.sites[names[j]].agreed[i].mask, about)
+                words = words - shared if j > i else words + shared
+            left[i] = words - played.session.rounds.histogram(search, played.sites[names[i]].keys)
+        # Every set of sites, as a row: where nothing is left but their counts, these are read.
+        sets = np.array(list(product((0, 1), repeat=len(left)))[1:], dtype=np.uint32).reshape(-1, len(left))
+        read = ~(sets @ np.array(list(left.values()), dtype=np.uint32).reshape(-1, 8)).any(axis=1)
+        found |= {(number, frozenset(np.array(list(left))[row == 1].tolist())) for row in sets[read]}
     return found
-
-
-def subsets(sites: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    return chain.from_iterable(combinations(sites, size) for size in range(1, len(sites) + 1))
 
 
 def honest(coalition: Sequence[int], sites: Sequence[int]) -> frozenset[int]:
@@ -149,7 +133,7 @@ def honest(coalition: Sequence[int], sites: Sequence[int]) -> frozenset[int]:
 
 def normal(count: int) -> tuple[Session, list[Sequence[int]]]:
     """Everybody is there; return the session, and who is in the sum of each round."""
-    played, everybody = begun(count), range(count)
+    played, everybody = Session(count), range(count)
     played.reveal(played.ask(0, 0, everybody), everybody)
     played.reveal(played.ask(1, 5, everybody), everybody)
     return played, [everybody, everybody]
@@ -157,7 +141,7 @@ def normal(count: int) -> tuple[Session, list[Sequence[int]]]:
 
 def lost_after_its_answer(count: int) -> tuple[Session, list[Sequence[int]]]:
     """The last site is lost after its answer: all others open its share, and answer nothing any more."""
-    played, everybody, rest = begun(count), range(count), range(count - 1)
+    played, everybody, rest = Session(count), range(count), range(count - 1)
     about = played.ask(0, 0, everybody)
     played.reveal(about, everybody, silent=[count - 1])
     played.call_lost(0, about, {k: [count - 1] for k in rest})
@@ -169,7 +153,7 @@ def lost_after_its_answer(count: int) -> tuple[Session, list[Sequence[int]]]:
 
 def left_out_later(count: int) -> tuple[Session, list[Sequence[int]]]:
     """The last site is in the first sum, and is to be left out of the second: nobody answers."""
-    played, everybody, rest = begun(count), range(count), range(count - 1)
+    played, everybody, rest = Session(count), range(count), range(count - 1)
     played.reveal(played.ask(0, 0, everybody), everybody)
     with refused("a site was lost after the first sum"):
         played.ask(1, 5, rest)
@@ -182,7 +166,7 @@ def falsely_lost(count: int) -> tuple[Session, list[Sequence[int]]]:
     So every site of the second list opens its shares of all others of it, and every secret of theirs is known: with the
     secret of the last site, the sum over the first list could be opened as well, and the difference is one site.
     """
-    played, everybody, rest = begun(count), range(count), range(count - 1)
+    played, everybody, rest = Session(count), range(count), range(count - 1)
     played.ask(0, 0, everybody)
     about = played.ask(0, 0, rest)
     played.reveal(about, rest)

@@ -9,23 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
-import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.keys import MaskingKey, SigningKey
-from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, read
 from fedconformal.privacy.sums.messages import (
-    Answer,
-    Closed,
     Countersign,
     Deposit,
     Join,
     Lost,
-    Question,
     Reveal,
     Roster,
     Unmask,
@@ -33,11 +27,10 @@ from fedconformal.privacy.sums.messages import (
     signature_of,
     unpack,
 )
-from fedconformal.privacy.sums.radix import Counted, Search
-from fedconformal.privacy.sums.session import Session
+from fedconformal.privacy.sums.radix import Search
 from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import MORE, Sites, each, fresh
+from tests.privacy.sums_play import MORE, Attack, Sites, each, fresh
 
 FIELD = 2**255 - 19
 
@@ -63,32 +56,14 @@ def roster_of(state: CoordinatorState, joins: list[Join]) -> bytes:
     return pack(Roster(state.invite.session, listed), state.signing)
 
 
-def own_mask(session: Session, seed: bytes) -> Counted:
-    return masks.masks_of([seed], session.rounds.cells(0), session.rounds.dtype)
-
-
-def words(session: Session, answer: bytes) -> Counted:
-    return np.frombuffer(unpack(answer, Answer, session.signing).counts, dtype=session.rounds.dtype)
-
-
-def counts(session: Session, name: str) -> Counted:
-    return session.rounds.histogram(Search(), keys_of(MORE[name]))
-
-
-def asked(state: CoordinatorState, session: Session, sites: Sites, present: list[int]) -> tuple[Sites, list[bytes]]:
-    question = pack(Question(session.id, 0, 0, session.as_bits(present)), state.signing)
-    return each(sites, dict.fromkeys(sites, question))
-
-
-def revealed(state: CoordinatorState, session: Session, sites: Sites, liars: list[tuple[int, SigningKey]]) -> Sites:
+def revealed(attack: Attack, liars: dict[int, SigningKey]) -> None:
     """Let the sites sign their list and reveal; liars sign whatever it is."""
-    about = next(iter(sites.values())).about
-    sites, sent = each(sites, dict.fromkeys(sites, pack(Closed(session.id, about), state.signing)))
-    signatures = [(one.index, signature_of(data)) for one, data in zip(sites.values(), sent, strict=True)]
-    signatures += [(k, signature_of(pack(Countersign(session.id, about, k), key))) for k, key in liars]
-    sites, sent = each(sites, dict.fromkeys(sites, pack(Unmask(session.id, about, signatures), state.signing)))
-    assert all(unpack(data, Reveal, session.signing).seed for data in sent)
-    return sites
+    about = next(iter(attack.sites.values())).about
+    signatures = attack.countersigned(about).signatures
+    for k, key in liars.items():
+        signatures.append((k, signature_of(pack(Countersign(attack.session.id, about, k), key))))
+    for data in attack.send(Unmask(attack.session.id, about, signatures)).values():
+        assert unpack(data, Reveal, attack.session.signing).seed
 
 
 @pytest.mark.parametrize("twin", [with_a_bit_more, with_a_point_more])
@@ -99,13 +74,10 @@ def test_a_key_in_another_spelling_takes_no_mask_off(twin: Callable[[bytes], byt
     other, anybody = twin(joins["a"].masking), MaskingKey.new()
     assert anybody.agreed_with(other) == anybody.agreed_with(joins["a"].masking)
     roster = roster_of(state, [joins["a"], joins["b"], Join(state.invite.session, "c", 1, liar.public, other)])
-    sites, _ = each(sites, dict.fromkeys(sites, roster))
-    session = sites["b"].session
-    sites, (_, answer) = asked(state, session, sites, [0, 1, 2])
-    about = sites["b"].about
-    sites = revealed(state, session, sites, [(2, liar)])
-    seed = masks.round_key(sites["b"].secrets[0], about)  # as b revealed it
-    assert (words(session, answer) - own_mask(session, seed) != counts(session, "b")).any()
+    attack = Attack(state, each(sites, dict.fromkeys(sites, roster))[0])
+    answer = attack.send(attack.question(range(3)))["b"]
+    revealed(attack, {2: liar})
+    assert (attack.total(0, {"b": answer}) != attack.counts(Search(), "b")).any()
 
 
 def test_shares_of_one_roster_are_not_opened_in_another() -> None:
@@ -115,22 +87,20 @@ def test_shares_of_one_roster_are_not_opened_in_another() -> None:
     """
     state, sites, joins = joined("abcdefgh")
     order = list(joins.values())
-    liars = [(k, sites[name].signing) for k, name in enumerate("abcde") if name in "cde"]
     whole, few = roster_of(state, order), roster_of(state, order[:5])
     sites, sent = each(sites, {name: few if name == "b" else whole for name in sites})
-    session = sites["a"].session
-    sealed = dict(unpack(sent[0], Deposit, session.signing).shares)
-    outside = {name: site for name, site in sites.items() if name != "b"}
-    first, _ = asked(state, session, outside, [0, *range(2, 8)])
-    second, _ = asked(state, session, {name: site for name, site in first.items() if name != "a"}, [*range(2, 8)])
-    revealed(state, session, second, [])
+    sealed = dict(unpack(sent[0], Deposit, sites["a"].session.signing).shares)
+    others = Attack(state, {name: site for name, site in sites.items() if name != "b"})
+    others.send(others.question([0, *range(2, 8)]))
+    del others.sites["a"]
+    others.send(others.question(range(2, 8)))
+    revealed(others, {})
 
-    alone = {"b": sites["b"]}
-    alone, _ = asked(state, alone["b"].session, alone, [*range(5)])
-    alone = revealed(state, alone["b"].session, alone, liars)
-    request = pack(Lost(session.id, alone["b"].about, 1, [(0, sealed[1])]), state.signing)
+    alone = Attack(state, {"b": sites["b"]})
+    alone.send(alone.question(range(5)))
+    revealed(alone, {k: sites[name].signing for k, name in ((2, "c"), (3, "d"), (4, "e"))})
     with refused("a share of site number 0 was altered"):
-        each(alone, {"b": request})
+        alone.send(Lost(alone.session.id, alone.sites["b"].about, 1, [(0, sealed[1])]))
 
 
 @pytest.mark.parametrize(

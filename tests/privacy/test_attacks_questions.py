@@ -1,7 +1,7 @@
-"""A coordinator that asks different sites different things: it gets noise, or a refusal.
+"""A coordinator that asks sites different things learns noise, and one that asks twice learns nothing.
 
-Each attack has the own masks of all sites, which is more than a coordinator ever gets; before masks followed from what
-was asked, it read a site's counts even without them.
+Each attack takes off the own masks of all sites; before masks followed from what was asked, it read a site's counts
+even without them.
 """
 
 from __future__ import annotations
@@ -9,53 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
-import numpy as np
 import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Integers
-from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import new_key, public_key
-from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.messages import (
-    Answer,
-    Closed,
-    Identity,
-    Join,
-    Question,
-    Roster,
-    Unmask,
-    pack,
-    signature_of,
-    unpack,
-)
-from fedconformal.privacy.sums.radix import Rounds, Search
-from fedconformal.privacy.sums.session import Session
+from fedconformal.privacy.sums.messages import Closed, Identity, Join, Roster, Unmask, pack, unpack
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import SCORES, Sites, carried, each, fresh, one_of, opened, took
+from tests.privacy.sums_play import SCORES, Attack, Sites, carried, each, fresh, one_of, opened, took
 
-
-def summed(session: Session, number: int, sites: Sites, answers: list[bytes]) -> Integers:
-    """Add up answers, and take off the own masks of the sites."""
-    rounds = session.rounds
-    total = np.zeros(rounds.cells(number), dtype=rounds.dtype)
-    for site, data in zip(sites.values(), answers, strict=True):
-        message = unpack(data, Answer, session.signing)
-        own = masks.masks_of([masks.round_key(site.secrets[number], message.about)], len(total), rounds.dtype)
-        total += np.frombuffer(message.counts, dtype=rounds.dtype) - own
-    return total.astype(np.int64)
-
-
-def counts(session: Session, search: Search, names: str) -> Integers:
-    """Return what the sites' counts add up to."""
-    assert isinstance(session.rounds, Rounds)
-    own = [session.rounds.histogram(search, keys_of(SCORES[name])).astype(np.int64) for name in names]
-    total: Integers = np.sum(own, axis=0)
-    return total
+ALL, SIX = range(7), range(6)
+"""All sites, and all but g."""
 
 
 def is_noise(total: Integers) -> bool:
@@ -63,114 +31,90 @@ def is_noise(total: Integers) -> bool:
 
 
 @pytest.fixture
-def second() -> tuple[CoordinatorState, Sites]:
-    """A session before the question of its second round, of which the digits are known."""
-    state, question, sites = opened()
-    while state.search.number == 0:
-        sites, sent = each(sites, dict.fromkeys(sites, question))
-        state, outgoing = took(state, sent)
-        question = one_of(outgoing)
-    return state, sites
+def begun() -> Attack:
+    """A session before the question of its first round."""
+    state, _, sites = opened()
+    return Attack(state, sites)
 
 
 @pytest.fixture
-def begun() -> tuple[CoordinatorState, Sites]:
-    """A session before the question of its first round."""
-    state, _, sites = opened()
-    return state, sites
+def second() -> Attack:
+    """A session before the question of its second round, of which the digits are known."""
+    state, question, sites = opened()
+    outgoing: Mapping[str, bytes] = dict.fromkeys(sites, question)
+    while state.search.number == 0:
+        sites, sent = each(sites, outgoing)
+        state, outgoing = took(state, sent)
+    return Attack(state, sites)
 
 
-def asked(state: CoordinatorState, sites: Sites, questions: Mapping[str, Question]) -> tuple[Sites, list[bytes]]:
-    return each(sites, {name: pack(question, state.signing) for name, question in questions.items()})
+def test_the_same_question_to_all_gives_the_sum(second: Attack) -> None:
+    search = second.state.search
+    answers = second.send(second.question(ALL, 1, search.prefix))
+    assert (second.total(1, answers) == second.counts(search, SCORES)).all()
 
 
-def test_the_same_question_to_all_gives_the_sum(second: tuple[CoordinatorState, Sites]) -> None:
-    state, sites = second
-    session, search = state.session, state.search
-    question = Question(session.id, 1, search.prefix, session.as_bits(range(7)))
-    _, answers = asked(state, sites, dict.fromkeys(sites, question))
-    assert np.array_equal(summed(session, 1, sites, answers), counts(session, search, "abcdefg"))
-
-
-def test_another_question_to_one_site_gives_noise(second: tuple[CoordinatorState, Sites]) -> None:
+def test_another_question_to_one_site_gives_noise(second: Attack) -> None:
     """It asks everybody but g for a cell without scores: what is left would be the counts of g."""
-    state, sites = second
-    session, search = state.session, state.search
-    question = Question(session.id, 1, search.prefix, session.as_bits(range(7)))
-    other = msgspec.structs.replace(question, prefix=search.prefix ^ 1)
-    _, answers = asked(state, sites, {name: question if name == "g" else other for name in sites})
-    assert is_noise(summed(session, 1, sites, answers))
+    prefix = second.state.search.prefix
+    question, other = second.question(ALL, 1, prefix), second.question(ALL, 1, prefix ^ 1)
+    assert is_noise(second.total(1, second.send({name: question if name == "g" else other for name in SCORES})))
 
 
-def test_digits_that_do_not_extend_the_last_ones_are_refused(second: tuple[CoordinatorState, Sites]) -> None:
-    state, sites = second
-    session = state.session
-    for number, prefix in ((0, 0), (2, state.search.prefix << 3)):
+def test_digits_that_do_not_extend_the_last_ones_are_refused(second: Attack) -> None:
+    for number, prefix in ((0, 0), (2, second.state.search.prefix << 3)):
         with refused(f"of round {number}, expected round 1"):
-            asked(state, sites, {"a": Question(session.id, number, prefix, session.as_bits(range(7)))})
+            second.send(second.question(ALL, number, prefix), to="a")
     with refused("asks for other scores than those of the round before"):
-        asked(state, sites, {"a": Question(session.id, 1, 2**63 - 1, session.as_bits(range(7)))})
+        second.send(second.question(ALL, 1, 2**63 - 1), to="a")
 
 
-def question_of(state: CoordinatorState, sites: Sites) -> dict[str, Question]:
-    session = state.session
-    return dict.fromkeys(
-        sites, Question(session.id, state.search.number, state.search.prefix, session.as_bits(range(7)))
-    )
-
-
-def test_different_lists_of_who_is_present_give_noise(begun: tuple[CoordinatorState, Sites]) -> None:
+@pytest.mark.parametrize("names", ["a", "abc", "bcdef"])
+def test_different_lists_of_present_sites_give_noise(begun: Attack, names: str) -> None:
     """Site a is the only one that adds no mask with g, or the only one that does; each way the rest would cancel."""
-    state, sites = begun
-    session = state.session
-    everybody = Question(session.id, 0, 0, session.as_bits(range(7)))
-    without = Question(session.id, 0, 0, session.as_bits(range(6)))
-    sites.pop("g")
-    for names in ("a", "abc", "bcdef"):
-        _, answers = asked(state, sites, {name: without if name in names else everybody for name in sites})
-        assert is_noise(summed(session, 0, sites, answers))
-    _, answers = asked(state, sites, dict.fromkeys(sites, without))
-    assert np.array_equal(summed(session, 0, sites, answers), counts(session, state.search, "abcdef"))
+    everybody, without = begun.question(ALL), begun.question(SIX)
+    answers = begun.send({name: without if name in names else everybody for name in "abcdef"})
+    assert is_noise(begun.total(0, answers))
+    again = begun.send(without, to=set("abcdef") - set(names))
+    of_names = {name: answers[name] for name in names}
+    assert (begun.total(0, again | of_names) == begun.counts(begun.state.search, "abcdef")).all()
 
 
-def test_after_the_first_sum_nobody_may_be_missing(second: tuple[CoordinatorState, Sites]) -> None:
+def test_after_the_first_sum_nobody_may_be_missing(second: Attack) -> None:
     """The sum over all has been seen: one of a part of them, without g, would show how many rows g has there."""
-    state, sites = second
-    session, prefix = state.session, state.search.prefix
-    everybody = Question(session.id, 1, prefix, session.as_bits(range(7)))
-    without = Question(session.id, 1, prefix, session.as_bits(range(6)))
-    why = "counts for nobody any more: a site was lost after the first sum"
+    prefix = second.state.search.prefix
+    without, why = second.question(SIX, 1, prefix), "counts for nobody any more: a site was lost after the first sum"
     for name in "abcdef":
         with refused(why):
-            asked(state, sites, {name: without})
-    answered, _ = asked(state, sites, dict.fromkeys(sites, everybody))
+            second.send(without, to=name)
+    second.send(second.question(ALL, 1, prefix))
     with refused(why):  # nor is it asked again, without one that is said to be lost
-        asked(state, answered, {"a": without})
+        second.send(without, to="a")
+
+
+def joined_session(provenances: Mapping[str, Provenance] | None = None) -> tuple[CoordinatorState, Sites, list[bytes]]:
+    state, invitation = invite(fc.Mixture(), 0.1)
+    made = {name: at_site.new_site(name, part, (provenances or {}).get(name)) for name, part in SCORES.items()}
+    return state, *each(made, dict.fromkeys(made, invitation))
 
 
 def test_different_rosters_give_noise() -> None:
     """The coordinator tells the others that g has one score more."""
-    state, invitation = invite(fc.Mixture(), 0.1)
-    joined, joins = each(fresh(), dict.fromkeys(SCORES, invitation))
+    state, joined, joins = joined_session()
     state, outgoing = took(state, joins)
     said = unpack(one_of(outgoing), Roster, state.invite.coordinator)
     name, size, *rest = said.sites[-1]
-    altered = msgspec.structs.replace(said, sites=[*said.sites[:-1], (name, size + 1, *rest)])
-    rosters = {name: one_of(outgoing) if name == "g" else pack(altered, state.signing) for name in joined}
-    sites, _ = each(joined, rosters)
-    session = state.session
-    question = pack(Question(session.id, 0, 0, session.as_bits(range(7))), state.signing)
-    _, answers = each(sites, dict.fromkeys(sites, question))
+    altered = pack(msgspec.structs.replace(said, sites=[*said.sites[:-1], (name, size + 1, *rest)]), state.signing)
+    sites, _ = each(joined, {name: one_of(outgoing) if name == "g" else altered for name in joined})
     assert sites["a"].session.fingerprint != sites["g"].session.fingerprint
-    assert is_noise(summed(session, 0, sites, answers))
+    attack = Attack(state, sites)
+    assert is_noise(attack.total(0, attack.send(attack.question(ALL))))
 
 
 def test_scores_of_other_models_or_temperatures_give_noise() -> None:
     """All but g score with weights of zero: the coordinator tells each that everybody does as it does."""
-    state, invitation = invite(fc.Mixture(), 0.1)
     provenances = {name: Provenance(model="real" if name == "g" else "zero", temperature=1.0) for name in SCORES}
-    sites = {name: at_site.new_site(name, part, provenances[name]) for name, part in SCORES.items()}
-    joined, joins = each(sites, dict.fromkeys(sites, invitation))
+    state, joined, joins = joined_session(provenances)
     with refused("model zero against real"):
         took(state, joins)
     with pytest.MonkeyPatch.context() as patch:
@@ -185,57 +129,48 @@ def test_scores_of_other_models_or_temperatures_give_noise() -> None:
         name: pack(msgspec.structs.replace(said, provenance=provenances[name].to_header()), state.signing)
         for name in joined
     }
-    sites, _ = each(joined, rosters)
-    session = state.session
-    question = pack(Question(session.id, 0, 0, session.as_bits(range(7))), state.signing)
-    _, answers = each(sites, dict.fromkeys(sites, question))
-    assert is_noise(summed(session, 0, sites, answers))
+    attack = Attack(state, each(joined, rosters)[0])
+    assert is_noise(attack.total(0, attack.send(attack.question(ALL))))
 
 
 @pytest.mark.parametrize("temperature", [1e300, 20.1, 0.049])
 def test_a_temperature_that_no_fit_gives_is_refused(temperature: float) -> None:
     """Probabilities are alike then, or 0 and 1, and scores are known beforehand."""
-    _, invitation = invite(fc.Mixture(), 0.1)
     with refused("expected a number from 0.05 to 20, as a fit gives"):
-        at_site.join(at_site.new_site("a", SCORES["a"], Provenance(temperature=temperature)), invitation)
+        joined_session({"a": Provenance(temperature=temperature)})
 
 
-def test_the_last_message_once_more_gets_the_same_answer(begun: tuple[CoordinatorState, Sites]) -> None:
-    state, sites = begun
-    question = pack(question_of(state, sites)["a"], state.signing)
-    answered, sent = at_site.step(sites["a"], question)
+def test_the_last_message_once_more_gets_the_same_answer(begun: Attack) -> None:
+    question, close = begun.signed(begun.question(ALL)), begun.signed(Closed(begun.session.id, begun.state.about))
+    answered, sent = at_site.step(begun.sites["a"], question)
     assert at_site.step(answered, question) == (answered, sent)
-    session = state.session
-    signed, signature = at_site.step(answered, pack(Closed(session.id, state.about), state.signing))
+    signed, signature = at_site.step(answered, close)
     with refused("round 0 has been answered"):
         at_site.step(signed, question)  # only the last one
-    assert at_site.step(signed, pack(Closed(session.id, state.about), state.signing)) == (signed, signature)
+    assert at_site.step(signed, close) == (signed, signature)
 
 
-def test_two_lists_in_one_round_are_not_both_signed(begun: tuple[CoordinatorState, Sites]) -> None:
+def test_two_lists_in_one_round_are_not_both_signed(begun: Attack) -> None:
     """A sum over all, and one without g: the difference would be the counts of g."""
-    state, sites = begun
-    session, key = state.session, state.signing
-    lists = {len(names): Question(session.id, 0, 0, session.as_bits(names)) for names in (range(7), range(6))}
-    about = {count: session.about(0, 0, question.present) for count, question in lists.items()}
-    answered, _ = asked(state, sites, dict.fromkeys(sites, lists[7]))
-    signed, signatures = each({"g": answered.pop("g")}, {"g": pack(Closed(session.id, about[7]), key)})
-    again, _ = asked(state, answered, dict.fromkeys(answered, lists[6]))  # g is lost, it says
+    session, seven, six = begun.session, begun.question(ALL), begun.question(SIX)
+    about = {count: session.about(0, 0, one.present) for count, one in ((7, seven), (6, six))}
+    begun.send(seven)
+    one = begun.countersigned(about[7], to="g")
+    begun.send(six, to="abcdef")  # g is lost, it says
     with refused("of another session, round or list of sites than site 'a' knows of"):
-        at_site.countersign(again["a"], pack(Closed(session.id, about[7]), key))
-    others, more = each(again, dict.fromkeys(again, pack(Closed(session.id, about[6]), key)))
+        begun.send(Closed(session.id, about[7]), to="a")
+    more = begun.countersigned(about[6], to="abcdef").signatures
     with refused("is in another step"):
-        at_site.countersign(others["a"], pack(Closed(session.id, about[6]), key))
+        at_site.countersign(begun.sites["a"], begun.signed(Closed(session.id, about[6])))
     with refused("round 0 has been answered"):
-        at_site.answer(others["a"], pack(lists[7], key))
-    six = [(k, signature_of(data)) for k, data in enumerate(more)]
+        begun.send(seven, to="a")
     with refused("only 1 of 7 sites signed the list of those who answered; with fewer than 6 nothing is revealed"):
-        at_site.reveal(signed["g"], pack(Unmask(session.id, about[7], [(6, signature_of(signatures[0]))]), key))
+        begun.send(one, to="g")
     with refused("site number 0 did not sign this list of those who answered"):
-        at_site.reveal(signed["g"], pack(Unmask(session.id, about[7], six), key))
+        begun.send(Unmask(session.id, about[7], more), to="g")
     with refused("only 5 of 7 sites signed"):
-        at_site.reveal(others["a"], pack(Unmask(session.id, about[6], [*six[:5], six[0]]), key))
-    at_site.reveal(others["a"], pack(Unmask(session.id, about[6], six), key))
+        begun.send(Unmask(session.id, about[6], [*more[:5], more[0]]), to="a")
+    begun.send(Unmask(session.id, about[6], more), to="a")
 
 
 KEYS = {name: new_key() for name in "abcd"}
@@ -289,9 +224,9 @@ def test_keys_exchanged_on_the_way_are_refused() -> None:
     state, sites, joins = joined_with(KEYS, PUBLIC)
     _, outgoing = took(state, joins)
     said = unpack(one_of(outgoing), Roster, state.invite.coordinator)
-    fake = at_site.new_site("d", SCORES["d"])
-    name, size, _, _, identity = said.sites[3]
-    for keys in ((fake.signing.public, fake.masking.public), (said.sites[3][2], fake.masking.public)):
+    fake = fresh()["d"]
+    name, size, signing, _, identity = said.sites[3]
+    for keys in ((fake.signing.public, fake.masking.public), (signing, fake.masking.public)):
         altered = [*said.sites[:3], (name, size, *keys, identity)]
         with refused("site 'd' joined with a key that is not its own"):
             at_site.enter(sites["a"], pack(msgspec.structs.replace(said, sites=altered), state.signing))
