@@ -28,8 +28,9 @@ from fedconformal.privacy.policy import (
     read_policy,
 )
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.site import new_site
+from fedconformal.privacy.sums.site import join, new_site
 from tests.contracts.tools import refused
+from tests.privacy.sums_play import opened
 
 KINDS = ["sums", "noisy", "ranks", "exact", "exact by class", "watch", "evaluation", "weights"]
 MODELS = ["onnx:0123", "resnet"]
@@ -274,8 +275,6 @@ def test_who_is_left_counts_in_every_round() -> None:
     """The roster is not known when a site joins; from then on those who are left are what it hides among."""
     pytest.importorskip("cryptography", reason="sums need cryptography")
     pytest.importorskip("cryptography", reason="sums need cryptography")
-    from fedconformal.privacy.sums.site import join
-    from tests.privacy.sums_play import opened
 
     alone = new_site("a", [0.1, 0.2])
     with refused("site 'a' has not joined a session"):

@@ -17,30 +17,23 @@ from fedconformal._base.arrays import Floats
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import calibrate_locally, noisy_histogram
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.coordinator import invite, read, step
+from fedconformal.privacy.sums.coordinator import invite, read
 from fedconformal.privacy.sums.messages import Join, pack, unpack
 from fedconformal.privacy.sums.radix import edges, exponent_of
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import checks, maybe_infeasible, refused
 from tests.privacy.sums_play import calibrate_by_sums
 
-
-def rows(sites: int, count: int, size: float) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """Return the middle and the lower and upper predictions of some sites, and the values; errors are about `size`."""
-    rng = np.random.default_rng(sites * count)
-    y = {f"s{k}": size * rng.standard_normal(count) for k in range(sites)}
-    return {name: np.stack([one * 0 - size, one * 0 + size], axis=1) for name, one in y.items()}, y
+TWO_ENDS = "site 'a' has scores of signed, whose intervals need a threshold at each end"
 
 
-def scored(score: fc.RegressionScore, sites: int = 4, count: int = 300, size: float = 1.0) -> dict[str, Floats]:
-    ends, y = rows(sites, count, size)
-    columns = {"prediction": ends["s0"][:, 0] * 0, "scale": ends["s0"][:, 0] * 0 + size}
-    found = {}
-    for name, one in y.items():
-        columns |= {"lower": ends[name][:, 0], "upper": ends[name][:, 1]}
-        made = [columns[column] for column in score.columns]
-        found[name] = score.evaluate(made[0] if len(made) == 1 else np.stack(made, axis=1), one)
-    return found
+def scored(score: fc.RegressionScore, count: int = 300, size: float = 1.0) -> dict[str, Floats]:
+    """Return scores of four sites whose values are about `size` from a prediction of 0, with bands of that width."""
+    rng = np.random.default_rng(count)
+    column = {"prediction": np.zeros(count), "scale": np.full(count, size), "lower": np.full(count, -size)}
+    column["upper"] = -column["lower"]
+    outputs = np.stack([column[name] for name in score.columns], axis=1).squeeze()
+    return {f"s{k}": score.evaluate(outputs, size * rng.standard_normal(count)) for k in range(4)}
 
 
 def plain(scores: dict[str, Floats], score: fc.RegressionScore, **asked: Any) -> Any:
@@ -48,24 +41,25 @@ def plain(scores: dict[str, Floats], score: fc.RegressionScore, **asked: Any) ->
     return fc.calibrate(summaries, exact=True, **asked)
 
 
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC(failure=0.1)], ids=repr)
 @pytest.mark.parametrize(
-    ("score", "size", "alpha"),
-    [(fc.CQR(), 300.0, 0.1), (fc.CQR(), 1e-6, 0.5), (fc.Residual(), 300.0, 0.1), (fc.Normalized(), 300.0, 0.1)],
+    ("score", "size", "alpha", "guarantee"),
+    [
+        (fc.CQR(), 300.0, 0.1, fc.Mixture()),
+        (fc.CQR(), 1e-6, 0.5, fc.FCP()),
+        (fc.Residual(), 300.0, 0.1, fc.PAC(failure=0.1)),
+        (fc.Normalized(), 300.0, 0.1, fc.Mixture()),
+    ],
     ids=repr,
 )
 def test_the_rank_rule_of_plain_calibration(
-    score: fc.RegressionScore, guarantee: fc.Guarantee, size: float, alpha: float
+    score: fc.RegressionScore, size: float, alpha: float, guarantee: fc.Guarantee
 ) -> None:
-    scores, provenance = scored(score, size=size), Provenance(score=score)
-    expected = plain(scores, score, alpha=alpha, guarantee=guarantee)
+    scores, asked = scored(score, size=size), {"alpha": alpha, "guarantee": guarantee}
+    expected = plain(scores, score, **asked)
     assert (expected.threshold < 0) == (score == fc.CQR() and alpha == 0.5)  # half of the values are well inside
-    found = calibrate_by_sums(scores, alpha=alpha, guarantee=guarantee, provenance=provenance, reach=8 * size)
+    found = calibrate_by_sums(scores, **asked, provenance=Provenance(score=score), reach=8 * size)
     assert found.certificate.promises[0].rank == expected.certificate.promises[0].rank
-    assert found.threshold >= expected.threshold
-    privacy = found.certificate.privacy
-    assert privacy is not None
-    assert privacy["precision"]["above"] < expected.threshold
+    assert (found.certificate.privacy or {})["precision"]["above"] < expected.threshold <= found.threshold
     unit = 1 if score == fc.Normalized() else size
     assert found.threshold - expected.threshold < 0.2 * unit  # 1,200 rows: a cell of less than 50 is not split in eight
 
@@ -75,7 +69,7 @@ def test_the_rank_rule_of_plain_calibration(
     st.sampled_from([0.001, 1.0, 100.0, 1e9]),
     st.fractions(Fraction(1, 4), Fraction(3, 4), max_denominator=100),
 )
-@checks(60)
+@checks(40)
 def test_never_below_the_plain_threshold_and_in_its_cell(
     scores: list[list[float]], reach: float, alpha: Fraction
 ) -> None:
@@ -89,28 +83,20 @@ def test_never_below_the_plain_threshold_and_in_its_cell(
     assert precision["above"] is None or precision["above"] < expected
 
 
-def test_cells_reach_as_far_as_is_said() -> None:
+@pytest.mark.parametrize(("reach", "least", "most"), [(1, 0.02, 0.125), (1000, 0, 0.005), (100_000, 0, 0.012)])
+def test_cells_reach_as_far_as_is_said(reach: float, least: float, most: float) -> None:
     """Without a reach, cells above 2 are eighths of octaves."""
     scores = scored(fc.Residual(), count=3000, size=300.0)
-    expected = plain(scores, fc.Residual()).threshold
-    steps = [
-        calibrate_by_sums(scores, provenance=Provenance(score=fc.Residual()), reach=reach)
-        for reach in (1, 1000, 100_000)
-    ]
-    off = [found.threshold / expected - 1 for found in steps]
-    assert 0.02 < off[0] < 0.125
-    assert 0 <= off[1] < 0.005
-    assert 0 <= off[2] < 0.012
+    found = calibrate_by_sums(scores, provenance=Provenance(score=fc.Residual()), reach=reach)
+    assert least <= found.threshold / plain(scores, fc.Residual()).threshold - 1 < most
 
 
 def test_an_interval_predictor_comes_out() -> None:
-    scores = scored(fc.CQR(), size=20.0)
-    provenance = Provenance(score=fc.CQR(), model="m")
-    found = calibrate_by_sums(scores, provenance=provenance, reach=100)
-    again = fc.Predictor.from_bytes(found.to_bytes())
-    assert again.certificate.sentence().startswith("The intervals hold the true value")
-    ends = again.predict_interval([[-20.0, 20.0]])
-    assert np.allclose(ends, [[-20 - found.threshold, 20 + found.threshold]])
+    scores, provenance = scored(fc.CQR(), size=20.0), Provenance(score=fc.CQR(), model="m")
+    found = fc.Predictor.from_bytes(calibrate_by_sums(scores, provenance=provenance, reach=100).to_bytes())
+    assert found.certificate.sentence().startswith("The intervals hold the true value")
+    q = float(found.threshold)
+    assert np.allclose(found.predict_interval([[-20.0, 20.0]]), [[-20 - q, 20 + q]])
     with pytest.warns(fc.InfeasibleWarning, match="every interval is the whole line"):
         calibrate_by_sums({name: part[:2] for name, part in scores.items()}, alpha=0.01, provenance=provenance)
 
@@ -123,34 +109,27 @@ def test_with_noise_the_grid_reaches_as_far() -> None:
 
 
 def test_two_ends_are_refused() -> None:
-    why = "site 'a' has scores of signed, whose intervals need a threshold at each end"
+    """One threshold at alpha would be the upper end alone, and intervals without a lower end."""
     provenance = Provenance(score=fc.Signed())
-    with refused(why):
+    with refused(TWO_ENDS):
         calibrate_by_sums({name: [0.1, 0.2] for name in "abc"}, provenance=provenance)
     state, invitation = invite(fc.Mixture(), 0.1)
     site, sent = at_site.join(at_site.new_site("a", [0.1]), invitation)
-    join = unpack(sent, Join)
-    altered = pack(msgspec.structs.replace(join, provenance=provenance.to_header()), site.signing)
-    with refused(why):
-        step(state, [read(state, altered)])
+    join = msgspec.structs.replace(unpack(sent, Join), provenance=provenance.to_header())
+    with refused(TWO_ENDS):
+        read(state, pack(join, site.signing))
+    with refused(TWO_ENDS):
+        release_threshold([fc.Summary.of_scores([0.5], kind="exact", score=fc.Signed(), site="a")], epsilon=5)
+    with refused(TWO_ENDS):
+        calibrate_locally([noisy_histogram([0.5], epsilon=5, site="a", provenance=provenance)])
 
 
 @pytest.mark.parametrize("reach", [0, -1.0, math.nan, math.inf, True, "1", 1e300])
 def test_bad_reaches(reach: Any) -> None:
-    with refused("reach is"):
+    with refused("reach is", param="reach"):
         calibrate_by_sums({}, reach=reach)
 
 
 def test_a_reach_does_not_go_with_a_grid() -> None:
     with refused("it does not go with a grid", param="reach"):
         calibrate_by_sums({}, reach=1, epsilon=1, grid=[0.5, math.inf])
-
-
-def test_noise_gives_no_certificate_for_two_ends() -> None:
-    """One threshold at alpha would be the upper end alone, and intervals without a lower end."""
-    scores = np.linspace(-1, 1, 5000)
-    why = "site 'a' has scores of signed, whose intervals need a threshold at each end"
-    with refused(why):
-        release_threshold([fc.Summary.of_scores(scores, kind="exact", score=fc.Signed(), site="a")], epsilon=5)
-    with refused(why):
-        calibrate_locally([noisy_histogram(scores, epsilon=5, site="a", provenance=Provenance(score=fc.Signed()))])
