@@ -25,16 +25,11 @@ SHIFT = 1.5 * 2.0**12
 
 FIRST_DEPTH = 32
 FEW = 512
-SHORTEST = 16
-"""Rows of fewer classes are turned into float64 faster as a whole."""
 SHORT = 256
 """Rows up to this length are sorted as fast as they are partitioned."""
 
 COARSE = {dtype: GRID / float(np.finfo(dtype).eps) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
-"""From here on all numbers of a type are multiples of 2^-40, so nothing is to be rounded; float32: 2^-17.
-
-With 100 classes, half of the time of `on_grid`: a sixth of a score of labels, a twentieth of a set.
-"""
+"""From here on all numbers of a type are multiples of 2^-40, so nothing is to be rounded; float32: 2^-17."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +145,7 @@ class TopOfRow:
     def _look(self, ordered: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities]:
         """Return how many of the top labels are in, and the least of their probabilities."""
         top = ordered[:, : -depth - 1 : -1]
-        own = on_grid(top.T, top[:, -1].min())  # a line for each rank
+        own = on_grid(top.T)  # a line for each rank
         ranks = np.arange(1, depth + 1)[:, None]
         taken = self._score.taken_off(own, draws)  # before the sums take the place of these numbers
         inside = self._score.combine(running_sums(own), ranks, taken) <= self._limit
@@ -198,23 +193,20 @@ def running_sums(lines: Floats) -> Floats:
     return lines
 
 
-def on_grid(probs: Probabilities, least: float = 0.0) -> Floats:
-    """Round probabilities, of which none is below `least`, to multiples of 2^-40, half to even."""
+def on_grid(probs: Probabilities) -> Floats:
+    """Round probabilities to multiples of 2^-40, half to even."""
     rounded: Floats = probs.astype(np.float64, order="C")
-    if least < COARSE[probs.dtype]:
-        rounded += SHIFT
-        rounded -= SHIFT
+    rounded += SHIFT
+    rounded -= SHIFT
     return rounded
 
 
 def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
     """Sum probabilities on the grid along each row, of which none but zeros is below the row's own `least`.
 
-    What needs no rounding is turned into float64 piece by piece, in two thirds of the time of a whole matrix of them.
+    Rows that need no rounding are summed without it, in two thirds of the time of a score.
     """
     fine = np.flatnonzero(least < COARSE[probs.dtype])
-    if fine.size > len(probs) // 2 or probs.shape[1] < SHORTEST:
-        return row_sums(on_grid(probs))
     sums: Floats = np.einsum("ij->i", probs, dtype=np.float64)
     sums[fine] = row_sums(on_grid(probs[fine]))
     return sums
