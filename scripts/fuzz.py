@@ -19,7 +19,6 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,9 +29,9 @@ from fedconformal._base import registry
 from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import UNIT, LossSummary
 from fedconformal.summaries.summary import Summary
+from scripts import vectors
 from scripts.vector_cases.tools import assemble, disassemble
 
-GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
 MEMORY = 4 * 2**30
 SECONDS = 5
 PROBES = 64
@@ -62,10 +61,10 @@ ODD: list[Any] = [
 
 
 def starting_points() -> dict[str, bytes]:
-    """Return valid summaries of every kind in the registry, small, large and pooled; and the golden files."""
+    """Return valid summaries of every kind in the registry, small, large and pooled; and examples of the vectors."""
     rng = np.random.default_rng(0)
     about: dict[str, Any] = {"score": fc.RAPS(), "model": "m", "temperature": 1.5}
-    found = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.fcs"))}
+    found = vectors.examples()
     for kind in registry.members(Summary):
         few = fc.Summary.of_scores(rng.normal(size=7).round(1), kind=kind, alpha=0.1, site="a", **about)
         many = fc.Summary.of_scores(rng.normal(size=300).round(2), kind=kind, alpha=0.1, site="b", **about)

@@ -32,6 +32,7 @@ FOLDER = Path(__file__).parent.parent / "tests" / "vectors" / "wire"
 
 UNREADABLE = ("the summary cannot be decoded", "this is not the state of a period")
 
+EXAMPLES = ("few, some tied", "classes and precision", "signed, few", "pooled", "by class", "by group")
 PROBES = 7
 """At how many numbers a summary is asked for counts."""
 
@@ -152,6 +153,12 @@ def accepted() -> list[Case]:
     """Work out all messages that must be accepted."""
     made = [{**case, **outcome(case)} for case in (*rows.cases(), *summaries.cases())]
     return [case for case in made if "bytes" in case and "refused" not in case]
+
+
+def examples() -> dict[str, bytes]:
+    """Read some messages of every kind, by class, by group and pooled; losses are left out."""
+    cases = json.loads((FOLDER / "summaries.json").read_text("utf-8"))
+    return {case["name"]: bytes.fromhex(case["bytes"]) for case in cases if any(map(case["name"].endswith, EXAMPLES))}
 
 
 SOURCES: dict[str, Callable[[], list[Case]]] = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 import fedconformal as fc
+from fedconformal.errors import ClassCountsWarning
 from fedconformal.summaries.tdigest import TDigestSummary
 from scripts.vector_cases.tools import Case
 
@@ -27,13 +29,24 @@ def named(name: str, **given: Any) -> Case:
 
 def packed(**given: Any) -> str:
     """Return the bytes of a small summary, to be pooled."""
-    score = given.pop("score", None)
-    return fc.Summary.of_scores(given.pop("scores"), score=score, **given).to_bytes().hex()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClassCountsWarning)
+        return fc.Summary.of_scores(given.pop("scores"), **given).to_bytes().hex()
 
 
 def cases() -> list[Case]:
     """List them."""
-    return [*_kinds(), *_ranks(), *_parted(), *_together(), *_losses(), *_read_only(), *_signed(), *_refused()]
+    return [
+        *_kinds(),
+        *_ranks(),
+        *_parted(),
+        *_together(),
+        *_losses(),
+        *_read_only(),
+        *_signed(),
+        *_refused(),
+        *_strata_together(),
+    ]
 
 
 def _kinds() -> list[Case]:
@@ -96,6 +109,18 @@ def _together() -> list[Case]:
         found.append(named(f"{kind}: three sites pooled", pool=parts))
     many = [packed(scores=np.arange(n) / 64, alpha=0.1, site=f"s{n}") for n in (150, 130)]
     return [*found, named("ranks: two large sites pooled", pool=many)]
+
+
+def _strata_together() -> list[Case]:
+    """Sites that lack a class or a group of another."""
+    labels, sexes = {"a": [0, 0, 7], "b": [9], "c": [0, 7]}, {"a": ["F", None, "M"], "b": ["M"], "c": ["F", "F"]}
+    scores = {"a": [0.5, 0.25, 0.25], "b": [0.25], "c": [0.75, 1.0]}
+    by_class = [packed(scores=scores[site], kind="exact", site=site, labels=labels[site]) for site in scores]
+    by_group = [packed(scores=scores[site], alpha=0.1, site=site, groups={"sex": sexes[site]}) for site in scores]
+    return [
+        named("exact by class: three sites pooled", pool=by_class),
+        named("ranks by group: three sites pooled", pool=by_group),
+    ]
 
 
 def _losses() -> list[Case]:

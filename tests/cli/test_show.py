@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from scripts import vectors
 from tests.cli.command import Command
 from tests.golden import make
 
@@ -21,9 +22,10 @@ def rows(here: Path) -> Path:
     return here
 
 
-def test_golden_files(command: Command) -> None:
-    for path in sorted(make.HERE.glob("*.fcs")):
-        found, summary = command.ok("show", path, "--json").json, fc.Summary.from_bytes(path.read_bytes())
+def test_summaries_and_a_predictor(here: Path, command: Command) -> None:
+    for data in vectors.examples().values():
+        Path("a.fcs").write_bytes(data)
+        found, summary = command.ok("show", "a.fcs", "--json").json, fc.Summary.from_bytes(data)
         assert found["what"] == "the summary of a site's calibration scores"
         assert (found["holds"]["format version"], found["holds"]["kind"]) == ("1", summary.name)
         assert any("learns" in line for line in found["learns"])

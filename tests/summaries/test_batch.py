@@ -18,11 +18,9 @@ from fedconformal.summaries.ranks import RankSummary, scheduled_ranks
 from fedconformal.summaries.summary import digest_of
 from scripts.vector_cases.tools import File, floats
 from scripts.vector_cases.twins import TWINS
-from scripts.vectors import FOLDER
+from scripts.vectors import FOLDER, examples
 from tests.contracts.tools import KINDS, checks, refused
-from tests.golden import make
 
-GOLDEN = [path.read_bytes() for path in sorted(make.HERE.glob("*.fcs"))]
 REFUSED = {
     f"{file}: {case['name']}": bytes.fromhex(case["bytes"])
     for file in ("refused", "twins")
@@ -70,7 +68,7 @@ def test_all_kinds_come_out_as_one_by_one() -> None:
         for i in range(60)
     ]
     assert not is_columnar(check_same([summary.to_bytes() for summary in made]))
-    check_same(GOLDEN)
+    check_same(list(examples().values()))
     assert len(SummaryBatch.from_bytes([])) == 0
 
 

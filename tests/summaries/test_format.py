@@ -15,20 +15,16 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.ranks import RankSummary
+from scripts import vectors
 from scripts.vector_cases.tools import SCORES, File, assemble, counts, disassemble, floats, seal
 from tests.contracts.tools import checks, probes, refusal
-from tests.golden import make
 
-GOLDEN = sorted(path.stem for path in make.HERE.glob("*.fcs"))
-every_golden = pytest.mark.parametrize("name", GOLDEN)
+MESSAGES = vectors.examples()
+every_message = pytest.mark.parametrize("name", MESSAGES)
 EXACT = File(fc.Summary.of_scores(SCORES, kind="exact", site="a", score=fc.LAC()))
 RANKS = File(fc.Summary.of_scores(np.arange(300) / 64, alpha=0.1, site="a"))
 PARTS = [RankSummary.build(np.array([score])) for score in (0.5, 0.25)]
 MERGED = File(RankSummary.merge(PARTS, sizes=(2,), sites=("a",)))
-
-
-def golden(name: str) -> bytes:
-    return (make.HERE / f"{name}.fcs").read_bytes()
 
 
 def decode(data: bytes) -> Callable[[], fc.Summary]:
@@ -64,9 +60,9 @@ def test_random_bytes_are_refused(data: bytes) -> None:
         fc.Summary.from_bytes(assemble(shared, data, words))
 
 
-@every_golden
+@every_message
 def test_truncated_altered_and_longer_messages_are_refused(name: str) -> None:
-    data = golden(name)
+    data = MESSAGES[name]
     for i in range(len(data)):
         flipped = (data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :] for bit in range(8))
         for hostile in (data[:i], seal(data[: max(0, i - 4)]), *flipped):
@@ -141,12 +137,12 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-@every_golden
+@every_message
 @given(st.integers(0, 2**64 - 1))
 @checks(300)
 def test_mutated_messages_are_refused_or_sound(name: str, seed: int) -> None:
     rng = random.Random(seed)
-    parts = list(disassemble(golden(name)))
+    parts = list(disassemble(MESSAGES[name]))
     which = rng.randrange(3)
     parts[which] = mutated(parts[which], rng)
     hostile = assemble(*parts)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fedconformal as fc
@@ -63,3 +65,12 @@ def test_every_accepted_message_has_a_twin_that_is_refused() -> None:
 
 def test_the_files_are_small() -> None:
     assert sum(len(text.encode()) for text in FILES.values()) < 400_000
+
+
+def test_a_file_by_hand() -> None:
+    shared = b"\x82\xa4kind\xa5exact\xa5score\x92\xa3lac\x90"
+    own = b"\x83\xa5sizes\x91\x05\xa5sites\x91\xa8clinic-a\xa7lengths\x91\x05"
+    by_hand = b"FCS1" + len(shared).to_bytes(4, "little") + shared + len(own).to_bytes(4, "little") + own
+    by_hand += np.array([-1.0, 0.25, 0.25, 0.5, 1.75], dtype="<f8").tobytes()
+    made = fc.Summary.of_scores([0.5, -1.0, 0.25, 1.75, 0.25], kind="exact", site="clinic-a", score=fc.LAC())
+    assert made.to_bytes() == by_hand + zlib.crc32(by_hand).to_bytes(4, "little")
