@@ -264,7 +264,7 @@ RISING = list(range(1, MAX_POINTS + 2))
         (b'{"kind": "fedconformal predictor"}', ""),
         (b"[" * 100_000, "not a fedconformal predictor"),
         (b'{"a":' * 100_000, "not a fedconformal predictor"),
-        (make.HERE.joinpath("exact.fcs").read_bytes(), "not a fedconformal predictor"),
+        (fc.Summary.of_scores([0.5]).to_bytes(), "not a fedconformal predictor"),
         (resealed(document()) + b"x", "not a fedconformal predictor"),
         (resealed({**document(), "more": 1}), "more"),
         (resealed(put(document(), ("certificate", "more"), 1)), "more"),
