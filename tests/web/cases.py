@@ -20,12 +20,26 @@ SEEDS = (0, 1, 7, 2**31, 2**53 + 1, 2**63 - 1)
 
 @dataclass
 class Case:
-    """Files by name, the options of `fedconformal summarize`, and the same for the page."""
+    """Files by name, with columns and wishes in the page's terms."""
 
-    files: dict[str, bytes]
-    options: list[str]
+    files: dict[str, bytes] = field(default_factory=dict)
     columns: dict[str, Any] = field(default_factory=dict)
     wanted: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def options(self) -> list[str]:
+        """The same for `fedconformal summarize`."""
+        about = {name: value for name, value in self.wanted.items() if name not in ("score", "byClass")}
+        given = {NAMES_OF_OPTIONS[name]: value for name, value in self.columns.items() if name in NAMES_OF_OPTIONS}
+        given |= {"groups": ",".join(self.columns.get("groups", [])), **about}
+        name, *parameters = (f"{PARAMETERS.get(key, key)}={value}" for key, value in self.wanted["score"].items())
+        given["score"] = ":".join([name.removeprefix("name="), *filter(None, [",".join(parameters)])])
+        flags = ["--by-class"] if self.wanted.get("byClass") else []
+        return [*flags, *(word for key, value in given.items() if value for word in (f"--{key}", value))]
+
+
+NAMES_OF_OPTIONS = {"ids": "id", "labels": "labels", "encoding": "encoding", "prediction": "predictions"}
+PARAMETERS = {"seed": "random_state", "free": "free_ranks"}
 
 
 def between(rng: np.random.Generator, low: int, high: int) -> int:
@@ -116,7 +130,7 @@ def _classes(rng: np.random.Generator, cells: int) -> Case:
     if rng.random() < 0.5:  # labels that go with the rows
         labels = np.where(rng.random(rows) < 0.8, probs.argmax(axis=1), labels)
     spelled = [str(label) if names is None else names[label] for label in labels.tolist()]
-    cases = Case({}, [])
+    cases = Case()
     head = list(names) if names is not None else [str(k) for k in range(classes)] if rng.random() < 0.5 else None
     body = written(rng, probs)
     second = head is None or rng.random() < 0.3
@@ -126,13 +140,11 @@ def _classes(rng: np.random.Generator, cells: int) -> Case:
         if rng.random() < 0.4:
             extra["the id"] = ids
             cases.columns["ids"] = "the id"
-            cases.options += ["--id", "the id"]
         if rng.random() < 0.3:
             extra |= _groups(rng, rows, cases)
         if not second:
             extra["truth"] = spelled
             cases.columns["labels"] = "truth"
-            cases.options += ["--labels", "truth"]
         head = [*extra, *head]
         body = [[*(values[row] for values in extra.values()), *line] for row, line in enumerate(body)]
     cases.files["probs.csv"] = _encoded(rng, table(rng, head, body), cases)
@@ -145,9 +157,7 @@ def _classes(rng: np.random.Generator, cells: int) -> Case:
         cases.files["labels.csv"] = text.encode(cases.columns.get("encoding", "utf-8"))
     _score(rng, cases)
     _about(rng, cases)
-    if rng.random() < 0.2:
-        cases.options.append("--by-class")
-        cases.wanted["byClass"] = True
+    cases.wanted["byClass"] = bool(rng.random() < 0.2)
     return cases
 
 
@@ -160,7 +170,6 @@ def _groups(rng: np.random.Generator, rows: int, cases: Case) -> dict[str, list[
     chosen = {name: values[name] for name in ("sex", "age", "Gerät")[: rng.integers(1, 4)]}
     found = {name: [kinds[k] for k in rng.integers(0, len(kinds), rows)] for name, kinds in chosen.items()}
     cases.columns["groups"] = list(found)
-    cases.options += ["--groups", ",".join(found)]
     return found
 
 
@@ -176,7 +185,6 @@ def _encoded(rng: np.random.Generator, text: str, cases: Case) -> bytes:
         except UnicodeEncodeError:
             return text.encode()
         cases.columns["encoding"] = "cp1252"
-        cases.options += ["--encoding", "cp1252"]
         return data
     return text.encode()
 
@@ -184,18 +192,12 @@ def _encoded(rng: np.random.Generator, text: str, cases: Case) -> bytes:
 def _score(rng: np.random.Generator, cases: Case) -> None:
     name = ("lac", "aps", "raps")[rng.integers(3)]
     score: dict[str, Any] = {"name": name}
-    parameters: dict[str, str] = {}
-    if name != "lac" and rng.random() < 0.5:
-        seed = int(rng.choice(np.array(SEEDS, dtype=np.uint64)))
-        score |= {"randomized": True, "seed": str(seed)}
-        parameters |= {"randomized": "true", "random_state": str(seed)}
-    if name == "raps":
-        penalty, free = repr(float(rng.choice([0.0, 0.001, 0.1, 1 / 3, 1e-9, 2.0**20]))), str(rng.integers(0, 6))
-        score |= {"penalty": penalty, "free": free}
-        parameters |= {"penalty": penalty, "free_ranks": free}
-    given = ",".join(f"{key}={value}" for key, value in parameters.items())
-    cases.options += ["--score", f"{name}:{given}" if given else name]
     cases.wanted["score"] = score
+    if name != "lac" and rng.random() < 0.5:
+        score |= {"randomized": True, "seed": str(rng.choice(np.array(SEEDS, dtype=np.uint64)))}
+    if name == "raps":
+        penalty = rng.choice([0.0, 0.001, 0.1, 1 / 3, 1e-9, 2.0**20])
+        score |= {"penalty": repr(float(penalty)), "free": str(rng.integers(0, 6))}
 
 
 def _about(rng: np.random.Generator, cases: Case) -> None:
@@ -208,10 +210,7 @@ def _about(rng: np.random.Generator, cases: Case) -> None:
     said["expires"] = "2031-02-28" if rng.random() < 0.2 else None
     if cases.wanted["score"]["name"] != "residual":
         said["temperature"] = ("1.5", "0.1", "2")[rng.integers(3)] if rng.random() < 0.2 else None
-    for name, value in said.items():
-        cases.wanted[name] = value
-        if value is not None:
-            cases.options += [f"--{name}", value]
+    cases.wanted |= said
 
 
 def _regression(rng: np.random.Generator, cells: int) -> Case:
@@ -220,16 +219,14 @@ def _regression(rng: np.random.Generator, cells: int) -> Case:
     values = rng.normal(size=(rows, 2)) * scale
     if rng.random() < 0.3:
         values = values.round(2)
-    cases = Case({}, ["--score", "residual"], {"numbers": True}, {"score": {"name": "residual"}})
+    cases = Case({}, {"numbers": True}, {"score": {"name": "residual"}})
     body = written(rng, values)
     if rng.random() < 0.5:
         cases.files["numbers.csv"] = table(rng, ["prediction", "y"], body).encode()
         cases.columns["labels"] = "y"
-        cases.options += ["--labels", "y"]
     else:
         cases.files["numbers.csv"] = table(rng, ["f"], [line[:1] for line in body]).encode()
         cases.files["y.csv"] = table(rng, ["y"], [line[1:] for line in body]).encode()
         cases.columns["prediction"] = "f"
-        cases.options += ["--predictions", "f"]
     _about(rng, cases)
     return cases
