@@ -29,11 +29,7 @@ from fedconformal.summaries.exact import ExactSummary
 
 @dataclass(frozen=True, kw_only=True)
 class RankPrice(Score):
-    """The largest probability, plus a price for every rank below the first (Huang et al., 2024, with u = 1).
-
-    Attributes:
-        price: what a rank costs.
-    """
+    """The largest probability, plus a price for every rank below the first (Huang et al., 2024, with u = 1)."""
 
     name = "rank-price"
 
@@ -42,10 +38,6 @@ class RankPrice(Score):
     def __post_init__(self):
         if not 0 <= self.price <= 1:
             raise InputError(f"price is {self.price}, expected a number from 0 to 1")
-
-    @classmethod
-    def examples(cls):
-        return (cls(price=0.1),)
 
     def of_labels(self, probs, labels):
         own = probs[np.arange(len(probs)), labels][:, None]
@@ -61,21 +53,13 @@ class RankPrice(Score):
 
 @dataclass(frozen=True, kw_only=True)
 class Spoiled(Guarantee):
-    """Cover the mixture of the sites, though some scores of each were written down too low.
-
-    Attributes:
-        spoiled: how many scores of a site may be wrong.
-    """
+    """Cover the mixture of the sites, though some scores of each were written down too low."""
 
     name = "spoiled"
     assumption = "all but the stated number of each site's rows are exchangeable with the test row of that site"
     caveat = "This is not a promise to a single site."
 
     spoiled: int = 1
-
-    @classmethod
-    def examples(cls):
-        return (cls(spoiled=2),)
 
     def promised(self, counts, sizes):
         return Fraction(sum(max(0, m - self.spoiled) for m in counts), sum(sizes) + len(sizes))
@@ -97,11 +81,7 @@ class RoundedSummary(ExactSummary):
 
     @classmethod
     def build(cls, scores, *, alpha=None, decimals: int = 6, **about):
-        """Round the scores.
-
-        Args:
-            decimals: how many are kept.
-        """
+        """Round the scores."""
         return super().build(scores.round(decimals), **about)
 '''
 

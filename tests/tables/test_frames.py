@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from fedconformal.tables import aligned_column, pair, probabilities_of, read_table, table_of
+from fedconformal.tables import aligned_column, numbers_of, pair, probabilities_of, read_table, table_of
 from tests.contracts.tools import FakeTensor, refusal, refused
 
 COLUMNS: dict[str, list[Any]] = {"id": ["a", "b"], "no": [0.9, 0.4], "yes": [0.1, 0.6], "truth": ["no", "yes"]}
@@ -80,6 +80,25 @@ def test_refusals() -> None:
     for values, problem in REFUSED:
         with refused(f"t: {problem}"):
             probabilities_of(table_of(values, name="t"))
+
+
+def test_predictions_of_numbers() -> None:
+    ends = {"lower": [1.0, 2.0], "upper": [3.0, 5.0], "note": ["x", "y"]}
+    found = numbers_of(table_of(ends), ("lower", "upper"), keep=["note"])
+    assert (found.values.tolist(), found.others) == ([[1.0, 3.0], [2.0, 5.0]], {"note": ["x", "y"]})
+    assert numbers_of(table_of([[1.0, 3.0]]), ("lower", "upper")).recognised.endswith("lower and upper in this order")
+    for values, columns, problem in (
+        (ends, ["lower"], "1 columns are named, lower; the score needs lower and upper"),
+        (ends, ["lower", "high"], "has no column high"),
+        (ends, ["lower", "lower"], "the column lower has two uses"),
+        ([[1.0, 2.0, 3.0]], None, "has 3 columns without names, and the score needs lower and upper"),
+    ):
+        with refused(problem):
+            numbers_of(table_of(values), ("lower", "upper"), columns=columns)
+    with refused("has no column of probabilities left"):
+        probabilities_of(table_of({"id": ["a"]}), ids="id")
+    with refused("has a missing value in every row"):
+        probabilities_of(table_of({"a": [None], "b": [0.5]}), skip_missing=True)
 
 
 def test_texts_of_numbers() -> None:
