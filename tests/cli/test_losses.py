@@ -88,6 +88,7 @@ def test_answer_only_the_easy_rows(sent: Path, command: Command) -> None:
 
 
 SUMMARIZE = {
+    ("scores-0.npy", "truth-0.npy", "--thresholds", "0,1"): "--thresholds goes with --loss",
     ("scores-0.npy", *LOSS): "a loss needs SCORES and TRUTH; give both files",
     ("scores-0.npy", "truth-0.npy", *LOSS, "--by-class"): "--by-class does not go with --loss",
     ("scores-0.npy", "truth-0.npy", *LOSS, "--score", "aps"): "--score does not go with --loss",

@@ -99,6 +99,7 @@ OTHER_COMMANDS: list[tuple[str, int, tuple[str, ...], str]] = [
     ("rows of another site", 0, ("calibrate", "2.fcs", "copy.fcs", "-o", "x.json"), "same rows under two names?"),
     ("hard predictions", 0, ("calibrate", "hard.fcs", "-o", "x.json"), "every label is in every set, so the coverage"),
     ("a constant model", 0, ("calibrate", "same.fcs", "-o", "x.json"), "and, for distinct scores, "),
+    ("a table to calibrate from", 2, ("calibrate", "0.csv", "-o", "x.json"), "with fedconformal summarize"),
     ("a wildcard", 0, ("calibrate", "[012].fcs", "-o", "x.json"), "certified from 900 scores of 3 sites"),
     ("a wildcard without a file", 2, ("calibrate", "site-*.fcs", "-o", "x.json"), "no file has such a name"),
     ("the truth in a table to predict", 0, ("predict", "predictor.json", "0.csv", *TABLE[:2], "-o", "x.csv"),

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar, cast, get_origin, get_type_hints
 
 import typer
 
-from fedconformal._base.files import read_bytes
+from fedconformal._base.files import TEXT, read_bytes
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, progress
 from fedconformal.errors import InputError, prefix_errors
@@ -130,6 +130,8 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
     for path in paths:
         if path.resolve() in seen:
             raise InputError(f"{path}: is given twice; give each site's summary once")
+        if path.suffix.lower() in (*TEXT, ".json"):
+            raise InputError(f"{path}: is not a summary; a site makes one (.fcs) with fedconformal summarize")
         seen.add(path.resolve())
     names = list(map(str, paths))
     messages = [read_bytes(path) for path in progress(paths, "reading summaries", len(paths))]

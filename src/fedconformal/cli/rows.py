@@ -51,19 +51,9 @@ class Source(StrEnum):
     features = "features"
 
 
-Content = Annotated[Source, typer.Option("--from", metavar="KIND", help="probs, logits, or features for --onnx.")]
 Sites = Annotated[str | None, typer.Option("--sites", metavar="COLUMN|FILE", help="The site of each row.")]
-Groups = Annotated[
-    str | None, typer.Option("--groups", metavar="A,B,...", help="Columns with groups, such as sex,age.")
-]
 Onnx = Annotated[
     str | None, typer.Option("--onnx", metavar="FILE", help="The ONNX model; FILE:logits if it gives logits.")
-]
-Drop = Annotated[
-    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Columns to leave out: A,B,...; repeatable.")
-]
-Positive = Annotated[
-    str | None, typer.Option("--positive", metavar="CLASS", help="The class of the only column of probabilities.")
 ]
 
 
@@ -90,20 +80,28 @@ class PredictorRows:
 class Columns:
     """The options of a table; `keep` are columns that the command uses besides."""
 
-    content: Content = field(default=Source.probs, compare=False)
+    content: Annotated[
+        Source, typer.Option("--from", metavar="KIND", help="probs, logits, or features for --onnx.")
+    ] = field(default=Source.probs, compare=False)
     onnx: Onnx = None
     ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Ids of the rows, such as patients.")] = None
     labels: Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="Labels, or true numbers.")] = None
     classes: Annotated[
         str | None, typer.Option("--classes", metavar="A,B,...", help="Columns of the classes, in order.")
     ] = None
-    drop: Drop = None
-    positive: Positive = None
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Columns to leave out: A,B,...; repeatable.")
+    ] = None
+    positive: Annotated[
+        str | None, typer.Option("--positive", metavar="CLASS", help="The class of the only column of probabilities.")
+    ] = None
     predictions: Annotated[
         str | None,
         typer.Option("--predictions", metavar="A,B,...", help="Columns of a regressor, such as lower,upper."),
     ] = None
-    groups: Groups = None
+    groups: Annotated[
+        str | None, typer.Option("--groups", metavar="A,B,...", help="Columns with groups, such as sex,age.")
+    ] = None
     encoding: Annotated[str | None, typer.Option("--encoding", help="Of text that is not UTF-8, such as cp1252.")] = (
         None
     )
@@ -166,8 +164,8 @@ class Columns:
                 logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
         columns = self.keeping(*by, _column_in(sites), *map(_column_in, beside))
         found = columns.read(predictor.score, path, labels, wanted=about.class_names, temperature=at)
-        held = {name: self.values_of(found, name, "groups") for name in by}
-        return PredictorRows(found, held, None if sites is None else self.values_of(found, sites, "sites"))
+        groups = {name: self.values_of(found, name, "groups") for name in by}
+        return PredictorRows(found, groups, None if sites is None else self.values_of(found, sites, "sites"))
 
     def read(
         self,

@@ -129,6 +129,8 @@ def summarize(
         expires=expires,
         temperature=1.0 if temperature is None and of_logits else temperature,
     )
+    if loss is None:
+        refuse("goes with --loss", thresholds=thresholds)
     numbers = isinstance(terms.score, RegressionScore) and loss is None
     given: dict[str, object] = {
         "by_class": by_class,
