@@ -8,7 +8,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -42,7 +41,7 @@ THERE = "SELECT id, digest FROM rows WHERE id IN (SELECT value FROM json_each(?)
 ROWS = "SELECT id, time, streams, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json_each(?))"
 STREAMS = "SELECT * FROM streams WHERE number IN (SELECT value FROM json_each(?))"
-OF_CLASSES = "SELECT number FROM streams WHERE kind = ?"
+OF_KIND = "SELECT * FROM streams WHERE kind = ?"
 UPDATE = (
     "UPDATE streams SET known = ?, misses = ?, waiting = ?, sizes = ?, alarm_at = ?, alarm_day = ? WHERE number = ?"
 )
@@ -213,11 +212,6 @@ class Ledger:
     settings: Settings
     labels: ClassNames
 
-    @cached_property
-    def _classes(self) -> list[int]:
-        """Numbers of the streams of classes, which are there from the start."""
-        return [number for (number,) in self.connection.execute(OF_CLASSES, (CLASS,))]
-
     def states(self, numbers: Sequence[int]) -> dict[int, StreamState]:
         """Read streams by their numbers."""
         return {row[0]: StreamState(*row) for row in schema.looked_up(self.connection, STREAMS, numbers)}
@@ -229,15 +223,15 @@ class Ledger:
         """
         known = dict(schema.looked_up(self.connection, THERE, rows.ids))
         if known:
-            digests = dict(zip(rows.ids, rows.digests or (), strict=False))
-            other = next((name for name in rows.ids if name in known and digests.get(name, b"") != known[name]), None)
+            given = dict(zip(rows.ids, rows.digests or (), strict=False))
+            other = next((name for name in rows.ids if name in known and given.get(name, b"") != known[name]), None)
             if other is not None:
                 again = f"the id {abbreviate(other)} is there already; add each row once"
                 raise InputError(again, where="rows", code="known-id")
             rows = rows.some([place for place, name in enumerate(rows.ids) if name not in known])
         streams = self._streams(len(rows.ids), rows.sites or (), rows.groups)
-        digests_or_none: Sequence[bytes | None] = rows.digests or [None] * len(rows.ids)
-        values = zip(rows.ids, rows.times.tolist(), streams, packed(rows), digests_or_none, strict=True)
+        digests: Sequence[bytes | None] = rows.digests or [None] * len(rows.ids)
+        values = zip(rows.ids, rows.times.tolist(), streams, packed(rows), digests, strict=True)
         self.connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL, ?)", values)
         return rows, streams
 
@@ -333,12 +327,12 @@ class Ledger:
         states = self.states([0, *by_stream])
         done = [advance(states[0], events)]
         done += [advance(states[one], events.some(mine)) for one, mine in by_stream.items()]
-        if self._classes:
+        if classes := [StreamState(*row) for row in self.connection.execute(OF_KIND, (CLASS,))]:
             number = {class_called(label, self.labels): label for label in range(width)}
             truth = in_order(none - 1, values)
             own_sizes = in_order(none, unpacked(held, width).sum(axis=1).astype(np.float64))
             waiting = states[0].waiting + np.cumsum(np.where(known, -1, 1))
-            for state in self.states(self._classes).values():
+            for state in classes:
                 mine = truth == number[state.name]
                 lost_here, sized = (np.where(mine, column, 0.0) for column in (lost, own_sizes))
                 done.append(advance(state, Events(days, mine, lost_here, sized), waiting))

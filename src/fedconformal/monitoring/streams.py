@@ -8,7 +8,7 @@ outcome, so the evidence is that of what is known at that moment. Batches do not
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
@@ -74,15 +74,8 @@ class StreamState:
 
     def monitor(self) -> Monitor:
         """Return the monitor of misses; without a limit, its evidence means nothing."""
-        return Monitor(
-            limit=0.5 if self.limit is None else self.limit,
-            false_alarm=self.false_alarm,
-            failure=self.failure,
-            known=self.known,
-            misses=self.misses,
-            waiting=self.waiting,
-            alarm_at=self.alarm_at,
-        )
+        shared = {one.name: getattr(self, one.name) for one in fields(Monitor)}
+        return Monitor(**shared | {"limit": 0.5 if self.limit is None else self.limit})
 
     @property
     def tally(self) -> Tally:
