@@ -23,9 +23,8 @@ import msgspec
 import numpy as np
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.messages import Period, Stream, read_periods, write_periods
+from fedconformal.monitoring.messages import Period, Stream, Tally, read_periods, write_periods
 from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.streams import Tally
 from scripts.fuzz import MEMORY, ODD, SECONDS, altered_bytes, altered_words, demand, time_limit
 
 MAGIC = 4

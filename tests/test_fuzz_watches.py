@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.messages import Period, Stream, read_periods, write_periods
+from fedconformal.monitoring.messages import Period, Stream, Tally, read_periods, write_periods
 from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.streams import Tally
 from scripts import fuzz_watches
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fedconformal.monitoring.messages import MAGIC, Period, Stream, write_periods
-from fedconformal.monitoring.streams import Tally
+from fedconformal.monitoring.messages import MAGIC, Period, Stream, Tally, write_periods
 from scripts.vector_cases.tools import Case
 
 PREDICTOR = hashlib.sha256(b"a predictor").hexdigest()

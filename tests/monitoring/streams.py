@@ -6,9 +6,8 @@ import numpy as np
 
 from fedconformal._base.arrays import Floats
 from fedconformal.monitoring.history import SiteHistory
-from fedconformal.monitoring.messages import Period, Stream
+from fedconformal.monitoring.messages import Period, Stream, Tally
 from fedconformal.monitoring.monitor import log_e
-from fedconformal.monitoring.streams import Tally
 
 PREDICTOR = bytes(range(32))
 START = 20454

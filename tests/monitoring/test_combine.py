@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from fedconformal.errors import InputError
 from fedconformal.monitoring.combine import Combined, CombinedEvidence, Days, Refused, combine, standing_out, to_dict
-from fedconformal.monitoring.messages import Period, Stream
+from fedconformal.monitoring.messages import Period, Stream, Tally
 from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.streams import Tally
 from fedconformal.monitoring.text import chance, sentence, to_do
 from fedconformal.report.watch import combined_page
 from tests.monitoring.streams import PREDICTOR, START, history, messages

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from fedconformal.errors import InputError
 from fedconformal.monitoring.history import histories_of
-from fedconformal.monitoring.messages import Period, Stream
-from fedconformal.monitoring.streams import Tally
+from fedconformal.monitoring.messages import Period, Stream, Tally
 from tests.monitoring.streams import PREDICTOR, START, messages
 
 

@@ -262,8 +262,7 @@ def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_w
 
     Examples
     --------
-    >>> from fedconformal.monitoring.messages import Stream
-    >>> from fedconformal.monitoring.streams import Tally
+    >>> from fedconformal.monitoring.messages import Stream, Tally
     >>> def sent(site, misses):
     ...     stream = Stream(0.1, 0.025, 0.0, Tally(), Tally(known=300, misses=misses, sizes=400))
     ...     return Period(bytes(32), site, 20758, 20773, (stream,))

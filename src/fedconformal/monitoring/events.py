@@ -20,16 +20,8 @@ from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
-from fedconformal.monitoring.streams import (
-    CLASS,
-    GROUP,
-    MOST_SITES,
-    MOST_STREAMS,
-    SITE,
-    Events,
-    StreamState,
-    advance,
-)
+from fedconformal.monitoring.messages import MOST_STREAMS
+from fedconformal.monitoring.streams import CLASS, GROUP, MOST_SITES, SITE, Events, StreamState, advance
 
 Kind = Literal["sets", "intervals", "losses"]
 

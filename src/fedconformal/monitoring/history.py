@@ -20,9 +20,8 @@ import numpy as np
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
-from fedconformal.monitoring.messages import Period, Stream, day_of
+from fedconformal.monitoring.messages import Period, Stream, Tally, day_of
 from fedconformal.monitoring.monitor import log_e, lower_rate, verdict_of
-from fedconformal.monitoring.streams import Tally
 
 ROUNDING = 1e-9
 """Evidence this little below enough is enough for a day that a site states: it may have added in another order."""

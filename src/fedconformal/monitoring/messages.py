@@ -6,23 +6,23 @@ message that is lost loses no count, and the reader recomputes the evidence from
 
 from __future__ import annotations
 
-import sqlite3
+import math
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Self
 
 import msgspec
 
 from fedconformal._base.names import MAX_NAME, check_name
 from fedconformal.errors import InputError
-from fedconformal.monitoring.change import StoredDetector
-from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.streams import CLASS, MOST_STREAMS, SITE, WHOLE, StreamState, Tally
+from fedconformal.monitoring.monitor import MOST_ROWS, Monitor
 
 MAGIC = b"FCP1"
 EPOCH = date(1970, 1, 1)
 ALL_SITES = "all sites"
 """Name of the message of a watch over several sites; no site may have it."""
+MOST_STREAMS = 1000
+"""Maximum number of groups in a watch or a message."""
 LAST_DAY = 2_932_896
 Day = Annotated[int, msgspec.Meta(ge=0, le=LAST_DAY)]
 """Days since 1970-01-01, in UTC, to the end of the year 9999."""
@@ -36,6 +36,31 @@ def day_of(day: int) -> date:
     '2026-11-16'
     """
     return EPOCH + timedelta(days=day)
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
+
+
+class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+    """Rows since the watch began: with a known outcome, missed, without an outcome yet; and the sizes of their sets."""
+
+    known: Count = 0
+    misses: int | float = 0
+    waiting: Count = 0
+    sizes: int | float = 0
+    """Labels in all sets, or the widths of all intervals, added up."""
+
+    def __post_init__(self) -> None:
+        for name in ("misses", "sizes"):
+            value = getattr(self, name)
+            if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_ROWS:  # which is shorter
+                msgspec.structs.force_setattr(self, name, int(value))
+        if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
+            raise ValueError("more misses than known rows, or sizes that are no sizes")
+
+    def can_become(self, later: Tally) -> bool:
+        """Whether later counts could be these: counts since the start never fall."""
+        return self.known <= later.known and self.misses <= later.misses and self.sizes <= later.sizes
 
 
 class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -154,88 +179,3 @@ def read_periods(data: bytes) -> list[Period]:
     if not found:
         raise InputError("this is not a file of periods: it is empty")
     return found
-
-
-Tallies = dict[int, Tally]
-
-
-class Span(NamedTuple):
-    """A period: its first day, its last day, and the first day that groups, classes and sites count from.
-
-    The last is before the period if these were withheld since then; None if they are withheld now. All of them go
-    together: the rows of one that is missing would be those of all rows without the others.
-    """
-
-    first: int
-    last: int
-    since: int | None
-
-
-def observed_days(connection: sqlite3.Connection) -> tuple[int, int] | None:
-    """Return the first day and the last day on which anything came."""
-    first, last = connection.execute("SELECT min(day), max(day) FROM tallies WHERE stream = 0").fetchone()
-    return None if first is None else (first, last)
-
-
-def periods(
-    connection: sqlite3.Connection,
-    states: Sequence[StreamState],
-    detector: StoredDetector,
-    predictor: str,
-    site: str | None,
-    span: Span,
-) -> list[Period]:
-    """Return the messages of a period: one of all rows, groups and classes, and one of each site.
-
-    Only streams with a limit are included.
-    """
-    first, last, since = span
-    if last < first:
-        raise InputError(f"the period ends on {day_of(last)}, before it begins on {day_of(first)}")
-    before, after = _tallies(connection, first - 1), _tallies(connection, last)
-    before_parts = before if since is None or since == first else _tallies(connection, since - 1)
-    together: list[Stream] = []
-    found, withheld = [(site or ALL_SITES, together)], False
-    for state in states:
-        if state.limit is None or (state.kind == SITE and state.number not in after):
-            continue
-        if state.kind != WHOLE and since is None:
-            withheld = True
-            continue
-        stream = _stream(state, detector, before if state.kind == WHOLE else before_parts, after, last)
-        if state.kind != SITE:
-            together.append(stream)
-        else:
-            found.append((state.name, [stream]))
-    if len(together) > MOST_STREAMS:
-        raise InputError(f"there are more than {MOST_STREAMS} groups, which is more than a message holds")
-    digest = bytes.fromhex(predictor)
-    return [Period(digest, name, first, last, tuple(streams), withheld) for name, streams in found]
-
-
-def has_small_parts(found: Sequence[Period], least: int) -> bool:
-    """Whether a group, a class or a site has new outcomes and fewer than `least`, or all rows but its own have."""
-    whole, *parts = (stream.new for one in found for stream in one.streams)
-    return any(0 < few < least for new in parts for few in (new, whole - new))
-
-
-def _tallies(connection: sqlite3.Connection, day: int) -> Tallies:
-    """Return the counts of each stream at the end of a day."""
-    query = (
-        "SELECT stream, known, misses, waiting, sizes FROM tallies AS t WHERE day = "
-        "(SELECT max(day) FROM tallies WHERE stream = t.stream AND day <= ?)"
-    )
-    return {stream: Tally(*row) for stream, *row in connection.execute(query, (day,))}
-
-
-def _stream(state: StreamState, detector: StoredDetector, before: Tallies, after: Tallies, last: int) -> Stream:
-    return Stream(
-        limit=state.limit or 0.0,
-        false_alarm=state.false_alarm,
-        failure=state.failure,
-        before=before.get(state.number, Tally()),
-        after=after.get(state.number, Tally()),
-        group={WHOLE: "", SITE: "", CLASS: f"class={state.name}"}.get(state.kind, state.name),
-        alarm=state.alarm_day if state.alarm_day is not None and state.alarm_day <= last else None,
-        changed=detector.changed(last) if state.kind == WHOLE else None,
-    )

@@ -27,7 +27,7 @@ from fedconformal._base.names import abbreviate, as_name, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.text import class_called
 from fedconformal.errors import InputError, StoreError
-from fedconformal.monitoring import messages, schema
+from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
 from fedconformal.monitoring.events import (
     DAY,
@@ -42,8 +42,18 @@ from fedconformal.monitoring.events import (
     check_ids,
 )
 from fedconformal.monitoring.limits import Limits
-from fedconformal.monitoring.messages import ALL_SITES, LAST_DAY, Day, Period, Span, day_of
-from fedconformal.monitoring.streams import CLASS, GROUP, SITE, WHOLE, StreamState
+from fedconformal.monitoring.messages import ALL_SITES, LAST_DAY, Day, Period, day_of
+from fedconformal.monitoring.streams import (
+    CLASS,
+    GROUP,
+    SITE,
+    WHOLE,
+    Span,
+    StreamState,
+    has_small_parts,
+    messages_of,
+    observed_days,
+)
 from fedconformal.monitoring.text import Status
 from fedconformal.summaries.format import MAX_CLASSES
 from fedconformal.summaries.provenance import number_of
@@ -290,7 +300,7 @@ class Watch:
     def days(self) -> tuple[int, int] | None:
         """Return the first and the last day on which anything came, in days since 1970; None if nothing did."""
         with self._reading():
-            return messages.observed_days(self._connection)
+            return observed_days(self._connection)
 
     def periods(self, first: int | None = None, last: int | None = None) -> list[Period]:
         """Return the messages of the days from first to last, by default of all days.
@@ -304,14 +314,14 @@ class Watch:
             return self._periods(Span(start, end, start))
 
     def _observed(self) -> tuple[int, int]:
-        found = messages.observed_days(self._connection)
+        found = observed_days(self._connection)
         if found is None:
             raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
         return found
 
     def _periods(self, span: Span) -> list[Period]:
         about = (self._states(), self.detector, self.settings.predictor, self.settings.site)
-        return messages.periods(self._connection, *about, span)
+        return messages_of(self._connection, *about, span)
 
     def sent(self) -> list[Period]:
         """Return the messages of all periods that were fixed so far, which are the same each time."""
@@ -353,7 +363,7 @@ class Watch:
             for start in range(first, end + 1, 1 if by_day else max(end + 1 - first, 1)):
                 stop = start if by_day else end
                 since = next((one.last + 1 for one in reversed(spans) if one.since is not None), there[0])
-                withheld = messages.has_small_parts(self._periods(Span(since, stop, since)), least)
+                withheld = has_small_parts(self._periods(Span(since, stop, since)), least)
                 spans.append(Span(start, stop, None if withheld else since))
                 new += self._periods(spans[-1])
             if new:

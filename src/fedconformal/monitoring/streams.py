@@ -7,46 +7,25 @@ outcome, so the evidence is that of what is known at that moment. Batches do not
 
 from __future__ import annotations
 
-import math
+import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal.monitoring.monitor import MOST_ROWS, Monitor, verdict_of
+from fedconformal.errors import InputError
+from fedconformal.monitoring.change import StoredDetector
+from fedconformal.monitoring.messages import ALL_SITES, MOST_STREAMS, Period, Stream, Tally, day_of
+from fedconformal.monitoring.monitor import Monitor, verdict_of
 
 WHOLE, SITE, GROUP, CLASS = "all", "site", "group", "class"
 """Kinds of streams."""
-MOST_SITES, MOST_STREAMS = 100_000, 1000
-"""Maximum number of sites in a watch, and of groups in a watch or a message."""
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
-
-
-class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Rows since the watch began: with a known outcome, missed, without an outcome yet; and the sizes of their sets."""
-
-    known: Count = 0
-    misses: int | float = 0
-    waiting: Count = 0
-    sizes: int | float = 0
-    """Labels in all sets, or the widths of all intervals, added up."""
-
-    def __post_init__(self) -> None:
-        for name in ("misses", "sizes"):
-            value = getattr(self, name)
-            if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_ROWS:  # which is shorter
-                msgspec.structs.force_setattr(self, name, int(value))
-        if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
-            raise ValueError("more misses than known rows, or sizes that are no sizes")
-
-    def can_become(self, later: Tally) -> bool:
-        """Whether later counts could be these: counts since the start never fall."""
-        return self.known <= later.known and self.misses <= later.misses and self.sizes <= later.sizes
+MOST_SITES = 100_000
+"""Maximum number of sites in a watch."""
 
 
 @dataclass(frozen=True)
@@ -155,3 +134,88 @@ def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
     found[0] += start
     summed: NDArray[Any] = np.add.accumulate(found)
     return summed
+
+
+Tallies = dict[int, Tally]
+
+
+class Span(NamedTuple):
+    """A period: its first day, its last day, and the first day that groups, classes and sites count from.
+
+    The last is before the period if these were withheld since then; None if they are withheld now. All of them go
+    together: the rows of one that is missing would be those of all rows without the others.
+    """
+
+    first: int
+    last: int
+    since: int | None
+
+
+def observed_days(connection: sqlite3.Connection) -> tuple[int, int] | None:
+    """Return the first day and the last day on which anything came."""
+    first, last = connection.execute("SELECT min(day), max(day) FROM tallies WHERE stream = 0").fetchone()
+    return None if first is None else (first, last)
+
+
+def messages_of(
+    connection: sqlite3.Connection,
+    states: Sequence[StreamState],
+    detector: StoredDetector,
+    predictor: str,
+    site: str | None,
+    span: Span,
+) -> list[Period]:
+    """Return the messages of a period: one of all rows, groups and classes, and one of each site.
+
+    Only streams with a limit are included.
+    """
+    first, last, since = span
+    if last < first:
+        raise InputError(f"the period ends on {day_of(last)}, before it begins on {day_of(first)}")
+    before, after = _tallies(connection, first - 1), _tallies(connection, last)
+    before_parts = before if since is None or since == first else _tallies(connection, since - 1)
+    together: list[Stream] = []
+    found, withheld = [(site or ALL_SITES, together)], False
+    for state in states:
+        if state.limit is None or (state.kind == SITE and state.number not in after):
+            continue
+        if state.kind != WHOLE and since is None:
+            withheld = True
+            continue
+        stream = _stream(state, detector, before if state.kind == WHOLE else before_parts, after, last)
+        if state.kind != SITE:
+            together.append(stream)
+        else:
+            found.append((state.name, [stream]))
+    if len(together) > MOST_STREAMS:
+        raise InputError(f"there are more than {MOST_STREAMS} groups, which is more than a message holds")
+    digest = bytes.fromhex(predictor)
+    return [Period(digest, name, first, last, tuple(streams), withheld) for name, streams in found]
+
+
+def has_small_parts(found: Sequence[Period], least: int) -> bool:
+    """Whether a group, a class or a site has new outcomes and fewer than `least`, or all rows but its own have."""
+    whole, *parts = (stream.new for one in found for stream in one.streams)
+    return any(0 < few < least for new in parts for few in (new, whole - new))
+
+
+def _tallies(connection: sqlite3.Connection, day: int) -> Tallies:
+    """Return the counts of each stream at the end of a day."""
+    query = (
+        "SELECT stream, known, misses, waiting, sizes FROM tallies AS t WHERE day = "
+        "(SELECT max(day) FROM tallies WHERE stream = t.stream AND day <= ?)"
+    )
+    return {stream: Tally(*row) for stream, *row in connection.execute(query, (day,))}
+
+
+def _stream(state: StreamState, detector: StoredDetector, before: Tallies, after: Tallies, last: int) -> Stream:
+    return Stream(
+        limit=state.limit or 0.0,
+        false_alarm=state.false_alarm,
+        failure=state.failure,
+        before=before.get(state.number, Tally()),
+        after=after.get(state.number, Tally()),
+        group={WHOLE: "", SITE: "", CLASS: f"class={state.name}"}.get(state.kind, state.name),
+        alarm=state.alarm_day if state.alarm_day is not None and state.alarm_day <= last else None,
+        changed=detector.changed(last) if state.kind == WHOLE else None,
+    )
