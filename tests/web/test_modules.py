@@ -42,7 +42,7 @@ def test_the_types_are_right() -> None:
 
 @pytest.mark.parametrize(
     ("start", "count", "cells"),
-    [pytest.param(0, 400, 4000, marks=pytest.mark.long), pytest.param(10**6, 5000, CELLS, marks=pytest.mark.slow)],
+    [pytest.param(0, 200, 4000, marks=pytest.mark.long), pytest.param(10**6, 5000, CELLS, marks=pytest.mark.slow)],
 )
 def test_files_are_those_of_the_command_line(start: int, count: int, cells: int) -> None:
     """Byte for byte, on random tables and options; `python -m tests.web.identity` runs as many as asked for."""
@@ -139,11 +139,11 @@ def test_strange_tables_are_read_or_refused_alike(tmp_path: Path) -> None:
         {"ids": "id", "labels": "y"},
         {"labels": "y", "classes": ["a", "b"]},
     ]
-    asked = [(data, options[rng.integers(4)]) for data in tables(rng, 3000)]
+    asked = [(data, options[rng.integers(4)]) for data in tables(rng, 1200)]
     found = answers([{"ask": "intake", "table": encoded(data), "options": given} for data, given in asked], tmp_path)
     expected = [read_here(data, given, tmp_path) for data, given in asked]
     assert [one for one in zip(asked, found, expected, strict=True) if one[1] != one[2]] == []
-    assert 300 < sum("refused" in one for one in expected) < 2700
+    assert 120 < sum("refused" in one for one in expected) < 1080
 
 
 def test_altered_summaries_are_read_or_refused_alike(tmp_path: Path) -> None:
