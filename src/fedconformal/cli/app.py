@@ -122,8 +122,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Say what is being done.")] = False,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but results and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show progress in detail.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show results and errors only.")] = False,
     version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,

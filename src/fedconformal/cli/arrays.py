@@ -28,7 +28,7 @@ ROWS = ("scores", "probs", "truth", "labels", "masks")
 
 @dataclass(frozen=True)
 class Run:
-    """One part of a run, "val" or "test": outputs, truth and site of each row, and the sites that trained.
+    """The "val" or "test" rows of a training run: outputs, truth and sites, and the sites that trained.
 
     Outputs are probabilities at a `temperature`, or the columns of a regressor, which has none.
     """

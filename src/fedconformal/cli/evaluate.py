@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -141,19 +142,24 @@ def _print(result: Any, remark: str) -> None:
     """Print the verdict, and the tables over all rows and by site, class, set size and group."""
     if result.verdict is not None:
         say(result.verdict.words, f"This holds if {result.verdict.assumes}.", "")
-    table(("", *result.columns), [result.overall.cells])
-    parts = {"site": result.by_site}
-    if isinstance(result, Evaluation):
-        parts |= {"class": result.by_class, "set size": result.by_size}
-    for title, found in (*parts.items(), *result.by_group.items()):
-        if found:
-            say("")
-            table((title, *result.columns), [group.cells for group in found])
+    _print_tables(result, [result.overall])
     say("", result.interval_words)
     if result.reweighted is not None:
         say(result.reweighted.sentence)
     if remark:
         say(f"{remark}.")
+
+
+def _print_tables(result: Any, rows: Sequence[Any]) -> None:
+    """Print a table of these rows, and one of the groups of each kind that there are."""
+    table(("", *result.columns), [row.cells for row in rows])
+    kinds = {"site": result.by_site}
+    if isinstance(result, Evaluation):
+        kinds |= {"class": result.by_class, "set size": result.by_size}
+    for title, groups in (*kinds.items(), *getattr(result, "by_group", {}).items()):
+        if groups:
+            say("")
+            table((title, *result.columns), [group.cells for group in groups])
 
 
 def _evaluate_risk(
@@ -182,10 +188,7 @@ def _print_risk(
         terms = {"risk": float(limit), "threshold": threshold_json(at), "contradicts": above}
         print_json({**terms, **found.to_dict()})
         return above
-    table(("", *found.columns), [one.cells for one in (found.overall, found.mixture) if one is not None])
-    if found.by_site:
-        say("")
-        table(("site", *found.columns), [group.cells for group in found.by_site])
+    _print_tables(found, [found.overall, *([] if found.mixture is None else [found.mixture])])
     say("", "low, high: where the mean of such rows is, in 95 of 100 cases, if rows are independent.")
     say(*filter(None, [found.note]), f"threshold {at:.6g}. {rule.certificate.sentence()}")
     if above:

@@ -75,7 +75,7 @@ def run(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory.")] = Path(),
     nodes: Annotated[int, typer.Option(help="How many sites.", min=1)] = 5,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Where to put what comes out.", show_default="the app's")
+        Path | None, typer.Option("-o", "--output", help="Directory of the results.", show_default="the app's")
     ] = None,
     more: Annotated[
         list[str] | None,

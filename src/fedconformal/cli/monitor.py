@@ -122,7 +122,7 @@ def add(
         ),
     ] = None,
     outcomes: Annotated[
-        Path | None, typer.Argument(metavar="OUTCOMES", help="What came true: id, time, label (or loss).")
+        Path | None, typer.Argument(metavar="OUTCOMES", help="Outcomes: id, time, label (or loss).")
     ] = None,
     *,
     columns: Columns,
@@ -175,7 +175,7 @@ def _prefix_errors(**files: Path | None) -> Iterator[None]:
 
 
 def status(watch: File, json: Json = False) -> None:
-    """Say whether the promise holds; exit with 1 on an alarm."""
+    """Show whether the promise holds; exit with 1 on an alarm."""
     with Watch.open(watch) as held:
         found, about = held.status(), held.settings
     if json:
@@ -246,14 +246,14 @@ def combine(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="What sites sent (.fcw), or one watch (.db).", callback=expand_wildcards
+            metavar="FILE...", help="Messages of sites (.fcw), or one watch (.db).", callback=expand_wildcards
         ),
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Where to write the page (.html).")] = None,
     signed: Trusted = None,
     json: Json = False,
 ) -> None:
-    """Say whether the promise holds over all sites, and where it does not; exit with 1 on an alarm."""
+    """Show whether the promise holds over all sites, and where it does not; exit with 1 on an alarm."""
     if output is not None:
         check_output(output, *files, ending=".html")
     promise = ""

@@ -44,7 +44,7 @@ Classes = int | Sequence[str] | None
 
 
 class Source(StrEnum):
-    """What the numbers of a file are."""
+    """Content of a file of numbers."""
 
     probs = "probs"
     logits = "logits"

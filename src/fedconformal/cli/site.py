@@ -26,7 +26,7 @@ def sql(
         str | None, typer.Option(metavar="A,B,...", help="Score with lac: columns of the classes, in order.")
     ] = None,
     predictions: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Score with residual: what was predicted.")
+        str | None, typer.Option(metavar="COLUMN", help="Score with residual: the predictions.")
     ] = None,
     scores: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of scores, taken as they are.")] = None,
     labels: Annotated[str, typer.Option(metavar="COLUMN", help="The true class, or the true number.")] = "label",
@@ -69,7 +69,7 @@ def write_page(output: Path) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-policy = typer.Typer(help="Write down what may leave a site.", no_args_is_help=True)
+policy = typer.Typer(help="Rules on what may leave a site.", no_args_is_help=True)
 
 
 @policy.command()

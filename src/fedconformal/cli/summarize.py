@@ -99,7 +99,7 @@ def summarize(
     *,
     columns: Columns,
     temperature: Annotated[
-        float | None, typer.Option(help="Divides logits; of probabilities, what they were made with.")
+        float | None, typer.Option(help="Divides logits; or the one that made the probabilities.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model, the same everywhere.")] = None,
     site: Annotated[str | None, typer.Option(help="The site's name; by default that of the file.")] = None,

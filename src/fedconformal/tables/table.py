@@ -17,7 +17,7 @@ from fedconformal._base.names import abbreviate, first_duplicate, join_names, na
 from fedconformal.errors import InputError
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "#n/a", "<na>", "."}
-"""How Excel, R, pandas and SAS write that there is no value, in small letters."""
+"""Missing values as Excel, R, pandas and SAS write them, in lower case."""
 CHECKED = ("probabilities", "predictions", "groups", "features", "losses")
 """Names that checks of rows give to them."""
 NUMBERS_MISSING = "give every row its numbers, or leave the row out of every file"
@@ -35,11 +35,11 @@ class CellError(Exception):
 
 
 class Cells(Protocol):
-    """What a table is made of; columns are given by their positions."""
+    """Storage of a table; columns are given by their positions."""
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
         """Return columns of numbers as (rows, columns); raise `CellError` at the first cell that is none."""
@@ -85,7 +85,7 @@ class Table:
 
     @property
     def recognised(self) -> str:
-        """One line that says what was recognised."""
+        """The source, its format and its size in one line."""
         header = "" if self.first_line is None else "no header" if self.names is None else "header"
         return f"{self.source}: {', '.join(filter(None, (*self.said, header)))}; {plural(self.rows, 'row')}"
 
@@ -187,7 +187,7 @@ def closest(name: str, names: Sequence[str]) -> str | None:
 
 
 def absent(cell: str) -> str | None:
-    """Say that a cell has no value, if it has none."""
+    """Return the words for a missing value; None if the cell has a value."""
     if cell.lower() not in MISSING:
         return None
     return f"holds {abbreviate(cell)}, a missing value" if cell else "is empty"

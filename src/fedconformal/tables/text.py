@@ -33,11 +33,11 @@ DECIMAL_OR_WHOLE = re.compile(f"{DECIMAL_COMMA.pattern}|[-+]?+[0-9]++(?:[eE][-+]
 GROUPED = re.compile(r"[-+]?\d{1,3}(?:[., '\u2019\u00a0\u202f]\d{3})+(?:[.,]\d+)?")
 SWAPPED = str.maketrans({",": ".", ".": "?"})
 FORMULA = ("=", "+", "-", "@")
-"""How a cell begins that a spreadsheet runs."""
+"""First characters of a cell that a spreadsheet runs as a formula."""
 
 
 class Layout(NamedTuple):
-    """How lines are cut into cells; `short` if line 1 has one cell less, as R writes it above row names."""
+    """The separator of cells; `short` if line 1 has one cell less, as R writes it above row names."""
 
     separator: str
     said: str
