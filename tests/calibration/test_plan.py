@@ -35,7 +35,7 @@ def test_by_hand() -> None:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=4), alphas)
-@checks(60)
+@checks(25)
 def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fraction) -> None:
     found = fc.plan(alpha=alpha, sizes=sizes, guarantees=["one-site:#1"])
     names = [f"#{k + 1}" for k in range(len(sizes))]

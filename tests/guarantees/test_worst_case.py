@@ -40,7 +40,7 @@ counts_of_sites = st.tuples(*(st.integers(0, n) for n in SIZES)).map(list)
 
 
 @given(counts_of_sites, st.integers(0, 20))
-@checks(60)
+@checks(30)
 def test_contamination(counts: list[int], twentieths: int) -> None:
     share, total = Fraction(twentieths, 20), sum(SIZES)
     mixtures = [[(1 - share) * n / total + share * (j == k) for j, n in enumerate(SIZES)] for k in range(len(SIZES))]
@@ -51,7 +51,7 @@ def test_contamination(counts: list[int], twentieths: int) -> None:
 
 
 @given(counts_of_sites, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 15)), min_size=4, max_size=4))
-@checks(60)
+@checks(30)
 def test_box(counts: list[int], bounds: list[tuple[int, int]]) -> None:
     lower = [low / 20 for low, _ in bounds]
     upper = [(low + room) / 20 for low, room in bounds]

@@ -264,7 +264,7 @@ SPARSE = (*[Site(6, (0.3, 0.7), (EASY, EASY))] * 16, *[Site(6, (0.3, 0.7), (HARD
 def test_a_class_takes_its_scores_from_all_sites_together() -> None:
     """About 36 rows of the class at twenty sites: rank ceil(0.8 N_c) + 1, where N_c + 20 would be out of reach."""
     weights = np.full(20, 1 / 20)
-    q = thresholds(fc.Mixture(), list(map(summarised, drawn(SPARSE, seed=11, repetitions=600))))
+    q = thresholds(fc.Mixture(), list(map(summarised, drawn(SPARSE, seed=11, repetitions=250))))
     average, tolerance = mean(covered(SPARSE, weights, q, 0))
     assert np.isfinite(q[:, 0]).all()
     assert tolerance < 0.03

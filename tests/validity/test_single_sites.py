@@ -18,7 +18,7 @@ from tests.validity.simulation import mean
 ALPHA = 0.1
 SIZES = (9, 19, 49)
 """(1 - alpha)(n + 1) is whole, so that the promise is exact."""
-DRAWS = 1500
+DRAWS = 600
 
 
 def coverages() -> tuple[Floats, Floats]:
