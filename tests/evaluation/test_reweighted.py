@@ -11,7 +11,9 @@ import pytest
 import fedconformal as fc
 from fedconformal.evaluation import Reweighted, evaluate_sets
 from fedconformal.evaluation.intervals import clustered_interval
-from tests.contracts.tools import maybe_infeasible, refused
+from tests.contracts.tools import refused
+from tests.evaluation.certified import certified as certificate_of
+from tests.evaluation.certified import evaluated
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 
@@ -25,25 +27,12 @@ SHARE = {site: HITS[site] / ROWS[site] for site in ROWS}
 
 def certified(guarantee: Any = "mixture", *, named: bool = True) -> fc.Certificate:
     """Calibrate three sites of 9, 19 and 69 scores."""
-    by_class = isinstance(guarantee, fc.ByClass)
-    summaries = [
-        fc.Summary.of_scores(
-            np.linspace(0, 1, n),
-            kind="exact",
-            site=site if named else None,
-            score=fc.LAC(),
-            labels=np.arange(n) % 2 if by_class else None,
-        )
-        for site, n in SIZES.items()
-    ]
-    with maybe_infeasible():
-        return fc.calibrate(summaries, alpha=0.2, guarantee=guarantee).certificate
+    return certificate_of(guarantee, SIZES, alpha=0.2, named=named)
 
 
-def mixed(certificate: fc.Certificate, **more: Any) -> Reweighted:
-    sets = np.stack([COVERED, np.ones(len(COVERED), dtype=bool)], axis=1)
-    given = {"sites": SITES, **more}
-    found = evaluate_sets(sets, np.zeros(len(COVERED), dtype=int), certificate=certificate, **given).reweighted
+def mixed(certificate: fc.Certificate, rows: Any = slice(None), **more: Any) -> Reweighted:
+    given = {"sites": SITES[rows], **more}
+    found = evaluated(COVERED[rows], certificate=certificate, **given).reweighted
     assert found is not None
     return found
 
@@ -53,21 +42,13 @@ def mixed(certificate: fc.Certificate, **more: Any) -> Reweighted:
     [
         ("mixture", (9, 19, 69), "in proportion to n_k"),
         (fc.FCP(), (10, 20, 70), "in proportion to n_k + 1"),
-        (
-            fc.Mixture(most_scores=19),
-            (9, 19, 19),
-            "in proportion to n_k (counted up to 19)",
-        ),
+        (fc.Mixture(most_scores=19), (9, 19, 19), "in proportion to n_k (counted up to 19)"),
         (fc.Mixture(weights="uniform"), (1, 1, 1), "each site equally likely"),
         (fc.Mixture(weights=(0.5, 0.2, 0.3)), (5, 2, 3), "with weights [0.5, 0.2, 0.3]"),
         (fc.PAC(), (9, 19, 69), "in proportion to n_k"),
         (fc.OneSite(site="b"), (0, 1, 0), "of site 'b'"),
         (fc.OneSite(site=2), (0, 0, 1), "of site 'c'"),
-        (
-            fc.ByClass(fc.Mixture(weights="uniform")),
-            (1, 1, 1),
-            "each site equally likely",
-        ),
+        (fc.ByClass(fc.Mixture(weights="uniform")), (1, 1, 1), "each site equally likely"),
     ],
 )
 def test_it_is_the_mean_of_the_sites(guarantee: Any, weights: tuple[int, ...], words: str) -> None:
@@ -92,13 +73,7 @@ def test_the_interval_is_that_of_the_weighted_mean() -> None:
 
 @pytest.mark.parametrize(
     "guarantee",
-    [
-        fc.EverySite(),
-        fc.NewSite(),
-        fc.WorstCase(contamination=0.1),
-        fc.Robust(liars=0),
-        fc.ByClass(fc.PAC()),
-    ],
+    [fc.EverySite(), fc.NewSite(), fc.WorstCase(contamination=0.1), fc.Robust(liars=0), fc.ByClass(fc.PAC())],
 )
 def test_a_guarantee_without_one_mixture_has_none(guarantee: Any) -> None:
     found = mixed(certified(guarantee))
@@ -107,17 +82,11 @@ def test_a_guarantee_without_one_mixture_has_none(guarantee: Any) -> None:
 
 
 def test_a_site_without_test_rows_is_named() -> None:
-    mine = SITES != "b"
-    sets = np.stack([COVERED, ~COVERED], axis=1)[mine]
-    labels = np.zeros(len(sets), dtype=int)
-    found = evaluate_sets(sets, labels, sites=SITES[mine], certificate=certified()).reweighted
-    assert found is not None
+    found = mixed(certified(), SITES != "b")
     assert (found.coverage, found.missing) == (None, ["b"])
     assert "there are no test rows of b" in found.sentence
     without_weight = certified(fc.Mixture(weights=(0.5, 0.0, 0.5)))
-    found = evaluate_sets(sets, labels, sites=SITES[mine], certificate=without_weight).reweighted
-    assert found is not None
-    assert found.coverage == pytest.approx(0.75)
+    assert mixed(without_weight, SITES != "b").coverage == pytest.approx(0.75)
 
 
 def test_rows_of_a_site_outside_the_mixture_do_not_count() -> None:
