@@ -222,7 +222,7 @@ def test_calibrate_after_fit_keeps_what_was_trained() -> None:
         ({"test_size": "half"}, ["test_size is half"]),
         ({"estimator": RidgeClassifier()}, ["RidgeClassifier", "predict_proba"]),
         ({"estimator": "forest"}, ["forest", "predict_proba"]),
-        ({"classes": ["ash", "elm", "yew"]}, ["classes", "ash, elm, yew against ash, elm, oak"]),
+        ({"classes": ["ash", "elm", "yew"]}, ["classes", "yew against oak"]),
     ],
 )
 def test_what_fit_refuses(given: dict[str, Any], fragments: list[str]) -> None:
@@ -234,7 +234,7 @@ def test_what_fit_refuses(given: dict[str, Any], fragments: list[str]) -> None:
 def test_ids_of_sites_are_one_a_row() -> None:
     x, y, sites = forest()
     for action in (CONFORMAL(estimator=LogisticRegression()).fit, CONFORMAL(estimator=fitted()).calibrate):
-        with refused("sites: expected 600 values"):
+        with refused("sites: has shape (10,)"):
             action(x, y, sites=sites[:10])
         with refused("sites: row 1 has no id"):
             action(x, y, sites=np.array(["a", None] * 300, dtype=object))

@@ -233,6 +233,6 @@ def test_ids_that_only_look_different_are_one_cluster() -> None:
 
 
 def test_bad_ids() -> None:
-    for ids, expected in (([1, 2], "expected 3 values"), (["a", "b", ""], "row 2 has no id")):
+    for ids, expected in (([1, 2], "as there are 3 rows"), (["a", "b", ""], "row 2 has no id")):
         with refused("clusters: ", expected):
             evaluate(np.array([True, False, True]), clusters=ids)
