@@ -154,6 +154,7 @@ def test_refusals() -> None:
     with maybe_infeasible():
         assert calibrate_locally([a, b], alpha=1e-15).threshold == math.inf
     data = a.to_bytes()
+    assert NoisyHistogram.from_bytes(data) == a
     for bad in (b"", data[:-1], data + b"\0", b"FCX1" + data[4:], data[:4] + b"\x90"):
         refusal(lambda bad=bad: NoisyHistogram.from_bytes(bad))  # type: ignore[misc]
     for changed in (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -87,11 +88,6 @@ def test_a_site_that_vanishes_while_a_neighbour_is_out_still_counts(number: int)
     assert (certificate.sites, certificate.coverage_at_most) == (12, 1.0)
 
 
-def test_too_few_for_the_first_sum_end_the_session() -> None:
-    with refused("only 8 of 12 sites are left; a sum of fewer than 9 stays hidden, so the session is at its end"):
-        played(MORE, lambda _n, s: s not in "abcd")
-
-
 STAGES: dict[str, Callable[[Stage], dict[str, Stage]]] = {
     "answers": lambda there: {"answers": there},
     "signs": lambda there: {"signs": there},
@@ -165,32 +161,40 @@ def test_a_session_starts_again_only_before_the_first_sum(
         assert found.search.answer == rounded(left[108])  # rank 0.9 * 120 + 1
 
 
-def test_too_many_missing_shares_end_the_session() -> None:
-    with refused("only 5 of 7 sites signed the list of those who answered; with fewer than 6 nothing is revealed"):
-        played(SCORES, signs=lambda _n, s: s not in "ab")
-    few = "site 'd' is lost, and only 3 of 4 shares of its secret are there: the sum stays hidden"
-    with refused(few):
-        played(SCORES, reveals=lambda _n, s: s in "abc")
-    with refused(few):
-        played(SCORES, reveals=lambda _n, s: s != "d", helps=lambda _n, s: s in "abc")
+NO_SHARES = "site 'd' is lost, and only 3 of 4 shares of its secret are there: the sum stays hidden"
+
+
+@pytest.mark.parametrize(
+    ("sites", "there", "why"),
+    [
+        (MORE, {"answers": "efghijkl"}, "only 8 of 12 sites are left; a sum of fewer than 9 stays hidden"),
+        (SCORES, {"answers": "abcde"}, "only 5 of 7 sites are left; a sum of fewer than 6 stays hidden"),
+        ("abc", {"answers": "bc"}, "only 2 of 3 sites are left; a sum of fewer than 3 stays hidden"),
+        ("abcd", {"answers": "bcd"}, "only 3 of 4 sites are left; a sum of fewer than 4 stays hidden"),
+        (SCORES, {"signs": "cdefg"}, "only 5 of 7 sites signed the list of those who answered; with fewer than 6"),
+        (SCORES, {"reveals": "abc"}, NO_SHARES),
+        (SCORES, {"reveals": "abcefg", "helps": "abc"}, NO_SHARES),
+    ],
+)
+def test_too_few_for_the_first_sum_end_the_session(sites: Iterable[str], there: dict[str, str], why: str) -> None:
+    def among(names: str) -> Stage:
+        return lambda _n, s: s in names
+
+    with refused(why):
+        played({name: MORE[name] for name in sites}, **{stage: among(names) for stage, names in there.items()})
 
 
 def test_sites_do_not_reveal_the_sum_of_a_few(first: Round) -> None:
-    words = "only 5 of 7 sites are left; a sum of fewer than 6 stays hidden"
-    with refused(words):
-        played(SCORES, lambda _n, s: s in "abcde")
     session, key = first.begun.session, first.begun.signing
     fewer = pack(Question(session.id, 0, 0, session.as_bits(range(5))), key)
-    with refused(words):
+    with refused("only 5 of 7 sites are left; a sum of fewer than 6 stays hidden"):
         at_site.answer(first.sites["a"], fewer)
 
 
 @in_four_rounds
 @pytest.mark.parametrize("count", [3, 4])
-def test_where_no_site_can_be_spared_one_that_does_not_answer_ends_the_session(count: int) -> None:
+def test_where_no_site_can_be_spared_one_may_be_lost_later(count: int) -> None:
     scores = {name: SCORES[name] for name in "abcd"[:count]}
-    with refused(f"only {count - 1} of {count} sites are left; a sum of fewer than {count} stays hidden"):
-        played(scores, lambda _n, s: s != "a")
     assert played(scores, lambda n, s: s != "a" or n < 1).search.number == 1
     found = played(scores, reveals=lambda n, s: s != "a" or n < 3)  # nothing is asked after the last one
     assert found.search.answer == played(scores).search.answer
@@ -239,44 +243,25 @@ def scores_of(count: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(("count", "full"), [(5, True), (8, True), (16, False)])
 def test_a_site_lost_before_the_first_sum(count: int, full: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """With 5 or 8 sites its share is above alpha: every set will hold every label, and that is said at once."""
-    state, question, sites = opened(scores_of(count))
-    del sites["s01"]
-    answered, answers = each(sites, dict.fromkeys(sites, question))
-    assert not caplog.messages
-    state, outgoing = took(state, answers)
+    """With 5 or 8 sites its share is above alpha: every set will hold every label, and that is said once."""
+    state = played(scores_of(count), lambda _n, s: s != "s01")
     assert f"site 's01' is lost and held {1 / count:.1%} of the rows" in caplog.text
     assert "count as above every threshold from now on" in caplog.text
-    assert (ALL in caplog.text) == full
-    said = len(caplog.messages)
-    while outgoing:
-        answered, sent = each(answered, outgoing)
-        state, outgoing = took(state, sent)
-    assert len(caplog.messages) == said  # once is enough
-    if full:
-        with pytest.warns(fc.InfeasibleWarning, match=rf"s01 \({1 / count:.3g} of the rows\) dropped out"):
-            certificate = certified(state).certificate
-        assert certificate.threshold == float("inf")
-    else:
+    assert len(caplog.messages) == caplog.text.count(ALL) + 1 == full + 1
+    expected = pytest.warns(fc.InfeasibleWarning, match=rf"s01 \({1 / count:.3g} of the rows\) dropped out")
+    with expected if full else nullcontext():
         certificate = certified(state).certificate
-        assert certificate.limit < math.inf
+    assert (certificate.threshold == math.inf) == full
     assert certificate.privacy is not None
     assert [one["share"] for one in certificate.privacy["dropped"]] == [1 / count]
 
 
 def test_a_site_lost_after_the_first_sum(caplog: pytest.LogCaptureFixture) -> None:
     """Its rows are counted in the first round, so the threshold is finite: the edge of the cell that was reached."""
-    state, question, sites = opened(scores_of(5))
-    outgoing = dict.fromkeys(sites, question)
-    while outgoing:
-        if (state.search.number, state.answers) == (1, {}):
-            sites.pop("s01", None)
-        sites, sent = each(sites, outgoing)
-        state, outgoing = took(state, sent)
+    certificate = certified(played(scores_of(5), lambda n, s: s != "s01" or n < 1)).certificate
     assert "site 's01' is lost and held 20.0% of the rows" in caplog.text
     assert "the search stops at the cell that it has reached" in caplog.text
     assert ALL not in caplog.text
-    certificate = certified(state).certificate
     plain = np.sort(np.concatenate(list(scores_of(5).values())))[270]  # rank 0.9 * 300 + 1
     assert certificate.limit in edges()[511::512]  # the first round has eight cells
     assert certificate.privacy is not None

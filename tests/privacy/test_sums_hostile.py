@@ -25,22 +25,16 @@ from tests.privacy.sums_play import Round, one_of, took
 
 def test_duplicates_and_replays_are_refused(first: Round) -> None:
     other = Round()
-    for state, messages, did in (
-        (first.begun, first.answers, "Answer"),
-        (first.closed, first.signatures, "Signed"),
-        (first.open, first.reveals, "Reveal"),
-        (first.waiting, first.opened, "Shares"),
+    for state, mine, others, did in (
+        (first.begun, first.answers, other.answers, "Answer"),
+        (first.closed, first.signatures, other.signatures, "Signed"),
+        (first.open, first.reveals, other.reveals, "Reveal"),
+        (first.waiting, first.opened, other.opened, "Shares"),
     ):
         with refused(f"site 'a' sent {did} twice"):
-            took(state, [*messages, messages[0]])
-    for state, messages in (
-        (first.begun, other.answers),
-        (first.closed, other.signatures),
-        (first.open, other.reveals),
-        (first.waiting, other.opened),
-    ):
+            took(state, [*mine, mine[0]])
         with refused("signature is wrong"):
-            took(state, messages)
+            took(state, others)
     later, _ = at_site.answer(first.revealed["a"], first.next_question)
     elsewhere = "is of another session, round or list of sites than site 'a' knows of"
     for take, site, message, why in (
