@@ -1,9 +1,9 @@
-"""Run a page of the documentation as its reader does: the blocks in their order, in one folder.
+"""Run the code blocks of a documentation page in order, in one folder.
 
     python -m tests.pages PAGE
 
-Blocks of Python share their names, blocks of a shell hold our own commands. What comes after "prints" is compared with
-what was printed; a line of three points stands for any lines, and spaces count as one.
+Blocks of Python share one namespace; shell blocks hold fedconformal commands only. A text block after "prints" is the
+expected output; a line of three points stands for any lines, and white space is normalised.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @dataclass(frozen=True)
 class Block:
-    """Code, or what the code before it prints (`shown`); other texts are not looked at."""
+    """A block of code, or the expected output of the block before it (`shown`)."""
 
     language: str
     text: str
@@ -34,7 +34,7 @@ class Block:
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """List the blocks of a page that run, and what the page says that they print."""
+    """List the blocks of a page that run, and their expected output."""
     text = page.read_text("utf-8")
     found = [
         Block(hit[2], hit[3], text[: hit.start(3)].count("\n") + 1, shown=bool(hit[1])) for hit in BLOCK.finditer(text)
@@ -43,7 +43,7 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def run_shell(text: str) -> None:
-    """Run the commands of a block, which are ours; one that has to fail says so in a comment, and shows its error."""
+    """Run the commands of a block; a comment states the exit code of one that has to fail, whose error is shown."""
     for line in text.replace("\\\n", " ").splitlines():
         program, *words = shlex.split(line, comments=True)
         assert program == "fedconformal", f"{line}: a page runs fedconformal only"
@@ -55,12 +55,12 @@ def run_shell(text: str) -> None:
 
 
 def run_page(page: Path) -> None:
-    """Run all blocks of a page in this folder, and compare what they print."""
+    """Run all blocks of a page in this folder, and compare their output."""
     run_blocks(page, blocks_of(page))
 
 
 def run_blocks(page: Path, blocks: Sequence[Block]) -> None:
-    """Run some blocks of a page in this folder, and compare what they print."""
+    """Run some blocks of a page in this folder, and compare their output."""
     names: dict[str, Any] = {"__name__": "__main__"}
     printed = ""
     for block in blocks:

@@ -1,8 +1,8 @@
-"""Run the README as a newcomer does: its blocks of Python and its commands by files, in an empty folder.
+"""Run the README in an empty folder: its Python blocks and its commands by files.
 
     python -m tests.readme
 
-It needs what the README says to install, and no test tool: `make fresh` runs it in such an environment.
+It needs only the packages that the README installs: `make fresh` runs it in such an environment.
 """
 
 import os
@@ -18,14 +18,14 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def blocks() -> list[Block]:
-    """List the blocks that run as they stand: all of Python, and the first of a shell, the commands by files."""
+    """List the blocks that run: all Python blocks, and the first shell block."""
     found = blocks_of(README)
     later = [block for block in found if block.language == "sh"][1:]
     return [block for block in found if block not in later]
 
 
 def write_files() -> None:
-    """Write the files that the commands read: rows of a site, new rows and test rows; another summary."""
+    """Write the input files of the commands: calibration, new and test rows, and another summary."""
     rng = np.random.default_rng(0)
     for name in ("", "new_", "test_", "other_"):
         probs = rng.dirichlet([1, 1, 1], size=30)
@@ -38,7 +38,7 @@ def write_files() -> None:
 
 
 def run_readme() -> None:
-    """Run all of it in this folder."""
+    """Run the whole README in this folder."""
     write_files()
     run_blocks(README, blocks())
 
