@@ -65,7 +65,7 @@ def test_sets_are_those_of_predict_set_for_every_score(score: fc.Score, by_class
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 def test_a_predictor_by_group_takes_the_groups_of_each_request() -> None:
     given, sex = features(400, seed=2), np.array(["F", "M"] * 200)
-    scores = fc.LAC().evaluate(fc.softmax((1 + (sex == "F"))[:, None] * given[:, :3]), labels(given))
+    scores = fc.LAC().evaluate(fc.softmax((1 + 2 * (sex == "F"))[:, None] * given[:, :3]), labels(given))
     site = fc.Summary.of_scores(scores, kind="exact", score=fc.LAC(), site="a", groups={"sex": sex})
     rule = fc.calibrate([site], alpha=0.2, guarantee=fc.ByGroup())
     asking, probs = client(rule), probabilities(40)

@@ -303,7 +303,7 @@ class Ledger:
         times = np.concatenate([none if rows is None else rows.times, [one.time for one in outcomes]])
         kinds = np.repeat([0, 1], [count, len(outcomes)])
         order = np.lexsort((kinds, times))
-        days = np.maximum(np.floor(times[order] / DAY).astype(np.int64), last)
+        days = np.maximum(np.floor(np.minimum(times[order], LATEST - 1) / DAY).astype(np.int64), last)
         known, sizes = order >= count, none if rows is None else rows.sizes
 
         def in_order(of_rows: Floats, of_outcomes: Floats) -> Any:
