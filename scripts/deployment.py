@@ -12,7 +12,6 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -130,9 +129,8 @@ class LocalDeployment:
         """Return a site's own directory."""
         return self.folder / f"site-{site}"
 
-    def start_node(self, site: int, *, name: str = "", credentials: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-        """Start the SuperNode of a site, by default with its own key and the authority's certificate."""
-        name, port = name or f"node-{site}", free_port()
+    def start_node(self, site: int) -> None:
+        """Start the SuperNode of a site, with its own key and the authority's certificate."""
         own = "--root-certificates", str(self.ca), "--auth-supernode-private-key", str(self.keys / f"node-{site}")
         folder = self.data(site)
         settings = {
@@ -142,11 +140,11 @@ class LocalDeployment:
             "predictor": f'"{folder / "predictor.json"}"',
         }
         command = [
-            *(program("flower-supernode"), "--superlink", self.address, *(credentials or own)),
+            *(program("flower-supernode"), "--superlink", self.address, *own),
             *("--node-config", " ".join(f"{key}={value}" for key, value in settings.items())),
-            *("--host", LOOPBACK, "--port", str(port)),
+            *("--host", LOOPBACK, "--port", str(free_port())),
         ]
-        return self._start(name, command)
+        self._start(f"node-{site}", command)
 
     def stop(self, name: str) -> None:
         """End one program, with all that it has started."""
