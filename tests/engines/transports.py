@@ -13,7 +13,8 @@ import pytest
 from fedconformal.monitoring.messages import Period
 
 CLASSES, ROWS = 4, 40
-WEIGHTS = {"weights": np.eye(CLASSES, dtype=np.float32)}
+WEIGHTS = {"theta": np.eye(CLASSES, dtype=np.float32)}
+"""A model of any app; its parameters may have the names of ours."""
 
 
 def logits_of(site: str, rows: int = ROWS) -> dict[str, Any]:
