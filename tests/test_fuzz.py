@@ -13,10 +13,10 @@ from scripts import fuzz
 
 
 def test_mutated_summaries_are_refused_or_sound() -> None:
-    outcomes = fuzz.fuzz(count=20_000, seed=0)
+    outcomes = fuzz.fuzz(count=4000, seed=0)
     started = {fc.Summary.from_bytes(data).name for data in fuzz.starting_points().values()}
     assert set(outcomes) == {"refused", "together", *started}
-    assert outcomes["together"] > 100
+    assert outcomes["together"] > 20
     assert started >= {*registry.members(Summary), "exact by class", "ranks by class", "losses"}
 
 
