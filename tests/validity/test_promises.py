@@ -14,9 +14,15 @@ from tests.validity.settings import ALL, MIXTURE, THEOREM_1
 CASES = [
     pytest.param(promise, id=f"{group}: {name}") for group, found in ALL.items() for name, promise in found.items()
 ]
+SIMULATED = [
+    pytest.param(promise, id=f"{group}: {name}", marks=[pytest.mark.slow] if place > 1 else [])
+    for group, found in ALL.items()
+    for place, (name, promise) in enumerate(found.items())
+]
+"""Two of each group in every run, all of them in `make prove`."""
 
 
-@pytest.mark.parametrize("promise", CASES)
+@pytest.mark.parametrize("promise", SIMULATED)
 def test_simulated_coverage_is_as_promised(promise: Promise) -> None:
     check_kept(promise, seed=1)
 
