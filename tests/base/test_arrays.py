@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def three_rows(third: list[float]) -> list[list[float]]:
     return [[0.5, 0.5], [0.25, 0.75], third]
 
 
-# --- probabilities ---
+# --- refusals ---
 
 
 @pytest.mark.parametrize("bad", [0, 7, 2**20 // 8, 2 * 2**20 // 8 + 5])
@@ -43,31 +44,99 @@ def test_the_first_bad_row_of_any_chunk_is_named(bad: int) -> None:
             as_probabilities(probs, "clinic.npy")
 
 
-@pytest.mark.parametrize(
-    ("probs", "fragments"),
-    [
-        (three_rows([NAN, 0.5]), ["row 2", "not finite"]),
-        (three_rows([INF, -INF]), ["row 2", "not finite"]),
-        (three_rows([0.5, 0.502]), ["row 2", "sums to 1.002, not 1"]),
-        (three_rows([0.5, 0.498]), ["row 2", "sums to 0.998, not 1", "whole distributions"]),
-        (three_rows([1.5, -0.5]), ["row 2", "negative entry -0.5"]),
-        (three_rows([1e308, 1e308]), ["row 2", "sums to inf, not 1"]),
-        ([[0.5, 0.5], [-1e-30, 1.0]], ["row 1", "negative entry -1e-30"]),
-        ([[0.9, 0.2], [NAN, 0.5]], ["row 0", "sums to 1.1"]),
-        ([[-5.0, 2.0], [1.0, 3.0]], ["row 0", "softmax"]),
-        ([0.5, 0.5], ["shape (2,)", "(rows, classes)"]),
-        ([[]], ["shape (1, 0)"]),
-        ([[0.5, 0.5], [1.0]], ["cannot be read as an array"]),
-        ([["a", "b"]], ["not numbers"]),
-        ([[1j, 1.0]], ["not numbers"]),
-        (np.array([["2020-01-01"]], dtype="datetime64[D]"), ["not numbers"]),
-        ([[TOO_LARGE, 1]], ["not numbers"]),
-        (FakeTensor([[0.5, 0.6]]), ["row 0", "sums to 1.1"]),
-    ],
-)
-def test_bad_probabilities(probs: Any, fragments: list[str]) -> None:
-    with refused("probabilities: ", *fragments):
-        as_probabilities(probs)
+REFUSED: list[tuple[Callable[[Any], object], Any, list[str]]] = [
+    *(
+        (as_probabilities, probs, ["probabilities: ", *fragments])
+        for probs, fragments in [
+            (three_rows([NAN, 0.5]), ["row 2", "not finite"]),
+            (three_rows([INF, -INF]), ["row 2", "not finite"]),
+            (three_rows([0.5, 0.502]), ["row 2", "sums to 1.002, not 1"]),
+            (three_rows([0.5, 0.498]), ["row 2", "sums to 0.998, not 1", "whole distributions"]),
+            (three_rows([1.5, -0.5]), ["row 2", "negative entry -0.5"]),
+            (three_rows([1e308, 1e308]), ["row 2", "sums to inf, not 1"]),
+            ([[0.5, 0.5], [-1e-30, 1.0]], ["row 1", "negative entry -1e-30"]),
+            ([[0.9, 0.2], [NAN, 0.5]], ["row 0", "sums to 1.1"]),
+            ([[-5.0, 2.0], [1.0, 3.0]], ["row 0", "softmax"]),
+            ([0.5, 0.5], ["shape (2,)", "(rows, classes)"]),
+            ([[]], ["shape (1, 0)"]),
+            ([[0.5, 0.5], [1.0]], ["cannot be read as an array"]),
+            ([["a", "b"]], ["not numbers"]),
+            ([[1j, 1.0]], ["not numbers"]),
+            (np.array([["2020-01-01"]], dtype="datetime64[D]"), ["not numbers"]),
+            ([[TOO_LARGE, 1]], ["not numbers"]),
+            (FakeTensor([[0.5, 0.6]]), ["row 0", "sums to 1.1"]),
+        ]
+    ),
+    *(
+        (fc.softmax, logits, ["logits: ", *fragments])
+        for logits, fragments in [
+            (TWO, ["every row is a distribution already", "softmax"]),
+            ([[0.0, 1.0], [NAN, 0.0]], ["row 1", "not finite"]),
+            ([[INF, 0.0]], ["row 0", "not finite"]),
+        ]
+    ),
+    *(
+        (partial(fc.LAC().evaluate, TWO), labels, ["labels: ", *fragments])
+        for labels, fragments in [
+            ([0, 2], ["row 1 is 2", "from 0 to 1"]),
+            ([-1, 0], ["row 0 is -1"]),
+            ([0, 0.5], ["row 1 is 0.5", "whole class index"]),
+            ([0, NAN], ["row 1 is nan"]),
+            ([0, 1e300], ["row 1 is 1e+300"]),
+            (np.array([0, 2**64 - 1], dtype=np.uint64), ["row 1"]),
+            ([True, False], ["booleans"]),
+            ([0], ["shape (1,)", "expected (2,)"]),
+            ([[1, 0], [0, 1]], ["shape (2, 2)"]),
+            (["0", "1"], ["not numbers"]),
+        ]
+    ),
+    *(
+        (as_scores, scores, ["scores: ", *fragments])
+        for scores, fragments in [
+            ([0.1, NAN], ["row 1 is nan", "finite"]),
+            ([INF], ["row 0 is inf"]),
+            ([0.1, 0.2, -INF], ["row 2 is -inf"]),
+            ([], ["is empty", "at least one calibration row"]),
+            ([[0.1]], ["shape (1, 1)"]),
+            ([TOO_LARGE], ["not numbers"]),
+            (np.array(["1e4000"], dtype=np.longdouble), ["row 0", "finite"]),
+        ]
+    ),
+    *(
+        (partial(as_sites, rows=2), sites, ["sites: "])
+        for sites in [["a"], ["a", "b", "c"], [["a", "b"]], "ab", None, [None, None], [{}, {}], [[1], [1, 2]]]
+    ),
+    *(
+        (as_temperature, temperature, ["temperature is ", "expected a positive number"])
+        for temperature in [0, -1, 0.0, -0.0, NAN, INF, "1", None, True, [1.0], 1j, TOO_LARGE]
+    ),
+    *(
+        (partial(as_name, what="site"), text, ["site is ", "expected 1 to 64 printable characters"])
+        for text in ["", "x" * 65, "a\nb", "\t", "\x00", "\x1b[0m", "\u202ea", "\u2028", "\ud800", 1, None, b"a", ["a"]]
+    ),
+    *(
+        (partial(fc.LAC().predict_set, TWO), threshold, ["threshold: "])
+        for threshold in [NAN, None, [0.1, 0.2, 0.3], [[0.1, 0.2]], [NAN, 0.1], [], [0.1, None]]
+    ),
+    *(
+        (lambda weights: fc.Mixture(weights=weights), weights, ["weights", fragment])
+        for weights, fragment in [
+            ("equal", "weights is 'equal', expected 'rows', 'uniform' or numbers"),
+            ((), "one finite number a site"),
+            ((0.5, -0.5, 1.0), "none negative"),
+            ((NAN, 1.0), "finite"),
+            ((0.5, 0.4), "they sum to 0.9, not 1"),
+            ((0.0, 0.0), "they sum to 0, not 1"),
+            *((odd, "") for odd in (None, [{}], [TOO_LARGE], [[0.5], [0.25, 0.25]])),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("read", "value", "fragments"), REFUSED)
+def test_bad_values_are_refused(read: Callable[[Any], object], value: Any, fragments: list[str]) -> None:
+    with refused(*fragments):
+        read(value)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -82,19 +151,6 @@ def test_good_probabilities_are_never_changed(dtype: type) -> None:
 
 
 # --- logits ---
-
-
-@pytest.mark.parametrize(
-    ("logits", "fragments"),
-    [
-        (TWO, ["every row is a distribution already", "softmax"]),
-        ([[0.0, 1.0], [NAN, 0.0]], ["row 1", "not finite"]),
-        ([[INF, 0.0]], ["row 0", "not finite"]),
-    ],
-)
-def test_bad_logits(logits: Any, fragments: list[str]) -> None:
-    with refused("logits: ", *fragments):
-        fc.softmax(logits)
 
 
 @pytest.mark.parametrize("classes", [3, 10, 100])
@@ -128,26 +184,6 @@ def test_softmax_of_extremes_is_a_distribution(logits: Any, temperature: float) 
 # --- labels ---
 
 
-@pytest.mark.parametrize(
-    ("labels", "fragments"),
-    [
-        ([0, 2], ["row 1 is 2", "from 0 to 1"]),
-        ([-1, 0], ["row 0 is -1"]),
-        ([0, 0.5], ["row 1 is 0.5", "whole class index"]),
-        ([0, NAN], ["row 1 is nan"]),
-        ([0, 1e300], ["row 1 is 1e+300"]),
-        (np.array([0, 2**64 - 1], dtype=np.uint64), ["row 1"]),
-        ([True, False], ["booleans"]),
-        ([0], ["shape (1,)", "expected (2,)"]),
-        ([[1, 0], [0, 1]], ["shape (2, 2)"]),
-        (["0", "1"], ["not numbers"]),
-    ],
-)
-def test_bad_labels(labels: Any, fragments: list[str]) -> None:
-    with refused("labels: ", *fragments):
-        fc.LAC().evaluate(TWO, labels)
-
-
 def test_good_labels() -> None:
     for labels in ([0, 1], [0.0, 1.0], np.array([[0], [1]], dtype=np.uint8), FakeTensor([0, 1]), (0, 1)):
         found = as_labels(labels, rows=2, classes=2)
@@ -158,23 +194,6 @@ def test_good_labels() -> None:
 # --- scores ---
 
 
-@pytest.mark.parametrize(
-    ("scores", "fragments"),
-    [
-        ([0.1, NAN], ["row 1 is nan", "finite"]),
-        ([INF], ["row 0 is inf"]),
-        ([0.1, 0.2, -INF], ["row 2 is -inf"]),
-        ([], ["is empty", "at least one calibration row"]),
-        ([[0.1]], ["shape (1, 1)"]),
-        ([TOO_LARGE], ["not numbers"]),
-        (np.array(["1e4000"], dtype=np.longdouble), ["row 0", "finite"]),
-    ],
-)
-def test_bad_scores(scores: Any, fragments: list[str]) -> None:
-    with refused("scores: ", *fragments):
-        as_scores(scores)
-
-
 def test_good_scores() -> None:
     assert as_scores([1, -2, 10**6]).tolist() == [1.0, -2.0, 1e6]
     assert np.signbit(as_scores([-0.0])).tolist() == [False]
@@ -182,18 +201,7 @@ def test_good_scores() -> None:
     assert as_scores([5e-324, 1.7e308, -1.7e308]).tolist() == [5e-324, 1.7e308, -1.7e308]
 
 
-# --- sites ---
-
-
-@pytest.mark.parametrize(
-    "sites", [["a"], ["a", "b", "c"], [["a", "b"]], "ab", None, [None, None], [{}, {}], [[1], [1, 2]]]
-)
-def test_bad_sites(sites: Any) -> None:
-    with refused("sites: "):
-        as_sites(sites, rows=2)
-
-
-# --- alpha, temperature, names ---
+# --- alpha and weights ---
 
 
 @pytest.mark.parametrize(
@@ -228,49 +236,6 @@ def test_bad_alphas(alpha: Any) -> None:
 )
 def test_good_alphas(alpha: Any, exact: str) -> None:
     assert as_alpha(alpha) == Fraction(exact)
-
-
-@pytest.mark.parametrize("temperature", [0, -1, 0.0, -0.0, NAN, INF, "1", None, True, [1.0], 1j, TOO_LARGE])
-def test_bad_temperatures(temperature: Any) -> None:
-    with refused("temperature is ", "expected a positive number"):
-        as_temperature(temperature)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "x" * 65, "a\nb", "a\tb", "\x00", "\x1b[0m", "\u202ea", "\u2028", "\ud800", 1, None, b"a", ["a"]]
-)
-def test_bad_names(text: Any) -> None:
-    with refused("site is ", "expected 1 to 64 printable characters"):
-        as_name(text, "site")
-
-
-# --- thresholds and weights ---
-
-
-@pytest.mark.parametrize("threshold", [NAN, None, [0.1, 0.2, 0.3], [[0.1, 0.2]], [NAN, 0.1], [], [0.1, None]])
-def test_bad_thresholds(threshold: Any) -> None:
-    with refused("threshold: "):
-        fc.LAC().predict_set(TWO, threshold)
-
-
-@pytest.mark.parametrize(
-    ("weights", "fragment"),
-    [
-        ("equal", "weights is 'equal', expected 'rows', 'uniform' or numbers"),
-        ((), "one finite number a site"),
-        ((0.5, -0.5, 1.0), "none negative"),
-        ((NAN, 1.0), "finite"),
-        ((0.5, 0.4), "they sum to 0.9, not 1"),
-        ((0.0, 0.0), "they sum to 0, not 1"),
-        (None, ""),
-        ([{}], ""),
-        ([TOO_LARGE], ""),
-        ([[0.5], [0.25, 0.25]], ""),
-    ],
-)
-def test_bad_weights(weights: Any, fragment: str) -> None:
-    with refused("weights", fragment):
-        fc.Mixture(weights=weights)
 
 
 def test_good_weights() -> None:
