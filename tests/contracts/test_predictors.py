@@ -38,11 +38,11 @@ SIZES = (60, 35, 45)
 
 
 def combinations(kinds: Iterable[str]) -> pytest.MarkDecorator:
-    """Return a Latin square: every score with every guarantee, and each of both with every kind of summary."""
+    """Return pairs: every kind of summary with every guarantee and with every score."""
     scores, guarantees, names = score_examples(), guarantee_examples(), sorted(kinds)
     found = [
-        (score, names[(i + j) % len(names)], guarantee)
-        for (i, score), (j, guarantee) in product(enumerate(scores), enumerate(guarantees))
+        (scores[(i + j) % len(scores)], kind, guarantee)
+        for (i, kind), (j, guarantee) in product(enumerate(names), enumerate(guarantees))
     ]
     assert len({(repr(score), kind) for score, kind, _ in found}) == len(scores) * len(names)
     assert len({(kind, repr(guarantee)) for _, kind, guarantee in found}) == len(names) * len(guarantees)
@@ -88,16 +88,12 @@ def calibration(
     return fc.calibrate(summaries(score, kind), alpha=alpha, guarantee=guarantee, exact=exact)
 
 
-def predictor_of(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> fc.Predictor:
-    return calibration(score, kind, guarantee)
-
-
 TEST_ROWS = rows(60, seed=99)
 
 
 @every_combination
 def test_p_values_above_alpha_are_the_set(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
-    predictor = predictor_of(score, kind, guarantee)
+    predictor = calibration(score, kind, guarantee)
     p = predictor.predict_p(TEST_ROWS[0])
     assert p.dtype == np.float64
     assert p.shape == TEST_ROWS[0].shape
@@ -111,7 +107,7 @@ def test_p_values_above_alpha_are_the_set(score: fc.Score, kind: str, guarantee:
 
 @every_combination
 def test_sets_are_nested(score: fc.Score, kind: str, guarantee: fc.Guarantee) -> None:
-    predictor = predictor_of(score, kind, guarantee)
+    predictor = calibration(score, kind, guarantee)
     probs = TEST_ROWS[0]
     assert np.array_equal(predictor.predict_set(probs), predictor.predict_set(probs, alpha=0.1))
     sets = [predictor.predict_set(probs, alpha=alpha, allow_empty=True) for alpha in sorted(map(as_alpha, ALPHAS))]
@@ -120,7 +116,7 @@ def test_sets_are_nested(score: fc.Score, kind: str, guarantee: fc.Guarantee) ->
 
 @every_combination
 def test_saving_and_loading_change_nothing(score: fc.Score, kind: str, guarantee: fc.Guarantee, tmp_path: Path) -> None:
-    predictor = predictor_of(score, kind, guarantee)
+    predictor = calibration(score, kind, guarantee)
     predictor.save(tmp_path / "p.json")
     again = fc.load(tmp_path / "p.json")
     assert (tmp_path / "p.json").read_bytes() == again.to_bytes() == predictor.to_bytes()
@@ -185,7 +181,7 @@ def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Gua
 @every_guarantee
 @every_kind
 def test_repr_tells_what_is_promised(kind: str, guarantee: fc.Guarantee) -> None:
-    predictor = predictor_of(fc.LAC(), kind, guarantee)
+    predictor = calibration(fc.LAC(), kind, guarantee)
     assert repr(predictor).startswith("Predictor(LAC(), alpha=0.1, threshold=")
     assert predictor.certificate.status in repr(predictor)
     assert guarantee.name in repr(predictor)
