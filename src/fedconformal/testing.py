@@ -51,7 +51,8 @@ def check_score(score: Score, probs: ArrayLike | None = None) -> None:
         matrix = given.copy()
         matrix.setflags(write=False)
         scores = score.evaluate_all(matrix)
-        assert (scores.dtype, scores.shape) == (np.float64, matrix.shape), "every label of every row has a score"
+        assert scores.dtype == np.float64, "scores are float64"
+        assert scores.shape == matrix.shape, "every label of every row has a score"
         assert np.isfinite(scores).all(), "scores are finite"
         _check_rows(score, matrix, scores)
         _check_order(matrix.astype(np.float64), scores)

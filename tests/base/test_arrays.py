@@ -127,7 +127,10 @@ REFUSED: list[tuple[Callable[[Any], object], Any, list[str]]] = [
             ((NAN, 1.0), "finite"),
             ((0.5, 0.4), "they sum to 0.9, not 1"),
             ((0.0, 0.0), "they sum to 0, not 1"),
-            *((odd, "") for odd in (None, [{}], [TOO_LARGE], [[0.5], [0.25, 0.25]])),
+            (None, ""),
+            ([{}], ""),
+            ([TOO_LARGE], ""),
+            ([[0.5], [0.25, 0.25]], ""),
         ]
     ),
 ]
