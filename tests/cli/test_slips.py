@@ -1,7 +1,7 @@
 """Slips of new users, and what is said: each is refused, warned about, or handled and stated.
 
-Two are not here. Classes in another order than an ONNX model has are in tests/serving/test_onnx.py. Rows that
-calibrated the predictor cannot be told from new ones: `evaluate` states the assumption.
+Classes in another order than an ONNX model has are in tests/serving/test_onnx.py. Rows that calibrated the predictor
+cannot be told from new ones: `evaluate` states the assumption.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ def write(name: str, header: Sequence[str] | None, lines: Sequence[Sequence[Any]
 
 
 @pytest.fixture
-def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> Path:
+def clinic(here: Path, command: Command) -> Path:
     """A hospital's table as it comes, its slips, and a predictor of three hospitals."""
-    monkeypatch.chdir(tmp_path)
     for site in range(3):
         rng = np.random.default_rng(site)
         probs = rng.dirichlet(np.full(3, 0.6), 300)
@@ -66,7 +65,7 @@ def clinic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) ->
     np.save("hard.npy", np.eye(3)[probs.argmax(axis=1)])
     command.ok("-q", "summarize", "hard.npy", "y.npy", "-o", "hard.fcs")
     command.ok("-q", "summarize", "same.npy", "y.npy", "-o", "same.fcs")
-    return tmp_path
+    return here
 
 
 OUT = ("-o", "x.fcs")
@@ -108,6 +107,7 @@ OTHER_COMMANDS: list[tuple[str, int, tuple[str, ...], str]] = [
      "1 row left out: line 2, column no tumour is empty"),
     ("outcomes beside probabilities", 0, ("monitor", "add", "watch.db", "0.csv", *TABLE, "--time", "scan_date"),
      "added 300 rows and 300 outcomes"),
+    ("patients twice in test rows", 0, ("evaluate", "predictor.json", "twice.csv", *TABLE), "10 ids with several rows"),
     ("test rows that calibrated", 0, ("evaluate", "predictor.json", "0.csv", *TABLE),
      "This holds if calibration rows and test rows are independent"),
 ]  # fmt: skip

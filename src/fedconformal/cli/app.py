@@ -122,14 +122,13 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show progress in detail.")] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show results and errors only.")] = False,
     version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     """Set how much is said."""
-    logger.setLevel(logging.DEBUG if verbose else logging.ERROR if quiet else logging.WARNING)
+    logger.setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
 @cache

@@ -191,7 +191,6 @@ class Columns:
                     problem = f"{path} and {labels} look swapped: probabilities come first, then labels"
                     raise InputError(problem, code="swapped") from None
                 raise
-        logger.debug("%s: %s of shape %s", path, self.content.value, found.values.shape)
         if not quiet:
             _note_recognised(found)
         return found
