@@ -118,8 +118,8 @@ class RiskCurve:
     """The expected loss promised at each threshold of a grid, in whole multiples of 1e-15, rounded up.
 
     >>> curve = RiskCurve(np.array([0.2, 0.7]), (5 * 10**14, 10**14))
-    >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20)), curve.risk(0.5)
-    (0.7, inf, Fraction(1, 2))
+    >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20))
+    (0.7, inf)
     """
 
     thresholds: Floats
@@ -138,11 +138,6 @@ class RiskCurve:
         """Return the smallest threshold whose expected loss is at most the limit, or +inf."""
         most = math.floor(limit * ALPHA_UNIT)
         return next((float(t) for t, risk in zip(self.thresholds, self.risks, strict=True) if risk <= most), math.inf)
-
-    def risk(self, threshold: float) -> Fraction | None:
-        """Return the expected loss promised at a threshold; None below the grid."""
-        place = int(np.searchsorted(self.thresholds, threshold, side="right"))
-        return Fraction(self.risks[place - 1], ALPHA_UNIT) if place else None
 
     @property
     def least(self) -> Fraction:

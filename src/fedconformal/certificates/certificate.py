@@ -464,16 +464,10 @@ def records_of(batch: SummaryBatch) -> list[SummaryRecord]:
     return [SummaryRecord(sites=sites, sizes=sizes, kind=kind, sha256=digest) for sites, sizes, kind, digest in columns]
 
 
-def combined(promises: Sequence[Promise]) -> Promise:
-    """Return the promise of two ends together, or the only one; its threshold and rank are those of the upper end."""
-    *_, last = promises
-    misses = len(promises) - 1
-    return msgspec.structs.replace(
-        last,
-        slack=sum(one.slack for one in promises),
-        coverage_at_least=max(0.0, sum(one.coverage_at_least for one in promises) - misses),
-        coverage_at_most=max(0.0, sum(one.coverage_at_most for one in promises) - misses),
-    )
+def band_of(promises: Sequence[Promise]) -> list[float]:
+    """Return the least and the most coverage of one promise, or of two ends together: a miss is a miss of one end."""
+    bands = zip(*((one.coverage_at_least, one.coverage_at_most) for one in promises), strict=True)
+    return [max(0.0, sum(ends) - len(promises) + 1) for ends in bands]
 
 
 def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:

@@ -13,7 +13,7 @@ from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.names import abbreviate, join_names
 from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.certificate import Certificate, Promise, combined
+from fedconformal.certificates.certificate import Certificate, Promise, band_of
 from fedconformal.certificates.text import class_called, full_set_count, guarantee_name, lay_description
 from fedconformal.evaluation import AnyEvaluation, Evaluation
 from fedconformal.evaluation.coverage import CoverageGroup
@@ -124,12 +124,12 @@ def _strata(about: Certificate) -> str:
     """Tabulate the promise of each site, group or class."""
     stratum, cells = about.by or "class", []
     for key, part in about.parts.items():
-        one, name = combined(part), class_called(int(key), about.class_names) if stratum == "class" else str(key)
+        one, name = part[-1], class_called(int(key), about.class_names) if stratum == "class" else str(key)
         if stratum == "group" and part[1:]:
             cells.append((name, f"{sum(promise.scores for promise in part):,}", "by class", "", ""))
             continue
         rank = "none" if one.rank is None else f"{one.rank:,} of {one.rank_out_of or 0:,}"
-        band = f"{one.coverage_at_least:.4f} to {one.coverage_at_most:.4f}"
+        band = "{:.4f} to {:.4f}".format(*band_of(part))
         cells.append((name, f"{one.scores:,}", " to ".join(map(_limit_text, part)), rank, band))
     text = soft(f"Calibration scores, threshold, rank and promised coverage. {STRATA[stratum]}")
     return card(f"Every {stratum} by itself", text + table((stratum, "scores", "threshold", "rank", "coverage"), cells))
