@@ -60,7 +60,7 @@ def compare(network: nn.Module, sites: list[ClientData], x: Any, y: Any, *, inte
     tct, found = TCT(rounds=0, coordinates=COORDINATES, intercept=intercept), []
     classes = network(x[:1]).shape[1]
     model = LinearisedModel.of(network, classes=classes, coordinates=COORDINATES, seed=0, intercept=intercept)
-    with linear_task(tct, model.features, sites, torch.empty(0), torch.device("cpu")) as task:
+    with linear_task(tct, model.features, sites, torch.empty(0)) as task:
         parts = [task(site, Step("measure")) for site in range(len(sites))]
         moments = merge([Moments(one.rows, one.tensors["mean"], one.tensors["variance"]) for one in parts])
         model.mean, model.scale = moments.mean.float(), scale_of(moments)

@@ -10,7 +10,7 @@ from torch import Tensor  # noqa: E402
 
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training.lbfgs import LBFGS, dot  # noqa: E402
-from fedconformal.training.trainer import RoundState  # noqa: E402
+from fedconformal.training.step import RoundState  # noqa: E402
 
 GENERATOR = torch.Generator().manual_seed(3)
 BENT = torch.logspace(0, 3, 12)

@@ -130,7 +130,7 @@ def test_half_precision_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("memory", [1.0, 1e-9])
 def test_storage_in_memory_or_on_disk(tmp_path: Path, memory: float) -> None:
-    storage = FeatureStorage.make([3, 9, 2], 4, memory=memory, folder=tmp_path, device=CPU)
+    storage = FeatureStorage([3, 9, 2], 4, memory=memory, folder=tmp_path, device=CPU, inner=True)
     on_disk = memory < 1
     assert [path.name for path in sorted(tmp_path.iterdir())] == (["features", "products"] if on_disk else [])
     for k, n in enumerate((3, 9, 2)):
@@ -147,7 +147,7 @@ def test_storage_in_memory_or_on_disk(tmp_path: Path, memory: float) -> None:
 
 
 def test_a_file_is_opened_anew_by_every_process(tmp_path: Path) -> None:
-    storage = FeatureStorage.make([3], 4, memory=1e-9, folder=tmp_path, device=CPU)
+    storage = FeatureStorage([3], 4, memory=1e-9, folder=tmp_path, device=CPU, inner=True)
     storage.matrix(0).tensor.fill_(3.0)
     assert len(pickle.dumps(storage)) < 1000
     assert copy.deepcopy(storage).matrix(0).tensor.tolist() == [[3.0] * 4] * 3

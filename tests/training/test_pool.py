@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="training needs torch")
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training import ClientData, FedAvg  # noqa: E402
 from fedconformal.training import pool as module  # noqa: E402
-from fedconformal.training.pool import SiteError, WorkerPool  # noqa: E402
+from fedconformal.training.pool import local_engine  # noqa: E402
 from fedconformal.training.step import Step  # noqa: E402
 from tests.training.tasks import Dies, Doubles, FailsAt, TakesMemory  # noqa: E402
 
@@ -31,9 +31,9 @@ def step(turn: float = 0.0, **numbers: float) -> Step:
 def test_results_come_in_the_order_of_the_sites(workers: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "START_SECONDS", 0.01)  # by default workers start once a site was trained here
     monkeypatch.setattr(module, "available_workers", lambda asked, _sites: asked or 2)
-    with WorkerPool(Doubles(), NAMES, workers=workers) as pool:
+    with local_engine(Doubles(), NAMES, workers=workers) as ask:
         for turn in (1.0, 2.0):
-            answers = [*pool.ask(step(turn, at_0=0.1, at_3=0.05))]
+            answers = [*ask(step(turn, at_0=0.1, at_3=0.05))]
             found = [(name, one.rows, dict(one.numbers), one.tensors["out"].tolist()) for name, one, _ in answers]
             assert found == [(NAMES[k], k, {"threads": 1}, [2 * turn + k] * 3) for k in range(6)]
     assert not multiprocessing.active_children()
@@ -42,17 +42,17 @@ def test_results_come_in_the_order_of_the_sites(workers: int | None, monkeypatch
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_exception_names_the_site_and_ends_the_run(workers: int) -> None:
     clients = [ClientData(name=n, x=torch.full((2, 2), k), y=torch.tensor([0, 1])) for k, n in enumerate("abc")]
-    with pytest.raises(SiteError, match=r"^b: ArithmeticError: this row is cursed"):
+    with pytest.raises(InputError, match=r"^b: ArithmeticError: this row is cursed"):
         FedAvg(rounds=2, workers=workers).fit(FailsAt(1.0), clients)
     assert not multiprocessing.active_children()
 
 
 def test_a_worker_that_dies_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     with (
-        pytest.raises(SiteError, match=r"site-\d or a later site: its worker process ended"),
-        WorkerPool(Dies(), NAMES, workers=2) as pool,
+        pytest.raises(InputError, match=r"site-\d or a later site: its worker process ended"),
+        local_engine(Dies(), NAMES, workers=2) as ask,
     ):
-        list(pool.ask(step(site=4)))
+        list(ask(step(site=4)))
     assert not multiprocessing.active_children()
 
 
@@ -80,15 +80,15 @@ def test_a_program_that_cannot_be_copied(tmp_path: Path) -> None:
 
 INTERRUPTED = """
 import torch, multiprocessing, signal
-from fedconformal.training.pool import WorkerPool
+from fedconformal.training.pool import local_engine
 from fedconformal.training.step import Step
 from tests.training.tasks import Doubles
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in what they start in the background
     step = Step("double", {"vector": torch.zeros(1)}, {"at_0": 0.5, "at_1": 0.5, "at_2": 60.0, "at_3": 60.0})
-    with WorkerPool(Doubles(), ["a", "b", "c", "d"], workers=2) as pool:
-        for name, _, _ in pool.ask(step):
+    with local_engine(Doubles(), ["a", "b", "c", "d"], workers=2) as ask:
+        for name, _, _ in ask(step):
             if name == "b":
                 print(*(child.pid for child in multiprocessing.active_children()), flush=True)
 """
@@ -128,8 +128,8 @@ def test_no_process_outlives_the_run(sent: signal.Signals, tmp_path: Path) -> No
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep memory")
 def test_a_worker_keeps_what_it_frees() -> None:
     """A step that takes some MB and frees them finds them again, instead of having them cleared page by page."""
-    with WorkerPool(TakesMemory(), NAMES[:2], workers=2) as pool:
-        pages = [update.numbers["pages"] for _, update, _ in pool.ask(step())]
+    with local_engine(TakesMemory(), NAMES[:2], workers=2) as ask:
+        pages = [update.numbers["pages"] for _, update, _ in ask(step())]
     assert max(pages) < TakesMemory.pages * TakesMemory.steps // 4
 
 
@@ -137,8 +137,8 @@ def test_one_thread_and_the_same_random_state() -> None:
     before, state = torch.get_num_threads(), torch.get_rng_state()
     torch.set_num_threads(2)
     try:
-        with WorkerPool(Doubles(), NAMES, workers=1) as pool:
-            assert {update.numbers["threads"] for _, update, _ in pool.ask(step())} == {1}
+        with local_engine(Doubles(), NAMES, workers=1) as ask:
+            assert {update.numbers["threads"] for _, update, _ in ask(step())} == {1}
             torch.rand(3)
         assert torch.get_num_threads() == 2
         assert torch.equal(state, torch.get_rng_state())

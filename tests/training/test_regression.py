@@ -86,7 +86,7 @@ def test_outputs_that_cross_are_put_in_order() -> None:
     [
         ({"loss": "huber"}, "loss: invalid enum value 'huber'; there are cross-entropy, squared, pinball"),
         ({"quantiles": (0.9, 0.1)}, "quantiles are 0.9, 0.1, expected a lower"),
-        ({"quantiles": (0.0, 0.5)}, "quantiles are 0, 0.5, expected a lower"),
+        ({"quantiles": (0.0, 0.5)}, "quantiles are 0.0, 0.5, expected a lower"),
         ({"quantiles": (0.5,)}, "quantiles are 0.5, expected a lower"),
     ],
 )

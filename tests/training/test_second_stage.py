@@ -10,8 +10,8 @@ from torch import Tensor, nn  # noqa: E402
 
 from fedconformal.training.linear_stage import LocalDescent, Matrix  # noqa: E402
 from fedconformal.training.pool import one_thread  # noqa: E402
+from fedconformal.training.step import RoundState  # noqa: E402
 from fedconformal.training.tct import TCT, LinearisedModel  # noqa: E402
-from fedconformal.training.trainer import RoundState  # noqa: E402
 from tests.training.test_tct import QUICK, THEIRS, clients, network  # noqa: E402
 
 

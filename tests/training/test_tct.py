@@ -12,8 +12,9 @@ from torch import Tensor, nn  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training import models, pool  # noqa: E402
 from fedconformal.training.fedavg import FedAvg  # noqa: E402
+from fedconformal.training.step import RoundState  # noqa: E402
 from fedconformal.training.tct import TCT, LinearisedModel  # noqa: E402
-from fedconformal.training.trainer import RoundState, weights_of  # noqa: E402
+from fedconformal.training.weights import weights_of  # noqa: E402
 
 QUICK: dict[str, Any] = {"rounds": 1, "linear_rounds": 3, "coordinates": 60, "steps": 20, "workers": 1}
 THEIRS: dict[str, Any] = {"solver": "scaffold", "intercept": False, "weighting": "uniform"}

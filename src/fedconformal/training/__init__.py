@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from fedconformal.training.fedprox import FedProx
     from fedconformal.training.outputs import summarize_sites
     from fedconformal.training.preprocess import Preprocess, normalise
+    from fedconformal.training.step import RoundState
     from fedconformal.training.tct import TCT, LinearisedModel
-    from fedconformal.training.trainer import RoundState, Trainer
+    from fedconformal.training.trainer import Trainer
 
 __all__ = [
     "TCT",
@@ -31,7 +32,7 @@ __all__ = [
     "summarize_sites",
 ]
 
-_MODULES = ("clients", "fedavg", "fedprox", "outputs", "preprocess", "tct", "trainer")
+_MODULES = ("clients", "fedavg", "fedprox", "outputs", "preprocess", "step", "tct", "trainer")
 
 
 def __getattr__(name: str) -> Any:

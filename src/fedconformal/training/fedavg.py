@@ -6,34 +6,22 @@ decentralized data", 2017. The running statistics of BatchNorm are averaged like
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Ask
 from fedconformal.training.clients import ClientData, PackedClients, pack
+from fedconformal.training.losses import Loss, loss_of
 from fedconformal.training.preprocess import Preprocess
-from fedconformal.training.step import Step, Update, WeightedMean
-from fedconformal.training.trainer import (
-    FlatModel,
-    OnRound,
-    RoundState,
-    Trainer,
-    find_device,
-    weights_of,
-    with_weights,
-)
-
-logger = logging.getLogger(__name__)
-
-Loss = Literal["cross-entropy", "squared", "pinball"]
+from fedconformal.training.step import OnRound, RoundState, Step, Update, average
+from fedconformal.training.trainer import Trainer
+from fedconformal.training.weights import FlatModel, weights_of, with_weights
 
 
 def local_sgd(
@@ -43,10 +31,7 @@ def local_sgd(
     device = model.vector.device
     model.vector.copy_(weights)
     model.module.train()
-    if device.type == "cpu":  # seeding all devices costs more than a step where there is no other
-        torch.default_generator.manual_seed(seed)
-    else:
-        torch.manual_seed(seed)
+    torch.manual_seed(seed)
     loss_function = loss_of(settings.loss, settings.quantiles, model.module)
     channels_last = device.type == "cpu" and getattr(model.module, "channels_last", False)
     trained, speed, losses = model.vector[: model.trained], torch.zeros_like(model.gradient), []
@@ -93,9 +78,8 @@ class FedAvg(Trainer):
         super().__post_init__()
         rising = all(a < b for a, b in zip([0.0, *self.quantiles], [*self.quantiles, 1.0], strict=True))
         if len(self.quantiles) not in (2, 3) or not rising:
-            given = ", ".join(f"{one:g}" for one in self.quantiles)
             expected = "expected a lower, perhaps a middle, and an upper one"
-            raise InputError(f"quantiles are {given}, {expected}", param="quantiles")
+            raise InputError(f"quantiles are {', '.join(map(str, self.quantiles))}, {expected}", param="quantiles")
 
     @property
     def numbers(self) -> bool:
@@ -106,14 +90,15 @@ class FedAvg(Trainer):
         """Strength of the proximal term; zero but for FedProx."""
         return 0.0
 
-    @classmethod
-    def like(cls, other: Trainer) -> FedAvg:
-        """Return FedAvg with the settings of another trainer."""
-        if isinstance(other, cls):
-            return other
-        return cls(**{one.name: getattr(other, one.name) for one in fields(Trainer)})
+    def run_round(self, ask: Ask[Step, Update], state: RoundState) -> RoundState:
+        """Ask every site to train from the global weights, and return the state with the mean of their weights."""
+        number = state.round + 1
+        mean = average(
+            ask(Step("train", state.tensors, {"round": state.round})), state.tensors, self.share, number=number
+        )
+        return RoundState(round=number, stage=self.name, tensors=mean.tensors, metrics=mean.numbers)
 
-    def average(
+    def run(
         self,
         ask: Ask[Step, Update],
         weights: Mapping[str, Tensor],
@@ -123,37 +108,19 @@ class FedAvg(Trainer):
         """Run all rounds from these weights or a state, and return the last global weights."""
         state = RoundState(round=0, stage=self.name, tensors=weights)
         if resume is not None:
-            tensors = {name: resume.tensor(name, one.shape) for name, one in weights.items()}
+            tensors = {name: resume.tensor(name, tensor.shape) for name, tensor in weights.items()}
             state = RoundState(round=resume.round, stage=self.name, tensors=tensors)
         while state.round < self.rounds:
             state = self.run_round(ask, state)
             on_round(state)
         return state.tensors
 
-    def run_round(self, ask: Ask[Step, Update], state: RoundState) -> RoundState:
-        """Ask every site to train from the global weights, and return the state with the mean of their weights."""
-        mean, refused, number = WeightedMean(), 0, state.round + 1
-        for site, update, _ in ask(Step("train", state.tensors, {"round": state.round})):
-            if update.finite:
-                arrays = {name: tensor.numpy() for name, tensor in update.tensors.items()}
-                mean.add(self.share(update.rows), arrays, update.numbers)
-            else:
-                refused += 1
-                logger.warning("round %d: the weights of %s are not finite; the round goes on without it", number, site)
-        if not mean.sites:
-            raise InputError(f"round {number}: no client's weights are finite; try a smaller rate", param="rate")
-        means = mean.arrays({name: tensor.numpy() for name, tensor in state.tensors.items()})
-        weights = {name: torch.from_numpy(array) for name, array in means.items()}
-        metrics = {**mean.numbers(), "refused": float(refused)}
-        return RoundState(round=number, stage=self.name, tensors=weights, metrics=metrics)
-
     def _train(
         self, model: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None
     ) -> nn.Module:
-        device = find_device(self.device)
-        task = LocalTraining(module=model, clients=pack(sites).to(device), settings=self, device=device)
-        with self._pool(task, sites, device) as pool:
-            weights = self.average(pool.ask, {"weights": weights_of(model)}, on_round, resume)
+        task = LocalTraining(module=model, clients=pack(sites).to(self.torch_device), settings=self)
+        with self._engine(task, sites) as ask:
+            weights = self.run(ask, {"weights": weights_of(model)}, on_round, resume)
         return with_weights(model, weights["weights"])
 
 
@@ -178,7 +145,6 @@ class LocalTraining:
     module: nn.Module
     clients: PackedClients
     settings: FedAvg
-    device: torch.device
     _model: FlatModel | None = field(default=None, init=False)
 
     def __getstate__(self) -> dict[str, object]:
@@ -187,7 +153,7 @@ class LocalTraining:
 
     def __call__(self, site: int, step: Step) -> Update:
         """Train at one site; the step holds the global weights and the number of the round."""
-        self._model = self._model or FlatModel(self.module, self.device)
+        self._model = self._model or FlatModel(self.module, self.clients.x.device)
         seed = client_seed(self.settings.seed, int(step.numbers["round"]), site)
         rows, preprocess = self.clients.rows(site), self.clients.preprocess
         return local_sgd(self._model, step.tensors["weights"], *rows, preprocess, self.settings, seed)
@@ -216,26 +182,3 @@ def batches(n: int, size: int, weights: Tensor | None = None) -> list[Tensor]:
     if len(dealt) > 1 and len(dealt[-1]) == 1:
         dealt[-2:] = [torch.cat(dealt[-2:])]
     return dealt
-
-
-def loss_of(loss: Loss | None, quantiles: Sequence[float], model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the mean loss of a batch; numbers are compared in units of the model's `scale`, if it has one.
-
-    The pinball loss of a quantile q is q times how far the value is above the prediction, or 1 - q times how far it is
-    below. Koenker and Bassett, "Regression quantiles", 1978.
-    """
-    if loss in (None, "cross-entropy"):
-        return functional.cross_entropy
-    unit, wanted = float(getattr(model, "scale", 1.0)), len(quantiles) if loss == "pinball" else 1
-    levels = torch.tensor(tuple(quantiles))
-
-    def mean_loss(outputs: Tensor, y: Tensor) -> Tensor:
-        if outputs.shape != (len(y), wanted):
-            raise InputError(f"the model's outputs have shape {tuple(outputs.shape)}, {loss} needs {(len(y), wanted)}")
-        above = (y.to(outputs.dtype)[:, None] - outputs) / unit
-        if loss == "squared":
-            return above.square().mean()
-        at = levels.to(outputs)
-        return torch.maximum(at * above, (at - 1) * above).sum(dim=1).mean()
-
-    return mean_loss

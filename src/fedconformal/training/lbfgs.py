@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedconformal.training.step import Step
-from fedconformal.training.trainer import RoundState
+from fedconformal.training.step import RoundState, Step
 
 MEMORY = 10
 """Number of curvature pairs."""

@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,62 +34,55 @@ if TYPE_CHECKING:
 ROWS = 256
 
 
-@dataclass(eq=False, kw_only=True)
 class FeatureStorage:
-    """Features and inner products of all sites in two vectors, in memory or in files, where features are halved.
+    """Features and inner products of all sites in two vectors, in memory or, with features in half precision, in files.
 
-    Attributes:
-        sizes: number of rows of each site.
-        columns: number of features.
-        counts: number of inner products of each site; 0 where steps on features are cheaper.
-        folder: of the files, which every worker process maps itself; None for memory.
+    Parameters
+    ----------
+    sizes
+        Number of rows of each site.
+    columns
+        Number of features.
+    memory
+        GB of memory; above it, vectors are files, which every worker process maps itself.
+    folder
+        Directory of the files.
+    device
+        Device of vectors in memory.
+    inner
+        Whether inner products are stored at all.
     """
 
-    sizes: tuple[int, ...]
-    columns: int
-    counts: tuple[int, ...]
-    folder: Path | None = None
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    def __init__(
+        self, sizes: Sequence[int], columns: int, *, memory: float, folder: Path, device: torch.device, inner: bool
+    ) -> None:
+        self.sizes, self.columns, self.device = tuple(sizes), columns, device
+        self.counts = tuple(_products(n, columns) if inner else 0 for n in sizes)
+        features, products = sum(sizes) * columns, sum(self.counts)
+        self.folder = folder if 4 * (features + products) > memory * 2**30 else None
+        if self.folder is None:
+            self.features, self.products = (torch.empty(n, device=device) for n in (features, products))
+        else:
+            self.device = torch.device("cpu")
+            allocate(folder / "features", 2 * features)
+            allocate(folder / "products", 4 * products)
+            self._map(folder)
 
-    def __post_init__(self) -> None:
-        self.features = self._vector("features", sum(self.sizes) * self.columns, torch.float16)
-        self.products = self._vector("products", sum(self.counts), torch.float32)
+    def _map(self, folder: Path) -> None:
+        def mapped(name: str, size: int, dtype: torch.dtype) -> Tensor:
+            return torch.from_file(str(folder / name), shared=True, size=size, dtype=dtype) if size else torch.empty(0)
 
-    @classmethod
-    def make(
-        cls,
-        sizes: Sequence[int],
-        columns: int,
-        *,
-        memory: float,
-        folder: Path,
-        device: torch.device,
-        inner: bool = True,
-    ) -> FeatureStorage:
-        """Allocate in memory, or above `memory` GB in a folder; `inner` for inner products."""
-        counts = tuple(_products(n, columns) if inner else 0 for n in sizes)
-        features, products = sum(sizes) * columns, sum(counts)
-        if 4 * (features + products) <= memory * 2**30:
-            return cls(sizes=tuple(sizes), columns=columns, counts=counts, device=device)
-        allocate(folder / "features", 2 * features)
-        allocate(folder / "products", 4 * products)
-        return cls(sizes=tuple(sizes), columns=columns, counts=counts, folder=folder)
+        self.features = mapped("features", sum(self.sizes) * self.columns, torch.float16)
+        self.products = mapped("products", sum(self.counts), torch.float32)
 
     def __getstate__(self) -> dict[str, object]:
-        kept = vars(self).copy()
-        if self.folder is not None:
-            del kept["features"], kept["products"]
-        return kept
+        mapped = () if self.folder is None else ("features", "products")
+        return {name: value for name, value in vars(self).items() if name not in mapped}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         if self.folder is not None:
-            self.__post_init__()
-
-    def _vector(self, name: str, length: int, dtype: torch.dtype) -> Tensor:
-        if self.folder is None or not length:
-            return torch.empty(length, device=self.device)
-        return torch.from_file(str(self.folder / name), shared=True, size=length, dtype=dtype)
+            self._map(self.folder)
 
     def matrix(self, site: int) -> Matrix:
         """Return the features of one site."""
@@ -131,7 +124,11 @@ class LinearTask:
     settings: TCT
     storage: FeatureStorage
     residuals: Tensor
-    device: torch.device
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the features."""
+        return self.storage.device
 
     @torch.no_grad()
     def __call__(self, site: int, step: Step) -> Update:
@@ -204,7 +201,7 @@ class LinearTask:
 
 @contextlib.contextmanager
 def linear_task(
-    settings: TCT, features: GradientFeatures, sites: list[ClientData], residuals: Tensor, device: torch.device
+    settings: TCT, features: GradientFeatures, sites: list[ClientData], residuals: Tensor
 ) -> Iterator[LinearTask]:
     """Create the task of these sites; features on disk exist within the context."""
     try:
@@ -212,21 +209,19 @@ def linear_task(
     except OSError as error:
         problem = f"{settings.scratch}: cannot be written ({error.strerror})"
         raise InputError(f"{problem}; choose another place in scratch", param="scratch") from None
-    sizes, columns = [site.n for site in sites], features.count + settings.intercept
     with scratch as folder:
-        storage = FeatureStorage.make(
-            sizes,
-            columns,
+        storage = FeatureStorage(
+            [site.n for site in sites],
+            features.count + settings.intercept,
             memory=settings.memory,
             folder=Path(folder),
-            device=device,
+            device=settings.torch_device,
             inner=settings.solver == "scaffold",
         )
         yield LinearTask(
-            features=features.to(device),
+            features=features.to(storage.device),
             clients=pack(sites),
             settings=settings,
             storage=storage,
             residuals=residuals,
-            device=device,
         )

@@ -24,7 +24,7 @@ from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import Summary, summarize
 from fedconformal.training.clients import as_clients, count_classes
 from fedconformal.training.config import Config
-from fedconformal.training.data import Dataset, Rows, Sites
+from fedconformal.training.data import Dataset, Sites
 from fedconformal.training.preprocess import Preprocess
 
 BATCH = 256
@@ -91,11 +91,6 @@ def predict(model: nn.Module, x: Tensor, preprocess: Preprocess) -> NDArray[np.f
     device = next((p.device for p in [*model.parameters(), *model.buffers()]), torch.device("cpu"))
     with torch.no_grad():
         return np.concatenate([model(preprocess(part.to(device))).float().cpu().numpy() for part in x.split(BATCH)])
-
-
-def answer(model: nn.Module, rows: Rows, clients: Integers, preprocess: Preprocess) -> Answers:
-    """Return the outputs of a model beside the labels and sites of the rows."""
-    return Answers(predict(model, torch.tensor(rows.x), preprocess), rows.y, clients)
 
 
 def summarize_sites(
@@ -211,8 +206,7 @@ def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
 
 def npz(arrays: dict[str, NDArray[Any]]) -> bytes:
     """Return the bytes of an .npz file with these arrays."""
-    file = io.BytesIO()
-    np.savez(file, **arrays)  # type: ignore[arg-type]
+    np.savez(file := io.BytesIO(), **arrays)  # type: ignore[arg-type]
     return file.getvalue()
 
 

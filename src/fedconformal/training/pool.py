@@ -18,7 +18,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -27,19 +26,15 @@ from torch import Tensor
 from torch import multiprocessing as processes
 
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Answer
+from fedconformal.federated.ask import Answer, Ask
 from fedconformal.training.step import Step, Update
 
 START_SECONDS = 3.0
 """Approximate time to start a process that imports torch."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Constants of glibc's malloc.h."""
+"""Options of glibc's mallopt."""
 
 Arrays = Mapping[str, NDArray[Any]]
-
-
-class SiteError(InputError):
-    """An error at one site, with its name."""
 
 
 class Task(Protocol):
@@ -49,8 +44,9 @@ class Task(Protocol):
         """Take one step for the site with this index."""
 
 
-class WorkerPool:
-    """Context manager that runs a task for every site, in worker processes or in this process.
+@contextlib.contextmanager
+def local_engine(task: Task, sites: Sequence[str], *, workers: int | None = None) -> Iterator[Ask[Step, Update]]:
+    """Yield a function that runs a task for every site, in worker processes or in this process.
 
     Parameters
     ----------
@@ -62,38 +58,32 @@ class WorkerPool:
         Number of processes, 1 for none; None for one per core, started once the work has taken as long as they take to
         start.
     """
+    count, wait = available_workers(workers, len(sites)), START_SECONDS if workers is None else 0.0
+    team: _Team | None = None
 
-    def __init__(self, task: Task, sites: Sequence[str], *, workers: int | None = None) -> None:
-        self.sites = tuple(sites)
-        self.workers = available_workers(workers, len(sites))
-        self._task = task
-        self._wait = START_SECONDS if workers is None else 0.0
-        self._team: _Team | None = None
-        self._settings = contextlib.ExitStack()
-
-    def __enter__(self) -> WorkerPool:
-        self._settings.enter_context(one_thread())  # threads of this process would compete with the workers
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._settings.close()
-        if self._team is not None:
-            self._team.stop(at_once=kind is not None)
-            self._team = None
-
-    def ask(self, step: Step) -> Iterator[Answer[Update]]:
-        """Take the step for every site and yield the updates in the order of the sites."""
-        for site, name in enumerate(self.sites):
-            if self.workers > 1 and self._wait <= 0:
-                self._team = self._team or _Team.start(self._task, self.workers)
-                yield from self._team.ask(step, range(site, len(self.sites)), self.sites[site:])
+    def ask(step: Step) -> Iterator[Answer[Update]]:
+        nonlocal team, wait
+        for site, name in enumerate(sites):
+            if count > 1 and wait <= 0:
+                team = team or _Team.start(task, count)
+                yield from team.ask(step, range(site, len(sites)), sites[site:])
                 return
             start = time.perf_counter()
-            update = _take(self._task, site, name, step)
-            self._wait -= time.perf_counter() - start
+            update = _take(task, site, name, step)
+            wait -= time.perf_counter() - start
             yield Answer(name, update)
+
+    with one_thread():  # threads of this process would compete with the workers
+        try:
+            yield ask
+        except BaseException:
+            if team is not None:  # nobody needs the results of the workers: end them at once
+                team.alive.close()
+            raise
+        finally:
+            if team is not None:
+                team.executor.shutdown(cancel_futures=True)
+                team.alive.close()
 
 
 class _Team(NamedTuple):
@@ -125,15 +115,8 @@ class _Team(NamedTuple):
                 arrays, update = next(answers)
             except BrokenProcessPool:
                 problem = "or a later site: its worker process ended; was there too little memory?"
-                raise SiteError(f"{name} {problem}") from None
+                raise InputError(f"{name} {problem}") from None
             yield Answer(name, update._replace(tensors=_tensors(arrays)))
-
-    def stop(self, *, at_once: bool) -> None:
-        """End the workers; at once if nobody needs their results."""
-        if at_once:
-            self.alive.close()
-        self.executor.shutdown(cancel_futures=True)
-        self.alive.close()
 
 
 _task: Task
@@ -146,7 +129,10 @@ def _begin(task: Task, alive: Connection[Any, Any]) -> None:
     _task = task
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     torch.set_num_threads(1)
-    _keep_freed_memory()
+    with contextlib.suppress(OSError, TypeError, AttributeError):  # clearing freed pages is a quarter of a small step
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_TRIM_THRESHOLD, 2**30)
+        mallopt(M_MMAP_THRESHOLD, 2**25)  # the largest value that glibc accepts
 
     def end_with_the_run() -> None:
         with contextlib.suppress(EOFError, OSError):
@@ -169,7 +155,7 @@ def _take(task: Task, site: int, name: str, step: Step) -> Update:
     except Exception as error:
         text = " ".join(str(error).split()) or "no message"
         text = text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"
-        raise SiteError(f"{name}: {text}") from error
+        raise InputError(f"{name}: {text}") from error
 
 
 def _arrays(tensors: Mapping[str, Tensor]) -> Arrays:
@@ -200,11 +186,3 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep up to a gigabyte of freed memory: clearing pages again takes up to a quarter of a small step."""
-    with contextlib.suppress(OSError, TypeError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(M_TRIM_THRESHOLD, 2**30)
-        mallopt(M_MMAP_THRESHOLD, 2**25)  # the largest value that glibc accepts

@@ -17,9 +17,8 @@ import io
 import json
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -37,15 +36,16 @@ from fedconformal.training.config import Config
 from fedconformal.training.data import Dataset, Progress, Sites
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.outputs import (
+    Answers,
     RegressionResult,
     Result,
-    answer,
     classification_outputs,
     npz,
+    predict,
     regression_outputs,
 )
 from fedconformal.training.preprocess import Preprocess, normalise
-from fedconformal.training.trainer import RoundState, find_device
+from fedconformal.training.step import RoundState
 
 FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "predictions.npz", "result.json")
 IMAGE_AXES = 3
@@ -79,17 +79,19 @@ def train(
     dataset, sites = partitioned(config, progress, dataset)
     asked, config = config, _suited(config, dataset)
     clients, model = site_rows(config, dataset, sites), build_model(config, dataset, network)
-    device = find_device(config.trainer.device)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     state = state or _first_stage(config)
     _open(asked, output)  # only now: the settings have been checked
-    truncate_metrics(output / "metrics.jsonl", state.round if state else 0)
+    metrics = read_metrics(output / "metrics.jsonl", state.round if state else 0)
+    write_bytes(output / "metrics.jsonl", b"".join(metrics))
     start = last = time.perf_counter()
 
     def on_round(now: RoundState) -> None:
         nonlocal last
         took, last = time.perf_counter() - last, time.perf_counter()
-        _append_metrics(output / "metrics.jsonl", now, {"seconds": round(took, 3)})
+        line = {"round": now.round, "stage": now.stage, **now.metrics, "seconds": round(took, 3)}
+        metrics.append(json.dumps(line).encode() + b"\n")
+        write_bytes(output / "metrics.jsonl", b"".join(metrics))
         write_bytes(output / "checkpoint.npz", checkpoint(now))
         if now.round in config.settings.keep:
             write_bytes(output / f"checkpoint-{now.round}.npz", checkpoint(now))
@@ -102,28 +104,18 @@ def train(
         problem = f"{error}; start again in another directory"
         raise InputError(problem, param="resume", where=output / "checkpoint.npz") from None
     seconds = round(time.perf_counter() - start, 3)
-    ask = partial(answer, trained.to(device), preprocess=clients[0].preprocess)
+    trained.to(config.trainer.torch_device)
     write_outputs = classification_outputs if dataset.target is None else regression_outputs
-    name, outputs, result = write_outputs(
-        config, dataset, sites, ask(dataset.val, sites.val), ask(dataset.test, sites.test)
+    val, test = (
+        Answers(predict(trained, torch.tensor(rows.x), clients[0].preprocess), rows.y, owners)
+        for rows, owners in ((dataset.val, sites.val), (dataset.test, sites.test))
     )
+    name, outputs, result = write_outputs(config, dataset, sites, val, test)
     result = replace(result, seconds=seconds)
     write_bytes(output / "model.pt", _weights(trained))
     write_bytes(output / name, outputs)
     write_bytes(output / "result.json", _json(asdict(result)))
     return result
-
-
-def reload(output: Path) -> tuple[nn.Module, Dataset, Preprocess]:
-    """Return the model of a finished run, its data set and the preprocessing of rows."""
-    config = read_settings(output)
-    if config is None:
-        raise InputError(f"{output}: holds no run")
-    dataset, sites = partitioned(config)
-    config = _suited(config, dataset)
-    clients = site_rows(config, dataset, sites)
-    state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds)
-    return config.trainer.fit(build_model(config, dataset), clients, resume=state), dataset, clients[0].preprocess
 
 
 def read_settings(output: Path) -> Config | None:
@@ -132,14 +124,13 @@ def read_settings(output: Path) -> Config | None:
     if not path.exists():
         return None
     content = read_bytes(path)
-    try:
-        table = json.loads(content)["config"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        table = None
-    if not isinstance(table, dict):
-        raise InputError(f"{path}: is not the config.json of a run")
     with prefix_errors(path):
-        return Config.from_dict(table)
+        try:
+            return Config.from_dict({**json.loads(content)["config"]})
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError("is not the config.json of a run") from None
 
 
 def partitioned(
@@ -212,39 +203,24 @@ def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
     if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U" or not sound:
         raise InputError(f"{path}: is no checkpoint; start again in another directory")
     if rounds is not None and not 0 < number <= rounds:
-        raise InputError(
-            f"{path}: is no checkpoint of this run, which has {rounds} rounds; start again in another place"
-        )
+        raise InputError(f"{path}: is of round {number}, but the run has {rounds}; start again in another directory")
     tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
     return RoundState(round=int(number), stage=str(stage), tensors=tensors)
 
 
-def truncate_metrics(path: Path, done: int) -> None:
-    """Drop the lines of later rounds than those done, and a last line that was cut off."""
+def read_metrics(path: Path, done: int) -> list[bytes]:
+    """Return the lines of metrics of the rounds done, without a last line that was cut off."""
     kept = []
-    for number, line in enumerate(read_bytes(path).splitlines() if path.exists() else [], start=1):
+    for line in read_bytes(path).splitlines() if path.exists() else ():
         try:
             metrics = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             break
-        except RecursionError:
-            metrics = None
         if not isinstance(metrics, dict) or type(metrics.get("round")) is not int:
-            raise InputError(f"{path}: line {number} is not of a round; start again in another directory")
+            raise InputError(f"{path}: has a line that is not of a round; start again in another directory")
         if metrics["round"] <= done:
-            kept.append(json.dumps(metrics) + "\n")
-    write_bytes(path, "".join(kept).encode())
-
-
-def _append_metrics(path: Path, state: RoundState, more: Mapping[str, float]) -> None:
-    line = json.dumps({"round": state.round, "stage": state.stage, **state.metrics, **more})
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror}); make room, then go on with resume=True", param="resume"
-        ) from None
+            kept.append(line + b"\n")
+    return kept
 
 
 def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
@@ -252,9 +228,8 @@ def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
     if there is None:
         return
     if not resume:
-        raise InputError(
-            f"{output}: holds a run already; go on with it with resume=True, or choose another place", param="resume"
-        )
+        problem = f"{output}: holds a run already; go on with it with resume=True, or choose another place"
+        raise InputError(problem, param="resume")
     before, now = there.to_dict(), config.to_dict()
     for key in {**before, **now}:
         if key not in FREE_TO_CHANGE and before.get(key) != now.get(key):
@@ -282,7 +257,7 @@ def _open(config: Config, output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{output}: cannot be made ({error.strerror}); choose another place", param="output") from None
+        raise InputError(f"{output}: cannot be made ({error.strerror})", param="output") from None
     packages = {name: metadata.version(name) for name in ("numpy", "torch")}
     versions = {"fedconformal": __version__, "python": platform.python_version(), **packages}
     write_bytes(output / "config.json", _json({"config": config.to_dict(), "versions": versions}))

@@ -1,16 +1,19 @@
-"""One training step as engines carry it: the question to the sites, the answer of a site, and the mean of answers."""
+"""Messages of a round of training: the question to the sites, the answer of a site, the mean of answers, the state."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Answer
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,48 +34,95 @@ class Update(NamedTuple):
     finite: bool = True
 
 
-class WeightedMean:
-    """Weighted mean of named arrays and numbers, accumulated site by site in double precision.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RoundState:
+    """State after a round, from which training can continue.
 
-    A product of a float32 weight and a number of rows is exact in float64, so every engine gets the same bits.
-
-    >>> mean = WeightedMean()
-    >>> mean.add(1, {"w": np.float32([0, 4])}, {"loss": 0.5})
-    >>> mean.add(3, {"w": np.float32([4, 0])}, {"loss": 1.5})
-    >>> mean.arrays({"w": np.zeros(2, np.float32)}), mean.numbers()
-    ({'w': array([3., 1.], dtype=float32)}, {'loss': 1.25})
+    Attributes:
+        round: number of rounds done, over all stages.
+        stage: the stage of the training, such as "fedavg" or "tct".
+        tensors: the state; the names are the trainer's own.
+        metrics: such as the mean training loss.
     """
 
-    def __init__(self) -> None:
-        self.sites = 0
-        self._share = 0.0
-        self._arrays: dict[str, NDArray[np.float64]] = {}
-        self._numbers: dict[str, float] = {}
+    round: int
+    stage: str
+    tensors: Mapping[str, Tensor]
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
-    def add(self, share: float, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, float]) -> None:
-        """Add the answer of one site; a number counts only if every site sends it."""
-        known = numbers if not self.sites else self._numbers
-        self._numbers = {
-            name: self._numbers.get(name, 0.0) + share * numbers[name] for name in known if name in numbers
-        }
-        with np.errstate(over="ignore"):
-            for name, array in arrays.items():
-                if name not in self._arrays:
-                    self._arrays[name] = np.zeros(np.shape(array))
-                self._arrays[name] += np.multiply(array, share, dtype=np.float64)
-        self._share += share
-        self.sites += 1
+    def tensor(self, name: str, shape: torch.Size, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return a copy of a tensor, or refuse the state if its shape is another one."""
+        tensor = self.tensors.get(name, torch.empty(0))
+        if tensor.shape != shape:
+            problem = "resume: the state is not from this model, these clients and these settings"
+            raise InputError(problem, param="resume")
+        return tensor.to(dtype, copy=True)
 
-    def arrays(self, like: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return the means of these arrays, in their types."""
-        means = {}
-        for name, array in like.items():
-            with np.errstate(over="ignore"):
-                means[name] = (self._arrays[name] / self._share).astype(array.dtype)
-            if not np.isfinite(means[name]).all():
-                raise InputError(f"train: the mean of {name} is too large for {array.dtype}; try a smaller rate")
-        return means
 
-    def numbers(self) -> dict[str, float]:
-        """Return the means of the numbers."""
-        return {name: total / self._share for name, total in self._numbers.items()}
+OnRound = Callable[[RoundState], object]
+
+
+class MeanUpdate(NamedTuple):
+    """Weighted means over sites, and the number of rows behind them."""
+
+    tensors: dict[str, Tensor]
+    numbers: dict[str, float]
+    rows: int
+
+
+def average(
+    answers: Iterable[Answer[Update]],
+    like: Mapping[str, Tensor],
+    share: Callable[[int], float],
+    *,
+    number: int,
+    advice: str = "a smaller rate",
+) -> MeanUpdate:
+    """Return the weighted mean of updates, in the types of `like`; an update that is not finite is left out.
+
+    Sums are in double precision, where the product of a float32 and a number of rows is exact, so every engine gets the
+    same bits.
+
+    Parameters
+    ----------
+    answers
+        Updates of the sites; each is read before the next one is taken.
+    like
+        Tensors of the same names, shapes and types.
+    share
+        Weight of a site with this number of rows.
+    number
+        Number of the round, for messages.
+    advice
+        What helps if no update is finite.
+
+    Examples
+    --------
+    >>> north = Answer("north", Update(1, {"w": torch.tensor([0.0, 4.0])}, {"loss": 0.5}))
+    >>> south = Answer("south", Update(3, {"w": torch.ones(2)}, {"loss": 1.5}))
+    >>> mean = average([north, south], {"w": torch.zeros(2)}, float, number=1)
+    >>> mean.tensors["w"], mean.numbers
+    (tensor([0.7500, 1.7500]), {'loss': 1.25, 'refused': 0.0})
+    """
+    sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in like.items()}
+    numbers: dict[str, float] = {}
+    rows, weights, refused = 0, 0.0, 0
+    for site, update, _ in answers:
+        if not update.finite:
+            refused += 1
+            logger.warning("round %d: the update of %s is not finite; the round goes on without it", number, site)
+            continue
+        weight = share(update.rows)
+        for name, total in sums.items():
+            total.add_(update.tensors[name].double() * weight)
+        for name, value in update.numbers.items():
+            numbers[name] = numbers.get(name, 0.0) + weight * value
+        rows, weights = rows + update.rows, weights + weight
+    if not rows:
+        raise InputError(f"round {number}: no site's update is finite; try {advice}", param="rate")
+    means = {name: (total / weights).to(like[name].dtype) for name, total in sums.items()}
+    for name, mean in means.items():
+        if not mean.isfinite().all():
+            raise InputError(f"round {number}: the mean of {name} is too large for {mean.dtype}; try {advice}")
+    metrics = {name: total / weights for name, total in numbers.items()}
+    return MeanUpdate(means, metrics | {"refused": float(refused)}, rows)

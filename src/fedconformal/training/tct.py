@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -26,8 +26,9 @@ from fedconformal.training.lbfgs import LBFGS
 from fedconformal.training.linear_site import linear_task
 from fedconformal.training.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.training.pool import one_thread
-from fedconformal.training.step import Step, Update, WeightedMean
-from fedconformal.training.trainer import OnRound, RoundState, Trainer, find_device, weights_of, with_weights
+from fedconformal.training.step import OnRound, RoundState, Step, Update, average
+from fedconformal.training.trainer import Trainer
+from fedconformal.training.weights import weights_of, with_weights
 
 logger = logging.getLogger(__name__)
 
@@ -162,17 +163,10 @@ class TCT(Trainer):
         self,
         ask: Ask[Step, Update],
         model: LinearisedModel,
-        on_round: OnRound | None = None,
+        on_round: OnRound = lambda _state: None,
         resume: RoundState | None = None,
     ) -> None:
-        """Run the second stage, and set the model's mean, scale and theta.
-
-        Args:
-            ask: engine that asks the sites.
-            model: the linear model.
-            on_round: called with the solver's state after every round.
-            resume: a state to continue from.
-        """
+        """Run the second stage, and set the model's mean, scale and theta."""
         moments = self._measure(ask)
         model.mean, model.scale = moments.mean.float(), scale_of(moments)
         standard = {"mean": model.mean, "scale": model.scale}
@@ -182,13 +176,16 @@ class TCT(Trainer):
         if resume is not None:
             done = resume.round
             solver.resume(resume)
+        advice = "a larger ridge" if self.solver == "lbfgs" else "a smaller step"
         while done < self.total_rounds and not solver.done:
             done += 1
             question = solver.question()
-            question = replace(question, tensors={**standard, **question.tensors})
-            metrics = self._linear_round(ask, question, solver, done - self.rounds)
-            if on_round is not None:
-                on_round(RoundState(round=done, stage=self.name, tensors=solver.state(), metrics=metrics))
+            answers = ask(replace(question, tensors={**standard, **question.tensors}))
+            like = {solver.answer: solver.theta}
+            mean = average(answers, like, self.share, number=done - self.rounds, advice=advice)
+            solver.learn(mean.tensors[solver.answer], mean.numbers["loss"], rows=mean.rows)
+            metrics = {**mean.numbers, **question.numbers}
+            on_round(RoundState(round=done, stage=self.name, tensors=solver.state(), metrics=metrics))
         model.theta = solver.theta
 
     def _measure(self, ask: Ask[Step, Update]) -> Moments:
@@ -210,41 +207,22 @@ class TCT(Trainer):
             logger.warning("the step %g is not stable on these features; taking %.3g", self.step, limit)
         return Scaffold(theta=torch.zeros_like(model.theta), step=min(self.step, limit), steps=self.steps)
 
-    def _linear_round(
-        self, ask: Ask[Step, Update], question: Step, solver: LBFGS | Scaffold, number: int
-    ) -> dict[str, float]:
-        """Give the solver the mean of the sites' answers, and return the metrics."""
-        mean, refused, rows, name = WeightedMean(), 0, 0, solver.answer
-        for site, update, _ in ask(question):
-            if update.finite:
-                mean.add(self.share(update.rows), {name: update.tensors[name].numpy()}, update.numbers)
-                rows += update.rows
-            else:
-                refused += 1
-                logger.warning("round %d: the update of %s is not finite; the round goes on without it", number, site)
-        if not mean.sites:
-            advice = "a larger ridge" if self.solver == "lbfgs" else "a smaller step"
-            raise InputError(f"round {number}: no client's update is finite; try {advice}")
-        loss = mean.numbers()["loss"]
-        solver.learn(torch.from_numpy(mean.arrays({name: solver.theta.numpy()})[name]), loss, rows=rows)
-        return {"loss": loss, "refused": float(refused), **question.numbers}
-
     def _train(
         self, model: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None
     ) -> nn.Module:
         """Train both stages on this machine; return the linear model as a module that takes the same inputs."""
-        weights = weights_of(model)
         if resume is not None and resume.stage == self.name and resume.round >= self.rounds:
-            network = with_weights(model, resume.tensor("weights", weights.shape))
+            network = with_weights(model, resume.tensor("weights", weights_of(model).shape))
             return self._train_linear(network, sites, on_round, resume)
-        if self.rounds == 0:
-            return self._train_linear(with_weights(model, weights), sites, on_round)
-        return self._train_linear(FedAvg.like(self)._train(model, sites, on_round, resume), sites, on_round)
+        if self.rounds:
+            fedavg = FedAvg(**{setting.name: getattr(self, setting.name) for setting in fields(Trainer)})
+            model = fedavg._train(model, sites, on_round, resume)
+        return self._train_linear(with_weights(model, weights_of(model)), sites, on_round)
 
     def _train_linear(
         self, network: nn.Module, sites: list[ClientData], on_round: OnRound, resume: RoundState | None = None
     ) -> nn.Module:
-        classes, device = count_classes(network, sites), find_device(self.device)
+        classes = count_classes(network, sites)
         result = LinearisedModel.of(
             network, classes=classes, coordinates=self.coordinates, seed=self.seed, intercept=self.intercept
         )
@@ -258,9 +236,6 @@ class TCT(Trainer):
                 kept["residuals"] = residuals.clone()
             on_round(replace(state, tensors=kept))
 
-        with (
-            linear_task(self, result.features, sites, residuals, device) as task,
-            self._pool(task, sites, device) as pool,
-        ):
-            self.fit_linear(pool.ask, result, with_network, resume)
+        with linear_task(self, result.features, sites, residuals) as task, self._engine(task, sites) as ask:
+            self.fit_linear(ask, result, with_network, resume)
         return result.cpu().eval()

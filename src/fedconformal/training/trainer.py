@@ -1,52 +1,26 @@
-"""Base class of the training algorithms: settings, one `fit`, and a resumable state after each round."""
+"""Base class of the training algorithms: settings and one `fit`."""
 
 from __future__ import annotations
 
-import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fedconformal.errors import InputError
+from fedconformal.federated.ask import Ask
 from fedconformal.training.clients import ClientData, as_clients, count_classes
 from fedconformal.training.data import Progress
-from fedconformal.training.pool import Task, WorkerPool
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RoundState:
-    """State after a round, from which training can continue.
-
-    Attributes:
-        round: number of rounds done, over all stages.
-        stage: the stage of the training, such as "fedavg" or "tct".
-        tensors: the state; the names are the trainer's own.
-        metrics: such as the mean training loss.
-    """
-
-    round: int
-    stage: str
-    tensors: Mapping[str, Tensor]
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-    def tensor(self, name: str, shape: torch.Size, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return a copy of a tensor, or refuse the state if its shape is another one."""
-        found = self.tensors.get(name, torch.empty(0))
-        if found.shape != shape:
-            raise InputError(
-                "resume: the state is not from this model, these clients and these settings", param="resume"
-            )
-        return found.to(dtype, copy=True)
-
-
-OnRound = Callable[[RoundState], object]
+from fedconformal.training.pool import Task, local_engine
+from fedconformal.training.step import OnRound, RoundState, Step, Update
+from fedconformal.training.weights import weights_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +122,19 @@ class Trainer(ABC):
     ) -> nn.Module:
         """Train on rows that have been read and checked."""
 
-    def _pool(self, task: Task, sites: Sequence[ClientData], device: torch.device) -> WorkerPool:
+    @property
+    def torch_device(self) -> torch.device:
+        """The device; "auto" is an accelerator if there is one."""
+        available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+        there = [name for name in available if available[name]]
+        if self.device not in ("auto", *there):
+            raise InputError(f"device is {self.device!r}; there are auto, {', '.join(there)}", param="device")
+        return torch.device(there[0] if self.device == "auto" else self.device)
+
+    def _engine(self, task: Task, sites: Sequence[ClientData]) -> AbstractContextManager[Ask[Step, Update]]:
         """Return the local engine: worker processes, or this process alone with an accelerator."""
-        workers = self.workers if device.type == "cpu" else 1
-        return WorkerPool(task, [site.name for site in sites], workers=workers)
+        workers = self.workers if self.torch_device.type == "cpu" else 1
+        return local_engine(task, [site.name for site in sites], workers=workers)
 
 
 def convert(value: Any, hint: Any, name: str) -> Any:
@@ -163,66 +146,3 @@ def convert(value: Any, hint: Any, name: str) -> Any:
         expected = f"; there are {', '.join(choices)}" if choices else ""
         problem = str(error)[0].lower() + str(error)[1:]
         raise InputError(f"{name.replace('_', '-')}: {problem}{expected}", param=name) from None
-
-
-def find_device(name: str) -> torch.device:
-    """Return the device of that name; "auto" is an accelerator if there is one."""
-    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name == "auto":
-        name = next(one for one, available in there.items() if available)
-    if not there.get(name, False):
-        known = "is not available here" if name in there else "is unknown"
-        raise InputError(f"device {name!r} {known}; there are auto, {', '.join(one for one in there if there[one])}")
-    return torch.device(name)
-
-
-class FlatModel:
-    """A model whose weights are views of one float32 vector, so that a step of SGD is three operations.
-
-    First come the trained weights, then those only averaged: frozen weights and buffers of floats, such as the running
-    statistics of BatchNorm. Buffers of whole numbers, such as BatchNorm's count of batches, stay as they are.
-
-    >>> flat = FlatModel(nn.Linear(2, 3))
-    >>> flat.vector.shape, flat.trained
-    (torch.Size([9]), 9)
-    """
-
-    def __init__(self, module: nn.Module, device: torch.device | None = None) -> None:
-        self.module = copy.deepcopy(module).to(device or "cpu")
-        parts = _averaged(self.module)
-        self.vector = torch.cat([tensor.detach().reshape(-1) for tensor in parts])
-        self.trained = sum(tensor.numel() for tensor in parts if tensor.requires_grad)
-        self.gradient = torch.zeros(self.trained, device=self.vector.device)
-        start = 0
-        for tensor in parts:
-            place = slice(start, start + tensor.numel())
-            tensor.data = self.vector[place].view(tensor.shape)
-            if tensor.requires_grad:
-                tensor.grad = self.gradient[place].view(tensor.shape)
-            start = place.stop
-
-
-def weights_of(module: nn.Module) -> Tensor:
-    """Return all averaged weights of a model as one vector."""
-    return torch.cat([tensor.detach().reshape(-1).cpu() for tensor in _averaged(module)])
-
-
-def with_weights(module: nn.Module, vector: Tensor) -> nn.Module:
-    """Return a copy of a model with these weights, in eval mode."""
-    model = copy.deepcopy(module).cpu()
-    parts = _averaged(model)
-    for tensor, values in zip(parts, vector.split([tensor.numel() for tensor in parts]), strict=True):
-        tensor.data = values.view(tensor.shape).clone()
-    return model.eval()
-
-
-def _averaged(module: nn.Module) -> list[Tensor]:
-    """Return the averaged tensors: trained weights, then frozen weights, then buffers of floats."""
-    parts: list[Tensor] = sorted(module.parameters(), key=lambda weight: not weight.requires_grad)
-    if not parts or not parts[0].requires_grad:
-        raise InputError("the model has no weights to train")
-    parts += [buffer for buffer in module.buffers() if buffer.is_floating_point()]
-    wrong = [tensor.dtype for tensor in parts if tensor.dtype != torch.float32]
-    if wrong:
-        raise InputError(f"the model has weights of {wrong[0]}; call model.float() first")
-    return parts

@@ -197,7 +197,7 @@ def average(faulty: InProcessGrid, rounds: int = 2) -> tuple[Any, Federation]:
 
     federation, settings = Federation(faulty), FedAvg(rounds=rounds)
     asked = ask_rounds(federation, START, settings)
-    return settings.average(asked, weights_in(START), lambda _: None), federation
+    return settings.run(asked, weights_in(START), lambda _: None), federation
 
 
 @pytest.mark.parametrize("name", TRAINING_FAULTS)

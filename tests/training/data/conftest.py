@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from fedconformal.training.data import download
-from fedconformal.training.data.sets import fashionmnist
 
 
 @pytest.fixture(autouse=True)
@@ -21,5 +20,5 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FEDCONFORMAL_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(fashionmnist, "DEBIAN", tmp_path / "debian")
+    monkeypatch.setattr(download, "SYSTEM", tmp_path / "system")
     return tmp_path / "data"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedconformal.errors import InputError
-from fedconformal.training.data import SPLITS, Dataset, load, names
+from fedconformal.training.data import SPLITS, Dataset, download, load, names
 from fedconformal.training.data.dataset import Rows
-from fedconformal.training.data.sets import fashionmnist, heart_disease
+from fedconformal.training.data.sets import heart_disease
 from fedconformal.training.data.sets.cifar import CIFAR100_CLASSES as CLASSES
 from fedconformal.training.data.sets.cifar import CIFAR100_GROUPS as GROUPS
 from fedconformal.training.data.sets.fitzpatrick17k import split as split_photographs
@@ -75,7 +75,7 @@ def test_the_papers_clients_on_cifar100() -> None:
 
 
 def test_fashionmnist_from_the_official_files(place: Path) -> None:
-    made.write_fashion(place / "fashionmnist")
+    made.write_fashion(place / "fashion-mnist")
     dataset = load("fashionmnist")
     check(dataset)
     assert (len(dataset.train), len(dataset.val), len(dataset.test)) == (20, 10, 10)
@@ -83,9 +83,9 @@ def test_fashionmnist_from_the_official_files(place: Path) -> None:
 
 
 def test_fashionmnist_from_debian_comes_after_the_users_own(place: Path) -> None:
-    made.write_fashion(fashionmnist.DEBIAN, rows=40)
+    made.write_fashion(download.SYSTEM / "fashion-mnist", rows=40)
     assert len(load("fashionmnist").train) == 40
-    made.write_fashion(place / "fashionmnist")
+    made.write_fashion(place / "fashion-mnist")
     assert len(load("fashionmnist").train) == 20
 
 
@@ -172,11 +172,6 @@ def test_photographs_by_skin_type_and_disease(place: Path, caplog: pytest.LogCap
     assert set(dataset.column("test", "skin_half_step")) == {"1", "2", "3", "4", "5", "6"}
     assert len(dataset.test) == len(dataset.val) == 6 + 6  # a third of the six or five photographs of each type is two
     assert dataset.train.x.shape[1:] == (3, 224, 224)
-
-    assert load("fitzpatrick17k-three").classes == ("benign", "non-neoplastic")
-    nine = load("fitzpatrick17k-nine")
-    assert nine.classes == ("benign epidermal", "benign melanocyte", "inflammatory")
-    assert nine.groups == ((0,), (1,), (2,))
 
 
 def test_the_split_of_photographs_is_that_of_the_authors() -> None:

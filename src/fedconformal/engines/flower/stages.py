@@ -45,7 +45,8 @@ from fedconformal.summaries import Summary
 from fedconformal.training.config import make
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.outputs import npz
-from fedconformal.training.trainer import RoundState, Trainer
+from fedconformal.training.step import RoundState
+from fedconformal.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")
@@ -182,7 +183,7 @@ class _Run:
             self._save_model()
             flower_logger.info("train: round %d of %d is done", state.round, self.trainer.rounds)
 
-        self.trainer.average(ask_rounds(self.federation, start, self.trainer), weights_in(start), keep)
+        self.trainer.run(ask_rounds(self.federation, start, self.trainer), weights_in(start), keep)
 
     def _temperature(self) -> None:
         if self.config.temperature and not self.config.numbers:

@@ -52,8 +52,8 @@ from fedconformal.training.models import Regressor
 from fedconformal.training.outputs import halves, predict
 from fedconformal.training.pool import one_thread
 from fedconformal.training.step import Step, Update
-from fedconformal.training.trainer import FlatModel, weights_of
-from fedconformal.training.trainer import with_weights as with_vector
+from fedconformal.training.weights import FlatModel, weights_of
+from fedconformal.training.weights import with_weights as with_vector
 
 LOSS = "train-loss"
 PARTS = ("train", "temperature", "calibrate", "test")

@@ -1,8 +1,7 @@
-"""A data set: rows in three splits, to train on, to calibrate with and to test on.
+"""Data sets: rows in three splits, to train on, to calibrate with and to test on.
 
-Images stay bytes, `uint8` of shape (n, channels, height, width), until a batch of them is needed; tables are
-`float32` of shape (n, features). A row may carry columns beside its label, such as the hospital it is from:
-a partition can make one site of each value.
+Images are `uint8` of shape (n, channels, height, width), tables `float32` of shape (n, features). A row may have
+columns beside its label, such as its hospital, of whose values a partition makes sites.
 """
 
 from __future__ import annotations
@@ -19,10 +18,12 @@ from fedconformal._base.arrays import as_labels
 from fedconformal.errors import InputError
 
 Progress = Callable[[int, int, str], object]
-"""Called with how much is done, of how much, and what is being done, in words."""
+"""Called with the work done, the total and a description."""
 
 Split = Literal["train", "val", "test"]
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
+Parts = Mapping[str, Any]
+"""Rows by the name of their split."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +58,6 @@ class Rows:
     def take(self, index: ArrayLike) -> Rows:
         """Return these rows, by position or as a mask."""
         chosen = np.asarray(index)
-        if not len(chosen):
-            chosen = chosen.astype(np.int64)
         columns = {name: values[chosen] for name, values in self.columns.items()}
         return Rows(x=self.x[chosen], y=self.y[chosen], columns=columns)
 
@@ -103,22 +102,21 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are, also those that no row has."""
+        """Number of classes, also of those without rows."""
         if self.target is not None:
             raise InputError(f"{self.name}: has a number to predict, no classes; part it with iid or column")
         return len(self.classes)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one row: (channels, height, width) or (features,)."""
+        """Shape of one row: (channels, height, width) or (features,)."""
         return self.train.x.shape[1:]
 
     def rows(self, split: Split) -> Rows:
         """Return the rows of a split by its name."""
         if split not in SPLITS:
             raise InputError(f"no split is called {split!r}; there are {', '.join(SPLITS)}")
-        found: Rows = getattr(self, split)
-        return found
+        return {"train": self.train, "val": self.val, "test": self.test}[split]
 
     def having(self, column: str) -> Dataset:
         """Leave out the rows that have no value in this column, and log how many there are.
@@ -143,7 +141,7 @@ class Dataset:
         return columns[name]
 
 
-def cut(rows: Rows, shares: tuple[float, float, float], *, by: str | None = None) -> dict[Split, Any]:
+def cut(rows: Rows, shares: tuple[float, float, float], *, by: str | None = None) -> Parts:
     """Cut rows at random into train, val and test, the same on every call; `by` keeps the shares in each group.
 
     >>> rows = Rows(x=np.zeros((10, 1), np.float32), y=np.arange(10))

@@ -21,6 +21,8 @@ from fedconformal.errors import InputError
 from fedconformal.training.data.dataset import Progress
 
 VARIABLE = "FEDCONFORMAL_DATA"
+SYSTEM = Path("/usr/share/datasets")
+"""Data sets of Debian's packages, such as dataset-fashion-mnist."""
 CHUNK = 2**18
 TIMEOUT = 30
 
@@ -54,7 +56,7 @@ def where() -> str:
 
 def find(*names: str) -> Path | None:
     """Return the first of these files that exists; each directory is searched for all of them before the next one."""
-    return next((path for place in places() for name in names if (path := place / name).exists()), None)
+    return next((path for place in [*places(), SYSTEM] for name in names if (path := place / name).exists()), None)
 
 
 class _OnlyHttps(urllib.request.HTTPRedirectHandler):
@@ -119,12 +121,10 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
     return target
 
 
-def locate(release: Release, *, download: bool, progress: Progress | None = None, also: Path | None = None) -> Path:
-    """Return a release's file from where data is kept, or from the path `also`, or else from its publisher."""
-    if found := find(release.file, f"subsets/{release.file}"):
+def locate(release: Release, *, download: bool, progress: Progress | None = None) -> Path:
+    """Return a release's file from the directories of data, or else from its publisher."""
+    if found := find(release.file):
         return found
-    if also and also.exists():
-        return also
     if not download:
         raise InputError(f"{release.file}: not found; get it from {release.url} and put it in {where()}")
     return fetch(release, progress=progress)

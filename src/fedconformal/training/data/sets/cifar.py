@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import tarfile
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,9 +17,9 @@ import numpy as np
 
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import unreadable
-from fedconformal.errors import InputError
-from fedconformal.training.data.dataset import Progress, Rows, Split
-from fedconformal.training.data.download import Release, locate
+from fedconformal.errors import InputError, prefix_errors
+from fedconformal.training.data.dataset import Parts, Rows
+from fedconformal.training.data.download import Release
 from fedconformal.training.data.sets.images import ImageSource
 from fedconformal.training.data.sets.source import Groups, in_groups_of
 
@@ -47,34 +48,31 @@ CIFAR100_GROUPS: Groups = tuple(tuple(map(int, group.split())) for group in _SUP
 
 
 class _CIFAR(ImageSource):
-    release: ClassVar[Release]
-    files: ClassVar[dict[Split, tuple[str, ...]]]
+    members: ClassVar[Mapping[str, tuple[str, ...]]]
+    """Files in the archive with the training rows and with the test rows."""
     label_bytes: ClassVar[int]
     """Before each image; the last of them is the class."""
 
-    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
-        path = locate(self.release, download=download, progress=progress)
-        contents = read_members(path, {name for names in self.files.values() for name in names})
-        return {
-            split: self._rows(path, b"".join(contents[name] for name in names)) for split, names in self.files.items()
-        }
+    def read(self, paths: Sequence[Path]) -> Parts:
+        contents = read_members(paths[0], {name for names in self.members.values() for name in names})
+        joined = {split: b"".join(contents[name] for name in names) for split, names in self.members.items()}
+        with prefix_errors(paths[0]):
+            return self.with_val(**{split: self._rows(content) for split, content in joined.items()})
 
-    def _rows(self, path: Path, content: bytes) -> Rows:
+    def _rows(self, content: bytes) -> Rows:
         if not content or len(content) % (self.label_bytes + PIXELS):
-            raise InputError(
-                f"{path}: has {len(content)} bytes, not a whole number of images; get the official file again"
-            )
+            raise InputError(f"has {len(content)} bytes, not a whole number of images; get the official file again")
         records = np.frombuffer(content, np.uint8).reshape(-1, self.label_bytes + PIXELS)
-        labels = records[:, self.label_bytes - 1]
         return Rows(
             x=np.ascontiguousarray(records[:, self.label_bytes :]).reshape(-1, 3, SIDE, SIDE),
-            y=as_labels(labels, rows=len(labels), classes=len(self.classes), name=f"{path}: labels"),
+            y=as_labels(records[:, self.label_bytes - 1], rows=len(records), classes=len(self.classes)),
         )
 
 
-def _release(classes: int, most: int, sha256: str) -> Release:
+def _official(classes: int, most: int, sha256: str) -> tuple[Release]:
     file = f"cifar-{classes}-binary.tar.gz"
-    return Release(file=file, url=f"https://www.cs.toronto.edu/~kriz/{file}", most=most, checksum=f"sha256:{sha256}")
+    url = f"https://www.cs.toronto.edu/~kriz/{file}"
+    return (Release(file=file, url=url, most=most, checksum=f"sha256:{sha256}"),)
 
 
 class CIFAR10(_CIFAR):
@@ -83,9 +81,9 @@ class CIFAR10(_CIFAR):
     name = "cifar10"
     classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
     groups = in_groups_of(2, 10)
-    files: ClassVar = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
+    members: ClassVar = {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)}
     label_bytes = 1
-    release = _release(10, 170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd")
+    releases = _official(10, 170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd")
 
 
 class CIFAR100(_CIFAR):
@@ -94,15 +92,14 @@ class CIFAR100(_CIFAR):
     name = "cifar100"
     classes = CIFAR100_CLASSES
     groups = CIFAR100_GROUPS
-    files: ClassVar = {"train": ("train.bin",), "test": ("test.bin",)}
+    members: ClassVar = {"train": ("train.bin",), "test": ("test.bin",)}
     label_bytes = 2
-    release = _release(100, 168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec")
+    releases = _official(100, 168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec")
 
-    @staticmethod
-    def calibration(test: Rows) -> tuple[Rows, Rows]:
-        """Take the first tenth: the rows that the published logits of this data set calibrate with."""
+    def with_val(self, *, train: Rows, test: Rows) -> Parts:
+        """Calibrate with the first tenth of the test rows, as the published logits of this data set do."""
         first = len(test) // 10
-        return test.take(np.arange(first)), test.take(np.arange(first, len(test)))
+        return {"train": train, "val": test.take(np.arange(first)), "test": test.take(np.arange(first, len(test)))}
 
 
 def read_members(path: Path, names: set[str]) -> dict[str, bytes]:

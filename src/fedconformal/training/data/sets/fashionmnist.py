@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,11 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import unreadable
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.training.data.dataset import Progress, Rows, Split
-from fedconformal.training.data.download import Release, locate
+from fedconformal.training.data.dataset import Parts, Rows
+from fedconformal.training.data.download import Release
 from fedconformal.training.data.sets.images import ImageSource, channels_first
 from fedconformal.training.data.sets.source import in_groups_of
 
-DEBIAN = Path("/usr/share/datasets/fashion-mnist")
-"""Where Debian's package dataset-fashion-mnist puts the files."""
 ADDRESS = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion"
 FILES = {
     "train-images-idx3-ubyte.gz": (26421880, "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"),
@@ -42,17 +41,15 @@ class FashionMNIST(ImageSource):
     classes = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
     groups = in_groups_of(1, 10)
 
-    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
-        """Read the four official files."""
-        found = []
-        for name, (size, sha256) in FILES.items():
-            url, checksum = f"{ADDRESS}/{name}", f"sha256:{sha256}"
-            release = Release(file=f"fashionmnist/{name}", url=url, most=size, checksum=checksum)
-            found.append(locate(release, download=download, progress=progress, also=DEBIAN / name))
-        return {"train": self.rows(*found[:2]), "test": self.rows(*found[2:])}
+    releases = tuple(
+        Release(file=f"fashion-mnist/{file}", url=f"{ADDRESS}/{file}", most=size, checksum=f"sha256:{sha256}")
+        for file, (size, sha256) in FILES.items()
+    )
 
-    def rows(self, images: Path, labels: Path) -> Rows:
-        """Read two of the official files."""
+    def read(self, paths: Sequence[Path]) -> Parts:
+        return self.with_val(train=self._rows(*paths[:2]), test=self._rows(*paths[2:]))
+
+    def _rows(self, images: Path, labels: Path) -> Rows:
         with prefix_errors(images):
             x = channels_first(read_idx(images), "images")
         with prefix_errors(labels):
@@ -69,10 +66,10 @@ def read_idx(path: Path) -> NDArray[Any]:
             shape = tuple(int(length) for length in np.frombuffer(lengths[: len(lengths) // 4 * 4], ">u4"))
             size = math.prod(shape)
             if not axes or len(shape) != axes or not 0 < size <= MOST_BYTES:
-                raise InputError(f"{path}: is no IDX file of bytes; get the official file again")
+                raise InputError("is no IDX file of bytes; get the official file again")
             content = file.read(size + 1)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise unreadable(path, error) from None
     if len(content) != size:
-        raise InputError(f"{path}: does not hold the {size} bytes it says; get the official file again")
+        raise InputError(f"does not hold the {size} bytes it says; get the official file again")
     return np.frombuffer(content, np.uint8).reshape(shape)

@@ -14,16 +14,15 @@ import string
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.files import read_bytes
-from fedconformal.errors import InputError, prefix_errors
-from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
+from fedconformal.errors import InputError
+from fedconformal.training.data.dataset import SPLITS, Dataset, Parts, Progress, Rows
 from fedconformal.training.data.download import find, where
-from fedconformal.training.data.sets.source import DataSource, Groups, in_groups_of
+from fedconformal.training.data.sets.source import DataSource
 
 PAGE = "https://github.com/mattgroh/fitzpatrick17k"
 SKIN_TYPES = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V", "6": "VI", "-1": ""}
@@ -52,79 +51,52 @@ class Fitzpatrick17k(DataSource):
     """
 
     name = "fitzpatrick17k"
-    label: ClassVar[str] = LABEL
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
         """Read the table and the photographs; rows without a photograph are left out, with a warning."""
         table, folder = find("fitzpatrick17k.csv"), find("fitzpatrick17k")
         if table is None or folder is None:
-            wanted = "the table fitzpatrick17k.csv" if table is None else "the folder fitzpatrick17k of photographs"
-            raise InputError(f"{self.name}: {wanted} is missing; see {PAGE} and put it in {where()}")
-        with prefix_errors(table):
-            records = read_table(table)
-        classes = tuple(sorted({record[self.label] for record in records}))
-        paths = [_photograph(folder, record["md5hash"]) for record in records]
-        there = [(record, path) for record, path in zip(records, paths, strict=True) if path]
-        if not there:
-            raise InputError(
-                f"{folder}: holds no photograph of the table; expected names such as {records[0]['md5hash']}.jpg"
-            )
-        if len(there) < len(records):
-            logger.warning(
-                "%s: %d of %d photographs are missing and left out", self.name, len(records) - len(there), len(records)
-            )
-        rows = Rows(
-            x=read_photographs([path for _, path in there], progress=progress),
-            y=np.searchsorted(classes, [record[self.label] for record, _ in there]),
-            columns={
-                "skin_type": np.array([SKIN_TYPES[record["fitzpatrick_scale"]] for record, _ in there], np.str_),
-                "skin_half_step": np.array([half_step(record) for record, _ in there], np.str_),
-                "three_groups": np.array([record[THREE] for record, _ in there], np.str_),
-                "nine_groups": np.array([record[NINE] for record, _ in there], np.str_),
-            },
-        )
-        return Dataset(name=self.name, classes=classes, groups=self.class_groups(records, classes), **split(rows))
-
-    def class_groups(self, records: list[Record], classes: tuple[str, ...]) -> Groups:
-        """Return the conditions in each of the three groups of diseases."""
+            missing = "the table fitzpatrick17k.csv" if table is None else "the folder fitzpatrick17k of photographs"
+            raise InputError(f"{self.name}: {missing} is missing; see {PAGE} and put it in {where()}")
+        records = read_table(table)
         group_of = {record[LABEL]: record[THREE] for record in records}
-        return tuple(
+        classes, total = tuple(sorted(group_of)), len(records)
+        paths = {record["md5hash"]: path for record in records if (path := _photograph(folder, record["md5hash"]))}
+        records = [record for record in records if record["md5hash"] in paths]
+        if not records:
+            raise InputError(f"{folder}: holds no photograph of the table; expected names such as MD5HASH.jpg")
+        if len(records) < total:
+            absent = total - len(records)
+            logger.warning("%s: %d of %d photographs are missing and left out", self.name, absent, total)
+        columns = {
+            "skin_type": [SKIN_TYPES[record["fitzpatrick_scale"]] for record in records],
+            "skin_half_step": [half_step(record) for record in records],
+            "three_groups": [record[THREE] for record in records],
+            "nine_groups": [record[NINE] for record in records],
+        }
+        rows = Rows(
+            x=read_photographs([paths[record["md5hash"]] for record in records], progress=progress),
+            y=np.searchsorted(classes, [record[LABEL] for record in records]),
+            columns={name: np.array(values, np.str_) for name, values in columns.items()},
+        )
+        groups = tuple(
             tuple(i for i, condition in enumerate(classes) if group_of[condition] == group)
             for group in sorted(set(group_of.values()))
         )
-
-
-class ThreeGroups(Fitzpatrick17k):
-    """The same photographs with three classes: benign, malignant, non-neoplastic; one class a site."""
-
-    name = "fitzpatrick17k-three"
-    label = THREE
-
-    def class_groups(self, records: list[Record], classes: tuple[str, ...]) -> Groups:
-        """Return each class by itself."""
-        return in_groups_of(1, len(classes))
-
-
-class NineGroups(ThreeGroups):
-    """The same photographs with nine classes of diseases; one class a site."""
-
-    name = "fitzpatrick17k-nine"
-    label = NINE
+        return Dataset(name=self.name, classes=classes, groups=groups, **split(rows))
 
 
 def read_table(path: Path) -> list[Record]:
     """Read the table, and check what is made into file names and classes."""
     records = list(csv.DictReader(read_bytes(path).decode("utf-8-sig", "replace").splitlines()))
     if not records or not set(FIELDS) <= set(records[0]):
-        raise InputError(f"expected a table with the columns {', '.join(FIELDS)}; get the official file again")
+        raise InputError(f"{path}: expected a table with the columns {', '.join(FIELDS)}")
     for line, record in enumerate(records, start=2):
         # The md5 becomes a file name, so it must not be a path.
         if None in record.values() or not record["md5hash"] or set(record["md5hash"]) - set(string.hexdigits):
-            raise InputError(f"line {line} has no md5hash; get the official file again")
+            raise InputError(f"{path}: line {line} has no md5hash; get the official file again")
         if not {record["fitzpatrick_scale"], record["fitzpatrick_centaur"]} <= set(SKIN_TYPES):
-            raise InputError(
-                f"line {line} has the skin type {record['fitzpatrick_scale']!r:.20}, expected 1 to 6 or -1"
-            )
+            raise InputError(f"{path}: line {line} has a skin type that is not 1 to 6 or -1")
     return records
 
 
@@ -138,7 +110,7 @@ def half_step(record: Record) -> str:
     return f"{sum(known) / len(known):g}" if known else ""
 
 
-def split(rows: Rows) -> dict[Split, Any]:
+def split(rows: Rows) -> Parts:
     """Draw the rows that test and calibrate from every half step, with the draws of the authors' notebook."""
     part = np.zeros(len(rows), np.int64)
     steps = rows.columns["skin_half_step"]

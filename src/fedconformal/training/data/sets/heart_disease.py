@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import logging
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +20,8 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats
 from fedconformal._base.files import read_bytes
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.training.data.dataset import Dataset, Progress, Rows, Target, cut
-from fedconformal.training.data.download import Release, find, locate
+from fedconformal.training.data.dataset import Parts, Rows, Target, cut
+from fedconformal.training.data.download import Release
 from fedconformal.training.data.sets.source import DataSource
 
 ADDRESS = "https://archive.ics.uci.edu/ml/machine-learning-databases/heart-disease"
@@ -57,8 +59,6 @@ GRADES = (0, 1, 2, 3, 4)
 RATE = "thalach"
 """The field of the peak heart rate."""
 
-Patient = tuple[str, list[float]]
-
 logger = logging.getLogger(__name__)
 
 
@@ -70,44 +70,59 @@ class HeartDisease(DataSource):
     """
 
     name = "heart_disease"
-    classes = ("absent", "present")
+    classes: ClassVar[tuple[str, ...]] = ("absent", "present")
+    own_file = "heart_disease.csv"
+    releases = tuple(
+        Release(file=f"heart_disease/{file}", url=f"{ADDRESS}/{file}", most=size, checksum=f"sha256:{sha256}")
+        for hospital, (size, sha256) in HOSPITALS.items()
+        for file in [f"processed.{hospital}.data"]
+    )
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        hospitals, values = read_patients(download=download, progress=progress)
-        rows = Rows(x=as_features(values), y=(values[:, -1] > 0).astype(np.int64), columns={"hospital": hospitals})
-        parts = cut(rows, (0.5, 0.25, 0.25), by="hospital")
-        return Dataset(name=self.name, classes=self.classes, groups=None, **parts)
+    def read(self, paths: Sequence[Path]) -> Parts:
+        parts = [read_patients(path, hospital) for hospital, path in zip(HOSPITALS, paths, strict=True)]
+        hospitals, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return cut(self.rows(hospitals, values), (0.5, 0.25, 0.25), by="hospital")
+
+    def read_own(self, path: Path) -> Parts:
+        return cut(self.rows(*read_patients(path)), (0.5, 0.25, 0.25), by="hospital")
+
+    def rows(self, hospitals: NDArray[np.str_], values: Floats) -> Rows:
+        """Return features and labels of all patients."""
+        return Rows(x=as_features(values), y=(values[:, -1] > 0).astype(np.int64), columns={"hospital": hospitals})
 
 
-class HeartRate(DataSource):
+class HeartRate(HeartDisease):
     """The peak heart rate of the same patients, without those for whom it was not measured.
 
     The median is 153 beats a minute in Cleveland and 120 in the VA hospital. The diagnosis is no feature.
     """
 
     name = "heart_rate"
+    classes = ()
+    target = Target("peak heart rate", *map(float, SCALES[RATE]))
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        hospitals, values = read_patients(download=download, progress=progress)
-        found = values[:, FIELDS.index(RATE)]
-        known = ~np.isnan(found) & (found != 0)
+    def rows(self, hospitals: NDArray[np.str_], values: Floats) -> Rows:
+        """Return features and peak heart rates of the patients who have one."""
+        rates = values[:, FIELDS.index(RATE)]
+        known = ~np.isnan(rates) & (rates != 0)
         logger.info("%s: %d of %d patients have none, and are left out", self.name, (~known).sum(), len(known))
         hidden = values.copy()
         hidden[:, FIELDS.index(RATE)] = np.nan  # all alike, so the features do not contain the target
-        rows = Rows(x=as_features(hidden)[known], y=found[known], columns={"hospital": hospitals[known]})
-        target = Target("peak heart rate", *map(float, SCALES[RATE]))
-        return Dataset(name=self.name, classes=(), target=target, **cut(rows, (0.5, 0.25, 0.25), by="hospital"))
+        return Rows(x=as_features(hidden)[known], y=rates[known], columns={"hospital": hospitals[known]})
 
 
-def read_patients(*, download: bool, progress: Progress | None) -> tuple[NDArray[np.str_], Floats]:
-    """Return hospitals and measurements, from heart_disease.csv if it exists, else from the four official files."""
-    if path := find("heart_disease.csv"):
-        with prefix_errors(path):
-            patients = _one_file(path)
-    else:
-        patients = [one for name in HOSPITALS for one in _official(name, download=download, progress=progress)]
-    hospitals = np.array([hospital for hospital, _ in patients], np.str_)
-    return hospitals, np.array([numbers for _, numbers in patients], np.float64).reshape(-1, len(FIELDS))
+def read_patients(path: Path, hospital: str | None = None) -> tuple[NDArray[np.str_], Floats]:
+    """Return hospitals and measurements from the official file of a hospital, or from one file with a header."""
+    text = read_bytes(path).decode("utf-8", "replace")
+    lines = [[cell.strip() for cell in cells] for cells in csv.reader(text.splitlines()) if cells]
+    with prefix_errors(path):
+        if hospital is None:
+            header = lines.pop(0) if lines else []
+            if header != ["hospital", *FIELDS]:
+                raise InputError(f"starts with {','.join(header)!r:.80}, expected hospital,{','.join(FIELDS)}")
+        names = [cells.pop(0) if hospital is None else hospital for cells in lines]
+        values = [_numbers(cells, line) for line, cells in enumerate(lines, start=1 if hospital else 2)]
+    return np.array(names, np.str_), np.array(values, np.float64).reshape(-1, len(FIELDS))
 
 
 def as_features(values: Floats) -> NDArray[np.float32]:
@@ -126,27 +141,6 @@ def as_features(values: Floats) -> NDArray[np.float32]:
     missing = [np.isnan(measured[name]) for name in SOMETIMES_MISSING]
     codes = [measured[name] == code for name, known in CODES.items() for code in known]
     return np.column_stack([*numbers, *missing, *codes]).astype(np.float32)
-
-
-def _official(hospital: str, *, download: bool, progress: Progress | None) -> list[Patient]:
-    size, sha256 = HOSPITALS[hospital]
-    name = f"processed.{hospital}.data"
-    release = Release(file=f"heart_disease/{name}", url=f"{ADDRESS}/{name}", most=size, checksum=f"sha256:{sha256}")
-    path = locate(release, download=download, progress=progress)
-    with prefix_errors(path):
-        return [(hospital, _numbers(cells, line)) for line, cells in enumerate(_lines(path), start=1)]
-
-
-def _one_file(path: Path) -> list[Patient]:
-    header, *lines = _lines(path) or [[]]
-    if header != ["hospital", *FIELDS]:
-        raise InputError(f"starts with {','.join(header)!r:.80}, expected hospital,{','.join(FIELDS)}")
-    return [(cells[0], _numbers(cells[1:], line)) for line, cells in enumerate(lines, start=2)]
-
-
-def _lines(path: Path) -> list[list[str]]:
-    text = read_bytes(path).decode("utf-8", "replace")
-    return [[cell.strip() for cell in cells] for cells in csv.reader(text.splitlines()) if cells]
 
 
 def _numbers(cells: list[str], line: int) -> list[float]:

@@ -8,10 +8,9 @@ CC BY 4.0, and CC BY-NC 4.0 for DermaMNIST. The publisher gives md5 checksums.
 
 from __future__ import annotations
 
-import zipfile
-from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,52 +18,39 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import as_labels
 from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
-from fedconformal.training.data.download import Release, find, locate
+from fedconformal.training.data.dataset import SPLITS, Parts, Rows, Split
+from fedconformal.training.data.download import Release
 from fedconformal.training.data.sets.source import DataSource, in_groups_of, listed
 
 ADDRESS = "https://zenodo.org/records/10519652/files"
-MOST_BYTES = 2**32
-"""Once unpacked; no set here comes near it."""
 
 
 class ImageSource(DataSource):
     """Images with official training and test files, or in an .npz file of the data set's name."""
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        path = find(f"{self.name}.npz")
-        parts: dict[Split, Any] = dict(
-            read_images(path, classes=len(self.classes))
-            if path
-            else self.official(download=download, progress=progress)
-        )
-        if "val" not in parts:
-            parts["val"], parts["test"] = self.calibration(parts["test"])
-        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+    own_file = "{name}.npz"
 
-    @abstractmethod
-    def official(self, *, download: bool, progress: Progress | None) -> dict[Split, Rows]:
-        """Read the official training and test rows."""
+    def read_own(self, path: Path) -> Parts:
+        parts = read_images(path, classes=len(self.classes))
+        return parts if "val" in parts else self.with_val(**parts)
 
-    @staticmethod
-    def calibration(test: Rows) -> tuple[Rows, Rows]:
-        """Part the official test rows into rows that calibrate and rows that test; by default random halves."""
+    def with_val(self, *, train: Rows, test: Rows) -> Parts:
+        """Take the rows to calibrate with from the test rows: a random half."""
         order, middle = np.random.default_rng(0).permutation(len(test)), len(test) // 2
-        return test.take(np.sort(order[:middle])), test.take(np.sort(order[middle:]))
+        val, rest = (test.take(np.sort(part)) for part in (order[:middle], order[middle:]))
+        return {"train": train, "val": val, "test": rest}
 
 
 class _MedMNIST(DataSource):
-    md5: ClassVar[str]
-    most: ClassVar[int]
+    own_file = "{name}.npz"
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        file = f"{self.name}.npz"
-        release = Release(file=file, url=f"{ADDRESS}/{file}?download=1", most=self.most, checksum=f"md5:{self.md5}")
-        path = locate(release, download=download, progress=progress)
-        parts: dict[Split, Any] = dict(read_images(path, classes=len(self.classes)))
-        if "val" not in parts:
-            raise InputError(f"{path}: has no val_images; get the official file again")
-        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+    def read(self, paths: Sequence[Path]) -> Parts:
+        return read_images(paths[0], classes=len(self.classes), needed=SPLITS)
+
+
+def _official(name: str, most: int, md5: str) -> tuple[Release]:
+    url = f"{ADDRESS}/{name}.npz?download=1"
+    return (Release(file=f"{name}.npz", url=url, most=most, checksum=f"md5:{md5}"),)
 
 
 class BloodMNIST(_MedMNIST):
@@ -75,8 +61,7 @@ class BloodMNIST(_MedMNIST):
         "basophil; eosinophil; erythroblast; immature granulocyte; lymphocyte; monocyte; neutrophil; platelet"
     )
     groups = in_groups_of(2, 8)
-    md5 = "7053d0359d879ad8a5505303e11de1dc"
-    most = 64_000_000
+    releases = _official(name, 64_000_000, "7053d0359d879ad8a5505303e11de1dc")
 
 
 class DermaMNIST(_MedMNIST):
@@ -91,8 +76,7 @@ class DermaMNIST(_MedMNIST):
         "dermatofibroma; melanoma; melanocytic nevus; vascular lesion"
     )
     groups = in_groups_of(2, 7)
-    md5 = "0744692d530f8e62ec473284d019b0c7"
-    most = 64_000_000
+    releases = _official(name, 64_000_000, "0744692d530f8e62ec473284d019b0c7")
 
 
 class PathMNIST(_MedMNIST):
@@ -104,8 +88,7 @@ class PathMNIST(_MedMNIST):
         "stroma; colorectal adenocarcinoma epithelium"
     )
     groups = in_groups_of(3, 9)
-    md5 = "a8b06965200029087d5bd730944a56c1"
-    most = 256_000_000
+    releases = _official(name, 256_000_000, "a8b06965200029087d5bd730944a56c1")
 
 
 class TissueMNIST(_MedMNIST):
@@ -117,21 +100,17 @@ class TissueMNIST(_MedMNIST):
         "endothelial cell; leukocyte; podocyte; proximal tubule segment; thick ascending limb"
     )
     groups = in_groups_of(2, 8)
-    md5 = "ebe78ee8b05294063de985d821c1c34b"
-    most = 256_000_000
+    releases = _official(name, 256_000_000, "ebe78ee8b05294063de985d821c1c34b")
 
 
-def read_images(path: Path, *, classes: int) -> dict[Split, Rows]:
-    """Read the splits that a file has; it must have training and test rows."""
+def read_images(path: Path, *, classes: int, needed: Sequence[Split] = ("train", "test")) -> Parts:
+    """Read the splits that a file has."""
+    arrays = read_npz(path)
     with prefix_errors(path):
-        _check_size(path)
-        arrays = read_npz(path)
-        found: dict[Split, Rows] = {
-            split: _rows(arrays, split, classes) for split in SPLITS if f"{split}_images" in arrays
-        }
-        if not {"train", "test"} <= set(found):
-            raise InputError(f"holds {', '.join(sorted(arrays)) or 'nothing'}; expected train_images and test_images")
-    return found
+        parts: Parts = {split: _rows(arrays, split, classes) for split in SPLITS if f"{split}_images" in arrays}
+        if missing := [f"{split}_images" for split in needed if split not in parts]:
+            raise InputError(f"holds no {', '.join(missing)}; get the official file again")
+    return parts
 
 
 def channels_first(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
@@ -158,14 +137,3 @@ def _rows(arrays: dict[str, NDArray[Any]], split: Split, classes: int) -> Rows:
         if name.startswith(f"{split}_") and values.dtype.kind == "U" and values.shape == (len(images),)
     }
     return Rows(x=images, y=labels, columns=columns)
-
-
-def _check_size(path: Path) -> None:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot be read ({reason}); remove it, and the official file is downloaded") from None
-    if size > MOST_BYTES:
-        raise InputError(f"has {size} bytes when unpacked, more than {MOST_BYTES}")

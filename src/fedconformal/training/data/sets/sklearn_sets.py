@@ -6,12 +6,14 @@ Efron, Hastie, Johnstone and Tibshirani, "Least angle regression", 2004.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedconformal.errors import InputError
-from fedconformal.training.data.dataset import Dataset, Progress, Rows, Target, cut
+from fedconformal.errors import requires_extra
+from fedconformal.training.data.dataset import Parts, Rows, Target, cut
 from fedconformal.training.data.sets.source import DataSource, in_groups_of
 
 LEVELS = 16
@@ -27,28 +29,25 @@ class Digits(DataSource):
     classes = tuple("0123456789")
     groups = in_groups_of(1, 10)
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
+    def read(self, paths: Sequence[Path]) -> Parts:
         bunch = _bunch(self.name)
         images = np.rint(bunch.images * (255 / LEVELS)).astype(np.uint8)[:, np.newaxis]
-        parts = cut(Rows(x=images, y=bunch.target.astype(np.int64)), (0.6, 0.2, 0.2))
-        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
+        return cut(Rows(x=images, y=bunch.target.astype(np.int64)), (0.6, 0.2, 0.2))
 
 
 class Diabetes(DataSource):
     """Progression of 442 patients: half train, a quarter calibrates, a quarter tests; no sites of its own."""
 
     name = "diabetes"
+    target = Target("progression", 150.0, 75.0)
 
-    def load(self, *, download: bool, progress: Progress | None) -> Dataset:
+    def read(self, paths: Sequence[Path]) -> Parts:
         bunch = _bunch(self.name)
         rows = Rows(x=(bunch.data / DEVIATION).astype(np.float32), y=bunch.target.astype(np.float64))
-        target = Target("progression", 150.0, 75.0)
-        return Dataset(name=self.name, classes=(), target=target, **cut(rows, (0.5, 0.25, 0.25)))
+        return cut(rows, (0.5, 0.25, 0.25))
 
 
 def _bunch(name: str) -> Any:
-    try:
+    with requires_extra("sklearn"):
         from sklearn import datasets
-    except ImportError:
-        raise InputError(f"{name}: is inside scikit-learn: pip install 'fedconformal[demo]'") from None
     return getattr(datasets, f"load_{name}")()

@@ -1,28 +1,49 @@
-"""What every data set has in common: a name, and a way to be loaded."""
+"""Base class of the data sets, with the one way to load them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
-from fedconformal.training.data.dataset import Dataset, Progress
+from fedconformal.training.data.dataset import Dataset, Parts, Progress, Target
+from fedconformal.training.data.download import Release, find, locate
 
 Groups = tuple[tuple[int, ...], ...]
 
 
-class DataSource(ABC):
-    """Where a data set comes from. A file here that derives from it is found by its `name`."""
+class DataSource:
+    """Origin of a data set; a subclass in this package is found by its `name`."""
 
     name: ClassVar[str]
     noun: ClassVar[str] = "data set"
     classes: ClassVar[tuple[str, ...]] = ()
-    """The names of the classes, where they are known before the data is read."""
-    groups: ClassVar[Groups] = ()
-    """The classes of each site in the paper, if it is in the paper."""
+    """Names of the classes, if they are known before the data is read."""
+    groups: ClassVar[Groups | None] = None
+    """Classes of each site in the paper, if it is in the paper."""
+    target: ClassVar[Target | None] = None
+    """The number to predict, if there are no classes."""
+    releases: ClassVar[tuple[Release, ...]] = ()
+    """The official files."""
+    own_file: ClassVar[str] = ""
+    """A file that is read instead of the official ones, if it exists; the name may contain {name}."""
 
-    @abstractmethod
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        """Read the data set from where data is kept; if it is not there, download it first where that is allowed."""
+        """Read the data set from the directories of data; download the official files first if they may be."""
+        own = self.own_file.format(name=self.name)
+        if own and (path := find(own, f"subsets/{own}")):
+            parts = self.read_own(path)
+        else:
+            parts = self.read([locate(one, download=download, progress=progress) for one in self.releases])
+        return Dataset(name=self.name, classes=self.classes, groups=self.groups, target=self.target, **parts)
+
+    def read(self, paths: Sequence[Path]) -> Parts:
+        """Read the official files into train, val and test rows."""
+        raise NotImplementedError
+
+    def read_own(self, path: Path) -> Parts:
+        """Read `own_file`."""
+        return self.read([path])
 
 
 def listed(text: str) -> tuple[str, ...]:
