@@ -21,7 +21,7 @@ from fedconformal._base.files import read_npz
 from fedconformal.training import FedAvg, as_clients, data
 from fedconformal.training.config import Config
 from fedconformal.training.data.sets.heart_disease import FIELDS
-from fedconformal.training.fedavg import loss_of
+from fedconformal.training.losses import loss_of
 from fedconformal.training.models import Regressor
 from fedconformal.training.outputs import RegressionResult
 from fedconformal.training.run import train
