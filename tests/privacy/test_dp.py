@@ -36,7 +36,7 @@ def counts_of(scores: Floats, grid: Floats) -> Integers:
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12), st.integers(0, 12), st.data())
-@checks(500)
+@checks(250)
 def test_replacing_one_row_changes_every_utility_by_one_at_most(
     scores: list[int], other: int, data: st.DataObject
 ) -> None:

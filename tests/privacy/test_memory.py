@@ -13,12 +13,11 @@ from fedconformal.privacy import Ledger, Outgoing, Policy, read_ledger, write_le
 from fedconformal.privacy.ledger import ChargedRows, OpenedSums, enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.messages import Question, pack
 from fedconformal.privacy.sums.site import known_by, note, recalled, rows_digest
 from fedconformal.privacy.sums.state import decode_state, encode_state
 from tests.contracts.tools import refused
 from tests.privacy.attack import watching
-from tests.privacy.sums_play import SCORES, Sites, each, fresh, opened, took
+from tests.privacy.sums_play import SCORES, Attack, Sites, each, fresh, opened, took
 
 A = ChargedRows("a", "0")
 REFUSED = "has shown a sum of these rows with other sites"
@@ -156,11 +155,9 @@ def test_session_after_session_in_which_one_site_is_lost() -> None:
         while state.search.number == 0:
             sites, sent = each(sites, outgoing)
             state, outgoing = took(state, sent)
-        few = state.session.as_bits(range(6))
-        question = pack(Question(state.session.id, 1, digit, few), state.signing)
-        others = {name: site for name, site in sites.items() if name != "g"}
+        attack = Attack(state, sites)
         with refused("a site was lost after the first sum, and the difference of two sums shows a single site"):
-            each(others, dict.fromkeys(others, question))
+            attack.send(attack.question(range(6), 1, digit), to="abcdef")
         sites = again(sites)
 
 

@@ -65,13 +65,13 @@ def plain(scores: Sequence[Floats], target: int) -> float:
 
 @pytest.mark.usefixtures("to_the_last_cell")
 @given(pieces, st.integers(1, 24))
-@checks(500)
+@checks(250)
 def test_sums_find_the_cell_of_the_score(scores: list[Floats], target: int) -> None:
     assert searched(rounds_of(scores, target), scores).answer == rounded(plain(scores, target))
 
 
 @given(pieces, st.integers(1, 12))
-@checks(300)
+@checks(150)
 def test_never_below_the_plain_threshold(scores: list[Floats], target: int) -> None:
     rounds, exact = rounds_of(scores, target), plain(scores, target)
     found = searched(rounds, scores)
@@ -86,7 +86,7 @@ def test_never_below_the_plain_threshold(scores: list[Floats], target: int) -> N
 @pytest.mark.usefixtures("to_the_last_cell")
 @pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC(failure=0.2)], ids=repr)
 @given(pieces, alphas)
-@checks(100)
+@checks(60)
 def test_sums_and_summaries_agree(guarantee: fc.Guarantee, scores: list[Floats], alpha: Fraction) -> None:
     rounds = score_rounds(guarantee, alpha, [len(part) for part in scores])
     sites = [fc.Summary.of_scores(s, kind="exact") for s in scores]
@@ -97,7 +97,7 @@ def test_sums_and_summaries_agree(guarantee: fc.Guarantee, scores: list[Floats],
 
 @pytest.mark.usefixtures("to_the_last_cell")
 @given(pieces, st.integers(1, 20), st.lists(st.integers(0, 4), min_size=4, max_size=4))
-@checks(300)
+@checks(150)
 def test_rows_that_go_missing_only_raise_the_threshold(scores: list[Floats], target: int, drops_at: list[int]) -> None:
     found = searched(rounds_of(scores, target), scores, drops_at).answer
     assert found is not None
@@ -214,7 +214,7 @@ def test_edges_are_exact_and_rise() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from(SPECIAL), finite_scores), min_size=1), st.sampled_from([0, 7, -3, FARTHEST]))
-@checks(300)
+@checks(150)
 def test_a_score_is_in_its_cell(scores: list[float], exponent: int) -> None:
     found = edges(exponent)
     codes, _ = Rounds(found, target=1, rows=1).weights(keys_of(np.array([*scores, -LARGEST, LARGEST])))

@@ -32,7 +32,7 @@ from tests.privacy.sums_play import SCORES, calibrate_by_sums, each, opened, pla
 @pytest.mark.usefixtures("to_the_last_cell")
 @pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC(failure=0.1)], ids=repr)
 @given(st.lists(vectors(6), min_size=3, max_size=4), alphas)
-@checks(40)
+@checks(25)
 def test_sums_and_summaries_agree(guarantee: fc.Guarantee, scores: list[Floats], alpha: Fraction) -> None:
     sites = [fc.Summary.of_scores(s, kind="exact", site=f"site-{k}") for k, s in enumerate(scores)]
     with maybe_infeasible():
