@@ -34,7 +34,7 @@ Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
 
 class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """What a site sends: its name and number of scores, epsilon, the grid, noisy counts, and what the scores are."""
+    """Noisy counts of a site's scores in the cells of a public grid, with its name, its number of scores and epsilon."""
 
     name: ClassVar[str] = "noisy"
 
@@ -45,14 +45,13 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     counts: Annotated[list[Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]], Cells]
     header: ProvenanceHeader = msgspec.field(default=NOTHING, name="provenance")
 
-    @property
-    def label(self) -> str:
-        """What to call this in a message."""
+    def __str__(self) -> str:
+        """Name the site, for messages."""
         return f"site {self.site!r}"
 
     @property
     def provenance(self) -> Provenance:
-        """What the scores were made from."""
+        """Provenance of the scores."""
         return Provenance.from_header(self.header)
 
     def to_bytes(self) -> bytes:
@@ -119,7 +118,7 @@ def calibrate_locally(
         raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
     for found in histograms:
-        check_one_end(found.provenance.score, f"site {found.site!r}")
+        check_one_end(found.provenance.score, str(found))
         if (found.grid, found.epsilon) != (first.grid, first.epsilon):
             raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
         if difference := first.provenance.difference(found.provenance):

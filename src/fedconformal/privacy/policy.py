@@ -54,7 +54,7 @@ def count_patients(ids: Iterable[Any] | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Outgoing:
-    """What is about to leave a site."""
+    """Description of a message that is about to leave a site."""
 
     kind: str
     """A kind of summary; "noisy" for noisy counts, "sums" for masked ones; or a kind of message (`known_kinds`)."""

@@ -37,7 +37,7 @@ from fedconformal.summaries.format import NOTHING, ProvenanceHeader
 class SiteState(
     msgspec.Struct, tag="sums-site-3", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True, kw_only=True
 ):
-    """What a site knows; all of it stays there."""
+    """State of a site; all of it stays there."""
 
     name: str
     scores: bytes
@@ -110,7 +110,7 @@ class SiteState(
 
 @dataclass(frozen=True)
 class CoordinatorState:
-    """What the coordinator knows."""
+    """State of the coordinator."""
 
     signing: SigningKey
     invite: Invite
