@@ -12,7 +12,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import fedconformal as fc
 from fedconformal.certificates.certificate import Certificate, SignatureRecord
-from fedconformal.privacy import check_signatures, is_sealed, new_id, new_key, public_key, seal, sign, signed
+from fedconformal.privacy import (
+    check_signatures,
+    is_sealed,
+    new_id,
+    new_key,
+    public_key,
+    seal,
+    sign,
+    signatures,
+    signed,
+)
 from fedconformal.privacy.signatures import Seal
 from fedconformal.summaries.summary import digest_of
 from tests.contracts.tools import changed, refused
@@ -79,11 +89,14 @@ def test_another_summary_does_not_pass() -> None:
 
 
 def test_a_signature_made_for_something_else_does_not_pass() -> None:
-    """The bare digest may be signed in another protocol, or by somebody who was asked to sign "this hash"."""
+    """The same bytes may be signed in another protocol, or by somebody who was asked to sign "this hash"."""
     certificate, records = made()
-    bare = Ed25519PrivateKey.from_private_bytes(KEYS["b"]).sign(digest_of(SITES[1]).encode())
-    with refused("the signature is not one of site 'b' for this file"):
-        signed(certificate, [records[0], msgspec.structs.replace(records[1], signature=bare.hex())], TRUSTED)
+    digest, key = digest_of(SITES[1]), Ed25519PrivateKey.from_private_bytes(KEYS["b"])
+    listed = signatures._what("b", digest, SITES[1].provenance, 0.1).removeprefix(b"fedconformal summary 1 ")
+    for bare in (digest.encode(), listed):
+        other = msgspec.structs.replace(records[1], signature=key.sign(bare).hex())
+        with refused("the signature is not one of site 'b' for this file"):
+            signed(certificate, [records[0], other], TRUSTED)
 
 
 def test_keys_must_be_trusted_and_sites_named() -> None:

@@ -34,7 +34,7 @@ Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
 
 class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Noisy counts of a site's scores in the cells of a public grid, with its name, its number of scores and epsilon."""
+    """Noisy counts of a site's scores in the cells of a public grid; the site, its number of scores, and epsilon."""
 
     name: ClassVar[str] = "noisy"
 
