@@ -24,6 +24,7 @@ ROUNDING = 1e-4
 """Rounding of float32 entries, times 1,000."""
 QUICK_CLASSES = 4096
 """Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
+LARGEST = 1.7976931348623157e308
 ALPHA_UNIT = 10**15
 """alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
 
@@ -266,14 +267,14 @@ def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
 
 def as_temperature(temperature: Any) -> float:
     """Check for a positive, finite temperature."""
-    try:
-        number = isinstance(temperature, int | float | np.floating | np.integer) and not isinstance(temperature, bool)
-        value = float(temperature) if number else math.nan
-    except OverflowError:
-        value = math.inf
-    if not 0 < value < math.inf:
+    if not is_number(temperature) or not 0 < temperature <= LARGEST:
         raise InputError(f"temperature is {abbreviate(temperature)}, expected a positive number")
-    return value
+    return float(temperature)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number of Python or numpy, and no boolean."""
+    return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
 
 
 def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:

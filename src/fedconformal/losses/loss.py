@@ -109,11 +109,11 @@ def as_row(row: Any, number: int) -> Scores:
 
 def checked(scores: NDArray[Any], start: int) -> Scores:
     """Refuse scores outside [0, 1], and round the others to float32; `start` is the number of the first row."""
-    fine = (scores >= 0) & (scores <= 1)
-    if not fine.all():
-        row = int(np.argmin(fine.all(axis=1)))
-        bad = scores[row][~fine[row]][0]
-        raise InputError(f"scores: row {start + row} holds {bad:.6g}, expected numbers from 0 to 1")
+    bad = ~((scores >= 0) & (scores <= 1))
+    if bad.any():
+        row, column = np.argwhere(bad)[0].tolist()
+        problem = f"holds {scores[row, column]:.6g}, expected numbers from 0 to 1"
+        raise InputError(problem, where="scores", row=start + row)
     return scores.astype(np.float32, copy=False)
 
 

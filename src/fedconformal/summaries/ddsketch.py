@@ -20,14 +20,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedconformal._base.arrays import Floats, Integers, rising
+from fedconformal._base.arrays import LARGEST, Floats, Integers, rising
 from fedconformal.errors import InputError
 from fedconformal.summaries.summary import Content, Summary
 
 GROWTH = 101 / 99
 """(1 + accuracy) / (1 - accuracy), for an accuracy of 0.01."""
 
-LARGEST = float(np.finfo(np.float64).max)
 SMALLEST_NORMAL = 2.0**-1022
 SMALLEST = 2.0**-1074
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import as_alpha, as_temperature
+from fedconformal._base.arrays import as_alpha, as_temperature, is_number
 from fedconformal._base.classes import as_class_names
 from fedconformal._base.names import abbreviate, as_name, join_names
 from fedconformal.errors import InputError
@@ -213,8 +213,7 @@ def as_grid(grid: Any) -> bytes:
 
 def as_bound(bound: Any) -> float:
     """Check the largest loss of a row."""
-    number = isinstance(bound, int | float | np.floating | np.integer) and not isinstance(bound, bool)
-    if not number or not 1 / MOST_BOUND <= bound <= MOST_BOUND:
+    if not is_number(bound) or not 1 / MOST_BOUND <= bound <= MOST_BOUND:
         raise InputError(f"bound is {abbreviate(bound)}, expected a number from 1e-06 to 1e+06; rescale the losses")
     return float(bound)
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import SUM_TOLERANCE, as_alpha
+from fedconformal._base.arrays import LARGEST, SUM_TOLERANCE, as_alpha
 from fedconformal._base.names import abbreviate, as_name, escape_control, join_names
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.scores import LAC, AnyScore, Residual
@@ -33,7 +33,6 @@ from fedconformal.tables import read_table
 
 TINY = 2.0**-150
 """What is at most this becomes zero in float32."""
-LARGEST = 1.7976931348623157e308
 TESTED = "For DuckDB (tested on 2.0) and PostgreSQL (tested on 15)"
 COLUMNS = ("fc_rank", "fc_score", "fc_digits", "fc_rows", "fc_refused", "fc_about")
 AGAIN = "run the query again, and save its whole result as it is"
