@@ -57,6 +57,7 @@ REFUSED: list[tuple[Callable[[Any], object], Any, list[str]]] = [
             ([[0.5, 0.5], [-1e-30, 1.0]], ["row 1", "negative entry -1e-30"]),
             ([[0.9, 0.2], [NAN, 0.5]], ["row 0", "sums to 1.1"]),
             ([[-5.0, 2.0], [1.0, 3.0]], ["row 0", "softmax"]),
+            (np.eye(30)[:5] + np.eye(30)[1:6], ["row 0", "sums to 2, not 1"]),  # whole numbers are not rounded ones
             ([0.5, 0.5], ["shape (2,)", "(rows, classes)"]),
             ([[]], ["shape (1, 0)"]),
             ([[0.5, 0.5], [1.0]], ["cannot be read as an array"]),
