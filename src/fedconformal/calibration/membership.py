@@ -35,7 +35,8 @@ def rows_by_group(certificate: Certificate, groups: Groups | None, rows: int) ->
         got = f"got {join_names(columns_of(given))}" if given else "got none"
         raise InputError(f"the predictor needs the columns {join_names(needed)} of every row, {got}", where="groups")
     found = members(given, rows=rows)
-    for group in found.keys() - certificate.parts.keys():
+    known = certificate.parts
+    for group in (one for one in found if one not in known):
         row = found[group][0]
         if group == NONE:
             raise InputError(
