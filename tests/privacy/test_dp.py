@@ -152,6 +152,9 @@ def test_the_plan_costs_what_the_formula_says() -> None:
         assert 1023 * math.exp(-epsilon * d / 2) > release.failure or d == 0
         assert release.promised >= Fraction(9, 10)
     assert plan_release(fc.Mixture(), TENTH, [1000], TENTH, 1024) is None
+    quiet = plan_release(fc.Mixture(), TENTH, [1000], Fraction(1000), 1024)
+    assert quiet is not None
+    assert quiet.failure == Fraction(1, 2**59)  # of plans with the same aim, the one that fails least
 
 
 @pytest.mark.parametrize(
