@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
 from fedconformal.engines.flower.records import fingerprint, site_of
 from fedconformal.errors import InputError
-from tests.engines.flower.tools import MODEL, Backwards, calibrating_app, grid
+from tests.engines.flower.tools import MODEL, Backwards, Moving, calibrating_app, grid
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 6
@@ -85,13 +85,8 @@ def test_two_nodes_that_are_the_same_site_count_once() -> None:
     assert left_out.reason == "site-1 has answered from another node"
 
 
-class Losing(InProcessGrid):
-    """A grid that loses the answers of one node, or a node itself."""
-
-    gone = False
-
-    def get_node_ids(self) -> Any:
-        return [node for node in super().get_node_ids() if not (self.gone and node == 2 + BAD)]
+class Losing(Moving):
+    """A grid that loses the answers of one node."""
 
     def pull_messages(self, message_ids: Any) -> Any:
         return [reply for reply in super().pull_messages(message_ids) if reply.metadata.src_node_id != 2 + BAD]
@@ -102,7 +97,7 @@ def test_a_site_that_does_not_answer_and_then_is_gone() -> None:
     federation = Federation(lossy, timeout=0.2)
     (left_out,) = calibrate(federation, MODEL).certificate.left_out or []
     assert (left_out.site, left_out.reason) == ("node-4", "timeout: gave no answer within 0.2 s")
-    lossy.gone = True
+    lossy.away = {2 + BAD}
     (left_out,) = calibrate(federation, MODEL).certificate.left_out or []
     assert left_out.reason == "is not connected any more"
 

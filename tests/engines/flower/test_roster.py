@@ -9,29 +9,13 @@ pytest.importorskip("flwr", reason="running on Flower needs flwr")
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp.strategy import FedAvg
 
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_reply
 from fedconformal.engines.flower.federation import Roster
 from fedconformal.errors import InputError
-from tests.engines.flower.tools import MODEL, calibrating_app, grid, set_data, site_logits
-
-
-class Moving(InProcessGrid):
-    """A grid on which nodes come and go, and some are registered with a name."""
-
-    def __init__(self, app: Any, nodes: Any, *, names: dict[int, str] | None = None) -> None:
-        super().__init__(app, nodes)
-        self.away: set[int] = set()
-        self.names = names or {}
-
-    def get_node_ids(self) -> list[int]:
-        return [node for node in super().get_node_ids() if node not in self.away]
-
-    def get_nodes(self) -> Any:
-        return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.get_node_ids()]
+from tests.engines.flower.tools import MODEL, Moving, calibrating_app, grid, set_data, site_logits
 
 
 def training_app() -> ClientApp:

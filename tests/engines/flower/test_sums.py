@@ -27,7 +27,7 @@ from fedconformal.federated.sums import SumsStep
 from fedconformal.privacy.ledger import Ledger, read_ledger, rows_of, write_ledger
 from fedconformal.privacy.signatures import new_key, public_key
 from fedconformal.privacy.sums.radix import edges
-from tests.engines.flower.tools import MODEL, Fault, calibrating_app, data_of, grid, set_data, site_logits
+from tests.engines.flower.tools import MODEL, Fault, Moving, calibrating_app, data_of, grid, set_data, site_logits
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
 SITES = 8
@@ -103,10 +103,10 @@ def test_too_few_sites_or_scores() -> None:
 
 def test_a_second_session_with_other_sites_is_refused(tmp_path: Path) -> None:
     """In one run a site remembers with whom its scores were summed; with a ledger, in all runs."""
-    nodes = Fewer(calibrating_app(), 4)
+    nodes = Moving(calibrating_app(), 4)
     in_steps(Federation(nodes), MODEL)
     in_steps(Federation(nodes), MODEL, temperature=2.0)
-    nodes.out = 1
+    nodes.away = {5}
     for temperature in (2.0, 3.0):  # other scores of the same rows
         with pytest.raises(InputError, match=r"0 sites are left.* has shown a su"):
             in_steps(Federation(nodes), MODEL, temperature=temperature)
@@ -117,16 +117,6 @@ def test_a_second_session_with_other_sites_is_refused(tmp_path: Path) -> None:
         found = in_steps(Federation(InProcessGrid(calibrating_app(), kept)), MODEL).certificate
         assert [one.site for one in found.left_out or []] == left_out
     assert len(read_ledger(path).sessions) == 2
-
-
-class Fewer(InProcessGrid):
-    """A grid of which the last nodes may be out."""
-
-    out = 0
-
-    def get_node_ids(self) -> Any:
-        found = list(super().get_node_ids())
-        return found[: len(found) - self.out]
 
 
 class From:

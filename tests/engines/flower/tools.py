@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.proto.node_pb2 import NodeInfo
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply
@@ -82,6 +83,21 @@ class Backwards(InProcessGrid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         return list(super().pull_messages(message_ids))[::-1]
+
+
+class Moving(InProcessGrid):
+    """A grid on which nodes come and go, and some are registered with a name."""
+
+    def __init__(self, app: Any, nodes: Any, *, names: dict[int, str] | None = None) -> None:
+        super().__init__(app, nodes)
+        self.away: set[int] = set()
+        self.names = names or {}
+
+    def get_node_ids(self) -> list[int]:
+        return [node for node in super().get_node_ids() if node not in self.away]
+
+    def get_nodes(self) -> Any:
+        return [NodeInfo(node_id=node, name=self.names.get(node)) for node in self.get_node_ids()]
 
 
 def grid(sites: int, faults: Mapping[int, Fault] | None = None, app: Any = None) -> InProcessGrid:
