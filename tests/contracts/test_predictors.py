@@ -171,9 +171,9 @@ def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Gua
     curve = one_curve(result)
     assert len(curve.thresholds) <= MAX_POINTS
     assert curve.threshold(as_alpha(0.0371)) == result.threshold
-    for q in np.quantile(np.concatenate(scores), np.linspace(0, 1, 200)).tolist():
+    for q in np.quantile(np.concatenate(scores), np.linspace(0, 1, 60)).tolist():
         assert curve.coverage(q) <= exact_promise(guarantee, scores, q)
-    for usual in (0.01, 0.05, 0.1, 0.2, 0.5):  # the curve is exact at the usual alphas
+    for usual in (0.01, 0.1, 0.5):  # the curve is exact at the usual alphas
         alone = fc.calibrate(sites, alpha=usual, guarantee=guarantee, exact=True)
         assert curve.threshold(as_alpha(usual)) == alone.threshold
 

@@ -61,8 +61,7 @@ def test_chunks_change_nothing(score: fc.Score, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.long
 @every_score
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("classes", [33, 130, 1000])
+@pytest.mark.parametrize(("dtype", "classes"), [(np.float32, 33), (np.float64, 130), (np.float32, 1000)])
 def test_sets_of_many_classes(score: fc.Score, dtype: type[np.floating[Any]], classes: int) -> None:
     """Sets may be found without scoring every label; they must be the same sets, ties and deep rows included."""
     rng = np.random.default_rng(classes)
