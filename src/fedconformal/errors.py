@@ -66,7 +66,7 @@ class ClassCountsWarning(UserWarning):
 
 
 class HeavySiteWarning(UserWarning):
-    """One site outweighs the others because of the number of scores that it claims."""
+    """A site outweighs the others by the number of scores that it claims."""
 
 
 class SuspiciousInputWarning(UserWarning):

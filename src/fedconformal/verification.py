@@ -1,4 +1,4 @@
-"""Does a predictor follow from these summaries? Recompute everything and compare."""
+"""Verification: recompute a predictor from its summaries and compare."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.summary import Summary, digest_of
 
 OF_THE_FILE = {"versions", "left_out"}
-"""What the summaries do not give; see `verify`."""
+"""Differences from the recomputed certificate; see `verify`."""
 
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 

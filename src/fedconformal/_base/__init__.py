@@ -1,1 +1,1 @@
-"""What every package uses: checked arrays and names, files, chunks, the registry. No statistics."""
+"""Shared utilities: checked arrays and names, files, chunks and the registry. No statistics."""

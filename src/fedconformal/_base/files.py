@@ -28,7 +28,7 @@ from fedconformal.errors import InputError, prefix_errors
 UNREADABLE = (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 READABLE = (".npy", ".npz")
 TEXT = (".csv", ".tsv", ".txt")
-"""How the names of tables of text end."""
+"""File suffixes of text tables."""
 MOST_BYTES = 2**33
 """Arrays of more bytes than this are refused: they hardly fit into memory."""
 FREE_BYTES = 2**27

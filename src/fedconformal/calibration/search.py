@@ -141,7 +141,7 @@ class Stratum:
     empty: bool = False
     """Whether no site has scores of it."""
     owners: Sequence[int] | None = None
-    """Which of the sizes each summary is a part of, where that is not one a summary."""
+    """Index of the size that each summary belongs to, if summaries share sizes."""
     usual: Sequence[Fraction] = USUAL_ALPHAS
     """The alphas at which the promise curve is exact."""
 

@@ -1,1 +1,1 @@
-"""What was promised, as data, and every sentence about it."""
+"""Certificates: promises as data, and the text rendered from them."""

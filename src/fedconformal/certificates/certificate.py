@@ -113,7 +113,7 @@ class Statement(_Record, frozen=True, kw_only=True):
 
 
 class ProvenanceRecord(_Record, frozen=True, kw_only=True):
-    """What the calibration scores were computed with."""
+    """Provenance of the calibration scores."""
 
     score: Json | None = None
     class_names: int | list[str] | None = None
@@ -123,7 +123,7 @@ class ProvenanceRecord(_Record, frozen=True, kw_only=True):
     model: str | None = None
     temperature: float | None = None
     precision: str | None = None
-    """What outputs are rounded to before they are scored."""
+    """Floating-point type to which outputs are rounded before scoring."""
     calibration: str | None = None
     """The id of the calibration that all summaries were made for."""
     expires: str | None = None
@@ -228,7 +228,7 @@ class Certificate(_Record, frozen=True, kw_only=True):
 
     @property
     def by(self) -> Literal["site", "group", "class"] | None:
-        """What has a threshold of its own, the outermost first; None if there is one for all rows."""
+        """Strata with a threshold of their own, the outermost first; None if there is one threshold for all rows."""
         last = self.promises[-1]
         if last.site is not None:
             return "site"

@@ -20,7 +20,7 @@ PLANNED = "planned renewal"
 
 
 class Rows(StrEnum):
-    """Which rows calibrate a predictor that replaces another one."""
+    """Calibration rows of a predictor that replaces another."""
 
     new = "new"
     """Rows that no watch has counted."""

@@ -54,9 +54,9 @@ class Answers:
     plural: str
     truth: str = ""
     counted: str = "scores"
-    """What a calibration needs more of."""
+    """Unit of the missing calibration data."""
     uninformative: str = ""
-    """What an infinite threshold means."""
+    """Meaning of an infinite threshold."""
     conditions: str
     parts: Mapping[str, str] = field(default_factory=dict)
     """The words for parts of the rows that are called otherwise."""

@@ -20,7 +20,7 @@ from fedconformal.scores import LAC, Score
 from fedconformal.summaries.provenance import number_of
 
 GRID = 2.0**-40
-"""What one probability can add to the rounding of a row's sum."""
+"""Rounding error of a row's sum for each probability."""
 NEAR = 1e-5
 """The distance from the largest score at which a threshold still explains that half of the sets are full, as sums of
 float32 are off by as much."""

@@ -1,1 +1,1 @@
-"""Who carries a question to the sites and brings the answers back."""
+"""Engines: transports of questions and answers between coordinator and sites."""

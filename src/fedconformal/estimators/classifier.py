@@ -194,7 +194,7 @@ class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], Classif
         alpha: Any = None,
         output: Literal["array", "labels", "frame"] = "array",
     ) -> Any:
-        """Return (n, J) booleans, or (n, J, A) for a list of alphas; `classes_[row]` is the set of a row by name.
+        """Return (n, J) booleans; `classes_[row]` is the set of a row by name.
 
         With `output="labels"` a list of classes for each row; with "frame" a pandas frame of booleans. `groups` are
         for a guarantee by group, `sites` for `EverySite()`.

@@ -143,7 +143,7 @@ class FederatedConformalRegressor(ConformalEstimator[PredictionModel], Regressor
         return first
 
     def predict_interval(self, X: Any, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
-        """Return (n, 2) ends, or (n, 2, A) for a list of alphas; `sites` are for `EverySite()`."""
+        """Return (n, 2) ends; `sites` are for `EverySite()`, `alpha` is another one than that of the calibration."""
         return self.predictor.predict_interval(self._outputs(X), sites=sites, alpha=alpha)
 
 

@@ -220,7 +220,7 @@ class Sample(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         return len(self.covered)
 
     @property

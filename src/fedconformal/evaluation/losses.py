@@ -62,13 +62,13 @@ class LossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     mixture: LossGroup | None = None
     """The sites in the promised shares, where there are such and the site of each row is known."""
     note: str = ""
-    """How the rows stand for the promised mixture."""
+    """Weighting of the rows to the promised mixture."""
 
     columns = ("rows", "mean loss", "low", "high")
 
     @property
     def judged(self) -> LossGroup:
-        """What the promise is compared with: the promised mixture, or else all rows."""
+        """Mean loss that is compared with the promise: that of the promised mixture, or else of all rows."""
         return self.overall if self.mixture is None else self.mixture
 
     def to_dict(self) -> Any:

@@ -20,9 +20,9 @@ from fedconformal.evaluation.claims import Claim, Outcomes, claims_of
 from fedconformal.summaries.provenance import has_expired
 
 LUCK = 0.025
-"""How often a calibration may be more unlucky than is allowed for."""
+"""Probability of a calibration worse than the allowance."""
 LEVEL = 0.025
-"""How often the test may reject what is true."""
+"""Significance level of the test."""
 TWICE = 2
 """Rows are enough if this many times the promised miss rate would be found."""
 
@@ -50,9 +50,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     words: str
     p: float | None = None
-    """How likely as many misses are if the promise holds; small means that it does not."""
+    """p-value of the number of misses under the promise."""
     limit: float | None = None
-    """How often rows may be missed: alpha, and what an unlucky calibration explains; the largest of all parts."""
+    """Largest allowed miss rate over all parts: alpha plus the allowance for one calibration."""
     parts: list[Part] = []
     """The answer for each site, class or group, where each is promised coverage by itself."""
     without_rows: list[str] = []

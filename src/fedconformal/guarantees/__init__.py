@@ -1,4 +1,4 @@
-"""What is promised, and to whom. Every guarantee in a file here is found by its name."""
+"""Guarantees: counts and sizes of sites to coverage. A guarantee in a file of this package is found by its name."""
 
 from fedconformal.guarantees.every_site import EverySite, OneSite
 from fedconformal.guarantees.fcp import FCP

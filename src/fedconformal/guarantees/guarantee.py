@@ -26,7 +26,7 @@ Promise = Callable[[Integers], list[Fraction]]
 """From counts, a column for each q, to the coverage that each q promises."""
 
 Stratum = Literal["class", "group", "end"]
-"""What a threshold belongs to, where it is not for all rows: a class, a group, or an end of an interval."""
+"""Stratum of a threshold: a class, a group, or an end of an interval."""
 
 MOST_SCORES = 2**60
 SAFE = 2**62
@@ -63,7 +63,7 @@ class Audience:
 
 @dataclass(frozen=True, kw_only=True)
 class Shortfall:
-    """What is missing for a finite threshold; empty if nothing is, or if no number of scores is enough.
+    """Calibration data missing for a finite threshold; empty if none, or if no number of scores is enough.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Band(NamedTuple):
     """The coverage at the wanted level."""
 
     least: Fraction
-    """What the target promises."""
+    """Quantity that the target promises."""
     most: Fraction
     """Upper bound for distinct scores and sets that may be empty."""
     slack: Fraction
@@ -120,13 +120,13 @@ class Guarantee(ABC):
 
     name: ClassVar[str]
     assumption: ClassVar[str]
-    """What is assumed about the calibration rows and the test row, apart from `Audience.sampling` and the model."""
+    """Assumptions on the calibration rows and the test row, apart from `Audience.sampling` and the model."""
     excluded: ClassVar[tuple[str, ...]] = ()
     """Parts of the rows that are not promised coverage by themselves: "site", "class", "set size"."""
     caveat: ClassVar[str] = ""
     """Further limits of the promise, in whole sentences."""
     patients: ClassVar[str] = "no patient, or other source of rows, has more than one calibration row, at any site"
-    """What is assumed about repeated sources of rows (tests/validity/test_patients.py)."""
+    """Assumption on repeated sources of rows (tests/validity/test_patients.py)."""
     why_no_bound: ClassVar[str | None] = None
     """Why `miss_rate_bounds` is empty, where it is."""
     fractional: ClassVar[bool] = False

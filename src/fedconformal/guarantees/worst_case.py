@@ -174,7 +174,7 @@ class Box:
 
 @dataclass(frozen=True)
 class _Form:
-    """One of the two forms of the promise: the divisor of the counts of each site, and the price of the set."""
+    """A form of the promise: the divisor of the counts of each site, and the price of the set."""
 
     box: Box
     rows: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""How bad an answer is, as a number from 0 to 1. Every loss in a file here is found by its name."""
+"""Losses in [0, 1]. A loss in a file of this package is found by its name."""
 
 from fedconformal.losses.false_discovery_rate import FalseDiscoveryRate
 from fedconformal.losses.false_negative_rate import FalseNegativeRate

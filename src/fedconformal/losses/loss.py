@@ -1,4 +1,4 @@
-"""What every loss has in common: checked inputs, bounded memory, an answer from a threshold.
+"""Base class of losses: checked inputs, bounded memory, answers from a threshold.
 
 A loss says how bad the answer to one row is, as a number from 0 to 1 at each threshold of a public grid. The larger the
 threshold, the safer the answer. A row is a row of labels, an image or a volume: scores of any shape, and a truth of the
@@ -29,14 +29,14 @@ GRID = np.arange(1001) / 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Loss(registry.Plugin):
-    """How bad an answer is, for rows of scores in [0, 1]; the larger the threshold, the safer the answer."""
+    """Loss of an answer, for rows of scores in [0, 1]; a larger threshold gives a safer answer."""
 
     monotone: ClassVar[bool]
     """Whether no row's loss rises with the threshold; if not, only learn-then-test controls the risk."""
     means: ClassVar[str]
-    """What the mean over rows is, to begin a sentence that goes on with "is at most 0.1"."""
+    """Name of the mean over rows, as the subject of "is at most 0.1"."""
     safe: ClassVar[str]
-    """What is answered at the threshold +inf, and why its risk is known."""
+    """Answer at the threshold +inf, and the reason why its risk is known."""
 
     @property
     def only_limit(self) -> float | None:

@@ -236,7 +236,7 @@ class Combined:
 
     @property
     def state(self) -> str:
-        """One of alarm, in doubt, holds, too early."""
+        """State: "alarm", "in doubt", "holds" or "too early"."""
         if self.alarm:
             return ALARM
         return "in doubt" if self.all_rows.doubtful else self.all_rows.state

@@ -123,7 +123,7 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     first: Day
     last: Day
     streams: Annotated[tuple[Stream, ...], msgspec.Meta(min_length=1, max_length=MOST_STREAMS)]
-    """That of all rows first, then those of groups."""
+    """Limits: all rows first, then groups."""
     withheld: bool = False
     """Whether groups, classes and sites are left out, as one of them has too few new outcomes."""
 

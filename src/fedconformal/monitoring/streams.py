@@ -68,7 +68,7 @@ class StreamState:
 
     @cached_property
     def verdict(self) -> str:
-        """One of alarm, holds, too early, no limit."""
+        """State: "alarm", "holds", "too early" or "no limit"."""
         alarm = self.alarm_at is not None
         return verdict_of(self.limit, alarm=alarm, known=self.known, upper=lambda: self.interval[1])
 

@@ -51,7 +51,7 @@ class NoisyRound:
 
     @cached_property
     def plan(self) -> NoisyPlan | None:
-        """Where the threshold will be read; None if the scores are too few."""
+        """Readout of the threshold; None if there are too few scores."""
         return plan_noisy(self.guarantee, self.alpha, self.sizes, self.epsilon, self.grid, self.strength)
 
     @property
@@ -71,7 +71,7 @@ class NoisyRound:
 
     @property
     def strength(self) -> Fraction:
-        """How many times the noise of one draw all sites add together."""
+        """Total noise of all sites, in units of one draw."""
         return Fraction(len(self.sizes), self.honest)
 
     def certify(
@@ -125,7 +125,7 @@ class NoisyRound:
 
     @property
     def start(self) -> Search:
-        """Where the coordinator starts; with too few scores it is also where it ends, and nobody is asked."""
+        """Initial state of the search; with too few scores also the final one."""
         return Search(answer=math.inf) if self.plan is None else Search()
 
     def extends(self, before: Search | None, after: Search) -> bool:
@@ -133,7 +133,7 @@ class NoisyRound:
         return before is None and (after.number, after.prefix) == (0, 0)
 
     def cells(self, number: int) -> int:
-        """How many counts a site sends in this round."""
+        """Number of counts that a site sends in this round."""
         return len(self.grid)
 
     @cached_property

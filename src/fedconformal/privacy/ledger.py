@@ -36,7 +36,7 @@ class ChargedRows(NamedTuple):
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One release on the rows of one site."""
+    """A release on the rows of one site."""
 
     site: str
     digest: str

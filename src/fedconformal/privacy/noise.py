@@ -92,11 +92,11 @@ def below(limit: int, count: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyPlan(Plan):
-    """Where the threshold will be read; all of it follows from public numbers."""
+    """Readout of the threshold, derived from public numbers."""
 
     grid: Floats
     margins: Integers
-    """What each candidate but +inf has to reach on top of r."""
+    """Margin above r that each finite candidate has to reach."""
 
     def threshold(self, counts: Sequence[int], scores: int) -> float:
         """Return the first candidate that is estimated high enough, from noisy counts of this many scores."""

@@ -65,7 +65,7 @@ class Outgoing:
     model: str | None = None
     """The fingerprint of the model that gave the scores; None if it is not known."""
     sites: int | None = 1
-    """How many sites' scores are in what can be read; None while that is not settled and nothing can be read."""
+    """Number of sites whose scores are in the readable data; None while nothing can be read."""
     epsilon: float | None = None
     """None without noise."""
     guarantee: str | None = None

@@ -17,7 +17,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 class Answer(NamedTuple):
-    """One answer of the board: a title, a figure with a badge, sentences, and a list of steps."""
+    """A tile of the board: title, figure with badge, text and list of steps."""
 
     title: str
     figure: str = ""

@@ -1,4 +1,4 @@
-"""How badly a label or a number fits: low scores conform. Every score in a file here is found by its name."""
+"""Nonconformity scores of labels and numbers. A score in a file of this package is found by its name."""
 
 from fedconformal.scores.aps import APS
 from fedconformal.scores.cqr import CQR
@@ -31,4 +31,4 @@ __all__ = [
 ]
 
 DEFAULT: Score = LAC()
-"""What is used where no score is named; docs/scores.md has the evidence."""
+"""Default score; docs/scores.md has the evidence."""

@@ -1,4 +1,4 @@
-"""What every score of a number has in common: checked inputs, and intervals that lose no row to rounding.
+"""Base class of scores of numbers: checked inputs, and intervals that lose no row to rounding.
 
 Scores are computed in floats, and so are the ends of an interval: y may be outside of f - |y - f| and f + |y - f|, as
 it is for 7 per cent of rows with two decimals. So ends are rounded outward, as far as it takes that every y with a
@@ -31,14 +31,14 @@ Scored = Callable[[Floats], Floats]
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionScore(AnyScore):
-    """How badly a number y fits what a model predicts for its row; low scores conform."""
+    """Nonconformity score of a number, given the predictions for its row; low scores conform."""
 
     noun = "regression score"
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """What the model predicts for a row, in order; several make (n, columns) predictions."""
+        """Names of the predictions for a row, in order; several give an array of shape (n, columns)."""
 
     @abstractmethod
     def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:

@@ -65,7 +65,7 @@ class AnyScore(Plugin):
 
 @dataclass(frozen=True, kw_only=True)
 class Score(AnyScore):
-    """How badly a label fits a row of probabilities; low scores conform.
+    """Nonconformity score of a label, given a row of probabilities; low scores conform.
 
     A score is a fixed function of (probabilities, label). Calibration and prediction evaluate the same
     function to the last bit; a difference in one bit would break ties the wrong way and lose coverage.
@@ -74,11 +74,11 @@ class Score(AnyScore):
     top_first: ClassVar[bool] = False
     """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
     chunk: ClassVar[int] = CHUNK
-    """How many probabilities to work on at a time."""
+    """Number of probabilities in a chunk."""
 
     @property
     def rank_price(self) -> float:
-        """What a rank adds to scores above 1: they crowd at multiples of it."""
+        """Penalty per rank: scores above 1 cluster at its multiples."""
         return 1.0
 
     @abstractmethod

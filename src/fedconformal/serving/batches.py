@@ -1,4 +1,4 @@
-"""Requests that wait at the same moment are answered together, and a watch stores them in one transaction.
+"""Batching: concurrent requests are answered together and stored in one transaction.
 
 While a commit reaches the disk, the next requests collect, so that all of them share the next one. Nothing is
 acknowledged before its commit is on the disk. If one request is refused, each is processed alone, and only that one

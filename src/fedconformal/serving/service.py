@@ -1,4 +1,4 @@
-"""From requests to answers, without any network."""
+"""Requests to answers, independent of the network."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Columns(NamedTuple):
     lengths: list[int]
     values: Floats
     example: dict[tuple[int, ...], Summary]
-    """One summary for each size: lower counts and gap follow from the size."""
+    """A summary for each size: lower counts and gap follow from the size."""
 
 
 class SummaryBatch(Sequence[Summary]):

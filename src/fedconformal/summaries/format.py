@@ -74,7 +74,7 @@ class SharedHeader(ProvenanceHeader, frozen=True):
 
 
 class StratumHeader(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
-    """One stratum of a site: its group, its class, the rows of each site, and the numbers and arrays of its kind."""
+    """A stratum of a site: group, class, rows of each site, and the numbers and arrays of its kind."""
 
     group: Name | None
     label: Annotated[int, msgspec.Meta(ge=0, lt=MAX_LABEL)] | None

@@ -33,7 +33,7 @@ Classes = int | tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How the scores of a summary were made, and for which calibration.
+    """Origin of the scores of a summary, and the calibration that they are for.
 
     Parameters
     ----------

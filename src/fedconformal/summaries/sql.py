@@ -32,7 +32,7 @@ from fedconformal.summaries.summary import provenance_of
 from fedconformal.tables import read_table
 
 TINY = 2.0**-150
-"""What is at most this becomes zero in float32."""
+"""Largest number that becomes zero in float32."""
 TESTED = "For DuckDB (tested on 2.0) and PostgreSQL (tested on 15)"
 COLUMNS = ("fc_rank", "fc_score", "fc_digits", "fc_rows", "fc_refused", "fc_about")
 AGAIN = "run the query again, and save its whole result as it is"

@@ -1,4 +1,4 @@
-"""What happens to rows on their way into a model: bytes to numbers, normalised, and in training augmented.
+"""Preprocessing: bytes to numbers, normalisation, and augmentation in training.
 
 Images stay bytes until they are batched, which keeps memory and copies four times smaller. The mean and the spread of
 every channel come from sums over the sites, so no row leaves its site.

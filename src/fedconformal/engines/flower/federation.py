@@ -38,7 +38,7 @@ GONE = "is not connected any more"
 
 @dataclass(kw_only=True)
 class Stage:
-    """Who took part in a stage, who was refused and why, and what crossed the wire."""
+    """Record of a stage: participants, refusals with reasons, and bytes sent."""
 
     name: str
     exchanges: int = 0

@@ -27,7 +27,7 @@ from fedconformal.errors import InputError
 from fedconformal.training.data import Progress
 
 VERSIONS = "flwr>=1.38,<1.43"
-"""Those on which the tests pass; pyproject.toml asks for the same."""
+"""Versions of Flower on which the tests pass, as in pyproject.toml."""
 RUN, SERVER = 1, 1
 RAISED = 2
 """Flower's code for a client app that raised."""

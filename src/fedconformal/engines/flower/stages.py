@@ -50,7 +50,7 @@ from fedconformal.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")
-"""What it logs is what `flwr run --stream` shows."""
+"""Logger that `flwr run --stream` shows."""
 
 TEMPERATURE = "fedconformal.temperature"
 METHODS = ("fedavg", "fedprox")

@@ -47,7 +47,7 @@ def near(order: list[int], here: int) -> list[int]:
 
 
 class PairKeys(NamedTuple):
-    """What two neighbours agree on."""
+    """Secret shared by two neighbours."""
 
     mask: bytes
     seal: bytes

@@ -26,7 +26,7 @@ MAX_BYTES = 2**28
 
 Id = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-"""What a message is about."""
+"""Subject of a message."""
 Share = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Sealed = Annotated[bytes, msgspec.Meta(min_length=32, max_length=2**11)]
 """Shares of a site's secrets of all rounds, and a tag of 16 bytes."""
@@ -40,7 +40,7 @@ Digits = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """What every message says first."""
+    """Fields of every message."""
 
     letter: ClassVar[str]
 
@@ -48,7 +48,7 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
 
 
 class Losses(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """What a session for loss curves is about."""
+    """Terms of a session for loss curves."""
 
     limit: float
     bound: float
@@ -106,7 +106,7 @@ class Roster(Message, frozen=True):
 
 
 class Deposit(Message, frozen=True):
-    """What is needed should this site be lost: sealed shares of its secrets of all rounds, for each neighbour."""
+    """Sealed shares of the site's secrets for all rounds, one for each neighbour, in case the site is lost."""
 
     letter = "D"
 
@@ -125,13 +125,13 @@ class Question(Message, frozen=True):
 
 
 class OfRound(Message, frozen=True):
-    """What every message from the first answer on says next."""
+    """Fields of every message from the first answer on."""
 
     about: Digest
 
 
 class OfSite(OfRound, frozen=True):
-    """What every message of a round by or for one site says next."""
+    """Fields of every message of a round by or for one site."""
 
     site: Index
 

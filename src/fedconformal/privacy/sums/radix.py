@@ -162,7 +162,7 @@ class Rounds:
         return np.dtype("<u4") if self.unit * self.rows < 2**32 else np.dtype("<u8")
 
     def cells(self, number: int) -> int:
-        """How many counts a site sends in this round."""
+        """Number of counts that a site sends in this round."""
         return 1 << self.widths[number]
 
     @cached_property

@@ -31,7 +31,7 @@ from fedconformal.summaries import Provenance
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """Who takes part, and what is computed."""
+    """Participants and terms of a session."""
 
     id: bytes
     coordinator: bytes
@@ -43,9 +43,9 @@ class Session:
     signing: tuple[bytes, ...]
     masking: tuple[bytes, ...]
     identities: tuple[Identity | None, ...]
-    """Who joined with a key that it keeps, and its signature, which has been checked."""
+    """Sites that joined with a lasting key, with their verified signatures."""
     provenance: Provenance
-    """What all scores were made from."""
+    """Provenance of all scores."""
     fingerprint: str
     """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys or scores were exchanged."""
 
@@ -60,17 +60,17 @@ class Session:
 
     @property
     def needed(self) -> int:
-        """How many shares put a secret together."""
+        """Number of shares that recover a secret."""
         return needed(len(self.names))
 
     @property
     def near(self) -> int:
-        """How many of its neighbours have to be there so that a site is hidden, with noise among all the others."""
+        """Number of neighbours that must be present to hide a site; with noise, counted among all others."""
         return (unbroken if self.rounds.noisy else needed)(len(self.names))
 
     @property
     def quorum(self) -> int:
-        """How many sites have to be in a sum, and to sign the list of those who are."""
+        """Number of sites that a sum needs, and that must sign its list of sites."""
         return quorum(len(self.names))
 
     def about(self, number: int, prefix: int, present: bytes) -> bytes:

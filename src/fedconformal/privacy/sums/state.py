@@ -47,7 +47,7 @@ class SiteState(
     summed: str = ""
     """A digest of the sites with which a sum of these scores was opened, in this session or before; see `memory`."""
     sessions: int = 0
-    """How many sessions before this one opened a sum of these rows."""
+    """Number of earlier sessions that opened a sum of these rows."""
     ledger: str = ""
     """The file in which that is noted."""
     trusted: dict[str, str] | None = None
@@ -60,15 +60,15 @@ class SiteState(
     agreed: dict[int, PairKeys] = {}
     """The keys agreed on with each neighbour, nearest first."""
     secrets: list[Share] = []
-    """One for each round: the seed of the site's own mask follows from it."""
+    """Secrets, one for each round, from which the seeds of the site's own masks follow."""
     number: int = 0
     """The next round, or the one that is open."""
     prefix: int = 0
     """The digits of the last question."""
     stage: Literal["waiting", "answered", "signed", "revealed", "over"] = "waiting"
-    """What the site did last in the round; after `revealed` it may open shares of lost sites, and then it is over."""
+    """Last action of the site in the round; after `revealed` it may open shares of lost sites once."""
     about: bytes = b""
-    """What its last answer is about."""
+    """Subject of its last answer."""
     present: frozenset[int] = frozenset()
     """The sites that were there at the last message."""
     asked: bytes = b""
@@ -123,7 +123,7 @@ class CoordinatorState:
     answers: Mapping[int, Answer] = field(default_factory=dict)
     """Of the open round."""
     signed: frozenset[int] = frozenset()
-    """Who signed the list of those who answered the open round."""
+    """Sites that signed the list of answers of the open round."""
     reveals: Mapping[int, Reveal] = field(default_factory=dict)
     """Of the open round, if a site was lost after its answer and has to be recovered."""
     counted: frozenset[int] = frozenset()
@@ -180,7 +180,7 @@ class CoordinatorState:
 
     @cached_property
     def about(self) -> bytes:
-        """What the open round is about."""
+        """Subject of the open round."""
         return self.session.about(self.search.number, self.search.prefix, self.session.as_bits(self.present))
 
     def __repr__(self) -> str:

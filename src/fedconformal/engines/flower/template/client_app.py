@@ -1,4 +1,4 @@
-"""What a site does when it is asked to train and to calibrate; the other stages are the same in every app."""
+"""Client app: training and calibration at a site; the other stages are the same in every app."""
 
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp

@@ -1,4 +1,4 @@
-"""What the server does: train, calibrate, evaluate, and send the predictor out."""
+"""Server app: train, calibrate, evaluate and distribute the predictor."""
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp

@@ -1,4 +1,4 @@
-"""What is this app's own: the network, and the rows of one site."""
+"""Network and data of this app."""
 
 from flwr.app import Context
 from torch import nn
