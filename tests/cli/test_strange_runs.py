@@ -70,8 +70,8 @@ STRANGE: list[tuple[str, Callable[[Path], object], str]] = [
     ("checkpoint.npz", arrays(weights=np.zeros(3, dtype=">f4")), "is no checkpoint"),
     ("checkpoint.npz", arrays(weights=np.full(3, np.nan, dtype=np.float32)), "is no checkpoint"),
     ("checkpoint.npz", arrays(weights=np.zeros(3, dtype=np.float32)), "resume: the state is not from this model"),
-    ("checkpoint.npz", arrays(round=np.array(-1)), "is no checkpoint of this run, which has 1 rounds"),
-    ("checkpoint.npz", arrays(round=np.array(2**62)), "is no checkpoint of this run, which has 1 rounds"),
+    ("checkpoint.npz", arrays(round=np.array(-1)), "but the run has 1"),
+    ("checkpoint.npz", arrays(round=np.array(2**62)), "but the run has 1"),
     ("checkpoint.npz", arrays(round=np.array(True)), "is no checkpoint"),
     ("metrics.jsonl", text('{"round": 1}\n' + DEEP + "\n"), "line 2 is not of a round"),
 ]
