@@ -73,7 +73,7 @@ STRANGE: list[tuple[str, Callable[[Path], object], str]] = [
     ("checkpoint.npz", arrays(round=np.array(-1)), "but the run has 1"),
     ("checkpoint.npz", arrays(round=np.array(2**62)), "but the run has 1"),
     ("checkpoint.npz", arrays(round=np.array(True)), "is no checkpoint"),
-    ("metrics.jsonl", text('{"round": 1}\n' + DEEP + "\n"), "line 2 is not of a round"),
+    ("metrics.jsonl", text('{"round": 1}\n{"round": "1"}\n'), "has a line that is not of a round"),
 ]
 
 
