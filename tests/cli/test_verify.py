@@ -66,6 +66,6 @@ def test_a_heavy_site_and_an_expired_certificate_are_said(here: Path, command: C
     for name, summary in zip(["0.fcs", "1.fcs", "2.fcs", "old.fcs"], [*sites, old], strict=True):
         Path(name).write_bytes(summary.to_bytes())
     fc.calibrate(sites).save("heavy.json")
-    assert "site 'c' has 95% of all scores" in command.ok("verify", "heavy.json", "0.fcs", "1.fcs", "2.fcs").err
+    assert "site 'c' has 95% of all" in command.ok("verify", "heavy.json", "0.fcs", "1.fcs", "2.fcs").err
     calibrate_again([old], fc.calibrate(sites[:1]).certificate).save("old.json")
     assert "expired on 2020-01-01" in command.ok("verify", "old.json", "old.fcs").err

@@ -302,6 +302,6 @@ def full_set_count(full: int, rows: int) -> str:
 def heavy_site(site: str, share: float) -> str:
     """Return the warning that a site outweighs the others."""
     return (
-        f"site {site!r} has {share:.0%} of all scores, by its own claim, so the promise is mostly to "
-        "that site; if that is not meant, cap the number of scores that each site counts with, or set the weights"
+        f"site {site!r} has {share:.0%} of all calibration rows, by its own claim, so the promise is mostly to "
+        "that site; if this is not intended, limit the rows that each site counts with, or give the sites weights"
     )
