@@ -98,7 +98,10 @@ class _Team(NamedTuple):
         theirs, ours = context.Pipe(duplex=False)
         executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(task, theirs))
         try:
-            executor.submit(int).result()
+            with _interrupts_ignored():  # inherited by the processes: Ctrl-C is for the one that starts them
+                ready = [executor.submit(int) for _ in range(workers)]
+            for worker in ready:
+                worker.result()
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             advice = "define the model in a module, or set workers=1"
             raise InputError(f"the task cannot be sent to a worker process ({error}); {advice}") from None
@@ -119,6 +122,18 @@ class _Team(NamedTuple):
             yield Answer(name, update._replace(tensors=_tensors(arrays)))
 
 
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+
+
 _task: Task
 """The task of this worker process."""
 
@@ -127,7 +142,7 @@ def _begin(task: Task, alive: Connection[Any, Any]) -> None:
     """Prepare a worker process."""
     global _task  # noqa: PLW0603
     _task = task
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     with contextlib.suppress(OSError, TypeError, AttributeError):  # clearing freed pages is a quarter of a small step
         mallopt = ctypes.CDLL(None).mallopt
