@@ -3,10 +3,11 @@
     python scripts/results.py                     # all that are missing
     python scripts/results.py digits-tct          # these, again
     python scripts/results.py --table             # only the page, and the links
-    python scripts/results.py --save              # copy resumable checkpoints to results/checkpoints
+    python scripts/results.py --save              # copy resumable checkpoints, and finished runs, to results/
 
 A run that is finished is linked in the directory of logits, $FEDCONFORMAL_DATA/logits, under the name by which
-`fedconformal paper results` finds it.
+`fedconformal paper results` finds it. results/finished holds the paper's runs, with logits in half precision, so that
+every table can be made again without training.
 
 Each run leaves results/NAME.json: settings, seed, rounds, wall time, machine, accuracy, and the size and coverage of
 LAC sets at 0.9, 0.8 and 0.7 (calibrated on the validation rows, one summary a client; the top label always in, as in
@@ -37,6 +38,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGE = ROOT / "docs" / "training-results.md"
 CHECKPOINTS = RESULTS / "checkpoints"
+FINISHED = RESULTS / "finished"
 LARGEST = 3_000_000
 ALPHAS = (0.1, 0.2, 0.3)
 
@@ -176,6 +178,8 @@ def place(name: str, logits: Path) -> str:
 
 def link(name: str, runs: Path, logits: Path) -> None:
     """Put a finished run where it is found; never in the place of what somebody else put there."""
+    if not (runs / name / "result.json").exists():
+        runs = FINISHED
     if RUNS[name]["dataset"] not in FULL_RESULTS or not (runs / name / "result.json").exists():
         return
     there = logits / place(name, logits)
@@ -193,21 +197,29 @@ def link(name: str, runs: Path, logits: Path) -> None:
 
 
 def save(name: str, runs: Path) -> None:
-    """Copy what an unfinished run goes on from, and rounds to keep; states of a second stage are too large."""
-    target = CHECKPOINTS / name
-    if (runs / name / "result.json").exists():
+    """Copy a finished run, and the checkpoints of an unfinished one; states of a second stage are too large."""
+    source, target = runs / name, CHECKPOINTS / name
+    files = [*source.glob("checkpoint*.npz"), *source.glob("metrics.jsonl")]
+    if (source / "result.json").exists():
         shutil.rmtree(target, ignore_errors=True)
-        return
-    for path in [*(runs / name).glob("checkpoint*.npz"), *(runs / name).glob("metrics.jsonl")]:
+        target = FINISHED / name
+        kept = ("config.json", "metrics.jsonl", "model.pt", "result.json")
+        files = [*source.glob("checkpoint-*.npz"), *(source / file for file in kept)]
+        target.mkdir(parents=True, exist_ok=True)
+        with np.load(source / "logits.npz") as arrays:
+            half = {key: rows.astype(np.float16) if rows.dtype.kind == "f" else rows for key, rows in arrays.items()}
+        np.savez_compressed(target / "logits.npz", **half)
+    for path in files:
         if path.stat().st_size < LARGEST:
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target / path.name)
 
 
 def restore(name: str, runs: Path) -> None:
-    """Copy the checkpoints of a run back to a machine that does not have it."""
-    if (CHECKPOINTS / name).exists() and not (runs / name).exists():
-        shutil.copytree(CHECKPOINTS / name, runs / name)
+    """Copy a run, finished or not, back to a machine that does not have it."""
+    for kept in (FINISHED / name, CHECKPOINTS / name):
+        if kept.exists() and not (runs / name).exists():
+            shutil.copytree(kept, runs / name)
 
 
 def run(name: str, runs: Path) -> None:
@@ -222,6 +234,7 @@ def run(name: str, runs: Path) -> None:
         settings = preset("paper", settings) | settings
     method = settings["method"]
     if name in PAPER_RUNS and method == "tct":
+        restore(f"{settings['dataset']}-paper-fedavg", runs)
         fedavg = runs / f"{settings['dataset']}-paper-fedavg"
         settings["first_stage"] = str(fedavg / f"checkpoint-{settings['rounds']}.npz")
     restore(name, runs)

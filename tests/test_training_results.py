@@ -1,6 +1,8 @@
 """scripts/results.py: its page is what the runs gave, and a finished run is put where the paper's tables look."""
 
 import importlib.util
+import json
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -42,8 +44,11 @@ def test_every_run_has_a_place_of_its_own(script: Any, tmp_path: Path) -> None:
     assert places["cifar100-tct"] == "cifar100_tct.cifar100-tct"  # others have cifar100_tct
 
 
-def test_a_finished_run_is_linked_and_hides_nothing(script: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_finished_run_is_linked_and_hides_nothing(
+    script: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs, logits = tmp_path / "runs", tmp_path / "logits"
+    monkeypatch.setattr(script, "FINISHED", tmp_path / "finished")
     logits.mkdir()
     (logits / "cifar100_tct.npz").touch()
     for name in ("fashionmnist-tct", "cifar10-3-tct", "cifar100-tct", "digits-tct"):
@@ -79,11 +84,18 @@ def test_tct_goes_on_from_the_run_that_is_its_first_stage(
     monkeypatch.setattr(script, "RUNS", runs)
     monkeypatch.setattr(script, "FIRST_STAGE", {"shared": "first"})
     monkeypatch.setattr(script, "RESULTS", tmp_path)
+    monkeypatch.setattr(script, "FINISHED", tmp_path / "finished")
     for name in runs:
         script.run(name, tmp_path)
     files = [tmp_path / name / "metrics.jsonl" for name in ("first", "shared")]
     assert files[1].read_text().startswith(files[0].read_text())
     assert (tmp_path / "shared" / "logits.npz").read_bytes() == (tmp_path / "whole" / "logits.npz").read_bytes()
+    # A saved run gives the same numbers on another machine, without training.
+    script.save("whole", tmp_path)
+    trained = json.loads((tmp_path / "whole.json").read_text())
+    shutil.rmtree(tmp_path / "whole")
+    script.run("whole", tmp_path)
+    assert json.loads((tmp_path / "whole.json").read_text())["sets"] == trained["sets"]
 
 
 def test_published_weights_get_the_names_of_the_model(tmp_path: Path) -> None:
