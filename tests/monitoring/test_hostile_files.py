@@ -12,9 +12,10 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.errors import InputError, StoreError
+from fedconformal.monitoring.combine import combine
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.store import Watch
-from fedconformal.report.watch import watch_page
+from fedconformal.report.watch import combined_page
 from tests.monitoring.watches import START, answered, predictor, rows_of, true
 
 DAY = 86_400
@@ -41,7 +42,7 @@ def use(path: Path) -> None:
     """Do all that can be done with a watch."""
     with Watch.open(path) as watch:
         watch.status()
-        watch_page(watch.history(), one_watch=True)
+        combined_page(combine(watch.history(), one_watch=True))
         rows = answered(["y", "z"], time=START + 9 * DAY, sites=["a", "c"], groups={"sex": ["F", "X"]})
         watch.add(rows, true(["z", "p50", "early"], [0, 1, 2], time=START + 9 * DAY))
         watch.send()

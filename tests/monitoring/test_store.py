@@ -235,6 +235,14 @@ def test_only_the_bits_of_a_set_are_kept_and_only_until_the_outcome(tmp_path: Pa
     assert stat.S_IMODE((tmp_path / "w.db").stat().st_mode) == 0o600
 
 
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    started(tmp_path / "w.db").__exit__()
+    with Watch.open(tmp_path / "w.db") as watch:
+        raw = watch._connection
+        found = [raw.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    assert found == ["wal", 2]
+
+
 def test_a_closed_watch_answers_and_takes_no_more(tmp_path: Path) -> None:
     with started(tmp_path / "w.db") as watch:
         watch.add(answered(["p"]), true(["p"], 2))

@@ -53,8 +53,6 @@ CREATE TABLE scores (first INTEGER PRIMARY KEY, day INTEGER NOT NULL, scores BLO
 
 NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL)"
 
-BUSY = "busy"
-"""Code of the error while another process writes."""
 DAMAGED = "is damaged; go on with a copy of it, and keep this one"
 WORDS = {
     "SQLITE_BUSY": "is in use by another process; try again later",
@@ -80,8 +78,7 @@ def store_errors(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
         known = next((words for start, words in WORDS.items() if name.startswith(start)), None)
-        code = BUSY if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) else "invalid"
-        raise StoreError(f"{path.name}: {known or f'cannot be used ({abbreviate(str(error))})'}", code=code) from None
+        raise StoreError(f"{path.name}: {known or f'cannot be used ({abbreviate(str(error))})'}") from None
     except InputError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, msgspec.MsgspecError) as error:  # values of the file

@@ -9,7 +9,6 @@ they count as covered. Days never go back: what comes late, or by a clock that w
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import time as clock
 from collections import Counter
@@ -26,7 +25,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal._base.names import abbreviate, as_name, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.text import class_called
-from fedconformal.errors import InputError, StoreError
+from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
 from fedconformal.monitoring.events import (
@@ -95,7 +94,6 @@ class Watch:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self._connection = path, connection
-        self._log: int | None = None
         with schema.store_errors(path):
             meta = dict(connection.execute("SELECT key, value FROM meta"))
             self.settings = msgspec.json.decode(meta["settings"], type=Settings)
@@ -161,25 +159,8 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._log is not None:
-            os.close(self._log)
-            self._log = None
         with schema.store_errors(self.path):
             self._connection.close()
-
-    def defer_sync(self) -> None:
-        """Commit without waiting for the disk or for other writers from now on; `sync` waits for the disk."""
-        with schema.store_errors(self.path):
-            self._connection.execute("PRAGMA busy_timeout = 0")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._log = self._log or os.open(f"{self.path}-wal", os.O_RDWR)
-
-    def sync(self) -> None:
-        """Wait until all commits so far survive a power cut: the write-ahead log is on the disk."""
-        try:
-            os.fsync(self._log if self._log is not None else -1)
-        except OSError as error:
-            raise StoreError(f"{self.path.name}: cannot be written ({error.strerror}); send it again later") from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

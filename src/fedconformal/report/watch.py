@@ -52,8 +52,6 @@ def watch_page(
     *,
     promise: str = "",
     refused: Iterable[Refused] = (),
-    one_watch: bool = False,
-    more: Sequence[str] = (),
 ) -> str:
     """Return the whole page as HTML, from the messages of all sites.
 
@@ -65,10 +63,6 @@ def watch_page(
         The sentence of the certificate.
     refused
         Sites whose messages could not be used, and why.
-    one_watch
-        Whether all messages are of one watch, as for `combine`.
-    more
-        Other sections of the page, as HTML.
 
     Examples
     --------
@@ -77,12 +71,12 @@ def watch_page(
     """
     sent = list(periods)
     if sent:
-        return combined_page(combine(sent, refused=refused, one_watch=one_watch), promise=promise, more=more)
+        return combined_page(combine(sent, refused=refused), promise=promise)
     empty = Answer(TITLE, "No row yet", ["Nothing was sent or predicted so far, so there is nothing to watch."])
-    return page(TITLE, TITLE, [board([empty]), *more], lede=promise)
+    return page(TITLE, TITLE, [board([empty])], lede=promise)
 
 
-def combined_page(found: Combined, *, promise: str = "", more: Sequence[str] = ()) -> str:
+def combined_page(found: Combined, *, promise: str = "") -> str:
     """Return the same page, from messages that are combined already."""
     everything, sites = found.all_rows.pooled, count(found.all_rows.sites, "site")
     sections = [
@@ -92,7 +86,6 @@ def combined_page(found: Combined, *, promise: str = "", more: Sequence[str] = (
         _by_site(found),
         _by_group(found),
         _messages(found),
-        *more,
         _fine_print(found),
     ]
     return page(f"watch of {sites}", TITLE, sections, lede=promise)

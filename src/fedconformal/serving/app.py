@@ -1,4 +1,4 @@
-"""The server: POST /predict answers with sets, POST /outcomes takes true labels, GET / is a page for people.
+"""The server: POST /predict answers with sets, POST /outcomes takes true labels.
 
 Small bodies are answered together with others; larger ones are read in a thread, so that others are answered meanwhile.
 A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tokens are never logged.
@@ -25,9 +25,9 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring.store import Watch
 from fedconformal.serving.batches import Batcher
-from fedconformal.serving.bodies import JSON, SITE, Answer, read_outcomes, read_rows
+from fedconformal.serving.bodies import JSON, Answer, read_outcomes, read_rows
 from fedconformal.serving.guard import RefusedError, check_caller, read_body
-from fedconformal.serving.metrics import CONTENT_TYPE, POLICY, Metrics, page
+from fedconformal.serving.metrics import CONTENT_TYPE, Metrics
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
 
@@ -73,7 +73,7 @@ class Server:
                 check_caller(request, self.settings.token)
                 response = await handler(request) if self._active <= MOST_ACTIVE else _refusal(503, TOO_MANY)
             except RefusedError as refused:
-                headers = {401: {"WWW-Authenticate": 'Basic realm="fedconformal"'}, 413: CLOSE, 408: CLOSE}
+                headers = {401: {"WWW-Authenticate": "Bearer"}, 413: CLOSE, 408: CLOSE}
                 response = _refusal(refused.status, refused.reason, headers.get(refused.status))
             except StoreError as error:
                 response = _refusal(503, str(error))
@@ -88,18 +88,11 @@ class Server:
 
     async def predict(self, request: Request) -> Response:
         """Answer rows with sets."""
-        body, site = await self._body(request), request.headers.get(SITE)
-        answer: Answer
-        if len(body) <= AT_ONCE:
-            answer = await self._batcher.process(read_rows(body, site))
-            data = msgspec.json.encode(answer)
-        else:
-            rows = await self._in_thread(lambda: read_rows(body, site))
-            if self.watch is None:  # others need not wait for these
-                answer = (await self._in_thread(lambda: self.service.answer([rows]))).answers[0]
-            else:
-                answer = await self._batcher.process(rows)
-            data = await self._in_thread(lambda: msgspec.json.encode(answer))
+        body = await self._body(request)
+        small = len(body) <= AT_ONCE
+        rows = read_rows(body) if small else await self._in_thread(lambda: read_rows(body))
+        answer: Answer = await self._batcher.process(rows)
+        data = msgspec.json.encode(answer) if small else await self._in_thread(lambda: msgspec.json.encode(answer))
         self.metrics.sets(answer)
         return Response(data, media_type=JSON)
 
@@ -129,20 +122,11 @@ class Server:
 
     async def numbers(self, _: Request) -> Response:
         """Give the metrics."""
-        return Response(self.metrics.text(await self._watched(Watch.whole)), media_type=CONTENT_TYPE)
-
-    async def front(self, _: Request) -> Response:
-        """Show the promise, the watch and the answers so far."""
-        html = page(self.service, self.metrics, await self._watched(Watch.history))
-        return Response(html, media_type="text/html", headers={"Content-Security-Policy": POLICY})
-
-    async def _watched(self, ask: Callable[[Watch], T]) -> T | None:
-        """Ask the watch, if there is one."""
-        watch = self.watch
-        if watch is None:
-            return None
-        async with self._storing:
-            return await self._in_thread(lambda: ask(watch))
+        whole = None
+        if self.watch is not None:
+            async with self._storing:
+                whole = await self._in_thread(self.watch.whole)
+        return Response(self.metrics.text(whole), media_type=CONTENT_TYPE)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await to_thread.run_sync(work, limiter=self._threads)
@@ -169,7 +153,6 @@ def make_app(
         "/health": ("GET", server.health),
         "/ready": ("GET", server.ready),
         "/metrics": ("GET", server.numbers),
-        "/": ("GET", server.front),
     }
     made = Starlette(
         routes=[Route(path, server.guarded(handler), methods=[verb]) for path, (verb, handler) in routes.items()],

@@ -8,7 +8,6 @@ fails.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ import numpy as np
 from anyio import to_thread
 
 from fedconformal.errors import InputError, StoreError
-from fedconformal.monitoring import schema
 from fedconformal.monitoring.events import NO_OUTCOMES, Outcomes
 from fedconformal.monitoring.store import Watch
 from fedconformal.serving.bodies import MOST_ROWS, Answer, Rows
@@ -26,9 +24,7 @@ from fedconformal.serving.service import Service
 MOST = 64
 """Requests in a batch; others are read meanwhile."""
 AT_ONCE = 1000
-"""Rows of a batch that is processed in the event loop; larger ones have a thread."""
-RETRY_SECONDS = 0.005
-"""Between two attempts to write while another process does."""
+"""Rows of a batch that is processed in the event loop; larger ones, and all that are stored, have a thread."""
 
 Request = Rows | Outcomes
 Result = Answer | dict[str, int] | Exception
@@ -45,8 +41,6 @@ class Batcher:
         self._service, self._watch, self._lock = service, watch, lock
         self._waiting: list[tuple[Request, asyncio.Future[Result]]] = []
         self._running: asyncio.Task[None] | None = None
-        if watch is not None:
-            watch.defer_sync()
 
     async def process(self, request: Request) -> Any:
         """Return the answer to rows, or the counts of outcomes, once they are stored."""
@@ -63,14 +57,7 @@ class Batcher:
         await asyncio.sleep(0)  # what has come by the next turn of the loop goes together
         while self._waiting:
             now = self._next()
-            try:
-                results = await self._results([request for request, _ in now])
-                if self._watch is not None:
-                    await to_thread.run_sync(self._watch.sync)
-            except Exception as fault:  # noqa: BLE001
-                # A commit that may not be on the disk, or a fault of the server; nobody is left waiting.
-                results = [fault] * len(now)
-            for (_, coming), result in zip(now, results, strict=True):
+            for (_, coming), result in zip(now, await self._results([one for one, _ in now]), strict=True):
                 if not coming.done():  # its client has gone
                     coming.set_result(result)
             await asyncio.sleep(0)
@@ -85,22 +72,13 @@ class Batcher:
     async def _results(self, requests: Sequence[Request]) -> list[Result]:
         try:
             async with self._lock:
-                return await self._when_free(requests)
-        except StoreError as error:
-            return [error] * len(requests)
-        except InputError as error:
-            return [error] if len(requests) == 1 else [(await self._results([one]))[0] for one in requests]
-
-    async def _when_free(self, requests: Sequence[Request]) -> list[Result]:
-        """Process requests; while another process writes, try again, and the event loop goes on."""
-        end, large = time.monotonic() + schema.SECONDS, sum(map(len, requests)) > AT_ONCE
-        while True:
-            try:
-                return await to_thread.run_sync(self._together, requests) if large else self._together(requests)
-            except StoreError as error:
-                if error.code != schema.BUSY or time.monotonic() > end:
-                    raise
-            await asyncio.sleep(RETRY_SECONDS)
+                if self._watch is None and sum(map(len, requests)) <= AT_ONCE:
+                    return self._together(requests)
+                return await to_thread.run_sync(self._together, requests)
+        except Exception as error:  # noqa: BLE001
+            if isinstance(error, InputError) and not isinstance(error, StoreError) and len(requests) > 1:
+                return [(await self._results([one]))[0] for one in requests]
+            return [error] * len(requests)  # nobody is left waiting
 
     def _together(self, requests: Sequence[Request]) -> list[Result]:
         asked = [one for one in requests if isinstance(one, Rows)]

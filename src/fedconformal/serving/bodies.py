@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import time
 from typing import Annotated, TypeVar
-from urllib.parse import unquote
 
 import msgspec
 import numpy as np
@@ -19,7 +18,6 @@ from fedconformal._base.names import MAX_NAME, abbreviate
 from fedconformal.errors import InputError
 
 JSON = "application/json"
-SITE = "X-Fedconformal-Site"
 MOST_ROWS, MOST_NUMBERS = 10_000, 2**21
 """In one request. A number takes several times its bytes in memory while it is decoded."""
 
@@ -89,8 +87,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     p_values: list[list[float]]
 
 
-def read_rows(body: bytes, header: str | None = None) -> Rows:
-    """Decode rows; the header `X-Fedconformal-Site`, percent-encoded, names their site if the body does not.
+def read_rows(body: bytes) -> Rows:
+    """Decode rows.
 
     >>> read_rows(b'{"probabilities": [[0.75, 0.25]], "ids": ["scan-7"]}').matrix
     array([[0.75, 0.25]])
@@ -102,11 +100,8 @@ def read_rows(body: bytes, header: str | None = None) -> Rows:
         names = " and ".join(form for form, _ in given)
         raise InputError(f"the body has {names or 'no rows'}; give one of {', '.join(forms)}")
     ((form, rows),) = given
-    site = found.site if header is None else unquote(header)
-    if site is not None and (not 0 < len(site) <= MAX_NAME or found.site not in (None, site)):
-        raise InputError(f"the header {SITE} is {abbreviate(site)!r}: no name, or not the site of the body")
-    matrix = _matrix(rows, form)
-    return Rows(form=form, matrix=matrix, columns=found.columns, ids=found.ids, site=site, groups=found.groups)
+    about = {name: getattr(found, name) for name in Columns.__struct_fields__}
+    return Rows(form=form, matrix=_matrix(rows, form), **about)
 
 
 def read_outcomes(body: bytes) -> LabelledIds:

@@ -1,26 +1,17 @@
-"""Metrics for Prometheus, and the page at GET /."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Mapping
 from typing import Any
 
 import prometheus_client as prometheus
 
-from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.streams import StreamState
-from fedconformal.report.charts import shortened
-from fedconformal.report.html import card, notes, soft, table
-from fedconformal.report.html import page as html_page
-from fedconformal.report.watch import watch_page
 from fedconformal.serving.bodies import Answer
-from fedconformal.serving.service import Service
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 CONTENT_TYPE = prometheus.CONTENT_TYPE_PLAIN_0_0_4
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-"""Content-Security-Policy of the page: nothing but the page itself, and nobody frames it."""
 COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "requests": ("Requests, by path and status.", ("path", "status")),
     "rows": ("Rows answered.", ()),
@@ -76,10 +67,6 @@ class Metrics:
         for what, count in counts.items():
             self._outcomes.labels(what).inc(count)
 
-    def total(self, name: str) -> int:
-        """Return a counter without labels: rows, set_labels or full_sets."""
-        return int(self._registry.get_sample_value(f"fedconformal_{name}_total") or 0)
-
     def text(self, watch: StreamState | None = None) -> bytes:
         """Encode all of them, and those of all rows of a watch."""
         if watch is not None:
@@ -88,31 +75,3 @@ class Metrics:
             for gauge, value in zip(self._watch, values, strict=True):
                 gauge.set(value)
         return prometheus.generate_latest(self._registry)
-
-
-def page(service: Service, metrics: Metrics, watched: Sequence[Period] | None = None) -> str:
-    """Return the page as HTML; `watched` are the messages of the watch, if there is one."""
-    about, rows = service.certificate, metrics.total("rows")
-    facts = {
-        "status": about.status,
-        "score": str(service.predictor.score),
-        "threshold": about.limit_text,
-        "model": shortened(about.provenance.model or "not stated", 20),
-        "predictor": shortened(service.digest, 20),  # a phone is narrow; GET /ready has it all
-        "expires": about.provenance.expires or "not stated",
-    }
-    counts = {
-        "rows answered": str(rows),
-        "mean size of a set": f"{metrics.total('set_labels') / rows:.3f}" if rows else "none yet",
-        "sets with every label": str(metrics.total("full_sets")),
-    }
-    ask = f'{{"{"probabilities" if service.model is None else "features"}": [[...], ...], "ids": [...]}}'
-    parts = [
-        notes(escape(one) for one in service.warnings()),
-        card("Answers since the start", table(("", ""), counts.items())),
-        card("The predictor", soft(about.statement.assumption) + table(("", ""), facts.items())),
-        card("How to ask", f"<p>POST /predict, application/json: <code>{escape(ask)}</code></p>"),
-    ]
-    if watched is not None:
-        return watch_page(watched, one_watch=True, promise=about.sentence(), more=parts)
-    return html_page("prediction sets", "Prediction sets", parts, lede=about.sentence())
