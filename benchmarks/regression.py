@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 from common import HERE
+from sklearn.datasets import load_diabetes
 from sklearn.linear_model import QuantileRegressor, Ridge
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.training.data import load
+from fedconformal.training.data.sets.heart_disease import SCALES, SOMETIMES_MISSING
 
 SPLITS, ALPHA = 200, 0.1
 PAGE = HERE.parent / "docs" / "regression.md"
@@ -53,19 +55,26 @@ def fitted(x: Floats, y: Floats, train: Any) -> tuple[Floats, ...]:
     return mean, scale, *ends
 
 
+def diabetes(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Return scikit-learn's patients, with columns of deviation 1, at random sites."""
+    x, y = load_diabetes(return_X_y=True)
+    return x * len(y) ** 0.5, y, rng.integers(4, size=len(y))
+
+
+def heart_rates() -> tuple[Any, Any, Any]:
+    """Return features, measured peak heart rates in beats a minute, and hospitals."""
+    parts = [load("heart_disease").rows(split) for split in ("train", "val", "test")]
+    x = np.concatenate([part.x for part in parts]).astype(np.float64)
+    rate, missing = list(SCALES).index("thalach"), len(SCALES) + SOMETIMES_MISSING.index("thalach")
+    known, (usual, deviation) = x[:, missing] == 0, SCALES["thalach"]
+    hospitals = np.concatenate([part.columns["hospital"] for part in parts])
+    return np.delete(x, [rate, missing], axis=1)[known], usual + deviation * x[known, rate], hospitals[known]
+
+
 def coverage(name: str) -> list[str]:
     """Calibrate over many splits; coverage of the mixture that is promised, of the worst site, and the width."""
-    data = load(name)
-    parts = [data.rows(one) for one in ("train", "val", "test")]
-    x = np.concatenate([part.x for part in parts]).astype(np.float64)
-    y = np.concatenate([part.y for part in parts])
     rng = np.random.default_rng(1)
-    named = [part.columns.get("hospital") for part in parts]
-    sites = (
-        np.concatenate([one for one in named if one is not None])
-        if named[0] is not None
-        else rng.integers(4, size=len(y))
-    )
+    x, y, sites = diabetes(rng) if name == "diabetes" else heart_rates()
     called, kept = np.unique(sites), {}
     for _ in range(SPLITS):
         part = split(sites, rng)

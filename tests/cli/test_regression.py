@@ -141,25 +141,6 @@ def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None
             "by-class is for classes, and residual",
         ),
         (("evaluate", "p.json", "test.csv"), "name their column with --labels"),
+        (("summarize", "run.npz", "--score", "residual", "-o", "x"), "run.npz: give LABELS as well"),
     ):
         command.refuses(expected, *given)
-
-
-def test_a_training_run(tables: Path, command: Command) -> None:
-    rows, test = rows_of(0), rows_of(1)
-    run: dict[str, Any] = {"names": np.array(SITES), "columns": np.array(["lower", "prediction", "upper"])}
-    for part, drawn in (("val", rows), ("test", test)):
-        run[f"{part}_predictions"] = np.column_stack([drawn[str(name)] for name in run["columns"]]).astype(np.float32)
-        run[f"{part}_targets"], run[f"{part}_clients"] = drawn["y"], np.arange(80) % 2
-    np.savez("predictions.npz", **run)
-    said = command.ok("summarize", "predictions.npz", "-o", "sites", "--json").json
-    assert said["score"] == "CQR()"  # as there are quantiles
-    assert [one["site"] for one in said["summaries"]] == list(SITES)
-    command.ok("calibrate", "sites/north.fcs", "sites/south.fcs", "-o", "p.json")
-    found = command.ok("evaluate", "p.json", "predictions.npz", "--json").json
-    assert [one["name"] for one in found["by_site"]] == list(SITES)
-    ends = run["test_predictions"][:, [0, 2]].astype(np.float64)
-    assert found["overall"]["coverage"] == fc.load("p.json").evaluate(ends, test["y"]).coverage
-    command.ok("summarize", "predictions.npz", "--score", "signed", "-o", "signed")
-    absent = "predictions.npz: has no scale, which normalized needs; there is lower and prediction and upper"
-    command.refuses(absent, "summarize", "predictions.npz", "--score", "normalized", "-o", "none")

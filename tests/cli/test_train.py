@@ -98,15 +98,3 @@ def test_a_run_brings_its_names_and_its_temperature(here: Path, command: Command
         summary = fc.Summary.from_bytes(Path("sites/zurich.fcs").read_bytes())
         assert summary.sites == ("zurich",)
         assert summary.provenance.temperature == temperature
-
-
-def test_a_regressor_from_training_to_intervals(here: Path, command: Command) -> None:
-    given = ("--dataset", "diabetes", "--partition", "iid", "--set", "clients=2", "--set", "rounds=2")
-    said = command.ok("train", *given, "--set", "loss=pinball", "--set", "quantiles=[0.1, 0.9]", "-o", here / "run").out
-    assert "progression: mean absolute error" in said
-    assert "predictions.npz" in said
-    command.ok("summarize", here / "run" / "predictions.npz", "-o", here / "sites")
-    command.ok("calibrate", *sorted((here / "sites").glob("*.fcs")), "-o", here / "p.json")
-    found = command.ok("evaluate", here / "p.json", here / "run" / "predictions.npz", "--json").json
-    assert [one["name"] for one in found["by_site"]] == ["site-0", "site-1"]
-    assert found["overall"]["coverage"] > 0.75

@@ -47,11 +47,6 @@ def test_rows_in_any_form(given: Any) -> None:
     assert client.x.dtype == torch.float32
 
 
-def test_items_keep_their_numbers() -> None:
-    (client,) = as_clients([[(X[0], 0.5), (X[1], 1.5)] * 2], numbers=True)
-    assert client.y.tolist() == [0.5, 1.5] * 2
-
-
 def test_images_stay_bytes_until_they_are_batched() -> None:
     image = np.full((1, 1, 2, 2), 255, np.uint8)
     (client,) = as_clients([(image, [0])], Preprocess(mean=(0.0,), std=(0.5,)))

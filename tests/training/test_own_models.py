@@ -44,12 +44,6 @@ def test_summaries_of_all_sites_are_those_made_by_hand() -> None:
     assert fc.calibrate(found, alpha=0.1).certificate.provenance.temperature == 2.0
 
 
-def test_summaries_of_numbers() -> None:
-    x, y = rows(0)
-    (found,) = fc.summarize_sites(nn.Linear(3, 1), [(x, y.double() + 0.5)], score="residual")
-    assert (found.sites, found.n) == (("site-0",), 40)
-
-
 @pytest.mark.parametrize("trainer", TRAINERS, ids=lambda one: one.name)
 @pytest.mark.parametrize(
     ("labels", "message"),

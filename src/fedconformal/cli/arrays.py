@@ -16,11 +16,10 @@ from fedconformal._base.groups import named_sites
 from fedconformal._base.names import abbreviate, as_name
 from fedconformal.cli.rows import Classes
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.scores import CQR, DEFAULT, AnyScore, RegressionScore, Residual
+from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.tables import Predictions, read_table, table_of
 
 Arrays = Mapping[str, NDArray[Any]]
-NUMBERS = ("predictions", "targets", "clients")
 CLASSES = ("logits", "labels", "clients")
 ROWS = ("scores", "probs", "truth", "labels", "masks")
 """Names of an array that holds all rows of an .npz; else each array is an image."""
@@ -28,17 +27,14 @@ ROWS = ("scores", "probs", "truth", "labels", "masks")
 
 @dataclass(frozen=True)
 class Run:
-    """The "val" or "test" rows of a training run: outputs, truth and sites, and the sites that trained.
-
-    Outputs are probabilities at a `temperature`, or the columns of a regressor, which has none.
-    """
+    """The "val" or "test" rows of a training run: probabilities, labels and sites, and the sites that trained."""
 
     path: Path
     outputs: Floats
     truth: NDArray[Any]
     sites: NDArray[Any]
     trained: list[str]
-    temperature: float | None = None
+    temperature: float
 
     def rows(self, classes: Classes = None) -> Predictions:
         """Return the rows as a table gives them; its columns are these classes."""
@@ -49,22 +45,14 @@ class Run:
         return found if classes is None else found.matched(classes)
 
 
-def default_score(path: Path) -> AnyScore:
-    """Return the score for a run: of numbers CQR if there are quantiles, else the residual; lac for classes."""
-    arrays = read_npz(path) if path.suffix == ".npz" and path.exists() else {}
-    if "val_predictions" not in arrays:
-        return DEFAULT
-    return CQR() if {*CQR().columns} <= {*map(str, arrays.get("columns", ()))} else Residual()
-
-
 def read_run(path: Path, part: str, score: AnyScore, temperature: float | None = None) -> Run:
-    """Read one part of a run; its own temperature if none is given."""
-    if path.suffix != ".npz":
+    """Read one part of a run, for a score of classes; its own temperature if none is given."""
+    if path.suffix != ".npz" or isinstance(score, RegressionScore):
         raise InputError(
             f"{path}: give LABELS as well, or name their column with --labels, or give the file of a training run"
         )
     arrays = read_npz(path)
-    wanted = [f"{part}_{name}" for name in (NUMBERS if isinstance(score, RegressionScore) else CLASSES)]
+    wanted = [f"{part}_{name}" for name in CLASSES]
     if absent := [name for name in wanted if name not in arrays]:
         raise InputError(f"{path}: has no {', '.join(absent)}; give LABELS as well, or the file of a training run")
     outputs, truth, sites = (arrays[name] for name in wanted)
@@ -76,25 +64,12 @@ def read_run(path: Path, part: str, score: AnyScore, temperature: float | None =
         named, trained = named_sites(sites, arrays.get("names")), _trained(arrays)
         if named.dtype.kind != "U":
             named = np.array([f"client-{site}" for site in named.tolist()])
-        if isinstance(score, RegressionScore):
-            return Run(path, _columns(arrays, wanted, score), truth.astype(np.float64), named, trained)
         own = arrays.get("temperature", np.array(1.0))
         known = as_temperature(own.item() if own.shape == () else own)
     at = known if temperature is None else temperature
     probs = softmax(outputs, temperature=at, name=str(path))
     labels = as_labels(truth, rows=len(probs), classes=probs.shape[1], name=f"{path}: {wanted[1]}")
     return Run(path, probs, labels, named, trained, at)
-
-
-def _columns(arrays: Arrays, wanted: list[str], score: RegressionScore) -> Floats:
-    """Return the columns of a regressor that a score takes."""
-    values, truth, names = arrays[wanted[0]], arrays[wanted[1]], arrays.get("columns", np.empty(0))
-    if names.ndim != 1 or values.shape != (len(truth), len(names)) or values.dtype.kind != "f":
-        raise InputError(f"{wanted[0]} has shape {values.shape}, expected ({len(truth)}, {len(names)})")
-    there = dict(zip(map(str, names), values.T.astype(np.float64), strict=True))
-    if absent := [name for name in score.columns if name not in there]:
-        raise InputError(f"has no {' and '.join(absent)}, which {score.name} needs; there is {' and '.join(there)}")
-    return np.column_stack([there[name] for name in score.columns])
 
 
 def _trained(arrays: Arrays) -> list[str]:

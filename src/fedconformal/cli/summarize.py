@@ -16,7 +16,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import TEXT, read_bytes, write_bytes
 from fedconformal._base.names import as_name
 from fedconformal._base.registry import build
-from fedconformal.cli.arrays import default_score, read_grid, read_run, read_scores_and_truth
+from fedconformal.cli.arrays import read_grid, read_run, read_scores_and_truth
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.monitor_rows import NewRows, check_new
 from fedconformal.cli.options import (
@@ -118,9 +118,8 @@ def summarize(
     if onnx is not None and model is not None:
         raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
     of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
-    suited = default_score(files[0]) if source == "run" else DEFAULT
     terms = Terms(
-        score=suited if score is None else build(score, AnyScore),
+        score=DEFAULT if score is None else build(score, AnyScore),
         alpha=alpha,
         kind=kind if epsilon is None else "exact",
         by_class=by_class,

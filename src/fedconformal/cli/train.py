@@ -55,7 +55,6 @@ def train(
     with requires_extra("train"):
         from fedconformal.training.config import Config, read_config
         from fedconformal.training.config import preset as read_preset
-        from fedconformal.training.outputs import Result
         from fedconformal.training.run import FILES, read_settings
         from fedconformal.training.run import train as run
 
@@ -80,21 +79,16 @@ def train(
             network=own["model"],
             dataset=None if dataset_of is None else dataset_of(),
         )
-    name = "logits.npz" if isinstance(result, Result) else "predictions.npz"
-    outputs, summaries = (shlex.quote(str(output / one)) for one in (name, "sites"))
+    outputs, summaries = (shlex.quote(str(output / name)) for name in ("logits.npz", "sites"))
     following = f"fedconformal summarize {outputs} -o {summaries}"
-    if isinstance(result, Result) and result.temperature_at_bound:
+    if result.temperature_at_bound:
         logger.warning("the temperature %g is at the end of its range; look at the accuracy", result.temperature)
     if json:
         print_json({"output": str(output), **asdict(result), "next": following})
         return
-    rows = f"on {result.rows['test']} test rows of {plural(result.clients, 'site')}"
-    if isinstance(result, Result):
-        say(f"accuracy {result.accuracy:.4f} {rows}")
-        say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
-    else:
-        errors = f"{result.mean_absolute_error:.4g}, root mean square {result.root_mean_squared_error:.4g}"
-        say(f"{result.target}: mean absolute error {errors} {rows}")
+    sites = plural(result.clients, "site")
+    say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {sites}")
+    say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
     say(f"The run is in {output}. Next:", f"$ {following}")
 
 

@@ -29,7 +29,7 @@ from fedconformal.summaries.rows import summarize
 MOST_POINTS = 2**16
 """Most thresholds of a grid in one message."""
 COLUMNS = {1: ("prediction",), 2: ("lower", "upper"), 3: ("lower", "prediction", "upper")}
-"""Outputs of a regressor by their number: of a squared loss, and of a pinball loss for two and for three quantiles."""
+"""Columns of a regressor's outputs, by their number."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ CHECKED_ROWS = 32
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientData:
-    """Rows of one site: `x` as uint8 or float32, `y` as class indices or numbers, and their preprocessing.
+    """Rows of one site: `x` as uint8 or float32, `y` as class indices, and their preprocessing.
 
     >>> client = ClientData(name="a", x=torch.zeros(3, 2), y=torch.tensor([0, 1, 1]))
     >>> client.n, client.inputs().shape
@@ -43,12 +43,8 @@ class ClientData:
         return self.preprocess(self.x[rows])
 
 
-def as_clients(
-    clients: Sequence[Any], preprocess: Preprocess | None = None, *, numbers: bool = False
-) -> list[ClientData]:
+def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> list[ClientData]:
     """Read and check a list of ClientData, of (x, y) pairs of arrays or tensors, or of torch datasets.
-
-    With `numbers`, y holds numbers to predict, not classes.
 
     >>> [client.name for client in as_clients([([[1.0], [2.0]], [0, 1]), ([[3.0]], [1])])]
     ['site-0', 'site-1']
@@ -56,7 +52,7 @@ def as_clients(
     Traceback (most recent call last):
     fedconformal.errors.InputError: site-1: has no rows; leave it out
     """
-    read = [_client(one, f"site-{k}", preprocess, numbers=numbers) for k, one in enumerate(clients)]
+    read = [_client(one, f"site-{k}", preprocess) for k, one in enumerate(clients)]
     if not read:
         raise InputError("there are no clients; give at least one")
     first = read[0]
@@ -118,16 +114,15 @@ def pack(clients: Sequence[ClientData]) -> PackedClients:
     return PackedClients(x=x, y=y, starts=starts, preprocess=clients[0].preprocess)
 
 
-def _client(given: Any, name: str, preprocess: Preprocess | None, *, numbers: bool) -> ClientData:
+def _client(given: Any, name: str, preprocess: Preprocess | None) -> ClientData:
     if isinstance(given, ClientData):
         name, x, y, preprocess = given.name, given.x, given.y, preprocess or given.preprocess
     else:
-        x, y = _columns(given, name, float if numbers else int)
-    truth = _truth(y, len(x), name, "number" if numbers else "class index")
-    return ClientData(name=name, x=_inputs(x, name), y=truth, preprocess=preprocess or Preprocess())
+        x, y = _columns(given, name)
+    return ClientData(name=name, x=_inputs(x, name), y=_labels(y, len(x), name), preprocess=preprocess or Preprocess())
 
 
-def _columns(given: Any, name: str, kind: type[int] | type[float]) -> tuple[Tensor, Tensor]:
+def _columns(given: Any, name: str) -> tuple[Tensor, Tensor]:
     tensors = getattr(given, "tensors", given)  # a TensorDataset has its columns at hand
     if isinstance(tensors, tuple | list) and len(tensors) == 2 and not isinstance(tensors[0], Mapping):
         return _tensor(tensors[0], name), _tensor(tensors[1], name)
@@ -142,7 +137,7 @@ def _columns(given: Any, name: str, kind: type[int] | type[float]) -> tuple[Tens
         problem = f"its items are dictionaries ({', '.join(keys)})"
         raise InputError(f"{name}: {problem}; give pairs, as [({pairs}) for item in dataset]")
     try:
-        return torch.stack([torch.as_tensor(item[0]) for item in items]), torch.tensor([kind(i[1]) for i in items])
+        return torch.stack([torch.as_tensor(item[0]) for item in items]), torch.tensor([item[1] for item in items])
     except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:
         raise InputError(f"{name}: its items are not (x, y) with x of one shape ({error})") from None
 
@@ -168,18 +163,16 @@ def _inputs(x: Tensor, name: str) -> Tensor:
     return x
 
 
-def _truth(y: Tensor, rows: int, name: str, kind: Literal["number", "class index"]) -> Tensor:
+def _labels(y: Tensor, rows: int, name: str) -> Tensor:
     if y.shape == (rows, 1):
         y = y[:, 0]
     if y.shape != (rows,) or y.dtype == torch.bool or y.is_complex():
-        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one {kind} for each of {rows} rows")
-    y, bad = y.to(torch.float64), ~y.isfinite()
-    if kind == "class index":
-        bad |= (y < 0) | (y != y.floor())
+        raise InputError(f"{name}: y has shape {tuple(y.shape)}, expected one class index for each of {rows} rows")
+    y = y.to(torch.float64)
+    bad = ~y.isfinite() | (y < 0) | (y != y.floor())
     if bad.any():
-        expected = "finite number" if kind == "number" else kind
-        raise InputError(f"{name}: row {int(bad.int().argmax())} of y is {y[bad][0].item():g}, expected a {expected}")
-    return y if kind == "number" else y.to(torch.int64)
+        raise InputError(f"{name}: row {int(bad.int().argmax())} of y is {y[bad][0].item():g}, expected a class index")
+    return y.to(torch.int64)
 
 
 def _kind(x: Tensor) -> str:

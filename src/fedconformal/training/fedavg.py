@@ -13,11 +13,10 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from fedconformal.errors import InputError
 from fedconformal.federated.ask import Ask
 from fedconformal.training.clients import ClientData, PackedClients, pack
-from fedconformal.training.losses import Loss, loss_of
 from fedconformal.training.preprocess import Preprocess
 from fedconformal.training.step import OnRound, RoundState, Step, Update, average
 from fedconformal.training.trainer import Trainer
@@ -32,7 +31,6 @@ def local_sgd(
     model.vector.copy_(weights)
     model.module.train()
     torch.manual_seed(seed)
-    loss_function = loss_of(settings.loss, settings.quantiles, model.module)
     channels_last = device.type == "cpu" and getattr(model.module, "channels_last", False)
     trained, speed, losses = model.vector[: model.trained], torch.zeros_like(model.gradient), []
     start = trained.clone()
@@ -43,7 +41,7 @@ def local_sgd(
             inputs = preprocess.training(x[chosen])
             if channels_last:  # up to a fifth faster; `contiguous` would leave a single channel as it is
                 inputs = torch.empty_like(inputs, memory_format=torch.channels_last).copy_(inputs)
-            loss = loss_function(model.module(inputs), y[chosen])
+            loss = functional.cross_entropy(model.module(inputs), y[chosen])
             loss.backward()
             losses.append(loss.detach())
             if settings.proximal:
@@ -58,11 +56,6 @@ def local_sgd(
 class FedAvg(Trainer):
     """Average the sites' weights after local epochs.
 
-    Attributes:
-        loss: "cross-entropy" for classes; "squared" or "pinball" for numbers. None suits the data set of a run, and is
-            cross-entropy in `fit`.
-        quantiles: of the pinball loss: lower and upper, or lower, middle and upper.
-
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> model = FedAvg(rounds=5, rate=0.5, workers=1).fit(nn.Linear(1, 2), [(x[:30], y[:30]), (x[30:], y[30:])])
     >>> model(torch.tensor([[-1.0], [1.0]])).argmax(dim=1)
@@ -70,20 +63,6 @@ class FedAvg(Trainer):
     """
 
     name: ClassVar[str] = "fedavg"
-
-    loss: Loss | None = None
-    quantiles: tuple[float, ...] = (0.05, 0.95)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        rising = all(a < b for a, b in zip([0.0, *self.quantiles], [*self.quantiles, 1.0], strict=True))
-        if len(self.quantiles) not in (2, 3) or not rising:
-            expected = "expected a lower, perhaps a middle, and an upper one"
-            raise InputError(f"quantiles are {', '.join(map(str, self.quantiles))}, {expected}", param="quantiles")
-
-    @property
-    def numbers(self) -> bool:
-        return self.loss not in (None, "cross-entropy")
 
     @property
     def proximal(self) -> float:

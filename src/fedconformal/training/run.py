@@ -7,8 +7,8 @@ to the same result bit for bit: all that is random comes from (seed, round, site
     checkpoint.npz   the state after the last round; checkpoint-100.npz that of a round to keep
     metrics.jsonl    one line a round
     model.pt         the trained weights
-    logits.npz       outputs for validation and test rows; of a regressor, predictions.npz
-    result.json      accuracy and temperature, or the errors of a regressor
+    logits.npz       outputs for validation and test rows
+    result.json      accuracy and temperature
 """
 
 from __future__ import annotations
@@ -35,19 +35,11 @@ from fedconformal.training.clients import ClientData
 from fedconformal.training.config import Config
 from fedconformal.training.data import Dataset, Progress, Sites
 from fedconformal.training.fedavg import FedAvg
-from fedconformal.training.outputs import (
-    Answers,
-    RegressionResult,
-    Result,
-    classification_outputs,
-    npz,
-    predict,
-    regression_outputs,
-)
+from fedconformal.training.outputs import Answers, Result, calibrated_outputs, npz, predict
 from fedconformal.training.preprocess import Preprocess, normalise
 from fedconformal.training.step import RoundState
 
-FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "predictions.npz", "result.json")
+FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
 IMAGE_AXES = 3
 FREE_TO_CHANGE = ("workers", "scratch", "keep", "first_stage")
 """Settings that do not change the result, so a run may continue with others."""
@@ -64,7 +56,7 @@ def train(
     progress: Progress | None = None,
     network: Callable[[], nn.Module] | None = None,
     dataset: Dataset | None = None,
-) -> Result | RegressionResult:
+) -> Result:
     """Train in a directory, or continue a run that is there.
 
     Args:
@@ -77,11 +69,10 @@ def train(
     """
     _check_settings(config, output, resume=resume)
     dataset, sites = partitioned(config, progress, dataset)
-    asked, config = config, _suited(config, dataset)
     clients, model = site_rows(config, dataset, sites), build_model(config, dataset, network)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     state = state or _first_stage(config)
-    _open(asked, output)  # only now: the settings have been checked
+    _open(config, output)  # only now: the settings have been checked
     metrics = read_metrics(output / "metrics.jsonl", state.round if state else 0)
     write_bytes(output / "metrics.jsonl", b"".join(metrics))
     start = last = time.perf_counter()
@@ -105,15 +96,14 @@ def train(
         raise InputError(problem, param="resume", where=output / "checkpoint.npz") from None
     seconds = round(time.perf_counter() - start, 3)
     trained.to(config.trainer.torch_device)
-    write_outputs = classification_outputs if dataset.target is None else regression_outputs
     val, test = (
         Answers(predict(trained, torch.tensor(rows.x), clients[0].preprocess), rows.y, owners)
         for rows, owners in ((dataset.val, sites.val), (dataset.test, sites.test))
     )
-    name, outputs, result = write_outputs(config, dataset, sites, val, test)
+    outputs, result = calibrated_outputs(config, dataset, sites, val, test)
     result = replace(result, seconds=seconds)
     write_bytes(output / "model.pt", _weights(trained))
-    write_bytes(output / name, outputs)
+    write_bytes(output / "logits.npz", outputs)
     write_bytes(output / "result.json", _json(asdict(result)))
     return result
 
@@ -126,7 +116,10 @@ def read_settings(output: Path) -> Config | None:
     content = read_bytes(path)
     with prefix_errors(path):
         try:
-            return Config.from_dict({**json.loads(content)["config"]})
+            values = {**json.loads(content)["config"]}
+            if values.get("loss") is None:  # of a version that also trained regressors
+                values = {key: value for key, value in values.items() if key not in ("loss", "quantiles")}
+            return Config.from_dict(values)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise
@@ -157,19 +150,14 @@ def site_rows(config: Config, dataset: Dataset, sites: Sites) -> list[ClientData
 
 def build_model(config: Config, dataset: Dataset, network: Callable[[], nn.Module] | None = None) -> nn.Module:
     """Build the network of a run, with its initial weights."""
-    target, trainer = dataset.target, config.trainer
+    seed = config.trainer.seed
     if network is not None:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(trainer.seed)
+            torch.manual_seed(seed)
             model = network()
     else:
-        outputs = dataset.num_classes if target is None else 1
-        if target is not None and isinstance(trainer, FedAvg) and trainer.loss == "pinball":
-            outputs = len(trainer.quantiles)
         name = config.settings.model or suited_model(dataset)
-        model = models.build(name, classes=outputs, shape=dataset.shape, seed=trainer.seed)
-    if target is not None:
-        model = models.Regressor(model, centre=target.centre, scale=target.scale)
+        model = models.build(name, classes=dataset.num_classes, shape=dataset.shape, seed=seed)
     if config.settings.weights is not None:
         models.load_weights(model, config.settings.weights)
     return model
@@ -261,19 +249,6 @@ def _open(config: Config, output: Path) -> None:
     packages = {name: metadata.version(name) for name in ("numpy", "torch")}
     versions = {"fedconformal": __version__, "python": platform.python_version(), **packages}
     write_bytes(output / "config.json", _json({"config": config.to_dict(), "versions": versions}))
-
-
-def _suited(config: Config, dataset: Dataset) -> Config:
-    """Choose the loss that suits the data set, and refuse one that does not."""
-    trainer = config.trainer
-    if dataset.target is None:
-        if trainer.numbers:
-            raise InputError(f"{dataset.name}: has classes, for which the loss is cross-entropy; leave loss out")
-        return config
-    if not isinstance(trainer, FedAvg) or trainer.loss == "cross-entropy":
-        why = f"has a number to predict ({dataset.target.name})"
-        raise InputError(f"{dataset.name}: {why}; train it with fedavg, and with the loss squared or pinball")
-    return replace(config, trainer=replace(trainer, loss=trainer.loss or "squared"))
 
 
 def _weights(model: nn.Module) -> bytes:

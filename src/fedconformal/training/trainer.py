@@ -72,11 +72,6 @@ class Trainer(ABC):
                 raise InputError(f"{name} is {getattr(self, name)}, expected {expected}", param=name)
 
     @property
-    def numbers(self) -> bool:
-        """Whether the model predicts numbers, not classes."""
-        return False
-
-    @property
     def total_rounds(self) -> int:
         """Number of rounds in all stages."""
         return self.rounds
@@ -97,16 +92,15 @@ class Trainer(ABC):
         """Train a copy of the model and return it in eval mode; `model` stays as it is.
 
         Args:
-            model: returns (n, J) logits, or numbers as a `models.Regressor` does.
+            model: returns (n, J) logits.
             clients: the rows of each site, as `as_clients` reads them.
             progress: called after every round with the rounds done, their number and a description.
             on_round: called with the state after every round.
             resume: a state to continue from, to the same result bit for bit.
         """
-        sites = as_clients(clients, numbers=self.numbers)
+        sites = as_clients(clients)
         weights_of(model)  # refuses a model without weights, or with other than float32
-        if not self.numbers:
-            count_classes(model, sites)
+        count_classes(model, sites)
 
         def finished(state: RoundState) -> None:
             if on_round is not None:

@@ -38,7 +38,6 @@ from fedconformal.federated.calibration import calibrate, fit_temperature
 from fedconformal.federated.evaluation import Counts, PredictorQuestion, evaluate
 from fedconformal.federated.sums import calibrate_by_sums
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.sums.radix import exponent_of, summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
@@ -95,34 +94,20 @@ class RunConfig:
         if method.name not in METHODS:
             raise InputError(f"method is {method.name}; on Flower there are {' and '.join(METHODS)}", param="method")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
-        if isinstance(own.get("quantiles"), str):  # a run config has no lists
-            try:
-                own["quantiles"] = [float(part) for part in own["quantiles"].split(",")]
-            except ValueError:
-                raise InputError(f"quantiles is {own['quantiles']!r}, expected numbers such as 0.05,0.95") from None
-        if found.numbers:
-            own = {"loss": "squared"} | own
         trainer: FedAvg = make(method, own | {"workers": 1, "device": "cpu"})
-        found._check(trainer)
+        found._check()
         return found, trainer
 
-    @property
-    def numbers(self) -> bool:
-        """Whether numbers are predicted, not classes."""
-        return isinstance(build(self.score, AnyScore), RegressionScore)
-
-    def _check(self, trainer: FedAvg) -> None:
+    def _check(self) -> None:
         score, guarantee = build(self.score, AnyScore), build(self.guarantee, Guarantee)
+        if isinstance(score, RegressionScore):
+            raise InputError(f"score {score.name} is for numbers, and a run trains a classifier", param="score")
         if self.from_stage != "train" and not self.saved_model:
             raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
         as_alpha(self.alpha)
-        if self.numbers != trainer.numbers:
-            wanted = "fedavg with the loss squared or pinball" if self.numbers else "a score of numbers, such as cqr"
-            raise InputError(f"score {score.name} does not go with {trainer.name} and its loss; take {wanted}")
         parse(self.kind, Summary, maker="build")
         if self.privacy == "sums":
             summable(guarantee)
-            check_one_end(score, "the run")
             if self.reach:
                 exponent_of(self.reach)
         elif self.epsilon or self.reach:
@@ -140,7 +125,7 @@ def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module) -> None:
     config
         The run's.
     model
-        A network that gives logits, or a `models.Regressor`; its weights are where training starts.
+        A network that gives logits; its weights are where training starts.
     """
     _Run(grid, *RunConfig.of(config), model).go()
 
@@ -186,7 +171,7 @@ class _Run:
         self.trainer.run(ask_rounds(self.federation, start, self.trainer), weights_in(start), keep)
 
     def _temperature(self) -> None:
-        if self.config.temperature and not self.config.numbers:
+        if self.config.temperature:
             self.temperature = fit_temperature(self.federation, self.arrays)
 
     def _calibrate(self) -> None:

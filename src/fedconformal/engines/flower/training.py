@@ -48,7 +48,6 @@ from fedconformal.training.config import make
 from fedconformal.training.data.partitions import Partition
 from fedconformal.training.fedavg import FedAvg, client_seed, local_sgd
 from fedconformal.training.fedprox import FedProx
-from fedconformal.training.models import Regressor
 from fedconformal.training.outputs import halves, predict
 from fedconformal.training.pool import one_thread
 from fedconformal.training.step import Step, Update
@@ -79,8 +78,6 @@ def own_rows(context: Context, part: str) -> Columns | None:
 def deal(dataset: str, partition: Partition) -> list[dict[str, Columns]]:
     """Deal a data set out; of a site's validation rows one half fits the temperature, the other calibrates.
 
-    Where numbers are predicted there is no temperature, and all of them calibrate.
-
     >>> from fedconformal.training.data.partitions import IID
     >>> {part: len(y) for part, (x, y) in deal("digits", IID(clients=10))[0].items()}
     {'train': 108, 'temperature': 18, 'calibrate': 18, 'test': 36}
@@ -88,8 +85,6 @@ def deal(dataset: str, partition: Partition) -> list[dict[str, Columns]]:
     whole = data.load(dataset)
     owners = partition.split(whole, seed=0)
     first, second = halves(owners, seed=0)
-    if whole.target is not None:
-        first, second = first[:0], np.arange(len(owners.val))
     held = (whole.train, whole.val.take(first), whole.val.take(second), whole.test)
     places = (owners.train, owners.val[first], owners.val[second], owners.test)
 
@@ -115,11 +110,8 @@ def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
 
 
 def outputs(msg: Message, model: nn.Module, rows: ClientData) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Return the logits of the message's model on these rows, and their labels; no logits if it brings no model.
-
-    Of a `Regressor`, what it predicts and the true numbers.
-    """
-    (rows,) = as_clients([rows], numbers=isinstance(model, Regressor))
+    """Return the logits of the message's model on these rows, and their labels; no logits if it brings no model."""
+    (rows,) = as_clients([rows])
     if ARRAYS not in msg.content:  # a later step of a sums session
         return np.empty((0, 0), np.float32), np.empty(0, np.int64)
     loaded = load_model(model, msg.content.array_records[ARRAYS])
@@ -135,7 +127,7 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     config = dict(msg.content.config_records["config"])
     number, mu = int(str(config.pop("server-round"))), config.pop("proximal-mu", 0.0)
     settings = make(FedProx, {**config, "mu": mu})
-    (rows,) = as_clients([rows], numbers=settings.numbers)
+    (rows,) = as_clients([rows])
     loaded = load_model(model, msg.content.array_records[ARRAYS])
     place, most = site_of(context).partition, int(context.node_config.get("num-partitions", 0))
     if not 0 <= place < most:
@@ -196,8 +188,6 @@ def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> 
         config = ConfigRecord({name: getattr(settings, name) for name in SENT})
         if isinstance(settings, FedProx):
             config["proximal-mu"] = settings.mu
-        if settings.numbers:
-            config["loss"], config["quantiles"] = str(settings.loss), list(settings.quantiles)
         config["server-round"] = int(step.numbers["round"]) + 1
         like = with_weights(start, step.tensors)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedconformal._base.registry import find, members
 from fedconformal.training.data import partitions
-from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split, Target
+from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.partitions import Partition, Sites
 from fedconformal.training.data.sets import DataSource
 
@@ -17,7 +17,6 @@ __all__ = [
     "Rows",
     "Sites",
     "Split",
-    "Target",
     "load",
     "names",
     "partitions",

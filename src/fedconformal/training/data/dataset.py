@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.arrays import as_labels
+from fedconformal._base.arrays import Integers, as_labels
 from fedconformal.errors import InputError
 
 Progress = Callable[[int, int, str], object]
@@ -40,8 +40,7 @@ class Rows:
     """
 
     x: NDArray[Any]
-    y: NDArray[Any]
-    """Class indices, or numbers."""
+    y: Integers
     columns: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,19 +61,9 @@ class Rows:
         return Rows(x=self.x[chosen], y=self.y[chosen], columns=columns)
 
 
-class Target(NamedTuple):
-    """The number to predict: its name, a usual value, and a usual deviation from it."""
-
-    name: str
-    centre: float
-    scale: float
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset:
     """A named data set; `groups` are the classes of each site in the paper, if it is in the paper.
-
-    Where a number is to be predicted, `target` says which, and there are no classes.
 
     >>> rows = Rows(x=np.zeros((2, 1, 8, 8), np.uint8), y=np.array([0, 1]))
     >>> tiny = Dataset(name="tiny", classes=("cat", "dog"), train=rows, val=rows, test=rows)
@@ -88,23 +77,17 @@ class Dataset:
     val: Rows
     test: Rows
     groups: tuple[tuple[int, ...], ...] | None = None
-    target: Target | None = None
 
     def __post_init__(self) -> None:
         for split in SPLITS:
             rows = self.rows(split)
-            if self.target is None:
-                as_labels(rows.y, rows=len(rows), classes=self.num_classes, name=f"{self.name}: {split} labels")
-            elif rows.y.dtype != np.float64 or not np.isfinite(rows.y).all():
-                raise InputError(f"{self.name}: {split} rows have a {self.target.name} that is no finite float64")
+            as_labels(rows.y, rows=len(rows), classes=self.num_classes, name=f"{self.name}: {split} labels")
             if rows.x.shape[1:] != self.shape:
                 raise InputError(f"{self.name}: {split} rows are {rows.x.shape[1:]}, train rows {self.shape}")
 
     @property
     def num_classes(self) -> int:
         """Number of classes, also of those without rows."""
-        if self.target is not None:
-            raise InputError(f"{self.name}: has a number to predict, no classes; part it with iid or column")
         return len(self.classes)
 
     @property

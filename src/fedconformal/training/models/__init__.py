@@ -1,16 +1,7 @@
 """Networks of the paper and for tables; any other torch module can be trained as well."""
 
 from fedconformal.training.models.efficientnet import EfficientNetB1, EfficientNetLite1
-from fedconformal.training.models.networks import (
-    MLP,
-    LeNet,
-    Logistic,
-    Network,
-    Regressor,
-    ResNet14,
-    build,
-    load_weights,
-)
+from fedconformal.training.models.networks import MLP, LeNet, Logistic, Network, ResNet14, build, load_weights
 
 __all__ = [
     "MLP",
@@ -19,7 +10,6 @@ __all__ = [
     "LeNet",
     "Logistic",
     "Network",
-    "Regressor",
     "ResNet14",
     "build",
     "load_weights",

@@ -1,4 +1,4 @@
-"""Networks of the paper and for tables, a regressor around any of them, and files of weights.
+"""Networks of the paper and for tables, and files of weights.
 
 LeCun, Bottou, Bengio and Haffner, "Gradient-based learning applied to document recognition", 1998.
 He, Zhang, Ren and Sun, "Deep residual learning for image recognition", 2016, section 4.2.
@@ -212,33 +212,3 @@ class ResNet14(ImageNetwork):
         x = self.layer3(self.layer2(self.layer1(x)))
         logits: Tensor = self.linear(x.mean((2, 3)))
         return logits
-
-
-class Regressor(nn.Module):
-    """Network whose outputs are shifted and scaled to the units of the target, and put in order.
-
-    Centre and scale are fixed beforehand, so no site shares statistics. Quantiles are sorted: Chernozhukov,
-    Fernandez-Val and Galichon, "Quantile and probability curves without crossing", 2010.
-
-    Args:
-        network: returns (n, Q) outputs.
-        centre: typical value of the target.
-        scale: typical deviation from it.
-
-    >>> Regressor(nn.Identity(), centre=100, scale=10)(torch.tensor([[0.5, -1.0]]))
-    tensor([[ 90., 105.]])
-    """
-
-    def __init__(self, network: nn.Module, *, centre: float = 0.0, scale: float = 1.0) -> None:
-        super().__init__()
-        if not 0 < scale < float("inf"):
-            raise InputError(f"scale is {scale}, expected a positive number")
-        self.network = network
-        self.centre = centre
-        self.scale = scale
-        self.channels_last = getattr(network, "channels_last", False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (n, Q) numbers, rising along each row."""
-        found: Tensor = self.network(x)
-        return self.centre + self.scale * (found if found.shape[1] == 1 else found.sort(dim=1).values)

@@ -1,4 +1,4 @@
-"""Patients of four hospitals: heart disease as a class, or the peak heart rate as a number to predict.
+"""Patients of four hospitals, with and without heart disease.
 
 Janosi, Steinbrunn, Pfisterer and Detrano, "Heart disease", UCI Machine Learning Repository, 1988; CC BY 4.0.
 Detrano et al., "International application of a new probability algorithm for the diagnosis of coronary artery
@@ -8,11 +8,9 @@ disease", 1989.
 from __future__ import annotations
 
 import csv
-import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats
 from fedconformal._base.files import read_bytes
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.training.data.dataset import Parts, Rows, Target, cut
+from fedconformal.training.data.dataset import Parts, Rows, cut
 from fedconformal.training.data.download import Release
 from fedconformal.training.data.sets.source import DataSource
 
@@ -56,11 +54,6 @@ NEVER_ZERO = ("trestbps", "chol", "thalach")
 MISSING = ("", "?")
 GRADES = (0, 1, 2, 3, 4)
 
-RATE = "thalach"
-"""The field of the peak heart rate."""
-
-logger = logging.getLogger(__name__)
-
 
 class HeartDisease(DataSource):
     """920 patients of four hospitals, in the column `hospital`: is there heart disease?
@@ -70,7 +63,7 @@ class HeartDisease(DataSource):
     """
 
     name = "heart_disease"
-    classes: ClassVar[tuple[str, ...]] = ("absent", "present")
+    classes = ("absent", "present")
     own_file = "heart_disease.csv"
     releases = tuple(
         Release(file=f"heart_disease/{file}", url=f"{ADDRESS}/{file}", most=size, checksum=f"sha256:{sha256}")
@@ -81,34 +74,15 @@ class HeartDisease(DataSource):
     def read(self, paths: Sequence[Path]) -> Parts:
         parts = [read_patients(path, hospital) for hospital, path in zip(HOSPITALS, paths, strict=True)]
         hospitals, values = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return cut(self.rows(hospitals, values), (0.5, 0.25, 0.25), by="hospital")
+        return _parts(hospitals, values)
 
     def read_own(self, path: Path) -> Parts:
-        return cut(self.rows(*read_patients(path)), (0.5, 0.25, 0.25), by="hospital")
-
-    def rows(self, hospitals: NDArray[np.str_], values: Floats) -> Rows:
-        """Return features and labels of all patients."""
-        return Rows(x=as_features(values), y=(values[:, -1] > 0).astype(np.int64), columns={"hospital": hospitals})
+        return _parts(*read_patients(path))
 
 
-class HeartRate(HeartDisease):
-    """The peak heart rate of the same patients, without those for whom it was not measured.
-
-    The median is 153 beats a minute in Cleveland and 120 in the VA hospital. The diagnosis is no feature.
-    """
-
-    name = "heart_rate"
-    classes = ()
-    target = Target("peak heart rate", *map(float, SCALES[RATE]))
-
-    def rows(self, hospitals: NDArray[np.str_], values: Floats) -> Rows:
-        """Return features and peak heart rates of the patients who have one."""
-        rates = values[:, FIELDS.index(RATE)]
-        known = ~np.isnan(rates) & (rates != 0)
-        logger.info("%s: %d of %d patients have none, and are left out", self.name, (~known).sum(), len(known))
-        hidden = values.copy()
-        hidden[:, FIELDS.index(RATE)] = np.nan  # all alike, so the features do not contain the target
-        return Rows(x=as_features(hidden)[known], y=rates[known], columns={"hospital": hospitals[known]})
+def _parts(hospitals: NDArray[np.str_], values: Floats) -> Parts:
+    rows = Rows(x=as_features(values), y=(values[:, -1] > 0).astype(np.int64), columns={"hospital": hospitals})
+    return cut(rows, (0.5, 0.25, 0.25), by="hospital")
 
 
 def read_patients(path: Path, hospital: str | None = None) -> tuple[NDArray[np.str_], Floats]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from fedconformal.training.data.dataset import Dataset, Parts, Progress, Target
+from fedconformal.training.data.dataset import Dataset, Parts, Progress
 from fedconformal.training.data.download import Release, find, locate
 
 Groups = tuple[tuple[int, ...], ...]
@@ -21,8 +21,6 @@ class DataSource:
     """Names of the classes, if they are known before the data is read."""
     groups: ClassVar[Groups | None] = None
     """Classes of each site in the paper, if it is in the paper."""
-    target: ClassVar[Target | None] = None
-    """The number to predict, if there are no classes."""
     releases: ClassVar[tuple[Release, ...]] = ()
     """The official files."""
     own_file: ClassVar[str] = ""
@@ -35,7 +33,7 @@ class DataSource:
             parts = self.read_own(path)
         else:
             parts = self.read([locate(one, download=download, progress=progress) for one in self.releases])
-        return Dataset(name=self.name, classes=self.classes, groups=self.groups, target=self.target, **parts)
+        return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
 
     def read(self, paths: Sequence[Path]) -> Parts:
         """Read the official files into train, val and test rows."""
