@@ -56,7 +56,7 @@ def flower_rounds(shapes: Shapes) -> None:
     @app.train()
     def train(msg: Message, context: Context) -> Message:  # noqa: ARG001
         arrays = {name: Array(array.numpy() + 1) for name, array in msg.content.array_records["arrays"].items()}
-        metrics = MetricRecord({"num-examples": 1, "train-loss": 0.0})
+        metrics = MetricRecord({"num-examples": 1, "loss": 0.0})
         return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=msg)
 
     grid = InProcessGrid(app, CLIENTS)

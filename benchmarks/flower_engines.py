@@ -62,7 +62,7 @@ app = ClientApp()
 @app.train()
 def train(msg, context):
     arrays = {name: Array(array.numpy() + 1) for name, array in msg.content["arrays"].items()}
-    metrics = MetricRecord({"num-examples": 1, "train-loss": 0.0})
+    metrics = MetricRecord({"num-examples": 1, "loss": 0.0})
     return Message(RecordDict({"arrays": ArrayRecord(arrays), "metrics": metrics}), reply_to=msg)
 """
 SERVER = """

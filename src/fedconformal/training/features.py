@@ -22,17 +22,23 @@ BATCH = 24
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
+def head_of(model: nn.Module) -> str:
+    """Return the name of a network's head: `model.head_name`, or the last linear layer."""
+    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+    name: Any = getattr(model, "head_name", linear[-1] if linear else None)
+    if name not in linear:
+        raise InputError(f"{type(model).__name__}: has no last linear layer; name it in model.head_name")
+    return str(name)
+
+
 def one_output(model: nn.Module, seed: int) -> nn.Module:
-    """Copy a network and replace its head, `model.head_name` or the last linear layer, by one random output.
+    """Copy a network and replace its head by one random output.
 
     >>> network = one_output(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), seed=0)
     >>> network(torch.zeros(2, 4)).shape
     torch.Size([2, 1])
     """
-    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    name: Any = getattr(model, "head_name", linear[-1] if linear else None)
-    if name not in linear:
-        raise InputError(f"{type(model).__name__}: has no last linear layer; name it in model.head_name")
+    name = head_of(model)
     head: Any = model.get_submodule(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -20,22 +20,34 @@ from flwr.app import Context, Message, RecordDict  # noqa: E402
 import fedconformal as fc  # noqa: E402
 from fedconformal.calibration.temperature import fit_temperature  # noqa: E402
 from fedconformal.cli.flower import Result, show_result  # noqa: E402
-from fedconformal.engines.flower import InProcessGrid  # noqa: E402
+from fedconformal.engines.flower import InProcessGrid, training  # noqa: E402
 from fedconformal.engines.flower.in_process import App, make_app  # noqa: E402
 from fedconformal.engines.flower.stages import read_model, run_stages  # noqa: E402
 from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
 from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
-from fedconformal.engines.flower.training import arrays_of, load_model  # noqa: E402
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.evaluation import full_sets  # noqa: E402
 from fedconformal.summaries.batch import SummaryBatch  # noqa: E402
-from fedconformal.training import FedAvg, FedProx, Trainer  # noqa: E402
+from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
 from tests.engines.flower.tools import Backwards, Faulty  # noqa: E402
 
 SITES = 4
 TRAINERS: dict[str, Trainer] = {
     "fedavg": FedAvg(rounds=2, rate=0.05, workers=1, device="cpu"),
     "fedprox": FedProx(rounds=2, rate=0.05, mu=0.5, workers=1, device="cpu"),
+    "tct": TCT(rounds=1, rate=0.05, linear_rounds=3, coordinates=500, workers=1, device="cpu"),
+    "tct-scaffold": TCT(
+        rounds=1,
+        rate=0.05,
+        linear_rounds=2,
+        coordinates=500,
+        steps=50,
+        solver="scaffold",
+        intercept=False,
+        weighting="uniform",
+        workers=1,
+        device="cpu",
+    ),
 }
 
 
@@ -46,7 +58,8 @@ def context(site: int, sites: int = SITES) -> Context:
 
 def config_of(method: str, output: Path, **more: Any) -> dict[str, Any]:
     trainer = TRAINERS[method]
-    settings = {name: getattr(trainer, name) for name in {"rounds", "rate", "mu"} & set(vars(trainer))}
+    names = {"rounds", "rate", "mu", "weighting", "linear_rounds", "coordinates", "solver", "intercept", "steps"}
+    settings = {name.replace("_", "-"): getattr(trainer, name) for name in names & set(vars(trainer))}
     return {"method": trainer.name, "score": "lac", "output": str(output), **settings, **more}
 
 
@@ -76,7 +89,7 @@ def test_it_is_what_training_and_files_give(method: str, whole: Whole) -> None:
     folder, found = whole(method)
     trained = TRAINERS[method].fit(build_model(), [load_rows(context(k), "train") for k in range(SITES)])
     arrays, temperature = read_model(folder / "model.npz")
-    expected = arrays_of(trained)
+    expected = training.arrays_of(trained)
     assert list(arrays) == list(expected)
     assert all(np.array_equal(arrays[name].numpy(), expected[name].numpy()) for name in arrays)
 
@@ -103,16 +116,18 @@ def test_it_is_what_training_and_files_give(method: str, whole: Whole) -> None:
 
 
 def test_every_stage_says_who_took_part_and_what_crossed_the_wire(whole: Whole) -> None:
-    _, found = whole("fedprox")
+    _, found = whole("tct")
     stages = {stage["stage"]: stage for stage in found["participants"]}
-    assert list(stages) == ["train", "temperature", "calibrate", "evaluate", "broadcast"]
+    assert list(stages) == ["train", "linear", "temperature", "calibrate", "evaluate", "broadcast"]
     for stage in stages.values():
         assert set(stage["took_part"]) == {f"site-{k}" for k in range(SITES)}
         assert stage["refused"] == []
         assert stage["bytes"]["per_site_received"] * SITES == pytest.approx(stage["bytes"]["received"], abs=SITES)
-    assert stages["train"]["exchanges"] == 2
-    weights = sum(weight.numel() for weight in build_model().parameters())
-    assert 8 * weights < stages["train"]["bytes"]["per_site_sent"] < 8 * weights + 4000
+    assert (stages["train"]["exchanges"], stages["linear"]["exchanges"]) == (1, 2 + 3)
+    network = 4 * sum(weight.numel() for weight in build_model().parameters())
+    assert network < stages["train"]["bytes"]["per_site_sent"] < network + 2000
+    vectors = 4 * (4 * 2 * 500 + 3 * 10 * 501)  # mean and scale but for the first step, theta in every round
+    assert network + vectors < stages["linear"]["bytes"]["per_site_sent"] < network + vectors + 5000  # it goes out once
     assert stages["calibrate"]["bytes"]["per_site_received"] < 2000
 
 
@@ -153,7 +168,7 @@ def test_a_saved_model_that_is_not_this_one(whole: Whole, tmp_path: Path) -> Non
     (folder, _), (other, _) = whole("fedavg"), whole("fedprox")
     arrays, _ = read_model(folder / "model.npz")
     with pytest.raises(InputError, match="weights: are"):
-        load_model(torch.nn.Linear(2, 3), arrays)
+        training.load_model(torch.nn.Linear(2, 3), arrays)
     np.savez(tmp_path / "other.npz", x=np.zeros(2))
     with pytest.raises(InputError, match=r"is not the model\.npz of a run"):
         read_model(tmp_path / "other.npz")
@@ -165,22 +180,56 @@ def test_a_saved_model_that_is_not_this_one(whole: Whole, tmp_path: Path) -> Non
 
 
 def test_a_site_lost_in_a_stage_is_in_the_report_and_the_promise_covers_all_that_calibrated(tmp_path: Path) -> None:
-    kinds = {"train": 0, "query.temperature": 1, "query.calibrate": 2, "query.evaluate": 3}
+    lost = {"train": 0, "train.linear": 0, "query.temperature": 1, "query.calibrate": 2, "query.evaluate": 3}
 
-    def lost_at(kind: str) -> Callable[[Message], None]:
-        def fail(reply: Message) -> None:
-            if reply.metadata.message_type == kind:
-                raise OSError("gone")
+    def fail(reply: Message) -> None:
+        if lost[reply.metadata.message_type] == reply.metadata.src_node_id - 2:
+            raise OSError("gone")
 
-        return fail
-
-    app: Any = Faulty(client_app, {site: lost_at(kind) for kind, site in kinds.items()})
-    found = run(config_of("fedavg", tmp_path), InProcessGrid(app, SITES))
+    app: Any = Faulty(client_app, dict.fromkeys(range(SITES), fail))
+    lost["query.broadcast"] = -1
+    found = run(config_of("tct", tmp_path), InProcessGrid(app, SITES))
     gone = "failed: OSError: gone"
     assert found["certificate"]["left_out"] == [{"site": "site-2", "reason": gone}]
     assert [one["sites"] for one in found["certificate"]["summaries"]] == [["site-0"], ["site-1"], ["site-3"]]
     refused = [(stage["stage"], one["reason"]) for stage in found["participants"] for one in stage["refused"]]
-    assert refused == [(kind.rpartition(".")[2], gone) for kind in kinds]
+    assert refused == [(kind.rpartition(".")[2], gone) for kind in lost if kind != "query.broadcast"]
+
+
+def test_a_site_that_lost_its_state_gets_the_network_again_and_catches_up(whole: Whole, tmp_path: Path) -> None:
+    steps: list[str] = []
+
+    def restart(message: Message, context: Context) -> Message:
+        if context.node_config["partition-id"] == 1 and message.metadata.message_type == "train.linear":
+            steps.append("sent" if "arrays" in message.content else "kept")
+            if len(steps) == 2:  # which is the step "prepare"
+                context.state.clear()
+        return client_app(message, context)
+
+    found = run(config_of("tct", tmp_path), InProcessGrid(restart, SITES))  # type: ignore[arg-type]
+    assert steps == ["sent", "kept", "sent", "kept", "kept"]
+    (stage,) = [stage for stage in found["participants"] if stage["stage"] == "linear"]
+    (refused,) = stage["refused"]
+    assert refused["reason"] == "failed: InputError: this site does not have the network that is asked about"
+    assert found["model"] == whole("tct")[1]["model"]
+
+
+def test_features_that_are_too_many_to_keep_are_computed_again(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "MOST_KEPT", 0)
+    assert run(config_of("tct-scaffold", tmp_path))["model"] == whole("tct-scaffold")[1]["model"]
+
+
+def test_the_second_stage_starts_from_a_saved_model(whole: Whole, tmp_path: Path) -> None:
+    run(config_of("fedavg", tmp_path / "first", rounds=1))
+    saved = {"saved-model": str(tmp_path / "first" / "model.npz")}
+    assert run(config_of("tct", tmp_path / "second", rounds=0, **saved))["model"] == whole("tct")[1]["model"]
+
+
+def test_parameters_may_have_the_names_of_the_linear_model() -> None:
+    own = torch.nn.ParameterDict({name: torch.ones(2, 2) for name in ("theta", "mean", "scale")})
+    assert training.load_model(own, training.arrays_of(own)) is own
 
 
 def test_sites_keep_the_predictor_and_may_have_rows_of_their_own(whole: Whole, tmp_path: Path) -> None:
@@ -250,7 +299,7 @@ def again(model: Path, output: Path, **more: Any) -> dict[str, Any]:
 def test_sites_count_full_sets(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = again(model, tmp_path, alpha=0.03)
     arrays, temperature = read_model(tmp_path / "model.npz")
-    predictor, network = fc.load(tmp_path / "predictor.json"), load_model(build_model(), arrays)
+    predictor, network = fc.load(tmp_path / "predictor.json"), training.load_model(build_model(), arrays)
     counted = 0
     for k in range(SITES):
         rows = load_rows(context(k), "test")

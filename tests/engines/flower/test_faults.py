@@ -128,7 +128,7 @@ def training_app() -> ClientApp:
                 "steps": Array(np.array([99])),
             }
         )
-        found = MetricRecord({"num-examples": k + 1, "train-loss": float(k)})
+        found = MetricRecord({"num-examples": k + 1, "loss": float(k)})
         return Message(RecordDict({"arrays": arrays, "metrics": found}), reply_to=msg)
 
     return app
@@ -176,7 +176,7 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "too large to be true": (bomb, "w is shorter or longer than it says"),
     "a missing key": (lambda reply: reply.content.array_records["arrays"].pop("w"), "weights: are ['steps']"),
     "an extra key": (more_arrays, "weights: are"),
-    "NaN metric": (metrics(train_loss=float("nan")), "train-loss is nan"),
+    "NaN metric": (metrics(loss=float("nan")), "loss is nan"),
     "negative": (metrics(num_examples=-1e9), "num-examples is -1000000000"),
     "a fraction": (metrics(num_examples=0.5), "num-examples is 0.5"),
     "an extra metric": (metrics(more=1.0), "metrics: are"),
@@ -187,7 +187,7 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
 def average(faulty: InProcessGrid, rounds: int = 2) -> tuple[Any, Federation]:
     """Train from START, and return the weights."""
     pytest.importorskip("torch", reason="training needs torch")
-    from fedconformal.engines.flower.training import ask_rounds, weights_in
+    from fedconformal.engines.flower.rounds import ask_rounds, weights_in
     from fedconformal.training import FedAvg
 
     federation, settings = Federation(faulty), FedAvg(rounds=rounds)
@@ -259,7 +259,7 @@ def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
         ({"privacy": "little"}, "there are none, sums"),
         ({"from-stage": "tea"}, "from-stage: invalid enum value 'tea'; there are train"),
         ({"from-stage": "calibrate"}, "from-stage calibrate needs a model"),
-        ({"method": "central"}, "method is central; on Flower there are fedavg and fedprox"),
+        ({"method": "central"}, "method is central; on Flower there are fedavg, fedprox and tct"),
         ({"rounds": 0}, "rounds is 0"),
         ({"guarantee": "new-site", "privacy": "sums"}, "new-site needs every site's own counts"),
         ({"score": "cqr"}, "score cqr is for numbers, and a run trains a classifier"),

@@ -199,10 +199,10 @@ def test_every_message_of_an_app_asks_the_policy_first(tmp_path: Path) -> None:
     Path("policy.toml").write_text("", "utf-8")
     Path("site-0.fcw").write_bytes(write_periods(messages("site-0", [0.1] * 4)))
     nodes: Any = [{"watch": "site-0.fcw"}, {}, {}]
-    config = {"rounds": 1, "epochs": 1, "output": str(tmp_path)}
+    config = {"method": "tct", "rounds": 1, "linear-rounds": 1, "coordinates": 9, "output": str(tmp_path)}
     run_stages(Recording(app, nodes), config, build_model())
     watch(Federation(Recording(app, nodes), min_sites=1), PREDICTOR.hex())
-    kinds = ["train", *(f"query.{kind}" for kind in ("temperature", "calibrate", "evaluate", "watch"))]
+    kinds = ["train", "train.linear", *(f"query.{kind}" for kind in ("temperature", "calibrate", "evaluate", "watch"))]
     assert {*Recording.sent} == {*kinds, "query.broadcast"}  # which is answered with nothing
     Path("policy.toml").write_text('kinds = ["noisy"]', "utf-8")
     for kind in kinds:

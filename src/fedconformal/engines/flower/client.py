@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.float_bits import scores_of
-from fedconformal.engines.flower.records import ARRAYS, fingerprint, question_in, reply, site_of
+from fedconformal.engines.flower.records import ARRAYS, FEATURES, NETWORK, fingerprint, question_in, reply, site_of
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import TemperatureQuestion
 from fedconformal.federated.evaluation import EvaluationQuestion, PredictorQuestion, read_predictor
@@ -65,7 +65,7 @@ def calibrate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: A
     question = question_in(msg, ScoreQuestion | LossQuestion | SumsStep)
     if isinstance(question, SumsStep) and question.scores is None:
         return sums_reply(msg, context)
-    if own := sorted(context.state.array_records):
+    if own := sorted(context.state.array_records.keys() - {NETWORK, FEATURES}):
         logger.warning(
             "this site keeps arrays of its own (%s), and its scores carry the fingerprint of the global model; "
             "if the logits are of a personal model, the promise is for that model here, not for the global one",

@@ -21,6 +21,8 @@ from fedconformal.errors import InputError
 from fedconformal.federated import ask
 
 ANSWER, ARRAYS, ASK, METRICS, SITE = "answer", "arrays", "ask", "metrics", "site"
+NETWORK, FEATURES = "fedconformal.network", "fedconformal.features"
+"""Arrays that a site keeps in its state during TCT's second stage."""
 EXAMPLES = "num-examples"
 MAX_EXAMPLES = 10**8
 """No site trains on more rows than this."""
@@ -60,8 +62,15 @@ def wrap(msg: Message, context: Context, records: RecordDict) -> Message:
 
 
 def reply(msg: Message, context: Context, answer: bytes) -> Message:
-    """Reply to a question."""
+    """Reply to a question; training is over."""
+    forget_training(context)
     return wrap(msg, context, RecordDict({ANSWER: ConfigRecord({"data": answer})}))
+
+
+def forget_training(context: Context) -> None:
+    """Remove all that a site keeps for TCT's second stage."""
+    for name in (NETWORK, FEATURES):
+        context.state.pop(name, None)
 
 
 def content_of(question: ask.Question[Any], model: ArrayRecord | None = None) -> RecordDict:

@@ -32,7 +32,8 @@ from fedconformal.certificates.certificate import threshold_json
 from fedconformal.certificates.uninformative import explain_uninformative
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import fingerprint
-from fedconformal.engines.flower.training import arrays_of, ask_rounds, load_model, weights_in, with_weights
+from fedconformal.engines.flower.rounds import ask_rounds, fit_linear, weights_in, with_weights
+from fedconformal.engines.flower.training import arrays_of, load_model
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import calibrate, fit_temperature
 from fedconformal.federated.evaluation import Counts, PredictorQuestion, evaluate
@@ -45,6 +46,7 @@ from fedconformal.training.config import make
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.outputs import npz
 from fedconformal.training.step import RoundState
+from fedconformal.training.tct import TCT
 from fedconformal.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ flower_logger = logging.getLogger("flwr")
 """Logger that `flwr run --stream` shows."""
 
 TEMPERATURE = "fedconformal.temperature"
-METHODS = ("fedavg", "fedprox")
+METHODS = ("fedavg", "fedprox", "tct")
 StageName = Literal["train", "temperature", "calibrate", "evaluate", "broadcast"]
 STAGES: tuple[StageName, ...] = get_args(StageName)
 
@@ -82,7 +84,7 @@ class RunConfig:
     saved_model: str = ""
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> tuple[RunConfig, FedAvg]:
+    def of(cls, config: Mapping[str, Any]) -> tuple[RunConfig, FedAvg | TCT]:
         """Read the config of a run, its own settings and those of its method, before anything is trained.
 
         >>> RunConfig.of({"method": "fedprox", "mu": 0.5, "rounds": 3, "min-sites": 4})[1].mu
@@ -92,9 +94,9 @@ class RunConfig:
         found = make(cls, given)
         method: Any = registry.find(found.method, Trainer)
         if method.name not in METHODS:
-            raise InputError(f"method is {method.name}; on Flower there are {' and '.join(METHODS)}", param="method")
+            raise InputError(f"method is {method.name}; on Flower there are fedavg, fedprox and tct", param="method")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
-        trainer: FedAvg = make(method, own | {"workers": 1, "device": "cpu"})
+        trainer: FedAvg | TCT = make(method, own | {"workers": 1, "device": "cpu"})
         found._check()
         return found, trainer
 
@@ -131,7 +133,7 @@ def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module) -> None:
 
 
 class _Run:
-    def __init__(self, grid: Grid, config: RunConfig, trainer: FedAvg, model: nn.Module) -> None:
+    def __init__(self, grid: Grid, config: RunConfig, trainer: FedAvg | TCT, model: nn.Module) -> None:
         self.config = config
         self.trainer = trainer
         self.model = model
@@ -161,14 +163,20 @@ class _Run:
         write_bytes(self.output / "model.npz", npz(found | {TEMPERATURE: np.array(self.temperature)}))
 
     def _train(self) -> None:
-        start = self.arrays
+        start, trainer = self.arrays, self.trainer
 
         def keep(state: RoundState) -> None:
             self.arrays = with_weights(start, state.tensors)
             self._save_model()
-            flower_logger.info("train: round %d of %d is done", state.round, self.trainer.rounds)
+            flower_logger.info("train: round %d of %d is done", state.round, trainer.rounds)
 
-        self.trainer.run(ask_rounds(self.federation, start, self.trainer), weights_in(start), keep)
+        if isinstance(trainer, FedAvg):
+            trainer.run(ask_rounds(self.federation, start, trainer), weights_in(start), keep)
+            return
+        if trainer.rounds:  # else the second stage alone, from a saved model
+            first = FedAvg(**{setting.name: getattr(trainer, setting.name) for setting in fields(Trainer)})
+            first.run(ask_rounds(self.federation, start, first), weights_in(start), keep)
+        self.arrays = arrays_of(fit_linear(self.federation, load_model(self.model, self.arrays), trainer))
 
     def _temperature(self) -> None:
         if self.config.temperature:

@@ -1,20 +1,22 @@
-"""FedAvg and FedProx on Flower: what a site does with its own rows, and how the server asks for it.
+"""Training on Flower, at a site: the steps of FedAvg, FedProx and TCT on its own rows, and the outputs of a model.
 
 The steps are those of `fedconformal.training`, with the site at its own place among the sites, so a run on Flower
-gives the weights of `FedAvg.fit`. A site has rows for four purposes, each its own: to train, to fit the temperature, to
-calibrate and to test. They come from a directory of its own, or, to try things, from one data set that is dealt out.
+gives the weights of `FedAvg.fit` and `TCT.fit`. A site has rows for four purposes, each its own: to train, to fit the
+temperature, to calibrate and to test. They come from a directory of its own, or, to try things, from one data set that
+is dealt out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -27,37 +29,46 @@ from fedconformal.engines.flower.client import (
     temperature_reply,
     watch_reply,
 )
-from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import (
     ARRAYS,
+    ASK,
     EXAMPLES,
+    FEATURES,
     METRICS,
-    check_keys,
-    is_float,
+    NETWORK,
+    fingerprint,
+    forget_training,
     read_arrays,
-    read_metrics,
     site_of,
     wrap,
 )
 from fedconformal.errors import InputError
-from fedconformal.federated.ask import Answer, Ask
 from fedconformal.privacy.policy import WEIGHTS, Outgoing
 from fedconformal.training import data
-from fedconformal.training.clients import ClientData, as_clients
+from fedconformal.training.clients import ClientData, as_clients, count_classes
 from fedconformal.training.config import make
 from fedconformal.training.data.partitions import Partition
-from fedconformal.training.fedavg import FedAvg, client_seed, local_sgd
+from fedconformal.training.fedavg import client_seed, local_sgd
 from fedconformal.training.fedprox import FedProx
+from fedconformal.training.linear_site import linear_task
 from fedconformal.training.outputs import halves, predict
 from fedconformal.training.pool import one_thread
 from fedconformal.training.step import Step, Update
+from fedconformal.training.tct import TCT, LinearisedModel
 from fedconformal.training.weights import FlatModel, weights_of
 from fedconformal.training.weights import with_weights as with_vector
 
-LOSS = "train-loss"
+LINEARISED = "fedconformal.tct."
+"""Prefix of the arrays of a `LinearisedModel`, which no parameter of another network has."""
 PARTS = ("train", "temperature", "calibrate", "test")
 SENT = ("epochs", "rate", "momentum", "batch", "balanced", "seed")
 """Settings that every site trains with."""
+
+LINEAR_SENT = ("coordinates", "seed", "solver", "intercept", "steps", "loss")
+"""Settings that every site needs in TCT's second stage."""
+VECTORS = "vectors"
+MOST_KEPT = 2**28
+"""Bytes of features that a site keeps between messages; more are computed again for each."""
 
 Columns = tuple[Tensor, Tensor]
 
@@ -99,13 +110,21 @@ def deal(dataset: str, partition: Partition) -> list[dict[str, Columns]]:
 
 def arrays_of(model: nn.Module) -> ArrayRecord:
     """Return the weights of a model, in the order of its state_dict."""
-    return ArrayRecord({name: Array(tensor.cpu().numpy()) for name, tensor in model.state_dict().items()})
+    return record_of(model.state_dict(prefix=LINEARISED if isinstance(model, LinearisedModel) else ""))
+
+
+def record_of(tensors: Mapping[str, Tensor]) -> ArrayRecord:
+    """Return tensors as Flower carries them."""
+    return ArrayRecord({name: Array(tensor.cpu().numpy()) for name, tensor in tensors.items()})
 
 
 def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
-    """Return the model with these weights."""
+    """Return the model with these weights, or its linearised form if they are of TCT's second stage."""
+    if (theta := arrays.get(f"{LINEARISED}theta")) and (mean := arrays.get(f"{LINEARISED}mean")):
+        (classes, columns), (count,) = theta.shape, mean.shape
+        model = LinearisedModel.of(model, classes=classes, coordinates=count, seed=0, intercept=columns > count)
     found = read_arrays(arrays, arrays_of(model))
-    model.load_state_dict({name: torch.tensor(array) for name, array in found.items()})
+    model.load_state_dict({name.removeprefix(LINEARISED): torch.tensor(array) for name, array in found.items()})
     return model.eval()
 
 
@@ -135,16 +154,61 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     seed = client_seed(settings.seed, number - 1, place)
     with one_thread():
         update = local_sgd(FlatModel(loaded), weights_of(loaded), rows.x, rows.y, rows.preprocess, settings, seed)
+    return update_reply(msg, context, arrays_of(with_vector(loaded, update.tensors["weights"])), update)
+
+
+def update_reply(msg: Message, context: Context, arrays: ArrayRecord, update: Update) -> Message:
+    """Reply to a message of training with arrays and metrics, unless the site's policy forbids it."""
     site_policy(context).check(Outgoing(kind=WEIGHTS, rows=update.rows))
-    arrays = arrays_of(with_vector(loaded, update.tensors["weights"]))
-    metrics = MetricRecord({EXAMPLES: update.rows, LOSS: update.numbers["loss"]})
+    metrics = MetricRecord({EXAMPLES: update.rows, **update.numbers})
     return wrap(msg, context, RecordDict({ARRAYS: arrays, METRICS: metrics}))
+
+
+def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientData) -> Message:
+    """Answer `train.linear`: moments of the features, the largest eigenvalue, or the gradient of a round of TCT.
+
+    The network comes once. It stays in the context's state with the features of the rows until the first question after
+    training, as a deployment starts a process for each message.
+    """
+    asked: dict[str, Any] = dict(msg.content.config_records[ASK])
+    network = load_model(model, _network(msg, context, asked["network"]))
+    settings = make(TCT, {name: asked[name] for name in LINEAR_SENT} | {"device": "cpu"})
+    (rows,) = as_clients([rows])
+    classes = count_classes(network, [rows])
+    linear = LinearisedModel.of(network, classes=classes, coordinates=settings.coordinates, seed=settings.seed)
+    residuals = torch.zeros(classes, rows.n if settings.solver == "scaffold" else 0)
+    tensors = {name: torch.tensor(array.numpy()) for name, array in msg.content.array_records[VECTORS].items()}
+    step = Step(asked["what"], tensors, {"step": float(asked["rate"])})
+    with one_thread(), linear_task(settings, linear.features, [rows], residuals) as task:
+        parts = {"residuals": residuals, "features": task.storage.features, "products": task.storage.products}
+        kept = context.state.array_records.get(FEATURES, ArrayRecord())
+        for name, array in kept.items():
+            parts[name].copy_(torch.tensor(array.numpy()))
+        if "features" not in kept:
+            for earlier in takewhile(lambda what: what != step.what, ("measure", "prepare")):
+                task(0, Step(earlier, tensors))
+        update = task(0, step)
+        if sum(part.nbytes for part in parts.values()) > MOST_KEPT:
+            parts = {"residuals": residuals}
+        context.state[FEATURES] = record_of(parts)
+    return update_reply(msg, context, record_of(update.tensors), update)
+
+
+def _network(msg: Message, context: Context, wanted: str) -> ArrayRecord:
+    """Return the network of a message, and keep it; or the one that was kept."""
+    if ARRAYS in msg.content:
+        forget_training(context)
+        context.state[NETWORK] = msg.content.array_records[ARRAYS]
+    found = context.state.array_records.get(NETWORK, ArrayRecord())
+    if fingerprint(found) != wanted:
+        raise InputError("this site does not have the network that is asked about")
+    return found
 
 
 def add_handlers(
     app: ClientApp, build_model: Callable[[], nn.Module], load_rows: Callable[[Context, str], ClientData]
 ) -> None:
-    """Let a client app answer in the stages temperature, evaluate and broadcast of `run_stages`, and `watch`.
+    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`, and `watch`.
 
     Training and calibration are the app's own. So are all of them for an app that does not call this, and decorates
     functions like those below.
@@ -159,6 +223,10 @@ def add_handlers(
         Reads the site's rows to "train", to fit the "temperature" or to "test".
     """
 
+    @app.train("linear")
+    def linear(msg: Message, context: Context) -> Message:
+        return linear_reply(msg, context, build_model(), load_rows(context, "train"))
+
     @app.query("temperature")
     def temperature(msg: Message, context: Context) -> Message:
         return temperature_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "temperature")))
@@ -169,35 +237,3 @@ def add_handlers(
 
     app.query("broadcast")(keep_predictor)
     app.query("watch")(watch_reply)
-
-
-def weights_in(arrays: ArrayRecord) -> dict[str, Tensor]:
-    """Return what is averaged of a model: its arrays of floats."""
-    return {name: torch.tensor(array.numpy()) for name, array in arrays.items() if is_float(array)}
-
-
-def with_weights(arrays: ArrayRecord, weights: Mapping[str, Tensor]) -> ArrayRecord:
-    """Return the model with other weights; arrays of whole numbers stay as they are."""
-    return ArrayRecord({name: Array(weights[name].numpy()) if name in weights else one for name, one in arrays.items()})
-
-
-def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> Ask[Step, Update]:
-    """Ask the sites to train from given weights; the other arrays are those at the start."""
-
-    def ask(step: Step) -> Iterator[Answer[Update]]:
-        config = ConfigRecord({name: getattr(settings, name) for name in SENT})
-        if isinstance(settings, FedProx):
-            config["proximal-mu"] = settings.mu
-        config["server-round"] = int(step.numbers["round"]) + 1
-        like = with_weights(start, step.tensors)
-
-        def read(reply: RecordDict, _site: str) -> Update:
-            check_keys(reply, ARRAYS, METRICS)
-            metrics, arrays = read_metrics(reply[METRICS], {LOSS}), read_arrays(reply[ARRAYS], like)
-            tensors = {name: torch.tensor(array) for name, array in arrays.items() if is_float(like[name])}
-            return Update(int(metrics[EXAMPLES]), tensors, {"loss": metrics[LOSS]})
-
-        content = RecordDict({ARRAYS: like, "config": config})
-        yield from federation.exchange("train", content, MessageType.TRAIN, read, least=federation.min_sites)
-
-    return ask
