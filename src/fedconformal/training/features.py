@@ -82,20 +82,15 @@ class GradientFeatures(nn.Module):
         weights = [id(weight) for layer in network.modules() for weight in layer.parameters(recurse=False)]
         shared = len(set(weights)) < len(weights)  # then no one layer has all of a weight's gradient
         self._by_layer = not shared and all(_known(layer) for layer in network.modules())
-        self.eval()
 
     @property
     def count(self) -> int:
         """Number of features."""
         return len(self.coordinates)
 
-    def train(self, mode: bool = True) -> GradientFeatures:  # noqa: FBT001, FBT002
-        """Stay in evaluation mode."""
-        super().train(mode=False)
-        return self
-
     def forward(self, x: Tensor) -> Tensor:
-        """Return (rows, count) features."""
+        """Return (rows, count) features, of the network in evaluation mode."""
+        self.network.eval()
         out, shares = torch.empty(len(x), self.count, device=x.device), self._shares()
         for rows, into in zip(x.split(BATCH), out.split(BATCH), strict=True):
             found = self._from_layers(rows, shares) if self._by_layer else None

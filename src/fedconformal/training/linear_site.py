@@ -35,30 +35,16 @@ ROWS = 256
 
 
 class FeatureStorage:
-    """Features and inner products of all sites in two vectors, in memory or, with features in half precision, in files.
+    """Features and, if `inner`, inner products of all sites in two vectors.
 
-    Parameters
-    ----------
-    sizes
-        Number of rows of each site.
-    columns
-        Number of features.
-    memory
-        GB of memory; above it, vectors are files, which every worker process maps itself.
-    folder
-        Directory of the files.
-    device
-        Device of vectors in memory.
-    inner
-        Whether inner products are stored at all.
+    Above `memory` GB they are files in a folder, which every process maps, with features in half precision.
     """
 
     def __init__(
         self, sizes: Sequence[int], columns: int, *, memory: float, folder: Path, device: torch.device, inner: bool
     ) -> None:
-        self.sizes, self.columns, self.device = tuple(sizes), columns, device
-        self.counts = tuple(_products(n, columns) if inner else 0 for n in sizes)
-        features, products = sum(sizes) * columns, sum(self.counts)
+        self.sizes, self.columns, self.device, self.inner = tuple(sizes), columns, device, inner
+        features, products = self._lengths()
         self.folder = folder if 4 * (features + products) > memory * 2**30 else None
         if self.folder is None:
             self.features, self.products = (torch.empty(n, device=device) for n in (features, products))
@@ -68,12 +54,16 @@ class FeatureStorage:
             allocate(folder / "products", 4 * products)
             self._map(folder)
 
+    def _lengths(self) -> tuple[int, int]:
+        return sum(self.sizes) * self.columns, sum(n * n for n in self.sizes) if self.inner else 0
+
     def _map(self, folder: Path) -> None:
         def mapped(name: str, size: int, dtype: torch.dtype) -> Tensor:
             return torch.from_file(str(folder / name), shared=True, size=size, dtype=dtype) if size else torch.empty(0)
 
-        self.features = mapped("features", sum(self.sizes) * self.columns, torch.float16)
-        self.products = mapped("products", sum(self.counts), torch.float32)
+        features, products = self._lengths()
+        self.features = mapped("features", features, torch.float16)
+        self.products = mapped("products", products, torch.float32)
 
     def __getstate__(self) -> dict[str, object]:
         mapped = () if self.folder is None else ("features", "products")
@@ -89,11 +79,10 @@ class FeatureStorage:
         start, rows = sum(self.sizes[:site]) * self.columns, self.sizes[site]
         return Matrix(self.features[start : start + rows * self.columns].view(rows, self.columns))
 
-    def gram(self, site: int) -> Tensor | None:
-        """Return the inner products of one site's rows, or None if there are none."""
-        *before, count = self.counts[: site + 1]
-        start, rows = sum(before), self.sizes[site]
-        return self.products[start : start + count].view(rows, rows) if count else None
+    def gram(self, site: int) -> Tensor:
+        """Return the inner products of one site's rows."""
+        start, rows = sum(n * n for n in self.sizes[:site]), self.sizes[site]
+        return self.products[start : start + rows * rows].view(rows, rows)
 
 
 def allocate(path: Path, size: int) -> None:
@@ -103,13 +92,8 @@ def allocate(path: Path, size: int) -> None:
             if size and hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
-        need = f"{size / 2**30:.1f} GB of features"
-        raise InputError(f"{path.parent}: no room for {need} ({error.strerror}); use fewer coordinates") from None
-
-
-def _products(rows: int, columns: int) -> int:
-    """Steps on inner products cost rows^2, steps on features twice rows times columns."""
-    return rows * rows if rows < 2 * columns else 0
+        need, advice = f"{size / 2**30:.1f} GB of features", "use fewer coordinates, or another folder in $TMPDIR"
+        raise InputError(f"{path.parent}: no room for {need} ({error.strerror}); {advice}") from None
 
 
 @dataclass(eq=False, kw_only=True)
@@ -164,9 +148,8 @@ class LinearTask:
         if self.settings.solver == "lbfgs":
             return Update(len(matrix.tensor), {}, {})
         gram = self.storage.gram(site)
-        if gram is not None:
-            matrix.gram(gram)
-        return Update(len(matrix.tensor), {}, {"eigenvalue": largest_eigenvalue(matrix, gram)})
+        matrix.gram(gram)
+        return Update(len(matrix.tensor), {}, {"eigenvalue": largest_eigenvalue(gram)})
 
     def _gradient(self, site: int, theta: Tensor) -> Update:
         _, y = self.clients.rows(site)
@@ -204,12 +187,7 @@ def linear_task(
     settings: TCT, features: GradientFeatures, sites: list[ClientData], residuals: Tensor
 ) -> Iterator[LinearTask]:
     """Create the task of these sites; features on disk exist within the context."""
-    try:
-        scratch = tempfile.TemporaryDirectory(prefix="fedconformal-", dir=settings.scratch or None)
-    except OSError as error:
-        problem = f"{settings.scratch}: cannot be written ({error.strerror})"
-        raise InputError(f"{problem}; choose another place in scratch", param="scratch") from None
-    with scratch as folder:
+    with tempfile.TemporaryDirectory(prefix="fedconformal-") as folder:
         storage = FeatureStorage(
             [site.n for site in sites],
             features.count + settings.intercept,

@@ -156,10 +156,10 @@ def loss_and_gradient(features: Matrix, y: Tensor, theta: Tensor, loss: Loss) ->
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocalDescent:
-    """Local steps in one round, in sample space, or in weight space without inner products."""
+    """Local steps of SCAFFOLD in one round, with the inner products of all rows in `gram`."""
 
     features: Matrix
-    gram: Tensor | None
+    gram: Tensor
     y: Tensor
     steps: int
     rate: float
@@ -169,31 +169,21 @@ class LocalDescent:
         """Return R of this round and the loss before it, from theta, c and R of the last round."""
         z, pull = self.features.times(torch.cat([theta, control])).split(len(theta))
         before = mean_loss(z, self.y, self.loss)
-        total = torch.zeros_like(z)
-        if self.gram is not None:
-            push, z = (last @ self.gram - pull).mul_(self.rate), z.clone()
-            for _ in range(self.steps):
-                r = residual(z, self.y, self.loss)
-                total += r
-                z.addmm_(r, self.gram, alpha=-self.rate / len(self.y)).add_(push)
-        else:
-            push, theta = (self.features.combine(last) - control).mul_(self.rate), theta.clone()
-            for _ in range(self.steps):
-                r = residual(self.features.times(theta), self.y, self.loss)
-                total += r
-                theta.sub_(self.features.combine(r), alpha=self.rate / len(self.y)).add_(push)
+        push, z, total = (last @ self.gram - pull).mul_(self.rate), z.clone(), torch.zeros_like(z)
+        for _ in range(self.steps):
+            r = residual(z, self.y, self.loss)
+            total += r
+            z.addmm_(r, self.gram, alpha=-self.rate / len(self.y)).add_(push)
         return total.div_(self.steps * len(self.y)), before
 
 
-def largest_eigenvalue(features: Matrix, gram: Tensor | None) -> float:
+def largest_eigenvalue(gram: Tensor) -> float:
     """Find the largest eigenvalue of G / n by power iteration."""
-    rows, device = len(features.tensor), features.tensor.device
-    v = torch.randn(1, rows, generator=torch.Generator().manual_seed(0)).to(device)
+    v = torch.randn(1, len(gram), generator=torch.Generator().manual_seed(0)).to(gram.device)
     value = 0.0
     for _ in range(POWER_STEPS):
-        v = v / v.norm().clamp_min(1e-30)
-        v = v @ gram if gram is not None else features.times(features.combine(v))
+        v = (v / v.norm().clamp_min(1e-30)) @ gram
         before, value = value, float(v.norm())
         if abs(value - before) <= POWER_TOLERANCE * value:
             break
-    return value / rows
+    return value / len(gram)

@@ -41,8 +41,10 @@ from fedconformal.training.step import RoundState
 
 FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
 IMAGE_AXES = 3
-FREE_TO_CHANGE = ("workers", "scratch", "keep", "first_stage")
+FREE_TO_CHANGE = ("workers", "keep", "first_stage")
 """Settings that do not change the result, so a run may continue with others."""
+FORMER = (("loss", None), ("quantiles", [0.05, 0.95]), ("scratch", ""))
+"""Settings of earlier runs, at the values that changed nothing."""
 SAVED_TYPES = ("float32", "float64", "int64", "bool")
 """Types of the tensors of a checkpoint."""
 ABSENT = np.empty(0)
@@ -117,9 +119,7 @@ def read_settings(output: Path) -> Config | None:
     with prefix_errors(path):
         try:
             values = {**json.loads(content)["config"]}
-            if values.get("loss") is None:  # of a version that also trained regressors
-                values = {key: value for key, value in values.items() if key not in ("loss", "quantiles")}
-            return Config.from_dict(values)
+            return Config.from_dict({key: value for key, value in values.items() if (key, value) not in FORMER})
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise

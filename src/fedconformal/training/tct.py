@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import math
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import torch
@@ -122,8 +121,7 @@ class TCT(Trainer):
         steps: scaffold: local steps of full gradient descent in a round.
         step: scaffold: step size on features divided by the square root of their number; lowered if unstable.
         loss: loss of the linear model; with squared loss the sets are larger (the paper's ablation).
-        memory: GB for features; above it they are kept on disk in half precision.
-        scratch: folder for these files; empty for the system's temporary folder.
+        memory: GB for features; above it they are kept in the temporary folder, in half precision.
 
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> tct = TCT(rounds=1, linear_rounds=5, coordinates=8, workers=1)
@@ -145,15 +143,12 @@ class TCT(Trainer):
     step: float = 10.0
     loss: Loss = "cross-entropy"
     memory: float = 8.0
-    scratch: str = ""
 
     def __post_init__(self) -> None:
         if self.rounds == 0:  # check everything else
             replace(self, rounds=1)
             return
         super().__post_init__()
-        if self.scratch and not Path(self.scratch).is_dir():
-            raise InputError(f"scratch is {self.scratch}, which is no folder; make it, or leave scratch empty")
 
     @property
     def total_rounds(self) -> int:
