@@ -33,7 +33,7 @@ def main() -> None:
 
     # At the coordinator.
     predictor = fc.calibrate(summaries, alpha=ALPHA)
-    print(predictor.certificate.sentence())
+    print(predictor.sentence())
 
     # Anywhere. Sets are booleans, one row for each row of probabilities. The promise is an average over calibration
     # draws: after a single draw, as here, coverage is a little above it or a little below.

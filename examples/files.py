@@ -45,7 +45,7 @@ def main() -> None:
         # Anywhere. `verify` recomputes the certificate, and returns an empty list if nothing is wrong.
         predictor = fc.load(folder / "predictor.json")
         print("problems:", fc.verify(predictor, summaries))
-        print(predictor.certificate.sentence())
+        print(predictor.sentence())
         found = predictor.evaluate(*rows_of(99, 2000))
         print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
 

@@ -49,7 +49,7 @@ def main() -> None:
     start = ArrayRecord({"weights": Array(np.zeros((3, 3)))})
     trained = FedAvg(fraction_evaluate=0.0).start(grid, initial_arrays=start, num_rounds=3).arrays
     calibrated = calibrate(federation, trained, alpha=0.1)
-    print(calibrated.certificate.sentence())
+    print(calibrated.predictor.sentence())
     x, y = (np.concatenate(parts) for parts in zip(*(rows_of(site, 2, 500) for site in range(4)), strict=True))
     found = calibrated.predictor.evaluate(fc.softmax(x @ trained["weights"].numpy()), y)
     print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")

@@ -48,7 +48,7 @@ def main() -> None:
     train, val, test = ({f"site-{k}": Site(k, rows, 3 * rows + k) for k in range(3)} for rows in (300, 200, 1000))
     model = TCT(rounds=10, linear_rounds=20, coordinates=100, workers=1).fit(Net(), list(train.values()))
     predictor = fc.calibrate(fc.summarize_sites(model, val, "lac", alpha=ALPHA), alpha=ALPHA)
-    print(predictor.certificate.sentence())
+    print(predictor.sentence())
     probs = fc.softmax(model(torch.cat([site.x for site in test.values()])))
     found = predictor.evaluate(probs, [site.label for site in test.values() for _ in range(len(site))])
     print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")

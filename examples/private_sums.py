@@ -30,7 +30,7 @@ def main() -> None:
     predictor = calibrate_privately(sites, mode="sums", alpha=0.1)
     seen = fc.calibrate(sites, exact=True)
     print(f"threshold {predictor.threshold:.4f}, never below that of all scores, {seen.threshold:.4f}")
-    print(predictor.certificate.sentence())
+    print(predictor.sentence())
     print(predictor.certificate.statement.caveat)
     result = predictor.evaluate(*rows_of(99, 2000))
     print(f"coverage {result.coverage:.3f}, {result.mean_size:.2f} labels a set")

@@ -32,7 +32,7 @@ def main() -> None:
     # FrozenEstimator: it is fitted already, and scikit-learn's clone keeps it so.
     classifier = fc.FederatedConformalClassifier(FrozenEstimator(pipeline), alpha=0.1, guarantee=fc.EverySite())
     classifier.calibrate(x, y, sites=sites)
-    print(classifier.certificate_.sentence())
+    print(classifier.predictor.sentence())
 
     print("the top labels:", classifier.predict(x_test[:4]).tolist())
     print("the sets:", [classifier.classes_[one].tolist() for one in classifier.predict_set(x_test[:4])])

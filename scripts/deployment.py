@@ -194,7 +194,7 @@ def main() -> None:
                 output = (options.output / name).resolve()
                 overrides = {key.replace("_", "-"): value for key, value in settings.items()}
                 deploy(App.read(app, {**overrides, "output": str(output)}), deployment.address, deployment.ca)
-                tell(load(output / "predictor.json").certificate.sentence())
+                tell(load(output / "predictor.json").sentence())
 
             saved = str((options.output / "plain" / "model.npz").resolve())
             sums: dict[str, Any] = {"from_stage": "calibrate", "saved_model": saved, "privacy": "sums"}

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Floats
-from fedconformal.calibration.curve import in_units
+from fedconformal.calibration.search import in_units
+from fedconformal.certificates import text
 from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.report import report_page
 from fedconformal.summaries import StratifiedSummary
@@ -189,7 +190,7 @@ def test_a_certificate_that_does_not_fit_its_guarantee() -> None:
 
 def test_the_assumption_is_in_the_sentence() -> None:
     about = calibrated(fc.Prevalence({"malignant": (0.05, 0.2)})).certificate
-    assert "malignant from 0.05 to 0.2, provided that a class looks the same at all sites" in about.sentence()
+    assert "malignant from 0.05 to 0.2, provided that a class looks the same at all sites" in text.sentence(about)
     assert "X given Y" in about.statement.assumption
     assert "does not hold" in about.statement.caveat
     assert "The guarantee by-class does not need that assumption" in about.statement.caveat

@@ -16,7 +16,8 @@ import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._base.groups import ALL, NONE, members
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates import text
+from fedconformal.certificates.text import explain_uninformative
 from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.verdict import standing
 from fedconformal.privacy.dp import release_threshold
@@ -221,7 +222,7 @@ def test_the_certificate_lists_the_classes() -> None:
         assert record.rank is not None
         assert record.rank_out_of == record.scores  # (m - 1) / N_c
         assert record.coverage_at_least >= 0.8
-    assert "given the true label, whichever it is" in about.sentence()
+    assert "given the true label, whichever it is" in text.sentence(about)
 
 
 def test_the_certificate_lists_the_groups() -> None:
@@ -234,7 +235,7 @@ def test_the_certificate_lists_the_groups() -> None:
     for inner in (fc.Mixture(), fc.Mixture(weights="uniform")):
         found = made(fc.ByGroup(inner)).certificate.promises
         assert {one.coverage_at_most for one in found} == {1.0}  # a row takes the largest of its thresholds
-    assert "given any group that the row is in, for a test row from the mixture" in about.sentence()
+    assert "given any group that the row is in, for a test row from the mixture" in text.sentence(about)
 
 
 @pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)

@@ -12,8 +12,15 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.certificates.certificate import LeftOut, Promise, ProvenanceRecord, RiskRecord, Statement
-from fedconformal.certificates.replacement import Replacement, Rows
+from fedconformal.certificates.certificate import (
+    LeftOut,
+    Promise,
+    ProvenanceRecord,
+    Replacement,
+    RiskRecord,
+    Rows,
+    Statement,
+)
 from tests.contracts.tools import changed, guarantee_examples, maybe_infeasible
 
 SITES = ("a", "b", "c")

@@ -14,8 +14,7 @@ import msgspec
 from fedconformal.calibration.calibrate import calibrate_again
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.recalibrate import used_again
-from fedconformal.certificates.certificate import Certificate, SummaryRecord, versions
-from fedconformal.certificates.replacement import Rows
+from fedconformal.certificates.certificate import Certificate, Rows, SummaryRecord, versions
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.losses.loss import described_loss
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.curve import MAX_POINTS, PromiseCurve
+from fedconformal.calibration.search import MAX_POINTS, PromiseCurve
 from fedconformal.errors import AlteredError
 from fedconformal.evaluation import evaluate_sets
 from tests.contracts.tools import checks, refusal, refused, vectors

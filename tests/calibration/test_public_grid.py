@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, as_alpha
-from fedconformal.calibration.curve import ALPHAS, ROWS_AN_ALPHA, round_up
+from fedconformal.calibration.search import ALPHAS, ROWS_AN_ALPHA, round_up
+from fedconformal.certificates import text
 from tests.contracts.tools import checks, maybe_infeasible, score_examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -162,15 +163,15 @@ def test_the_most_that_is_covered_is_said_to_be_of_exact_thresholds() -> None:
     sites, asked = CASES["one threshold"](150)
     rounded, exact = (fc.calibrate(sites, **asked, exact=exact).certificate for exact in (False, True))
     assert rounded.coverage_at_most == exact.coverage_at_most < 1
-    assert (rounded.before_rounding, exact.before_rounding) == (", before thresholds are rounded up", "")
+    assert (text.before_rounding(rounded), text.before_rounding(exact)) == (", before thresholds are rounded up", "")
 
 
 def test_a_limit_on_losses_is_at_one_of_few_thresholds() -> None:
     sites, asked = CASES["losses"](150)
     rounded, exact = (fc.calibrate(sites, **asked, exact=exact) for exact in (False, True))
     assert (rounded.curve.thresholds == exact.curve.thresholds).all()
-    assert all(one >= other for one, other in zip(rounded.curve.risks, exact.curve.risks, strict=True))
-    assert sorted(set(rounded.curve.risks)) == [5 * 10**13, 10**14, 10**15]
+    assert all(one >= other for one, other in zip(rounded.curve.promised, exact.curve.promised, strict=True))
+    assert sorted(set(rounded.curve.promised)) == [5 * 10**13, 10**14, 10**15]
     limits = np.linspace(0.02, 0.6, 100)
     few, many = ({fc.calibrate(sites, risk=one, exact=exact).threshold for one in limits} for exact in (False, True))
     assert len(few) <= 48 < len(many)

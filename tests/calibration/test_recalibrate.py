@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.certificates.certificate import site_names
-from fedconformal.certificates.replacement import MOST_WHY, PLANNED, Replacement, Rows
+from fedconformal.certificates import text
+from fedconformal.certificates.certificate import MOST_WHY, PLANNED, Replacement, Rows, site_names
 from tests.contracts.tools import changed
 
 THRESHOLDS = np.linspace(0.1, 0.9, 9)
@@ -64,7 +64,7 @@ def test_the_promise_stays_and_the_old_one_is_named(kind: tuple[Any, list[fc.Sum
     assert old.digest() == json.loads(old.to_bytes())["sha256"]
     for field in ("alpha", "guarantee", "score", "target", "status"):
         assert getattr(new.certificate, field) == getattr(old.certificate, field), field
-    assert new.certificate.sentence().endswith("calibrated anew on rows that no watch had counted.")
+    assert new.sentence().endswith("calibrated anew on rows that no watch had counted.")
     again = type(new).from_bytes(new.to_bytes())
     assert again.to_bytes() == new.to_bytes()
     assert fc.verify(again, fresh, older=old) == []
@@ -77,8 +77,8 @@ def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]
     assert about.status == "estimated"
     assert (about.coverage_at_least, about.coverage_at_most) == (0.0, 1.0)
     assert {(one.coverage_at_least, one.coverage_at_most) for one in about.promises} == {(0.0, 1.0)}
-    assert "estimated" in about.sentence()
-    assert "so nothing is promised" in about.sentence()
+    assert "estimated" in text.sentence(about)
+    assert "so nothing is promised" in text.sentence(about)
     assert fc.verify(new, fresh, older=old) == []
     forged = changed(about, status="certified")
     assert any(one.startswith("status") for one in fc.verify(replace(new, certificate=forged), fresh, older=old))
@@ -87,7 +87,7 @@ def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]
 def test_without_a_predecessor_no_byte_is_other() -> None:
     certificate = fc.calibrate(sites(1)).certificate
     assert "replaces" not in certificate.to_dict()
-    assert certificate.sentence().count(".") == 2  # 0.9, and the end
+    assert text.sentence(certificate).count(".") == 2  # 0.9, and the end
 
 
 def test_a_renewal_needs_word_of_the_rows() -> None:

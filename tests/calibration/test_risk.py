@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.calibration.curve import RiskCurve
+from fedconformal.calibration.risk import RiskCurve
+from fedconformal.certificates import text
 from fedconformal.certificates.certificate import RiskRecord
 from fedconformal.privacy.sums.losses import kept_more
 from fedconformal.summaries import LossSummary
@@ -53,7 +54,9 @@ def test_the_certificate_says_what_is_promised() -> None:
     assert (found.status, found.target, found.provenance.model) == ("certified", "3/10", "m")
     assert (found.coverage_at_least, found.coverage_at_most, found.promises[0].rank) == (0.7, 1.0, None)
     assert found.alpha == 0.3
-    assert found.sentence().startswith("The expected loss is at most 0.3 for a test row from the mixture of the sites")
+    assert text.sentence(found).startswith(
+        "The expected loss is at most 0.3 for a test row from the mixture of the sites"
+    )
     assert "fixed beforehand" in found.statement.conditions
     assert 0 < found.slack < 1e-6
     assert result.threshold in GRID.tolist()
@@ -70,7 +73,7 @@ def test_the_threshold_is_the_smallest_that_keeps_the_limit() -> None:
     exact = fc.calibrate(given, risk=Fraction(tie, 10**15))
     assert exact.threshold == GRID[5]
     assert fc.calibrate(given, risk=Fraction(tie - 1, 10**15)).threshold == GRID[6]
-    assert exact.curve.risks[5] == tie
+    assert exact.curve.promised[5] == tie
 
 
 @pytest.mark.parametrize("bound", [0.3, 7.0, 1e5])
@@ -78,13 +81,13 @@ def test_a_bound_is_a_unit(bound: float) -> None:
     plain = fc.calibrate(sites(), risk=0.35)
     scaled = fc.calibrate(sites(bound=bound), risk=0.35 * bound)
     assert scaled.threshold == plain.threshold
-    assert np.allclose(np.array(scaled.curve.risks, float) / bound, np.array(plain.curve.risks, float), rtol=1e-6)
+    assert np.allclose(np.array(scaled.curve.promised, float) / bound, np.array(plain.curve.promised, float), rtol=1e-6)
 
 
 def test_pooled_sites_count_as_they_are() -> None:
     given = sites()
     apart, together = fc.calibrate(given, risk=0.35), fc.calibrate([fc.pool(given)], risk=0.35)
-    assert apart.curve.fields() == together.curve.fields()
+    assert apart.curve.promised == together.curve.promised
     assert together.certificate.sites == 3
     with refused("came pooled, and every-site needs every site's own summary"):
         fc.calibrate([fc.pool(given)], risk=0.35, guarantee=fc.EverySite())
@@ -96,7 +99,7 @@ def test_losses_that_rise_are_tested_from_the_safe_end() -> None:
     site = fc.LossSummary.of_losses(losses, thresholds=[1, 2, 3, 4], rising=True)
     result = fc.calibrate([site], risk=0.3, guarantee=fc.PAC())
     assert result.threshold == 3
-    assert result.curve.risks[0] == result.curve.risks[1] > 9 * 10**14
+    assert result.curve.promised[0] == result.curve.promised[1] > 9 * 10**14
 
 
 @pytest.mark.parametrize("risk", [0, 1, -0.1, 2, "x", math.nan, [0.1]])
@@ -121,12 +124,12 @@ def test_where_no_threshold_is_good_enough() -> None:
         few = fc.calibrate(sites(), risk=0.001)
     assert few.threshold == math.inf
     assert few.certificate.coverage_at_least == 0
-    assert few.certificate.sentence().endswith("so nothing is promised without a safe action.")
+    assert few.sentence().endswith("so nothing is promised without a safe action.")
     with pytest.warns(
         fc.InfeasibleWarning, match=r"the best one promises 0\.\d+\); take the safe action: ask a doctor"
     ):
         lossy = fc.calibrate(sites(), risk=0.05, safe="ask a doctor")
-    assert lossy.certificate.sentence().endswith("so take the safe action: ask a doctor.")
+    assert lossy.sentence().endswith("so take the safe action: ask a doctor.")
     rule = lossy
     assert fc.verify(rule, sites(), sealed=True) == []
     (said,) = fc.verify(rule, sites())  # anybody could have written it

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, in_units
-from fedconformal.calibration.search import Search
+from fedconformal.calibration.search import MAX_POINTS, USUAL_ALPHAS, Search, in_units
 from fedconformal.summaries.batch import SummaryBatch
 from tests.contracts.tools import KINDS, checks, promised_many, vectors
 

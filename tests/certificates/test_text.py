@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.names import name_key
 from fedconformal.certificates import text
-from fedconformal.certificates.uninformative import describe_band
+from fedconformal.certificates.text import describe_band
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee
 from tests.contracts.tools import checks, guarantee_examples, strata_examples
 
@@ -106,7 +106,7 @@ def test_certificates_and_warnings_name_the_sites_as_they_are_called(name: str) 
         summary = fc.Summary.of_scores(np.arange(30) / 30, kind="exact", site=site, groups=groups)
         made = fc.calibrate([summary], alpha=0.2, guarantee=fc.ByGroup(fc.OneSite(site=site)))
         few = warned(lambda: fc.calibrate([summary], alpha=0.05, guarantee=fc.ByGroup(fc.OneSite(site=site))))
-        return made.certificate.sentence(), few
+        return made.sentence(), few
 
     for mine, neutral in zip(of_groups(name), of_groups(NEUTRAL), strict=True):
         assert mine == neutral.replace(repr(NEUTRAL), repr(name))

@@ -282,5 +282,5 @@ def test_a_watch_says_what_it_can_notice_and_makes_its_page(clinic: Path, comman
     done = command.ok("monitor", "combine", "watch.db", "-o", "page.html")
     assert done.out.startswith("too early: ")
     page = Path("page.html").read_text("utf-8")
-    assert fc.load("predictor.json").certificate.sentence() in page
+    assert fc.load("predictor.json").sentence() in page
     assert "to 2026-10-30. Predictor" in page

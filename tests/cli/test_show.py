@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.certificates.text import sentence
 from scripts import vectors
 from tests.cli.command import Command
 from tests.golden import make
@@ -32,7 +33,7 @@ def test_summaries_and_a_predictor(here: Path, command: Command) -> None:
         assert any("each class" in line for line in found["learns"]) == ("by class" in summary.name)
     done = command.ok("show", make.HERE / "predictor.json")
     about = fc.load(make.HERE / "predictor.json").certificate
-    for text in (about.sentence(), about.statement.assumption, "names of the sites", "up to 1,024 thresholds"):
+    for text in (sentence(about), about.statement.assumption, "names of the sites", "up to 1,024 thresholds"):
         assert text in done.out
 
 

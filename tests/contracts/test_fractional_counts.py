@@ -106,7 +106,7 @@ def test_the_threshold_is_the_smallest_that_keeps_the_limit(
     risk = Fraction(data.draw(st.integers(1, 99)), 100)
     with maybe_infeasible():
         result = fc.calibrate(sites, risk=risk, guarantee=guarantee, exact=True)
-    found = [Fraction(units, ALPHA_UNIT) for units in result.curve.risks]
+    found = [Fraction(units, ALPHA_UNIT) for units in result.curve.promised]
     assert found == sorted(found, reverse=True) or isinstance(guarantee, fc.LearnThenTest)  # which may begin anew
     assert result.threshold == min((t for t, r in zip(range(6), found, strict=True) if r <= risk), default=np.inf)
     tighter, looser = (result.curve.threshold(limit) for limit in (risk * Fraction(4, 5), (1 + risk) / 2))
@@ -130,7 +130,7 @@ def test_a_row_that_loses_more_never_lowers_the_threshold(guarantee: fc.Guarante
             before, after = (
                 fc.calibrate(summaries_of(part), risk=0.6, guarantee=guarantee, exact=True) for part in (losses, worse)
             )
-        assert all(a >= b for a, b in zip(after.curve.risks, before.curve.risks, strict=True))
+        assert all(a >= b for a, b in zip(after.curve.promised, before.curve.promised, strict=True))
 
 
 @taking
@@ -144,7 +144,7 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
         return
     with maybe_infeasible():
         apart, together = (fc.calibrate(given, risk=0.5, guarantee=guarantee, exact=True) for given in (sites, pooled))
-    assert apart.curve.fields() == together.curve.fields()
+    assert apart.content()["curves"] == together.content()["curves"]
 
 
 HUGE = [
@@ -170,7 +170,7 @@ def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
     ]
     with maybe_infeasible():
         result = fc.calibrate(sites, risk=0.4, guarantee=guarantee, exact=True)
-    assert [round(risk / ALPHA_UNIT, 2) for risk in result.curve.risks] == [0.5, 0.25]
+    assert [round(risk / ALPHA_UNIT, 2) for risk in result.curve.promised] == [0.5, 0.25]
     assert result.threshold == 1
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, as_alpha
-from fedconformal.calibration.curve import MAX_POINTS
+from fedconformal.calibration.search import MAX_POINTS
 from tests.contracts.tools import (
     ALPHAS,
     KINDS,

@@ -247,7 +247,7 @@ def test_predictors_keep_what_they_were_made_from(
     ]
     received = SummaryBatch.from_bytes([site.to_bytes() for site in sites])
     predictor = fc.calibrate(received, alpha=0.2, guarantee=guarantee)
-    assert predictor.certificate.sentence().startswith("The intervals ")
+    assert predictor.sentence().startswith("The intervals ")
     assert "label" not in predictor.certificate.statement.conditions + predictor.certificate.statement.caveat
     predictor.save(tmp_path / "p.json")
     again = fc.load(tmp_path / "p.json")

@@ -21,7 +21,7 @@ import fedconformal as fc
 from fedconformal import _public
 from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha
-from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.search import PromiseCurve
 from fedconformal.errors import SuspiciousInputWarning
 from fedconformal.summaries import LossSummary
 from fedconformal.testing import summed

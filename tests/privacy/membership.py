@@ -16,7 +16,7 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats
-from fedconformal.calibration.curve import PromiseCurve, round_up
+from fedconformal.calibration.search import PromiseCurve, round_up
 
 ALPHA = 0.1
 
@@ -72,7 +72,7 @@ def strata_of(predictor: Any) -> dict[Any, Stratum]:
         return Stratum(one.thresholds[finite], one.promised[finite] / ALPHA_UNIT, cells)
 
     if about.risk is not None:
-        grid, risks = curve.thresholds, np.array(curve.risks, dtype=np.float64) / ALPHA_UNIT
+        grid, risks = curve.thresholds, np.array(curve.promised, dtype=np.float64) / ALPHA_UNIT
         falls = np.flatnonzero(np.diff(risks, prepend=about.risk.bound))
         step = 1 if about.exact else 1 + (len(grid) - 1) // (4 * math.isqrt(about.scores))
         left = grid[(len(grid) - 1) % step :: step]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates.text import explain_uninformative
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite

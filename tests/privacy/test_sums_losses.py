@@ -129,8 +129,8 @@ def test_a_risk_predictor_comes_out_and_a_lost_site_stops_the_search() -> None:
     precision = found.certificate.privacy["precision"]
     assert (state.search.number, precision["stopped"]) == (1, "a site was lost after the first sum")
     assert precision["above"] < expected < found.threshold < 1
-    assert found.curve.risks[0] == 10**15
-    assert "The expected loss is at most 0.1" in found.certificate.sentence()
+    assert found.curve.promised[0] == 10**15
+    assert "The expected loss is at most 0.1" in found.sentence()
 
 
 def test_sites_that_do_not_go_together_are_refused() -> None:

@@ -94,7 +94,7 @@ def test_cells_reach_as_far_as_is_said(reach: float, least: float, most: float) 
 def test_an_interval_predictor_comes_out() -> None:
     scores, provenance = scored(fc.CQR(), size=20.0), Provenance(score=fc.CQR(), model="m")
     found = fc.Predictor.from_bytes(calibrate_by_sums(scores, provenance=provenance, reach=100).to_bytes())
-    assert found.certificate.sentence().startswith("The intervals hold the true value")
+    assert found.sentence().startswith("The intervals hold the true value")
     q = float(found.threshold)
     assert np.allclose(found.predict_interval([[-20.0, 20.0]]), [[-20 - q, 20 + q]])
     with pytest.warns(fc.InfeasibleWarning, match="every interval is the whole line"):

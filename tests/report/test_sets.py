@@ -125,7 +125,7 @@ def test_exact_words_are_in_the_fine_print() -> None:
     assert evaluation.verdict is not None
     front, fine = unescape(report_page(about, evaluation)).split('<details class="card fine">')
     certificate = about.certificate
-    for words in (certificate.sentence(), certificate.statement.assumption, evaluation.verdict.words, "n_k,"):
+    for words in (text.sentence(certificate), certificate.statement.assumption, evaluation.verdict.words, "n_k,"):
         assert words in fine
         assert words not in front
     assert "Nothing is promised" in report_page(*PAGES["estimated"])

@@ -41,7 +41,7 @@ def test_json_answers_are_the_librarys() -> None:
     assert found["p_values"] == rule.predict_p(probs).tolist()
     assert found["classes"] == CLASSES
     assert found["ids"][49] == "r49"
-    assert found["sentence"] == rule.certificate.sentence()
+    assert found["sentence"] == rule.sentence()
     assert found["predictor"] == json.loads(rule.to_bytes())["sha256"]
     assert found["warnings"] == []
 

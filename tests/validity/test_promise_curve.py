@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal.calibration.curve import PromiseCurve
+from fedconformal.calibration.search import PromiseCurve
 from tests.contracts.tools import one_curve
 from tests.validity.promises import exact, rank_of
 from tests.validity.simulation import Site, draws, sizes

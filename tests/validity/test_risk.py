@@ -65,7 +65,7 @@ def risks(guarantee: fc.Guarantee, sites: Sequence[fc.Summary], risk: float = 0.
 )
 def test_bounds_by_hand(guarantee: fc.Guarantee, last: list[str], threshold: float) -> None:
     result = risks(guarantee, summaries(BY_HAND))
-    assert [f"{found / 1e15:.10f}" for found in result.curve.risks[-len(last) :]] == last
+    assert [f"{found / 1e15:.10f}" for found in result.curve.promised[-len(last) :]] == last
     assert result.threshold == threshold
 
 

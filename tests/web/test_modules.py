@@ -337,7 +337,7 @@ def test_a_predictor_is_checked(made: tuple[fc.Predictor, fc.Summary], tmp_path:
     ]
     asked += [{"predictor": encoded(altered)}, {"predictor": encoded(data), "own": encoded(own.to_bytes() + b"x")}]
     first, *others = answers([{"ask": "checks", **one} for one in asked], tmp_path)
-    assert first["sentence"] == predictor.certificate.sentence()
+    assert first["sentence"] == predictor.sentence()
     assert first["digest"] == hashlib.sha256(data).hexdigest()
     assert first["seal"] == {"key": seal.key, "valid": True}
     assert first["own"] == "Köln"

@@ -15,13 +15,11 @@ import numpy as np
 from fedconformal._base.arrays import as_alpha, shares_of
 from fedconformal._base.names import join_names
 from fedconformal._base.registry import build
-from fedconformal.calibration.curve import ALPHAS, AnyCurve, PromiseCurve, RiskCurve, as_limit, round_up
-from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.risk import calibrate_risk
-from fedconformal.calibration.search import find, strata_of
+from fedconformal.calibration.predictor import AnyCurve, Predictor
+from fedconformal.calibration.risk import RiskCurve, as_limit, calibrate_risk
+from fedconformal.calibration.search import ALPHAS, PromiseCurve, find, round_up, strata_of
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, Promise, made_certificate, records_of, threshold_json
-from fedconformal.certificates.uninformative import explain_uninformative, warn_of_sites
 from fedconformal.errors import InfeasibleWarning, InputError, SuspiciousInputWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import AnyScore, RegressionScore, Score
@@ -65,7 +63,7 @@ def calibrate(
         The action at +inf, which never loses more than `risk`, nor than the last threshold.
     exact
         Keep thresholds as they are found. By default they are rounded up to a public grid and the promise curve has
-        few alphas (`curve.py`), so that a published predictor holds no calibration score.
+        few alphas (`search.py`), so that a published predictor holds no calibration score.
 
     Returns
     -------
@@ -93,7 +91,7 @@ def calibrate(
         _warn_of_alpha(level)
         _warn_of_summaries(batch)
     predictor = _calibrate(batch, level, build(guarantee, Guarantee), risk, safe, exact=exact)
-    warn_of_sites(predictor.certificate)
+    text.warn_of_sites(predictor.certificate)
     return predictor
 
 
@@ -147,13 +145,14 @@ def _by_stratum(
         summaries=records_of(batch),
         status="certified" if sure else "estimated",
         alpha=float(alpha),
+        statement=text.statement(guarantee, batch.names, text.answers_to(batch.provenances[0].score)),
         class_scores=found[0].stratum.sizes_of() if guarantee.over_classes else None,
         promises=[one.promise for one in found],
         target=1 - alpha if guarantee.over_classes else target,
         band=(float(least), float(most)),
     )
     if any(math.isinf(one.promise.limit) for one in found if one.promise.site is None):
-        words = explain_uninformative(certificate) or text.SETS.uninformative
+        words = text.explain_uninformative(certificate) or text.SETS.uninformative
         warnings.warn(words, InfeasibleWarning, stacklevel=4)
     return certificate, lambda: [one.curve() for one in found]
 

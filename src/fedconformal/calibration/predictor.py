@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
-from fedconformal._base.arrays import Booleans, Floats, Probabilities, as_alpha, as_array, shares_of
+from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Probabilities, as_alpha, as_array, shares_of
 from fedconformal._base.classes import format_sets, in_order
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
-from fedconformal.calibration.curve import AnyCurve, CurveFields, as_limit
 from fedconformal.calibration.membership import needed_groups, own_sites, rows_by_group, rows_by_site
+from fedconformal.calibration.risk import RiskCurve, as_limit
+from fedconformal.calibration.search import PromiseCurve
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, RiskRecord
-from fedconformal.certificates.uninformative import explain_uninformative, missing_ends
 from fedconformal.errors import AlteredError, InfeasibleWarning, InputError, prefix_errors
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from fedconformal.evaluation.claims import shares_by_site
@@ -38,8 +38,25 @@ from fedconformal.scores import AnyScore, RegressionScore, Score
 KIND = "fedconformal predictor"
 FORMAT = 1
 
+AnyCurve = PromiseCurve | RiskCurve
 Part = str | None
 """A site or a group by its name; None for all rows."""
+
+
+class CurveFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A curve in a file: thresholds, and levels in whole multiples of 1e-15."""
+
+    thresholds: list[float]
+    promised: list[Annotated[int, msgspec.Meta(ge=0)]]
+
+    def curve(self, *, losses: bool) -> AnyCurve:
+        """Check the fields and return the curve."""
+        thresholds = np.array(self.thresholds, dtype=np.float64)
+        if losses:
+            return RiskCurve(thresholds, tuple(self.promised))
+        if max(self.promised, default=0) >= ALPHA_UNIT:
+            raise InputError("the predictor is malformed: the promised coverage is not below 1")
+        return PromiseCurve(thresholds, np.array(self.promised, dtype=np.int64))
 
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -126,6 +143,10 @@ class Predictor:
             return tuple(limit.tolist())
         return limit if limit.ndim else float(limit)
 
+    def sentence(self) -> str:
+        """Return the promise in one sentence."""
+        return text.sentence(self.certificate)
+
     def _level(self, alpha: Any) -> Fraction:
         if self.certificate.risk:
             return self.risk_limit(alpha)
@@ -168,9 +189,9 @@ class Predictor:
         if about.risk is not None:
             return text.no_threshold(level, f"the best one promises {float(self.curve.least):.6g}", about.risk.safe)
         if named:
-            ends = missing_ends(np.atleast_1d(next(iter(lacking.values()))).tolist()) if about.intervals else None
+            ends = text.missing_ends(np.atleast_1d(next(iter(lacking.values()))).tolist()) if about.intervals else None
             return text.not_promised_to(level, named, so=ends)
-        return explain_uninformative(about, lacking[None], alpha=level) or text.SETS.uninformative
+        return text.explain_uninformative(about, lacking[None], alpha=level) or text.SETS.uninformative
 
     def predict_set(
         self,
@@ -367,7 +388,10 @@ class Predictor:
 
     def content(self) -> Any:
         """Return what the file holds, besides its SHA-256, as plain values for JSON."""
-        curves = [None if curve is None else curve.fields() for curve in self.curves]
+        curves = [
+            None if curve is None else CurveFields(curve.thresholds.tolist(), list(map(int, curve.promised)))
+            for curve in self.curves
+        ]
         return msgspec.to_builtins(Content(KIND, FORMAT, self.certificate, curves))
 
     def digest(self) -> str:
@@ -406,7 +430,7 @@ class Predictor:
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
         losses = held.certificate.risk is not None
-        curves = [None if one is None else one.built(losses=losses) for one in held.curves]
+        curves = [None if one is None else one.curve(losses=losses) for one in held.curves]
         found = cls(certificate=held.certificate, make_curves=partial(tuple, curves))
         found._check()
         return found

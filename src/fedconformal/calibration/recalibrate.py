@@ -10,8 +10,7 @@ from fedconformal._base.names import name_key
 from fedconformal._base.registry import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.certificate import Certificate, site_names
-from fedconformal.certificates.replacement import Replacement, Rows
+from fedconformal.certificates.certificate import Certificate, Replacement, Rows, site_names
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries.summary import Summary

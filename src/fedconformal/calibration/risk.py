@@ -10,28 +10,99 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import ALPHA_UNIT, Integers
-from fedconformal._base.names import as_line
-from fedconformal.calibration.curve import RiskCurve, as_limit
-from fedconformal.calibration.search import bound_for
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
+from fedconformal._base.names import abbreviate, as_line
+from fedconformal.calibration.search import ALPHAS, ROWS_AN_ALPHA, bound_for, check_thresholds
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate, Promise, RiskRecord, made_certificate, records_of
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
-from fedconformal.losses.loss import described_loss
+from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
-from fedconformal.summaries.provenance import Provenance, as_bound, combine_provenances
+from fedconformal.summaries.provenance import MAX_GRID, Provenance, as_bound, combine_provenances
 
 MOST_SAFE = 200
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCurve:
+    """The expected loss promised at each threshold of a grid, in whole multiples of 1e-15, rounded up.
+
+    >>> curve = RiskCurve(np.array([0.2, 0.7]), (5 * 10**14, 10**14))
+    >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20))
+    (0.7, inf)
+    """
+
+    thresholds: Floats
+    promised: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_thresholds(self.thresholds, self.promised, MAX_GRID)
+        if min(self.promised) < 0:
+            raise InputError("the risk curve's losses are negative")
+
+    def threshold(self, limit: Fraction) -> float:
+        """Return the smallest threshold whose expected loss is at most the limit, or +inf."""
+        most = math.floor(limit * ALPHA_UNIT)
+        return next(
+            (float(t) for t, risk in zip(self.thresholds, self.promised, strict=True) if risk <= most), math.inf
+        )
+
+    @property
+    def least(self) -> Fraction:
+        """The least expected loss that any threshold promises."""
+        return Fraction(min(self.promised), ALPHA_UNIT)
+
+    def few(self, limit: Fraction, bound: Fraction, rows: int) -> RiskCurve:
+        """Round the expected losses up to the certified limit, to a few others, or to the bound.
+
+        Losses that fall do so at the last threshold of the grid and at every k-th before it, 4 sqrt(n) of them at most;
+        at those between, the loss is that of the one before.
+        """
+        falling = all(one >= after for one, after in pairwise(self.promised))
+        step = 1 + (len(self.promised) - 1) // (4 * math.isqrt(rows)) if falling else 1
+        first = (len(self.promised) - 1) % step
+        limits = [limit, *(alpha * bound for alpha in ALPHAS)]
+        kept = sorted(math.floor(one * ALPHA_UNIT) for one in limits[: 1 + rows // ROWS_AN_ALPHA])
+        levels = [*kept, math.ceil(bound * ALPHA_UNIT)]
+        stated, found = levels[-1], list[int]()
+        for place, value in enumerate(self.promised):
+            stated = value if place % step == first else stated
+            found.append(levels[min(bisect_left(levels, stated), len(kept))])
+        return RiskCurve(self.thresholds, tuple(found))
+
+
+def as_limit(risk: Any, bound: float, loss: Loss | None = None) -> Fraction:
+    """Read a limit on the expected loss as the decimal that was typed, rounded down to 15 places.
+
+    A limit that the loss is not made for is refused.
+
+    >>> as_limit("0.1", bound=1)
+    Fraction(1, 10)
+    """
+    try:
+        exact = risk if isinstance(risk, Fraction) else Fraction(repr(float(str(risk))))
+        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+    except (ValueError, OverflowError):
+        exact = Fraction(0)
+    if not 0 < exact < Fraction(bound):
+        raise InputError(f"risk is {abbreviate(risk)}, expected a number above 0 and below the bound {bound:g}")
+    if loss is not None and loss.only_limit is not None and as_limit(loss.only_limit, 1) != exact:
+        only = f"the losses were made for {loss.only_limit:g} by {loss}; calibrate at that"
+        raise InputError(f"risk is {float(exact):g}, and {only}", param="risk")
+    return exact
 
 
 def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]:
@@ -87,7 +158,7 @@ def calibrate_risk(
                 slack=float(bound.band(alpha, sizes, [one.gap for one in summaries]).slack / UNIT),
             )
         ],
-        answers=text.LOSSES,
+        statement=text.statement(guarantee, batch.names, text.LOSSES),
         risk=risk_record(provenance, limit, safe),
     )
     return certificate, lambda: [curve]

@@ -3,6 +3,12 @@
 A stratum is all rows, a site, a group, a class or an end of an interval. The summaries bound counts, the guarantee
 turns counts into coverage, and the search knows neither. The lower end of an interval whose score has a sign is minus
 the threshold of the scores times -1. A value that misses the interval misses an end, so the ends share alpha.
+
+A promise curve is a step function from thresholds to the coverage that they promise. A calibration score in a published
+file tells who was in the calibration: with the model, a candidate's score is computed for every label and looked up. So
+thresholds are rounded up to a public grid, which only adds labels, and the curve keeps the certified alpha and one more
+for every 64 rows. It states the target of a threshold, not a count. The grid depends on the score and on the number of
+rows, n, alone: its steps are 1 to 4 parts in sqrt(n) of a threshold.
 """
 
 from __future__ import annotations
@@ -17,12 +23,12 @@ from typing import Literal
 
 import numpy as np
 
-from fedconformal._base.arrays import Floats, shares_of
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising, shares_of
 from fedconformal._base.groups import ALL, NONE
-from fedconformal.calibration.curve import MAX_POINTS, USUAL_ALPHAS, PromiseCurve, in_units
 from fedconformal.certificates.certificate import Promise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee, OneSite
+from fedconformal.scores import AnyScore, RegressionScore, Score
 from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.format import MAX_GROUPS
@@ -31,9 +37,75 @@ from fedconformal.summaries.strata import StratifiedSummary, check_columns
 from fedconformal.summaries.strata import Stratum as Key
 from fedconformal.summaries.summary import Summary
 
+MAX_POINTS = 1024
+USUAL_ALPHAS = (*(Fraction(i, 100) for i in range(1, 51)), *(Fraction(i, 1000) for i in (1, 2, 5, 25)))
+"""An exact promise curve is exact at these."""
+ROWS_AN_ALPHA = 64
+"""A published curve has one more alpha for each of this many rows."""
+FIRST = [Fraction(i, 100) for i in (10, 5, 20, 1, 50, 2, 30, 25, 15, 40)]
+ALPHAS = [*FIRST, *(alpha for alpha in USUAL_ALPHAS if alpha not in FIRST)]
+"""The alphas of a published curve; with few rows it has the first of them."""
 UNSEEN = 4096
 """A certificate by class lists this many classes without scores, and as many more as have scores."""
 EMPTY = ExactSummary(values=np.empty(0), sizes=(0,))
+
+
+def check_thresholds(thresholds: Floats, levels: Sequence[int] | Integers, most: int) -> None:
+    """Check the columns of a curve."""
+    if not 1 <= len(thresholds) == len(levels) <= most:
+        raise InputError(f"the promise curve needs 1 to {most} points, equally many in both columns")
+    if not np.isfinite(thresholds).all() or not rising(thresholds):
+        raise InputError("the promise curve's thresholds are not finite and rising")
+
+
+@dataclass(frozen=True, eq=False)
+class PromiseCurve:
+    """The coverage promised at each threshold, in whole multiples of 1e-15, rounded down; at most 1,024 steps.
+
+    >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
+    >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20))
+    (0.7, inf)
+    >>> curve.p_values(np.array([0.1, 0.2, 0.5, 0.8]))
+    array([1. , 1. , 0.5, 0.1])
+    """
+
+    thresholds: Floats
+    promised: Integers
+
+    def __post_init__(self) -> None:
+        check_thresholds(self.thresholds, self.promised, MAX_POINTS)
+        if self.promised[0] < 0 or self.promised[-1] >= ALPHA_UNIT or not rising(self.promised):
+            raise InputError("the promise curve's coverage is not rising between 0 and 1")
+
+    def threshold(self, alpha: Fraction) -> float:
+        """Return the smallest threshold that promises 1 - alpha, or +inf."""
+        level = math.ceil((1 - alpha) * ALPHA_UNIT)
+        index = int(np.searchsorted(self.promised, level, side="left"))
+        return float(self.thresholds[index]) if index < len(self.thresholds) else math.inf
+
+    def coverage(self, threshold: float) -> Fraction:
+        """Return the coverage promised by a threshold."""
+        index = int(np.searchsorted(self.thresholds, threshold, side="right"))
+        return Fraction(int(self.promised[index - 1]), ALPHA_UNIT) if index else Fraction(0)
+
+    def p_values(self, scores: Floats) -> Floats:
+        """Return one minus the coverage promised just below each score.
+
+        Then {p > alpha} is {score <= threshold(alpha)}, exactly.
+        """
+        below = np.append(0, self.promised)[np.searchsorted(self.thresholds, scores, side="left")]
+        return (ALPHA_UNIT - below) / ALPHA_UNIT
+
+    def few(
+        self, alphas: Sequence[Fraction], rows: int, score: AnyScore | None = None, *, ends: int = 1
+    ) -> PromiseCurve:
+        """Return the rounded thresholds at the first alphas, as many as the rows allow at each end."""
+        kept = list(dict.fromkeys(alphas))[: 1 + rows // ends // ROWS_AN_ALPHA]
+        found = {round_up(self.threshold(one), rows, score): in_units(1 - one) for one in sorted(kept, reverse=True)}
+        found.pop(math.inf, None)
+        if not found:  # nothing is promised at any finite threshold
+            found = {float(np.finfo(np.float64).max): 0}
+        return PromiseCurve(np.array(list(found)), np.array(list(found.values()), dtype=np.int64))
 
 
 class Search:
@@ -320,3 +392,44 @@ def _groups(sites: Sequence[StratifiedSummary]) -> list[str]:
 
 def _sizes(sites: Sequence[StratifiedSummary], key: Key) -> list[int]:
     return [n for site in sites for n in site.sizes_of(*key)]
+
+
+def in_units(coverage: Fraction) -> int:
+    """Round promised coverage down to a whole multiple of 1e-15."""
+    return coverage.numerator * ALPHA_UNIT // coverage.denominator
+
+
+def round_up(q: float, rows: int, score: AnyScore | None = None) -> float:
+    """Return the next number of the grid for this many rows; infinite stays infinite, and finite stays finite.
+
+    Scores of labels crowd at 0, at 1, and above it where one rank more adds to them. So it is the distance to the
+    nearest of these that is rounded. Scores of numbers have any unit: their own first binary digits are kept.
+
+    >>> round_up(0.3, rows=150), round_up(0.97, rows=5000), round_up(9.0, rows=150)
+    (0.3125, 0.97021484375, 9.0)
+    >>> from fedconformal.scores import RAPS, Residual
+    >>> round_up(1.2, 150, RAPS(penalty=0.25)), round_up(8.9, 150, Residual())
+    (1.203125, 9.0)
+    """
+    digits = max(1, (rows.bit_length() - 1) // 2)
+    if isinstance(score, RegressionScore):
+        return _first_digits(q, digits + 1)
+    if not 0.5 < q < 2.0**40:
+        return _first_digits(q, digits)
+    if q <= 1:
+        return 1.0 + _first_digits(q - 1.0, digits)  # exact in this range
+    price = score.rank_price if isinstance(score, Score) else 1.0
+    ranks, part = divmod((q - 1.0) / price, 1.0)
+    part = _first_digits(part, digits) if part <= 0.5 else 1.0 + _first_digits(part - 1.0, digits)
+    return max(q, 1.0 + (ranks + part) * price)
+
+
+def _first_digits(q: float, digits: int) -> float:
+    """Round up to this number of binary digits."""
+    if not math.isfinite(q):
+        return q
+    fraction, exponent = math.frexp(q)
+    try:
+        return math.ldexp(math.ceil(math.ldexp(fraction, digits)), exponent - digits) + 0.0
+    except OverflowError:
+        return float(np.finfo(np.float64).max)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Sequence
+from enum import StrEnum
 from fractions import Fraction
 from itertools import product
 from typing import Annotated, Any, Literal
@@ -15,17 +16,18 @@ import numpy as np
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, shares_of
 from fedconformal._base.groups import ALL, column_of
+from fedconformal._base.names import abbreviate, as_line
 from fedconformal._version import __version__
-from fedconformal.certificates import text
-from fedconformal.certificates.replacement import Replacement
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MissRateBound
-from fedconformal.losses.loss import described_loss
 from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import Provenance, Summary
 from fedconformal.summaries.batch import SummaryBatch, names_of
 
+MOST_WHY = 200
+PLANNED = "planned renewal"
+"""The reason for a replacement, if none is given."""
 FAR = 10
 """A site with more scores than this many times the median is heavy; so is one with more than half of all scores."""
 
@@ -147,6 +149,38 @@ class RiskRecord(_Record, frozen=True, kw_only=True):
     """Whether the loss may rise along the grid."""
     safe: str | None = None
     """The action where no threshold is good enough: it never loses more than the limit, nor than the last threshold."""
+
+
+class Rows(StrEnum):
+    """Calibration rows of a predictor that replaces another.
+
+    Rows that a watch has counted are not exchangeable with later rows: when the watch stops depends on their outcomes,
+    also if it raised no alarm. So nothing is promised from them (tests/validity/test_renewal.py).
+    """
+
+    new = "new"
+    watched = "watched"
+
+
+class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The SHA-256 of the predictor that is replaced, the reason, and the rows that calibrated the new one."""
+
+    sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+    why: str
+    rows: Rows
+
+    def __post_init__(self) -> None:
+        as_line(self.why, "why", MOST_WHY)
+
+    @classmethod
+    def of(cls, sha256: str, *, why: Any = None, rows: Any = None) -> Replacement:
+        """Check whether a watch has counted rows that calibrate."""
+        if rows not in list(Rows):
+            said = "rows is not given" if rows is None else f"rows is {abbreviate(rows)}"
+            raise InputError(
+                f"{said}, expected 'new' or 'watched': has a watch counted rows that calibrate?", param="rows"
+            )
+        return cls(sha256=sha256, why=PLANNED if why is None else why, rows=Rows(rows))
 
 
 class LeftOut(_Record, frozen=True, kw_only=True):
@@ -272,8 +306,9 @@ class Certificate(_Record, frozen=True, kw_only=True):
         """The threshold of every site, group, class or end by its name; several as a tuple."""
         if self.by is None:
             return {str(one.end): one.limit for one in self.promises if one.end}
+        names = self.class_names if isinstance(self.class_names, list) else range(len(self.promises))
         named = {
-            text.class_called(key, self.class_names) if isinstance(key, int) else key: [one.limit for one in part]
+            str(names[key]) if isinstance(key, int) else key: [one.limit for one in part]
             for key, part in self.parts.items()
         }
         return {name: found[0] if len(found) == 1 else tuple(found) for name, found in named.items()}
@@ -285,12 +320,6 @@ class Certificate(_Record, frozen=True, kw_only=True):
             return " to ".join(f"{one.limit:.6g}" for one in self.whole)
         limits = [one.limit for one in self.promises]
         return f"{min(limits):.6g} to {max(limits):.6g} by {self.by}"
-
-    @property
-    def before_rounding(self) -> str:
-        """The words that qualify `coverage_at_most` where thresholds are rounded up."""
-        plain = self.exact or self.privacy is not None or self.coverage_at_most == 1
-        return "" if plain else ", before thresholds are rounded up"
 
     @property
     def group_columns(self) -> list[str]:
@@ -312,27 +341,6 @@ class Certificate(_Record, frozen=True, kw_only=True):
     def watched(self) -> bool:
         """Whether nothing is promised because a watch had counted rows that calibrated."""
         return self.replaces is not None and self.replaces.rows == "watched"
-
-    @property
-    def why_estimated(self) -> str:
-        """Why nothing is promised, where it is an estimate."""
-        if self.watched:
-            return "rows that a watch has counted are not like those to come"
-        if self.provenance.trained:
-            return "the model was trained on the sites that calibrated it, and a new site is not like them"
-        return "a summary without bounds, such as tdigest, or an estimate can be off either way"
-
-    def sentence(self) -> str:
-        """Return the promise in one sentence; of a predictor that replaces another, in a second one from which rows."""
-        certified, promised = self.status == "certified", self.statement.promise
-        if self.risk is None:
-            answers = text.INTERVALS if self.intervals else text.SETS
-            found = text.sentence(promised, self.alpha, answers, certified=certified)
-        else:
-            risk, loss = self.risk, described_loss(self.risk.loss)
-            means, finite = loss.means if loss else "The expected loss", self.threshold < math.inf
-            found = text.loss_sentence(promised, risk.limit, means, risk.safe, finite=finite, certified=certified)
-        return found if self.replaces is None else f"{found} {self.replaces.sentence()}"
 
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
         """Return the guarantee, the names of the sites that have one, and the size of each site."""
@@ -411,29 +419,17 @@ def made_certificate(  # noqa: PLR0913
     alpha: float,
     target: Fraction,
     promises: list[Promise],
-    answers: text.Answers | None = None,
+    statement: Statement,
     band: tuple[float, float] | None = None,
     class_scores: list[int] | None = None,
-    promise: str | None = None,
-    caveat: str | None = None,
     risk: RiskRecord | None = None,
     privacy: Json | None = None,
 ) -> Certificate:
-    """Compose a certificate: the words of the guarantee, the provenance of the scores, and the promises.
-
-    `promise` and `caveat` replace those of the guarantee.
-    """
-    score, sites = provenance.score, site_names(summaries)
-    answers = text.answers_to(score) if answers is None else answers
-    least, most = band or (promises[0].coverage_at_least, promises[0].coverage_at_most)
+    """Compose a certificate of the promises, in words and in numbers, and the provenance of the scores."""
+    score, (least, most) = provenance.score, band or (promises[0].coverage_at_least, promises[0].coverage_at_most)
     return Certificate(
         status=status,
-        statement=Statement(
-            promise=promise or text.promise(guarantee, sites),
-            assumption=text.assumption(guarantee, sites),
-            caveat=caveat or text.caveat(guarantee, answers),
-            conditions=answers.conditions,
-        ),
+        statement=statement,
         alpha=alpha,
         target=str(target),
         guarantee=guarantee.to_dict(),

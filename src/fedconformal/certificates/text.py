@@ -5,14 +5,24 @@ Names of sites, classes and groups are inserted into sentences, and a sentence i
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
+import numpy as np
+
+from fedconformal._base import registry
+from fedconformal._base.arrays import Floats, as_alpha, shares_of
 from fedconformal._base.names import abbreviate, join_names
-from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall
-from fedconformal.scores import AnyScore, RegressionScore
+from fedconformal.certificates.certificate import Certificate, Rows, Statement
+from fedconformal.errors import HeavySiteWarning, InfeasibleWarning
+from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall, feasible
+from fedconformal.losses.loss import described_loss
+from fedconformal.scores import LAC, AnyScore, RegressionScore, Score
+from fedconformal.summaries.provenance import number_of
 
 Stratum = tuple[str | None, int | None]
 """A group, a class, or a class in a group."""
@@ -31,13 +41,16 @@ LOSS_CAVEAT = (
     "may a class, another group of rows, or a site that is not named by itself."
 )
 SAFE_ACTION = "which never loses more than that nor than the last one"
+RENEWED = {
+    Rows.new: "This predictor was calibrated anew on rows that no watch had counted.",
+    Rows.watched: "This predictor was calibrated anew on rows that a watch had counted, so nothing is promised.",
+}
 MOST_NAMED = 5
-LAC_SMALLER = "lac gives smaller sets on most data (docs/scores.md)"
 BETTER_MODEL = "a better model, or a larger alpha, gives smaller sets"
 NO_PROBABILITY = f"the model gives the true label no probability at all in too many calibration rows; {BETTER_MODEL}"
 LEAST_LIKELY = (
     "the least likely label of every row has the highest score there is, and in too many calibration rows it is the "
-    "true one"
+    "true one; lac gives smaller sets on most data (docs/scores.md)"
 )
 NOISE_RAISED = "noise moved the threshold above all scores; more rows, or a larger epsilon, give a lower one"
 MORE_FOR_NOISE = "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
@@ -45,6 +58,11 @@ FEW_ALPHAS = "its curve has few alphas; calibrate for this one"
 INEXACT_SUMMARIES = (
     "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
 )
+ROUNDING = 2.0**-40
+"""Rounding error of a row's sum for each probability."""
+HALF = 0.5
+"""The share of full sets from which a better model is recommended."""
+MOST_CLASSES = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +105,17 @@ LOSSES = Answers(
 def answers_to(score: AnyScore | None) -> Answers:
     """Return the words for the answers of a predictor with this score."""
     return INTERVALS if isinstance(score, RegressionScore) else SETS
+
+
+def statement(guarantee: Guarantee, sites: Sequence[str], answers: Answers, **own: str) -> Statement:
+    """Return the promise in words; `own` replaces some of them."""
+    words = {
+        "promise": promise(guarantee, sites),
+        "assumption": assumption(guarantee, sites),
+        "caveat": caveat(guarantee, answers),
+        "conditions": answers.conditions,
+    }
+    return Statement(**{**words, **own})
 
 
 def promise(guarantee: Guarantee, sites: Sequence[str]) -> str:
@@ -139,34 +168,35 @@ def _stratified_caveat(stratum: str) -> str:
     )
 
 
-def sentence(promised: str, alpha: float, answers: Answers, *, certified: bool) -> str:
-    """Return the promise on coverage in one sentence."""
-    verb = "hold" if certified else "are estimated to hold"
-    return (
-        f"The {answers.plural} {verb} the true {answers.truth} with probability at least {1 - alpha:.10g} {promised}."
-    )
+def sentence(certificate: Certificate) -> str:
+    """Return the promise in one sentence; of a predictor that replaces another, in a second one from which rows."""
+    certified, promised, risk = certificate.status == "certified", certificate.statement.promise, certificate.risk
+    if risk is None:
+        answers, verb = INTERVALS if certificate.intervals else SETS, "hold" if certified else "are estimated to hold"
+        level = f"with probability at least {1 - certificate.alpha:.10g}"
+        found = f"The {answers.plural} {verb} the true {answers.truth} {level} {promised}."
+    elif certificate.threshold < math.inf:
+        means = loss.means if (loss := described_loss(risk.loss)) else "The expected loss"
+        found = f"{means} {'is' if certified else 'is estimated to be'} at most {risk.limit:.10g} {promised}."
+    else:
+        then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
+        found = f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {promised}, {then}."
+    return found if certificate.replaces is None else f"{found} {RENEWED[certificate.replaces.rows]}"
 
 
-def loss_sentence(promised: str, limit: float, means: str, safe: str | None, *, finite: bool, certified: bool) -> str:
-    """Return the promise on a mean loss in one sentence; `means` says of which loss."""
-    if finite:
-        return f"{means} {'is' if certified else 'is estimated to be'} at most {limit:.10g} {promised}."
-    then = f"so take the safe action: {safe}" if safe else "so nothing is promised without a safe action"
-    return f"No threshold of the grid keeps the expected loss at or below {limit:.10g} {promised}, {then}."
+def why_estimated(certificate: Certificate) -> str:
+    """Return why nothing is promised, where it is an estimate."""
+    if certificate.watched:
+        return "rows that a watch has counted are not like those to come"
+    if certificate.provenance.trained:
+        return "the model was trained on the sites that calibrated it, and a new site is not like them"
+    return "a summary without bounds, such as tdigest, or an estimate can be off either way"
 
 
 def no_threshold(limit: Fraction, reason: str, safe: str | None) -> str:
     """Return the warning that no threshold of a grid keeps a limit on losses."""
     then = f"take the safe action: {safe}" if safe else f"without a safe action, {SAFE_ACTION}, nothing is promised"
     return f"risk={float(limit):g} cannot be promised at any threshold of the grid ({reason}); {then}"
-
-
-def too_few(alpha: Fraction, needed: str, so: str | None = SETS.uninformative, *, every_site: bool = False) -> str:
-    """Return the warning that no finite threshold promises enough, or not to every site."""
-    start = f"alpha={float(alpha):g} cannot be promised"
-    if every_site:
-        return f"{start} to every site, so {so} there and where the site is not given; {needed}"
-    return f"{start} from these scores, so {so}; {needed}"
 
 
 def shortfall(
@@ -226,44 +256,6 @@ def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassName
     return f"alpha={float(alpha):g} cannot be promised {without_promise(strata, names, so)}"
 
 
-def classes_above_scores(labels: Sequence[int], names: ClassNames, score: str, classes: int) -> str:
-    """Return that no label can score more than the thresholds of these classes."""
-    verb = "is" if len(labels) == 1 else "are"
-    bounded = f"as no label can score more than its threshold ({score}, {classes} labels)"
-    return f"{the_classes(labels, names)} {verb} in every set, {bounded}"
-
-
-def threshold_above_scores(threshold: float, score: str, classes: int | None, *, rounding: bool) -> str:
-    """Return that no label can score more than the threshold."""
-    labels = "" if classes is None else f", {classes} labels"
-    so = f"{'but for rounding ' if rounding else ''}{SETS.uninformative}"
-    return f"no label can score more than the threshold {threshold:.6g} ({score}{labels}), so {so}"
-
-
-def weak_model(alpha: Fraction) -> str:
-    """Return that the model is the reason for large sets."""
-    return (
-        f"the model does not tell the labels of these rows apart well enough for alpha={float(alpha):g}; {BETTER_MODEL}"
-    )
-
-
-def cell_edge(stopped: str) -> str:
-    """Return that a threshold from sums is rounded up to the edge of a cell."""
-    return f"the threshold is the edge of a cell, rounded up since {stopped}; more rows may give a lower one"
-
-
-def dropped_out(sites: Sequence[tuple[str, float]]) -> str:
-    """Return that sites dropped out of a session, given the share of the rows of each."""
-    lost = [f"{abbreviate(site)} ({share:.3g} of the rows)" for site, share in sites]
-    return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
-
-
-def missing_sites(sites: Sequence[tuple[str, str]]) -> str:
-    """Return which sites are missing and why, to follow a reason; empty if none is."""
-    named = [f"{abbreviate(site)} ({abbreviate(reason)})" for site, reason in sites]
-    return f"; the scores of these sites are missing: {join_names(named)}" if named else ""
-
-
 def why_no_bound(bound: Guarantee, stratum: str | None = None) -> str:
     """Return why there is no bound on the miss rate of one calibration."""
     if bound.why_no_bound is not None:
@@ -305,3 +297,175 @@ def heavy_site(site: str, share: float) -> str:
         f"site {site!r} has {share:.0%} of all calibration rows, by its own claim, so the promise is mostly to "
         "that site; if this is not intended, limit the rows that each site counts with, or give the sites weights"
     )
+
+
+def explain_uninformative(
+    certificate: Certificate,
+    threshold: float | Floats | tuple[float, float] | None = None,
+    *,
+    alpha: Any = None,
+    classes: int | None = None,
+    share: float | None = None,
+) -> str | None:
+    """Return why labels are in every set, or intervals lack an end, and what would help; None if they do not.
+
+    Threshold, alpha and number of classes are the certified ones by default. `threshold` is one number, one for each
+    class or group, or both ends; `share` is the share of the sets at hand that hold every label.
+    """
+    level = as_alpha(certificate.alpha if alpha is None else alpha)
+    if classes is None and certificate.class_names is not None:
+        classes = number_of(certificate.class_names)
+    if certificate.intervals:
+        return _without_end(certificate, threshold, level)
+    if classes == 1 or certificate.risk is not None:
+        return None
+    limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
+    score = None if certificate.score is None else registry.rebuild(certificate.score, Score)
+    if limit.ndim:
+        found = _by_stratum(certificate, limit.ravel().tolist(), level, score, classes)
+    elif limit == math.inf:
+        found = _not_promised(certificate, level, SETS.uninformative, _lacking(certificate, level))
+    else:
+        found = None if score is None else _at_largest(certificate, float(limit), score, classes)
+    if found is None and share is not None and share >= HALF:
+        found = f"the model does not tell the labels of these rows apart well enough for alpha={float(level):g}"
+        return f"{found}; {BETTER_MODEL}"
+    return found
+
+
+def _at_largest(certificate: Certificate, limit: float, score: Score, classes: int | None) -> str | None:
+    """Explain a threshold that no label can exceed."""
+    # Above the highest score of any number of labels there is no doubt, also if their number is not known.
+    if limit <= score.largest(MOST_CLASSES) if classes is None else limit < _least_full(score, classes):
+        return None
+    labels = "" if classes is None else f", {classes} labels"
+    why = NOISE_RAISED if (certificate.privacy or {}).get("epsilon") is not None else _highest_score(score)
+    return (
+        f"no label can score more than the threshold {limit:.6g} ({score.name}{labels}), so {SETS.uninformative}; {why}"
+    )
+
+
+def _least_full(score: Score, classes: int) -> float:
+    """Return the least threshold at which every label is in, except for the rounding of sums."""
+    return score.largest(classes) - (0.0 if isinstance(score, LAC) else classes * ROUNDING)
+
+
+def _highest_score(score: Score) -> str:
+    return NO_PROBABILITY if isinstance(score, LAC) else LEAST_LIKELY
+
+
+def missing_ends(thresholds: Sequence[float]) -> str | None:
+    """Return which end intervals lack, from the lower and the upper threshold, or from one for both."""
+    lacking = np.isinf(thresholds)
+    if lacking.all():
+        return INTERVALS.uninformative
+    return f"no interval has {'a lower' if lacking[0] else 'an upper'} end" if lacking.any() else None
+
+
+def _without_end(
+    certificate: Certificate, threshold: float | Floats | tuple[float, float] | None, alpha: Fraction
+) -> str | None:
+    found = np.atleast_1d([one.limit for one in certificate.whole] if threshold is None else threshold)
+    so = missing_ends(found.tolist())
+    if so is None:
+        return None
+    share = certificate.lower_share
+    levels = [alpha] if share is None else shares_of(alpha, share)
+    dearest = min(part for part, end in zip(levels, found, strict=True) if np.isinf(end))
+    return _not_promised(certificate, alpha, so, _lacking(certificate, dearest, one_end=share is not None))
+
+
+def _not_promised(certificate: Certificate, alpha: Fraction, so: str, needed: str) -> str:
+    start, end = f"alpha={float(alpha):g} cannot be promised", f"{needed}{_missing_sites(certificate)}"
+    if certificate.by == "site":
+        return f"{start} to every site, so {so} there and where the site is not given; {end}"
+    return f"{start} from these scores, so {so}; {end}"
+
+
+def _missing_sites(certificate: Certificate) -> str:
+    named = [f"{abbreviate(one.site)} ({abbreviate(one.reason)})" for one in certificate.left_out or ()]
+    return f"; the scores of these sites are missing: {join_names(named)}" if named else ""
+
+
+def _lacking(certificate: Certificate, alpha: Fraction, *, one_end: bool = False) -> str:
+    """Return what is missing, or what else keeps the threshold from being finite."""
+    bound, names, sizes = certificate.parties()
+    bound = bound.bind(names, sizes, "end") if one_end else bound
+    claim = certificate.privacy or {}
+    if not feasible(bound, alpha, sizes):
+        over_classes = certificate.provenance.class_scores is not None
+        return shortfall(bound, alpha, sizes, names, owner="class" if over_classes else "site")
+    if dropped := claim.get("dropped"):
+        share = {name: n / sum(sizes) for name, n in zip(names, sizes, strict=True)}
+        lost = [f"{abbreviate(one['site'])} ({share[one['site']]:.3g} of the rows)" for one in dropped]
+        return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
+    if "epsilon" in claim:
+        return MORE_FOR_NOISE
+    if not certificate.exact and not claim and alpha < as_alpha(certificate.alpha):
+        return FEW_ALPHAS
+    return INEXACT_SUMMARIES
+
+
+def _by_stratum(
+    certificate: Certificate, limits: list[float], alpha: Fraction, score: Score | None, classes: int | None
+) -> str | None:
+    """Name the classes or groups with too few scores, and the classes whose threshold no label can exceed."""
+    strata = [(one.group, one.class_index) for one in certificate.promises]
+    if certificate.by == "class":  # further classes have no scores
+        strata += [(None, label) for label in range(len(limits), classes or 0)]
+    finite = dict(zip(strata, limits, strict=False))
+    names, parts = certificate.class_names, []
+    if few := [stratum for stratum in strata if finite.get(stratum, math.inf) == math.inf]:
+        needed = "; ".join(_stratum_shortfall(certificate, alpha, one) for one in few[:MOST_NAMED])
+        parts.append(f"{not_promised_to(alpha, few, names)}; {needed}{_missing_sites(certificate)}")
+    if certificate.by == "class" and score is not None and classes is not None:
+        least = _least_full(score, classes)
+        if full := [label or 0 for (_, label), own in finite.items() if least <= own < math.inf]:
+            which = f"{the_classes(full, names)} {'is' if len(full) == 1 else 'are'} in every set"
+            bounded = f"as no label can score more than its threshold ({score.name}, {classes} labels)"
+            parts.append(f"{which}, {bounded}; {_highest_score(score)}")
+    return "; ".join(parts) or None
+
+
+def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: Stratum) -> str:
+    guarantee, names, sizes = certificate.terms()
+    bound = guarantee.bind(names, sizes)
+    called = stratum_called(*stratum, certificate.class_names)
+    seen = sum(one.scores for one in certificate.promises if (one.group, one.class_index) == stratum)
+    held = [seen, *[0] * (len(sizes) - 1)]  # the certificate does not keep how many each site has
+    if not seen or (bound.sites_apart and len(sizes) > 1) or feasible(bound, alpha, held):
+        return f"{called} has {seen} calibration scores, and more are needed"
+    noun = "class" if stratum[0] is None else "group"
+    return f"{called}: {shortfall(bound, alpha, held, names, stratum=noun)}"
+
+
+def describe_band(certificate: Certificate) -> str:
+    """Return the range of the coverage in words; answers that say nothing have none."""
+    limits = [one.limit for one in certificate.whole]
+    full = missing_ends(limits) == INTERVALS.uninformative if limits and certificate.intervals else False
+    if full or (not certificate.intervals and certificate.by is None and explain_uninformative(certificate)):
+        return f"{(INTERVALS if certificate.intervals else SETS).uninformative}, so the coverage is 1"
+    least, most = certificate.coverage_at_least, certificate.coverage_at_most
+    return f"coverage between {least:.4f} and, for distinct scores, {most:.4f}{before_rounding(certificate)}"
+
+
+def before_rounding(certificate: Certificate) -> str:
+    """Return the words that qualify `coverage_at_most` where thresholds are rounded up."""
+    plain = certificate.exact or certificate.privacy is not None or certificate.coverage_at_most == 1
+    return "" if plain else ", before thresholds are rounded up"
+
+
+def warn_of_sites(certificate: Certificate) -> None:
+    """Issue the remarks as warnings."""
+    for remark in remarks(certificate):
+        warnings.warn(remark, stacklevel=3)
+
+
+def remarks(certificate: Certificate) -> list[UserWarning]:
+    """Return warnings of sites that outweigh the others, and of sums without a finite threshold."""
+    found: list[UserWarning] = [HeavySiteWarning(heavy_site(*heavy)) for heavy in certificate.heavy_sites.items()]
+    claim = certificate.privacy or {}
+    plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
+    if plain and (why := explain_uninformative(certificate)):
+        found.append(InfeasibleWarning(why))
+    return found

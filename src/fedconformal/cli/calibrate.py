@@ -15,9 +15,8 @@ from fedconformal._base.registry import Spec, parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
-from fedconformal.certificates.certificate import site_names
-from fedconformal.certificates.replacement import Replacement, Rows
-from fedconformal.certificates.uninformative import describe_band, explain_uninformative
+from fedconformal.certificates.certificate import Replacement, Rows, site_names
+from fedconformal.certificates.text import describe_band, explain_uninformative, why_estimated
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.monitor_rows import check_watches, close_watch
 from fedconformal.cli.options import (
@@ -176,7 +175,7 @@ def calibrate(
     about = predictor.certificate
     if why := explain_uninformative(about):
         logger.warning("%s", why)
-    lines = [about.sentence(), f"Assumption: {about.statement.assumption}.", _describe(predictor)]
+    lines = [predictor.sentence(), f"Assumption: {about.statement.assumption}.", _describe(predictor)]
     if about.privacy is not None:
         lines += describe_privacy(about.privacy, finite=False)
     print_result({"predictor": output, "certificate": about}, *lines, *history, f"wrote {output}", json=json)
@@ -193,7 +192,7 @@ def _describe(predictor: Predictor) -> str:
         )
     found = f"threshold {about.limit_text}, {about.status} from {about.scores} scores of {plural(about.sites, 'site')}"
     if about.status != "certified":
-        return f"{found}; nothing is promised: {about.why_estimated}"
+        return f"{found}; nothing is promised: {why_estimated(about)}"
     return f"{found}; {describe_band(about)} (summaries cost at most {about.slack:.4f})"
 
 

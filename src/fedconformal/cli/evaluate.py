@@ -190,7 +190,7 @@ def _print_risk(
         return above
     _print_tables(found, [found.overall, *([] if found.mixture is None else [found.mixture])])
     say("", "low, high: where the mean of such rows is, in 95 of 100 cases, if rows are independent.")
-    say(*filter(None, [found.note]), f"threshold {at:.6g}. {rule.certificate.sentence()}")
+    say(*filter(None, [found.note]), f"threshold {at:.6g}. {rule.sentence()}")
     if above:
         say("These rows contradict the promise: the low end is above the limit.")
     elif not pac:

@@ -11,7 +11,7 @@ import typer
 
 from fedconformal._base.names import plural
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.certificates.text import full_set_count
+from fedconformal.certificates.text import full_set_count, sentence
 from fedconformal.cli.calibrate import describe_privacy
 from fedconformal.cli.console import print_result, say, table, tracking, write
 from fedconformal.cli.options import Json
@@ -124,7 +124,7 @@ def _result(output: Path) -> Result:
 def show_result(found: Result) -> None:
     """Print the promise, the coverage at the sites, and the messages of each stage."""
     about, overall = found.certificate, found.evaluation.overall
-    say(about.sentence(), f"threshold {about.limit_text}, {about.status} from {about.scores} scores")
+    say(sentence(about), f"threshold {about.limit_text}, {about.status} from {about.scores} scores")
     if about.privacy is not None:
         words, *precision = describe_privacy(about.privacy, finite=found.threshold != "inf")
         say(f"from sums only, in {plural(about.privacy['rounds'], 'round')}: {words}", *precision)

@@ -259,7 +259,7 @@ def combine(
     promise = ""
     if len(files) == 1 and files[0].suffix == ".db":
         with Watch.open(files[0]) as held:
-            periods, promise = held.history(), held.predictor.certificate.sentence()
+            periods, promise = held.history(), held.predictor.sentence()
     else:
         periods = list(_read_periods(files, None if signed is None else read_trusted(signed)))
     with tracking("combining sites"):

@@ -21,8 +21,7 @@ from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
-from fedconformal.certificates.text import full_set_count
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates.text import explain_uninformative, full_set_count
 from fedconformal.cli.arrays import LossRows
 from fedconformal.cli.console import logger, print_result
 from fedconformal.cli.options import (
@@ -144,8 +143,8 @@ def make_answers(predictor: Predictor, rows: PredictorRows, alpha: Fraction) -> 
         remark = infinite_words(all_of, len(values))
     else:
         all_of = full_sets(values)
-        found = {"score": predictor.score, "classes": values.shape[1], "share": all_of / max(1, len(values))}
-        why = explain_uninformative(about, threshold, alpha=alpha, **found)
+        share = all_of / max(1, len(values))
+        why = explain_uninformative(about, threshold, alpha=alpha, classes=values.shape[1], share=share)
         remark = full_set_count(all_of, len(values))
     made = Answers(values, threshold_json(threshold), all_of, why, remark if all_of else "")
     if why is not None:

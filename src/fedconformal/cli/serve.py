@@ -61,7 +61,7 @@ def serve(
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     facts: dict[str, object] = {"url": url, "predictor": str(predictor), "model": rule.certificate.provenance.model}
     facts |= {"token": token is not None, "monitor": None if monitor is None else str(monitor), "workers": workers}
-    print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.certificate.sentence(), json=json)
+    print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.sentence(), json=json)
     if workers == 1:
         worker.run([listening], app)
     else:

@@ -14,7 +14,7 @@ from fedconformal._base.files import read_bytes
 from fedconformal._base.names import abbreviate, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import ProvenanceRecord
-from fedconformal.certificates.text import guarantee_name
+from fedconformal.certificates.text import guarantee_name, sentence
 from fedconformal.cli.calibrate import describe_privacy
 from fedconformal.cli.console import print_result
 from fedconformal.cli.options import Json
@@ -190,7 +190,7 @@ def _predictor(predictor: Predictor) -> Shown:
     about = predictor.certificate
     replaced, counted = about.replaces, "scores" if about.risk is None else "rows"
     content: dict[str, Any] = {
-        "promise": about.sentence(),
+        "promise": sentence(about),
         "assumption": about.statement.assumption,
         "caveat": about.statement.caveat,
         "status": about.status,

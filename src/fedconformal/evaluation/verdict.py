@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from fedconformal._base.names import join_names
+from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation.claims import Claim, Outcomes, claims_of
 from fedconformal.summaries.provenance import has_expired
@@ -145,7 +146,7 @@ def _answer(parts: list[Part], without: list[str], alpha: float, noun: str) -> t
 def _void(certificate: Certificate) -> str | None:
     """Say why a certificate gives no assurance, whatever the rows say."""
     if certificate.status != "certified":
-        return f"nothing was certified, as {certificate.why_estimated}"
+        return f"nothing was certified, as {text.why_estimated(certificate)}"
     if has_expired(certificate.provenance.expires):
         return f"the certificate expired on {certificate.provenance.expires}"
     return None

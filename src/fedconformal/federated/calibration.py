@@ -21,7 +21,7 @@ from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates.text import explain_uninformative
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Record, Sites, decode
 from fedconformal.federated.questions import LossQuestion, ScoreQuestion, SummaryQuestion, classes_text

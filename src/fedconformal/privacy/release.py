@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.curve import PromiseCurve, RiskCurve, in_units
-from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.predictor import AnyCurve, Predictor
+from fedconformal.calibration.search import PromiseCurve, in_units
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import (
     Promise,
@@ -26,7 +26,6 @@ from fedconformal.certificates.certificate import (
     site_names,
     threshold_json,
 )
-from fedconformal.certificates.uninformative import missing_ends, warn_of_sites
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts
@@ -92,12 +91,15 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
         )
 
 
-def certify(curve: PromiseCurve | RiskCurve, inputs: Inputs, **found: Any) -> Predictor:
+def certify(curve: AnyCurve, inputs: Inputs, **found: Any) -> Predictor:
     """Return a predictor for a threshold that came without summaries; `found` has the other fields of its certificate.
 
     Nothing is known of any other threshold, so the curve has one step.
     """
+    answers = found.pop("answers", text.answers_to(inputs.provenance.score))
+    own = {key: found.pop(key) for key in ("promise", "caveat") if key in found}
     certificate = made_certificate(
+        statement=text.statement(inputs.guarantee, site_names(inputs.records), answers, **own),
         guarantee=inputs.guarantee,
         provenance=inputs.provenance,
         alpha=float(inputs.alpha),
@@ -105,7 +107,7 @@ def certify(curve: PromiseCurve | RiskCurve, inputs: Inputs, **found: Any) -> Pr
         status="estimated" if inputs.provenance.estimated else "certified",
         **found,
     )
-    warn_of_sites(certificate)
+    text.warn_of_sites(certificate)
     return Predictor(certificate=certificate, make_curves=lambda: [curve])
 
 
@@ -143,7 +145,7 @@ def certify_release(
         numbers = isinstance(provenance.score, RegressionScore)
         warnings.warn(
             f"alpha={float(alpha):g} cannot be promised from {scores} scores with epsilon={float(epsilon):g}, so "
-            f"{missing_ends([threshold]) if numbers else text.SETS.uninformative}; "
+            f"{text.missing_ends([threshold]) if numbers else text.SETS.uninformative}; "
             "calibration scores needed: more, at any site",
             InfeasibleWarning,
             stacklevel=3,

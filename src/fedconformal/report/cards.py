@@ -11,10 +11,18 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal._base.names import abbreviate, join_names
-from fedconformal.calibration.curve import PromiseCurve
 from fedconformal.calibration.predictor import Predictor
+from fedconformal.calibration.search import PromiseCurve
 from fedconformal.certificates.certificate import Certificate, Promise, band_of
-from fedconformal.certificates.text import class_called, full_set_count, guarantee_name, lay_description
+from fedconformal.certificates.text import (
+    before_rounding,
+    class_called,
+    full_set_count,
+    guarantee_name,
+    lay_description,
+    sentence,
+    why_estimated,
+)
 from fedconformal.evaluation import AnyEvaluation, Evaluation
 from fedconformal.evaluation.coverage import CoverageGroup
 from fedconformal.evaluation.losses import LossEvaluation
@@ -56,7 +64,7 @@ def coverage_cards(predictor: Predictor, evaluation: AnyEvaluation | None) -> It
 def risk_cards(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[str]:
     """Write the cards about a limit on a loss."""
     about, curve = rule.risk, rule.curve
-    risks = [min(about.bound, risk / ALPHA_UNIT) for risk in curve.risks]
+    risks = [min(about.bound, risk / ALPHA_UNIT) for risk in curve.promised]
     text = "An upper bound, rounded up. Valid for a limit fixed beforehand."
     if about.rising:
         text += " The loss may rise with the threshold, so each walk along the grid is tested from its safest end."
@@ -159,14 +167,14 @@ def _tested(about: Certificate, evaluation: AnyEvaluation) -> str:
 
 def _promises(about: Certificate) -> str:
     if about.status != "certified":
-        band = f"Nothing is promised: {about.why_estimated}."
+        band = f"Nothing is promised: {why_estimated(about)}."
     elif about.risk is not None:
         band = ""
     else:
         empty = "" if about.intervals else " and sets may be empty"
-        most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}{about.before_rounding}"
+        most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}{before_rounding(about)}"
         band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
-    promised = [f"{about.sentence()} {band}".strip(), f"Provided that {about.statement.assumption}."]
+    promised = [f"{sentence(about)} {band}".strip(), f"Provided that {about.statement.assumption}."]
     denied = [about.statement.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.statement.conditions)]
     columns = {"Promised": promised, "Not promised, and conditions": denied}
     inside = "".join(
@@ -198,7 +206,7 @@ def _facts(predictor: Predictor) -> str:
     temperature, replaced, risk = about.provenance.temperature, about.replaces, about.risk
     facts = {"status": about.status, "guarantee": guarantee_name(about.guarantee), "threshold": about.limit_text}
     if risk is None:
-        band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}{about.before_rounding}"
+        band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}{before_rounding(about)}"
         facts |= {"alpha": f"{about.alpha:g}", "score": str(predictor.score), "coverage band": band}
     else:
         facts |= {

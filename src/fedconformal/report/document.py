@@ -15,8 +15,7 @@ from fedconformal._base.files import read_bytes
 from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.certificates.text import full_set_count
-from fedconformal.certificates.uninformative import explain_uninformative, remarks
+from fedconformal.certificates.text import explain_uninformative, full_set_count, remarks
 from fedconformal.errors import InputError
 from fedconformal.evaluation import AnyEvaluation, Evaluation
 from fedconformal.evaluation.regression import infinite_words
@@ -80,7 +79,7 @@ def report_page(predictor: Predictor, evaluation: Any = None, *, study: Study | 
     about, told = predictor.certificate, study or Study()
     warnings = [escape(str(remark)) for remark in remarks(about)]
     if about.risk is not None:
-        title, lede = "A limit on the risk", about.sentence()
+        title, lede = "A limit on the risk", predictor.sentence()
         answers, cards = risk_answers(predictor, evaluation), risk_cards(predictor, evaluation)
     else:
         title, lede = "Prediction sets", "For each case the model gives a list of possible answers, a prediction set,"
@@ -112,8 +111,7 @@ def _uninformative(predictor: Predictor, evaluation: AnyEvaluation | None) -> It
         counted = full_set_count(full, rows) if full else ""
     elif evaluation is not None and evaluation.overall.infinite:
         counted = infinite_words(evaluation.overall.infinite, evaluation.overall.rows)
-    score = None if predictor.certificate.intervals else predictor.score
-    if why := explain_uninformative(predictor.certificate, score=score, classes=classes, share=share):
+    if why := explain_uninformative(predictor.certificate, classes=classes, share=share):
         yield (f"<b>{counted}</b>: " if counted else "") + escape(why)
 
 

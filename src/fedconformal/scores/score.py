@@ -46,11 +46,8 @@ class AnyScore(Plugin):
     """
 
     noun: ClassVar[str] = "score"
-
-    @property
-    def lower_share(self) -> Fraction | None:
-        """The share of alpha that a lower end of its own may miss; None if low scores conform, however low."""
-        return None
+    lower_share: ClassVar[Fraction | None] = None
+    """The share of alpha that a lower end of its own may miss; None if low scores conform, however low."""
 
     def _check(self, name: str, kind: type, least: float, most: float) -> None:
         """Check a parameter of kind bool, int or float from least to most, and convert it."""

@@ -39,6 +39,7 @@ class Signed(RegressionScore):
     def __post_init__(self) -> None:
         self._check("scaled", bool, 0, 1)
         self._check("lower", float, 0.001, 0.999)
+        object.__setattr__(self, "lower_share", Fraction(repr(self.lower)))
 
     @classmethod
     def examples(cls) -> tuple[Signed, ...]:
@@ -47,10 +48,6 @@ class Signed(RegressionScore):
     @property
     def columns(self) -> tuple[str, ...]:
         return ("prediction", "scale") if self.scaled else ("prediction",)
-
-    @property
-    def lower_share(self) -> Fraction:
-        return Fraction(repr(self.lower))
 
     def refused(self, columns: Floats) -> tuple[Booleans, str] | None:
         return (columns[1] <= 0, POSITIVE) if self.scaled else None

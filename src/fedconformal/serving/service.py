@@ -16,7 +16,7 @@ from fedconformal._base.arrays import Booleans, Floats, Probabilities, softmax
 from fedconformal._base.classes import as_class_indices, in_order, match_columns
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates.text import explain_uninformative
 from fedconformal.errors import InputError
 from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.serving.bodies import Answer, LabelledIds, Rows, new_ids
@@ -85,7 +85,7 @@ class Service:
         self.digest: str = json.loads(predictor.to_bytes())["sha256"]
         plain = about.provenance.precision == "float32" and about.by is None
         self._curve = predictor.curve if plain else None
-        self._why, self._sentence = explain_uninformative(about), about.sentence()
+        self._why, self._sentence = explain_uninformative(about), predictor.sentence()
 
     def answer(self, requests: Sequence[Rows]) -> Batch:
         """Return sets and p-values, those of `predict_set` and `predict_p`; company changes no answer."""

@@ -29,7 +29,7 @@ from fedconformal._base.files import read_npz, write_bytes
 from fedconformal._base.registry import build, parse
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates.certificate import threshold_json
-from fedconformal.certificates.uninformative import explain_uninformative
+from fedconformal.certificates.text import explain_uninformative
 from fedconformal.engines.flower.federation import Federation
 from fedconformal.engines.flower.records import fingerprint
 from fedconformal.engines.flower.rounds import ask_rounds, fit_linear, weights_in, with_weights
@@ -235,7 +235,7 @@ class _Run:
             "output": str(self.output),
         }
         write_bytes(self.output / "result.json", json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
-        flower_logger.info("%s", certificate.sentence())
+        flower_logger.info("%s", self._predictor.sentence())
         flower_logger.info("threshold %s; all of it is in %s", found["threshold"], self.output / "result.json")
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal._base.float_bits import Keys
-from fedconformal.calibration.curve import RiskCurve, as_limit
-from fedconformal.calibration.risk import may_rise
+from fedconformal.calibration.risk import RiskCurve, as_limit, may_rise
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts, check_unit, whole_type
