@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from fedconformal.guarantees import PAC
 from fedconformal.monitoring.change import MOVE, STAY, ChangeDetector, payoffs
-from fedconformal.monitoring.combine import log_mean, standing_out
+from fedconformal.monitoring.combine import standing_out
 from fedconformal.monitoring.monitor import Monitor, log_e
 
 SIZE, ALPHA, FAILURE, LEVEL = 500, 0.1, 0.025, 0.025
@@ -171,7 +171,7 @@ def a_day(states: list[Monitor], missed: NDArray[np.float64]) -> Any:
     misses = np.array([watch.misses for watch in watches])
     evidence = log_e(misses, np.array([watch.rows for watch in watches]) - misses, ALPHA)
     named = standing_out({str(i): one for i, one in enumerate(evidence.tolist())})
-    return watches, log_mean(evidence.tolist()), named
+    return watches, np.logaddexp.reduce(evidence) - math.log(len(evidence)), named
 
 
 def jobs() -> dict[str, Callable[[], object]]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.combine import SiteHistory
 from fedconformal.monitoring.messages import Period, Stream, Tally
 from fedconformal.monitoring.monitor import log_e
 

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.combine import Combined, CombinedEvidence, Days, Refused, combine, standing_out, to_dict
+from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused, combine, standing_out
 from fedconformal.monitoring.messages import Period, Stream, Tally
 from fedconformal.monitoring.monitor import Monitor
-from fedconformal.monitoring.text import chance, sentence, to_do
+from fedconformal.monitoring.text import chance, sentence, to_dict, to_do
 from fedconformal.report.watch import combined_page
 from tests.monitoring.streams import PREDICTOR, START, history, messages
 
@@ -143,10 +143,9 @@ def test_its_own_alarm_alone_leaves_a_site_in_doubt() -> None:
 def test_holds_or_too_early() -> None:
     few = combine(period for i in range(3) for period in counted(f"s{i}", Tally(20, 1)))
     assert sentence(few).startswith("too early: between 0.3% and 20.6% of rows are missed (60 outcomes at 3 sites)")
-    assert to_do(few)[0].startswith("Go on: if rows are missed as often as so far, about ")
+    assert to_do(few) == ["Go on, and combine again when more outcomes come."]
     many = combine(counted("a", Tally(1000, 60)))
     assert sentence(many) == "holds: at most 9.3% of rows are missed, and the limit is 10.0% (1,000 outcomes at 1 site)"
-    assert "as the limit or more, so far" in to_do(combine(counted("a", Tally(1000, 100))))[0]
     none = combine(counted("a", Tally(0, 0, 50)))
     assert sentence(none) == "too early: no row has an outcome yet at 1 site"
     assert to_do(none)[0].startswith("Send outcomes: 50 rows wait for one.")
@@ -160,15 +159,12 @@ def test_a_watch_over_several_sites_counts_its_rows_once() -> None:
     assert combine(whole).all_rows.sites == 1
 
 
-def test_gaps_and_silence_are_named() -> None:
+def test_silent_sites_are_named_and_a_gap_loses_no_count() -> None:
     whole = counted("a", *(Tally(10 * (i + 1), i) for i in range(10)))
-    found = combine([*whole[:3], *whole[5:], *counted("b", Tally(10, 1), Tally(20, 2))])
-    assert found.gaps == (Days("a", START + 3, START + 4),)
-    assert found.silent == (Days("b", START + 1, START + 9),)
-    assert found.all_rows.histories[0].known[-1] in (100, 20)
-    words = " ".join(to_do(found))
-    assert "a (2026-01-04 to 2026-01-05)" in words
-    assert "b (since 2026-01-02)" in words
+    found = combine([*whole[:3], *whole[5:], *counted("b", Tally(10, 1), Tally(20, 2)), *whole[-1:]])
+    assert to_dict(found)["silent"] == ["b"]
+    assert found.all_rows.pooled.known[-1] == 120
+    assert "Ask b (since 2026-01-02) why no message comes." in to_do(found)
 
 
 def test_another_predictor_is_refused_by_name() -> None:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.errors import InputError
-from fedconformal.monitoring.history import histories_of
+from fedconformal.monitoring.combine import histories_of
 from fedconformal.monitoring.messages import Period, Stream, Tally
 from tests.monitoring.streams import PREDICTOR, START, messages
 
@@ -92,17 +92,15 @@ def test_an_alarm_within_a_period_counts_if_the_counts_allow_it() -> None:
 
 
 def test_too_early_until_the_whole_interval_is_on_one_side() -> None:
-    (line,) = histories_of([sent(0, 0, NONE, Tally(100, 5))])
-    assert line.state == "too early"
-    assert line.needed is not None
-    (enough,) = histories_of([sent(0, 0, NONE, Tally(20 * line.needed // 20, line.needed // 20))])
-    assert enough.state == "holds"
-    (waiting,) = histories_of([sent(0, 0, NONE, Tally(line.needed, line.needed // 20, line.needed))])
-    assert waiting.state == "too early"  # rows that wait count as missed here
-    for tally in (Tally(0, 0, 100), Tally(100, 11)):
-        (none,) = histories_of([sent(0, 0, NONE, tally)])
-        assert none.state == "too early"
-        assert none.needed is None
+    for tally, state in (
+        (Tally(100, 5), "too early"),
+        (Tally(1000, 50), "holds"),
+        (Tally(1000, 50, 1000), "too early"),  # rows that wait count as missed here
+        (Tally(0, 0, 100), "too early"),
+        (Tally(100, 11), "too early"),
+    ):
+        (line,) = histories_of([sent(0, 0, NONE, tally)])
+        assert line.state == state
 
 
 def test_too_many_messages_are_refused_and_many_rows_are_not() -> None:

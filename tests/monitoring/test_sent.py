@@ -8,12 +8,11 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.errors import InputError
-from fedconformal.monitoring.combine import combine, to_dict
-from fedconformal.monitoring.history import histories_of
+from fedconformal.monitoring.combine import combine, histories_of
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.store import Watch
-from fedconformal.monitoring.text import to_do
+from fedconformal.monitoring.text import to_dict, to_do
 from fedconformal.report import watch_page
 from tests.monitoring.watches import START, answered, predictor, started, summaries, true
 

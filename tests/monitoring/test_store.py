@@ -13,8 +13,9 @@ import fedconformal as fc
 from fedconformal.errors import InputError, StoreError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import ChangeDetector
-from fedconformal.monitoring.events import Counts, Outcomes, Predicted
+from fedconformal.monitoring.events import Counts, Outcomes, Predicted, StreamState
 from fedconformal.monitoring.limits import limits_of
+from fedconformal.monitoring.messages import Tally
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.store import Watch
 from tests.monitoring.watches import CLASSES, START, answered, predictor, rows_of, started, true
@@ -27,10 +28,9 @@ def risk_predictor() -> fc.Predictor:
     return fc.calibrate([fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")], risk=0.2)
 
 
-def one_by_one(watch: Watch, events: list[tuple[bool, float]]) -> Monitor:
+def one_by_one(state: StreamState, events: list[tuple[bool, float]]) -> Monitor:
     """Feed a monitor with one event after the other."""
-    state = watch.whole()
-    found = Monitor(limit=state.limit or 0, false_alarm=state.false_alarm, failure=state.failure)
+    found = Monitor(limit=state.limit, false_alarm=state.false_alarm, failure=state.failure)
     for is_outcome, missed in events:
         if is_outcome:
             found = found.update(misses=[missed], waiting=found.waiting - 1)
@@ -58,8 +58,9 @@ def test_the_state_is_that_of_one_outcome_after_the_other(tmp_path: Path, seed: 
             held = Predicted(ids=[f"p{i}" for i in new], times=asked[new])
             watch.add(held, Outcomes(ids=[f"p{i}" for i in known], times=came[known], values=losses[known]))
     with Watch.open(tmp_path / "w.db") as watch:
-        wanted, state = one_by_one(watch, events), watch.whole()
-        assert state.monitor() == wanted
+        state = watch.whole()
+        wanted = one_by_one(state, events)
+        assert all(getattr(state, name) == value for name, value in vars(wanted).items())
         assert wanted.alarm_at is not None
         place = next(k for k in range(len(events)) if sum(one for one, _ in events[: k + 1]) == wanted.alarm_at)
         assert state.alarm_day == np.concatenate([asked, came])[order[place]] // DAY
@@ -115,7 +116,6 @@ def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             (answered(["q"]), true(["q"], 3), "3 is not a class from 0 to 2"),
             (answered(["q"]), true(["q"], -1), "-1 is not a class"),
             (answered(["q"]), true(["q"], np.nan), "nan is not a class"),
-            (answered(["q"], sites=["x" * 100]), true([], 0), "site is"),
             (Predicted(ids=["q"], times=np.zeros(1)), true([], 0), "the watch is over sets"),
             (Predicted(ids=["q"], times=np.zeros(1), sets=np.ones((1, 2), dtype=np.bool_)), true([], 0), "2 classes"),
         ):
@@ -130,22 +130,22 @@ def test_days_never_go_back(tmp_path: Path) -> None:
     with started(tmp_path / "w.db") as watch:
         watch.add(answered(["p", "q"], time=START + 5 * DAY))
         watch.add(None, true(["p"], 2, time=START + 6 * DAY))
-        before = watch.periods(0, 20_705)
+        before = watch.history()[0]
         added = watch.add(answered(["r"], time=START + DAY), true(["q"], 2, time=START + 2 * DAY))
         assert added.late == 1
-        assert watch.periods(0, 20_705) == before
-        (period,) = watch.periods(20_706, 20_706)
+        same, period = watch.history()
+        assert same == before
         assert (period.streams[0].before.known, period.streams[0].after.known) == (0, 2)
-        assert watch.days() == (20_705, 20_706)
+        assert watch.status().days == (20_705, 20_706)
 
 
 def test_an_outcome_is_never_before_its_row(tmp_path: Path) -> None:
     with started(tmp_path / "w.db") as watch:
         watch.add(answered(["p"], time=START + 5 * DAY), true(["p"], 2, time=START))
-        assert watch.days() == (20_705, 20_705)
+        assert watch.status().days == (20_705, 20_705)
         watch.add(answered(["q"], time=START + 9 * DAY))
         assert watch.add(None, true(["q"], 2, time=START + 6 * DAY)).late == 0
-        assert watch.periods(20_708, 20_709)[0].streams[0].before.known == 1
+        assert [one.streams[0].after.known for one in watch.history()] == [1, 1, 1, 1, 2]
 
 
 def test_periods_fit_together(tmp_path: Path) -> None:
@@ -155,36 +155,38 @@ def test_periods_fit_together(tmp_path: Path) -> None:
             ids = [f"{day}-{k}" for k in range(20)]
             watch.add(answered(ids, time=START + day * DAY, hold=rng.random(20) < 0.5))
             watch.add(None, true(ids[:15], rng.integers(0, 3, 15), time=START + day * DAY + 60))
-        whole = watch.periods()[0]
-        days = [watch.periods(day, day)[0] for day in range(20_700, 20_710)]
+        days, whole = watch.history(), watch.whole()
         assert [one.streams[0].after for one in days[:-1]] == [one.streams[0].before for one in days[1:]]
-        assert whole.streams[0].after == days[-1].streams[0].after == watch.whole().tally
-        assert whole.predictor.hex() == watch.settings.predictor
-        assert whole.streams[0].monitor().log_e_value == watch.whole().monitor().log_e_value
-        assert watch.periods(0, 100)[0].streams[0].after.known == 0
-        assert whole.streams[0].alarm == watch.whole().alarm_day is not None
-        with pytest.raises(InputError, match="before it begins"):
-            watch.periods(5, 4)
+        assert [one.first for one in days] == [one.last for one in days] == list(range(20_700, 20_710))
+        last = days[-1].streams[0]
+        assert last.after == Tally(whole.known, whole.misses, whole.waiting, whole.sizes)
+        assert last.monitor().log_e_value == whole.log_e_value
+        assert last.alarm == whole.alarm_day is not None
+        assert days[0].predictor.hex() == watch.settings.predictor
+        watch.add(answered(["late"], time=START + 119 * DAY))
+        assert [one.last - one.first for one in watch.history()] == [1] * 60
     with started(tmp_path / "v.db") as watch, pytest.raises(InputError, match="nothing was added so far"):
-        watch.periods()
+        watch.send()
 
 
-def test_sites_and_groups_are_watched_by_themselves(tmp_path: Path) -> None:
+def test_sites_are_watched_by_themselves(tmp_path: Path) -> None:
     rng, rows = np.random.default_rng(0), 400
     rule = predictor(fc.EverySite())
     ids, sites = [f"p{k}" for k in range(rows)], ["a" if k % 2 else "b" for k in range(rows)]
     bad = np.array([site == "b" for site in sites]) & (rng.random(rows) < 0.6)
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
-        groups = {"sex": ["F" if k % 4 < 2 else None for k in range(rows)]}
-        watch.add(answered(ids, sites=sites, groups=groups), true(ids, np.where(bad, 2, 0)))
+        watch.add(answered(ids, sites=sites, groups={"sex": ["F"] * rows}), true(ids, np.where(bad, 2, 0)))
+        watch.add(answered(["other"], sites=["c"]))  # which has no limit, and counts among all rows
         found = {one.called: one for one in watch.status().streams}
-        assert found["site b"].verdict == "alarm"
-        assert found["site a"].verdict == "holds"
-        assert found["sex=F"].verdict == found["group none of the others"].verdict == "no limit"
-        assert found["sex=F"].known == 200
+        assert {name: one.verdict for name, one in found.items()} == {
+            "all rows": "alarm",
+            "site a": "holds",
+            "site b": "alarm",
+        }
+        assert (found["site b"].known, found["all rows"].waiting) == (200, 1)
         assert found["site b"].false_alarm == 0.025 / 2 / 2  # two families, and two sites in this one
         assert watch.status().verdict == "alarm"
-        assert [(one.site, len(one.streams)) for one in watch.periods()] == [("all sites", 1), ("a", 1), ("b", 1)]
+        assert [(one.site, len(one.streams)) for one in watch.history()] == [("all sites", 1), ("a", 1), ("b", 1)]
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
@@ -205,7 +207,7 @@ def test_all_rows_that_wait_count_as_covered_rows_of_each_class(tmp_path: Path) 
             watch.add(None, true(ids[k : k + 29], 0))
         found = {one.name: one for one in watch.status().streams}["unsure"]
         assert (found.waiting, found.verdict, found.alarm_at) == (0, "alarm", 10)
-        assert [one.group for one in watch.periods()[0].streams] == ["", *(f"class={name}" for name in CLASSES)]
+        assert [one.group for one in watch.history()[0].streams] == ["", *(f"class={name}" for name in CLASSES)]
 
 
 def test_purged_rows_stay_waiting(tmp_path: Path) -> None:
@@ -252,7 +254,7 @@ def test_a_closed_watch_answers_and_takes_no_more(tmp_path: Path) -> None:
         assert watch.status().closed
         with pytest.raises(InputError, match="is closed; start a new one"):
             watch.check_for(watch.settings.predictor)
-        assert watch.periods()[0].streams[0].after.known == 1
+        assert watch.history()[0].streams[0].after.known == 1
 
 
 def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
@@ -276,11 +278,12 @@ def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
         wanted = wanted.update(after)
         assert np.array_equal(found.scores, wanted.scores)
         assert (found.rows, found.bets) == (wanted.rows, wanted.bets)
-        alarm, since = watch.periods()[0].streams[0].changed or (0, 0)
+        *before, last = [one.streams[0].changed for one in watch.history()]
+        alarm, since = last or (0, 0)
         states = [(daily := daily.update(after[k : k + 20])) for k in range(0, 400, 20)]
         noticed = next(day for day, one in enumerate(states) if one.log_e_value >= -math.log(0.025 / 2))
         assert (alarm, since) == (20_700 + noticed, 20_700 + states[noticed].begun // 20)
-        assert watch.periods(0, alarm - 1)[0].streams[0].changed is None
+        assert before == [None] * noticed + [last] * (19 - noticed)
         assert "Scores have changed" in watch.status().scores
         assert watch.add(answered(["z"], time=START + 30 * DAY)).unscored == 1
 
@@ -361,4 +364,4 @@ def test_a_watch_over_one_site_takes_no_others(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="a row is of site b, and the watch is over site a alone"):
             watch.add(answered(["p"], sites=["b"]))
         watch.add(answered(["p"], sites=["a"]))
-        assert watch.periods()[0].site == "a"
+        assert watch.history()[0].site == "a"

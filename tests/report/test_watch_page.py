@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused
-from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused, SiteHistory
 from fedconformal.monitoring.messages import Period
 from fedconformal.report import watch_page
 from fedconformal.report.watch import combined_page

@@ -38,7 +38,7 @@ from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import EPOCH, Period, day_of, read_periods, write_periods
 from fedconformal.monitoring.monitor import ALARM
 from fedconformal.monitoring.store import Watch
-from fedconformal.monitoring.text import Status, date, sentence, to_do
+from fedconformal.monitoring.text import Status, date, sentence, to_dict, to_do
 from fedconformal.privacy.policy import policy_of, read_policy
 from fedconformal.privacy.signatures import check_periods, read_trusted
 from fedconformal.report.watch import combined_page
@@ -75,15 +75,14 @@ def start(
     false_alarm: Annotated[float, typer.Option(help="Chance of a false alarm.")] = 0.025,
     json: Json = False,
 ) -> None:
-    """Begin to watch a predictor; the file is bound to it, and remembers the group columns."""
+    """Begin to watch a predictor; the file is bound to it."""
     rule, summaries = load_predictor(predictor), []
     for path in summary or ():
         with prefix_errors(path):
             summaries.append(Summary.from_bytes(read_bytes(path)))
     found = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
     scores = None if calibration is None else _scores(rule, columns, calibration)
-    by = columns.group_columns(rule)
-    with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores, groups=by) as made:
+    with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores) as made:
         about = made.settings
     record = {"watch": watch, "predictor": about.predictor, "site": about.site, "limits": found}
     record |= {"false_alarm": false_alarm, "changes": scores is not None}
@@ -188,7 +187,7 @@ def status(watch: File, json: Json = False) -> None:
         ]
         say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].limit:.4g}: {about.basis}.")
         _print_streams(found)
-        say("", *filter(None, [*found.outlook, found.scores]))
+        say("", *filter(None, [found.scores]))
         forgotten = found.counts.purged_waiting
         say(*[f"{forgotten} rows were forgotten while they waited; they count as covered."] * bool(forgotten))
         say(*["The watch is closed."] * found.closed)
@@ -200,10 +199,9 @@ def _print_streams(found: Status) -> None:
     rows = []
     for one in [found.streams[0], *order[:SHOWN]]:
         low, high = one.interval
-        limit = "none" if one.limit is None else f"{one.limit:.3g}"
-        rate = "" if one.rate is None else f"{one.rate:.3g}"
+        rate = f"{one.misses / one.known:.3g}" if one.known else ""
         counts = (str(one.known), f"{one.misses:.6g}", str(one.waiting))
-        rows.append((one.called, one.verdict, *counts, rate, f"{low:.3g} to {high:.3g}", limit))
+        rows.append((one.called, one.verdict, *counts, rate, f"{low:.3g} to {high:.3g}", f"{one.limit:.3g}"))
     say("")
     table(("", "verdict", "known", "missed", "waiting", "rate", "interval", "limit"), rows)
     if len(order) > SHOWN:
@@ -269,7 +267,7 @@ def combine(
         data = combined_page(found, promise=promise).encode()
         write_bytes(output, data)
         lines.append(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
-    stated = {"sentence": lines[0], "to_do": to_do(found), **combination.to_dict(found)}
+    stated = {"sentence": lines[0], "to_do": to_do(found), **to_dict(found)}
     print_result(stated, *lines, json=json)
     raise typer.Exit(int(found.alarm))
 

@@ -99,7 +99,7 @@ class WatchReader:
         """Read rows that were answered: their sets or intervals, or the probabilities to make sets from."""
         table, rule, kind = _headed(self._open(path)), self.watch.predictor, self.watch.settings.kind
         ids, named = self._id_column(table), table.names or ()
-        by = list(dict.fromkeys([*self.watch.settings.groups, *self.columns.group_columns(rule)]))
+        by = self.columns.group_columns(rule)
         time, site = _present(table, self.time, TIME), _present(table, self.site, SITE)
         ends = sets = scores = None
         if kind == "intervals":

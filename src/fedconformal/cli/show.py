@@ -276,7 +276,7 @@ def _periods(data: bytes) -> Shown:
 
 def _watch(file: Path) -> Shown:
     with Watch.open(file) as watch:
-        status, settings, days = watch.status(), watch.settings, watch.days()
+        status, settings = watch.status(), watch.settings
     learns = (
         f"{READER} learns the id, time, site and groups of every row that is kept, its set until its label comes, and "
         "then its label. Keep it where it is; a site sends what monitor send writes."
@@ -287,6 +287,6 @@ def _watch(file: Path) -> Shown:
         state=status.sentence,
         predictor=settings.predictor,
         site=settings.site,
-        days=None if days is None else f"{day_of(days[0])} to {day_of(days[1])}",
+        days=None if status.days is None else " to ".join(str(day_of(day)) for day in status.days),
         **{name: number for name, number in msgspec.structs.asdict(status.counts).items() if number},
     )

@@ -23,8 +23,7 @@ from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.ask import Record, Sites
-from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine
-from fedconformal.monitoring.history import histories_of
+from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine, histories_of
 from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
 from fedconformal.privacy.policy import WATCH, Outgoing, Policy, hide_folder
 

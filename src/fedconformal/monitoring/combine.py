@@ -1,10 +1,15 @@
 """The combination of sites: does the promise hold over all of them, which sites stand out, and since when.
 
-Everything that counts determine is recomputed from them. A site has the e-value one before its first message. The mean
-of e-values ever reaches 1 / d with probability d at most if sites are independent. e-BH names sites by their current
-e-values, never by the largest so far: the k sites with the largest e-values, for the largest k of which the k-th is at
-least K / (k d). Of those that it names, at most a share d is named wrongly on average, under any dependence (Wang and
-Ramdas, "False discovery rate control with e-values", 2022). The failure probabilities of the limits add up.
+Counts of a message are those since the watch began, so a message that is missing leaves a gap in time and loses no
+count. Messages of a site that contradict each other are refused: other counts for the same moment, counts that fall,
+another limit. Everything that counts determine is recomputed from them. A site also states the day on which its own
+watch raised the alarm, which may be within a period and gone at its end; that day counts if the counts allow it.
+
+A site has the e-value one before its first message. The mean of e-values ever reaches 1 / d with probability d at most
+if sites are independent. e-BH names sites by their current e-values, never by the largest so far: the k sites with the
+largest e-values, for the largest k of which the k-th is at least K / (k d). Of those that it names, at most a share d
+is named wrongly on average, under any dependence (Wang and Ramdas, "False discovery rate control with e-values", 2022).
+The failure probabilities of the limits add up.
 
 d is the false alarm probability d_k of the sites. Where they differ, sites count in proportion to theirs, and d is the
 largest. A watch over several sites divides its probability among them beforehand; then d is the sum, so that the mean
@@ -17,35 +22,168 @@ bring it about by the rows that it claims.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
-from statistics import median
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal.errors import InputError
-from fedconformal.monitoring.history import SiteHistory, histories_of
-from fedconformal.monitoring.messages import ALL_SITES, Period, day_of
-from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS
+from fedconformal.monitoring.messages import ALL_SITES, Period, Stream, Tally, day_of
+from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS, log_e, lower_rate, verdict_of
 
-LARGEST, FRACTION = 10_000.0, 256
-"""Logarithms of e-values count up to this in the mean over time; and binary digits of an e-value below the point."""
+ROUNDING = 1e-9
+"""Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
+MOST_MESSAGES = 5000
+"""Maximum number of messages of one site: 13 years of days."""
+
+Sent = Sequence[tuple[Period, Stream]]
+"""The messages of a site about all rows or a group, in order."""
 
 
-def log_mean(log_e_values: Sequence[float]) -> float:
-    """Return the logarithm of the mean of e-values, from their logarithms.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SiteHistory:
+    """Counts of a site, or of a group there, at the end of some days, and their evidence against the limit."""
 
-    >>> round(log_mean([0.0, math.log(3)]), 12) == round(math.log(2), 12), log_mean([2000.0, -2000.0]) > 1999
-    (True, True)
+    site: str
+    group: str
+    limit: float
+    false_alarm: float
+    failure: float
+    days: Integers
+    known: Floats
+    misses: Floats
+    waiting: Floats
+    sizes: Floats
+    log_e: Floats
+    """Evidence that more than the limit is missed; rows that wait count as covered."""
+    alarm: int | None
+    """Day since when the evidence is or was enough; None if it never was."""
+    changed: tuple[int, int] | None = None
+    """Days of the alarm and of the change of scores, by the site's own detector."""
+
+    @property
+    def now(self) -> float:
+        """The evidence at the last day, as a logarithm."""
+        return float(self.log_e[-1])
+
+    @property
+    def rows(self) -> int:
+        """All rows so far, with an outcome or without."""
+        return int(self.known[-1] + self.waiting[-1])
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of rows with an outcome that are covered; None without such rows."""
+        return 1 - float(self.misses[-1] / self.known[-1]) if self.known[-1] else None
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """Bound the coverage now, at all times at once."""
+        low, high = self.intervals(slice(-1, None))
+        return float(low[0]), float(high[0])
+
+    @cached_property
+    def state(self) -> str:
+        """The verdict by this history alone."""
+        alarm, known = self.alarm is not None, float(self.known[-1])
+        return verdict_of(self.limit, alarm=alarm, known=known, upper=lambda: 1 - self.interval[0])
+
+    def intervals(self, places: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
+        """Bound the coverage from below and above at these places, at all times at once, but with `false_alarm`."""
+        misses, hits, waiting = (one[places] for one in (self.misses, self.known - self.misses, self.waiting))
+        low = lower_rate(hits, misses + waiting, self.false_alarm)
+        return low, 1 - lower_rate(misses, hits + waiting, self.false_alarm)
+
+
+def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
+    """Put all messages of one site in order; the history of all rows comes first, then those of groups.
+
+    >>> stream = Stream(0.1, 0.05, 0.0, Tally(), Tally(known=8, misses=4))
+    >>> (history,) = histories_of([Period(bytes(32), "clinic-a", 20758, 20773, (stream,))])
+    >>> round(history.now, 3), history.state, str(day_of(history.alarm))
+    (3.018, 'alarm', '2026-11-16')
     """
-    values = np.asarray(log_e_values, dtype=np.float64)
-    most = float(values.max())
-    return most + math.log(float(np.exp(values - most).mean())) if math.isfinite(most) else most
+    if len(periods) > MOST_MESSAGES:
+        many = f"{len(periods)} messages, at most {MOST_MESSAGES} are read"
+        raise InputError(f"{many}; send longer periods", where=abbreviate(periods[0].site))
+    by_group: dict[str, list[tuple[Period, Stream]]] = {}
+    for period in sorted(periods, key=lambda one: (one.first, one.last)):
+        for stream in period.streams:
+            by_group.setdefault(stream.group, []).append((period, stream))
+    return [_history(sent) for _, sent in sorted(by_group.items())]
+
+
+def _history(sent: Sent) -> SiteHistory:
+    site, about, last = sent[0][0].site, sent[0][1], sent[-1][1]
+    name = abbreviate(site) + (f", {abbreviate(about.group)}" if about.group else "")
+    if len({(stream.limit, stream.false_alarm, stream.failure) for _, stream in sent}) > 1:
+        limits = " and ".join(f"{limit:g}" for limit in dict.fromkeys(stream.limit for _, stream in sent))
+        raise InputError(
+            f"messages of two watches, with the limits {limits}; leave out those of one", where=name, code="two-watches"
+        )
+    counts = _counts_by_day(name, sent)
+    days = sorted(counts)
+    table = [msgspec.structs.astuple(counts[day]) for day in days]
+    known, misses, waiting, sizes = np.array(table, dtype=np.float64).T
+    evidence = log_e(misses, known - misses + waiting, about.limit)
+    enough = -math.log(about.false_alarm)
+    above = np.flatnonzero(evidence >= enough)
+    alarms = [days[above[0]]] if len(above) else []
+    for stated in sorted({stream.alarm for _, stream in sent if stream.alarm is not None}):
+        place = int(np.searchsorted(days, stated))
+        # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
+        hits = known[place - 1] - misses[place - 1] if place else 0.0
+        if place == len(days) or log_e(misses[place], hits, about.limit) < enough - ROUNDING:
+            raise InputError(f"says that its alarm is of {day_of(stated)}, which its counts rule out", where=name)
+        alarms.append(stated)
+    return SiteHistory(
+        site=site,
+        group=about.group,
+        limit=about.limit,
+        false_alarm=about.false_alarm,
+        failure=about.failure,
+        days=np.array(days, dtype=np.int64),
+        known=known,
+        misses=misses,
+        waiting=waiting,
+        sizes=sizes,
+        log_e=evidence,
+        alarm=min(alarms, default=None),
+        changed=last.changed,
+    )
+
+
+def _counts_by_day(name: str, sent: Sent) -> dict[int, Tally]:
+    """Return the counts at the end of each day that a message begins after or ends with; they must not disagree."""
+    starts: dict[int, Tally] = {}
+    ends: dict[int, Tally] = {}
+    for period, stream in sent:
+        for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
+            if found.setdefault(day, tally) != tally:
+                raise _contradiction(name, day, found[day], tally)
+    counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
+    pairs = [(day, ends[day], starts[day]) for day in starts.keys() & ends.keys()]
+    pairs += [(day, counts[before], counts[day]) for before, day in pairwise(sorted(counts))]
+    for day, was, now in pairs:
+        if not was.can_become(now):
+            raise _contradiction(name, day, was, now)
+    return counts
+
+
+def _contradiction(name: str, day: int, one: Tally, other: Tally) -> InputError:
+    counts = [f"{tally.known} known, {tally.misses:g} missed, {tally.waiting} waiting" for tally in (one, other)]
+    return InputError(
+        f"messages disagree about the end of {day_of(day)} ({counts[0]}, and then {counts[1]}), and counts since the "
+        "start never fall; ask the site which message is right, and leave out the other",
+        where=name,
+        code="contradiction",
+    )
 
 
 def standing_out(log_e_values: Mapping[str, float], *, false_share: float = 0.1) -> list[str]:
@@ -89,9 +227,11 @@ class CombinedEvidence:
         level = total if divided else most
         shares = {one.site: math.log(one.false_alarm) - math.log(total) for one in histories}
         days = np.unique(np.concatenate([one.days for one in histories]))
-        mean = _mean_over_time(days, histories, shares)
+        mean = np.full(len(days), -np.inf)
+        for one in histories:
+            values = np.append(0.0, one.log_e)[np.searchsorted(one.days, days, side="right")]
+            np.logaddexp(mean, values + shares[one.site], out=mean)
         now = {one.site: one.now + shares[one.site] + math.log(len(histories)) for one in histories}
-        mean[-1] = log_mean(list(now.values()))
         named = standing_out(now, false_share=level)
         alarms = [int(day) for day in days[mean >= -math.log(level)][:1]]
         alarms += [one.alarm for one in histories if divided and one.alarm is not None]
@@ -173,37 +313,6 @@ class CombinedEvidence:
         return [one for one in self.histories if one.alarm is not None and one.site not in named]
 
 
-def _mean_over_time(days: Integers, histories: Sequence[SiteHistory], shares: Mapping[str, float]) -> Floats:
-    """Return the logarithm of the weighted mean of e-values at each day, in time proportional to the messages.
-
-    Each e-value is added where it changes, as a whole number of 2^-256, so that nothing is lost by cancellation.
-    """
-    start, changes = 0, dict.fromkeys(days.tolist(), 0)
-    for one in histories:
-        values = [_fixed_point(value + shares[one.site]) for value in (0.0, *one.log_e.tolist())]
-        start += values[0]
-        for day, before, after in zip(one.days.tolist(), values, values[1:], strict=False):
-            changes[day] += after - before
-    sums = list(accumulate(changes.values(), initial=start))[1:]
-    return np.array([math.log(max(value, 1)) - FRACTION * math.log(2) for value in sums])
-
-
-def _fixed_point(log_value: float) -> int:
-    """Return e to this power as a whole number of 2^-256."""
-    bits = min(log_value, LARGEST) / math.log(2) + FRACTION
-    whole = math.floor(bits)
-    digits = round(2 ** (bits - whole) * 2**53)
-    return digits << (whole - 53) if whole >= 53 else digits >> (53 - whole)
-
-
-class Days(NamedTuple):
-    """Days of a site, the first and the last."""
-
-    site: str
-    first: int
-    last: int
-
-
 class Refused(NamedTuple):
     """A site whose messages are left out, and why."""
 
@@ -221,12 +330,8 @@ class Combined:
     all_rows: CombinedEvidence
     groups: tuple[CombinedEvidence, ...]
     named_groups: tuple[str, ...]
-    gaps: tuple[Days, ...] = ()
-    """Days that no message of a site covers; its counts go on behind them."""
-    withheld: tuple[Days, ...] = ()
-    """Periods without groups, classes or sites, as one of them has too few outcomes."""
-    silent: tuple[Days, ...] = ()
-    """Sites that have sent nothing for longer than usual while others have, from their last day on."""
+    withheld: tuple[Period, ...] = ()
+    """Messages without groups, classes or sites, as one of them has too few outcomes."""
     refused: tuple[Refused, ...] = ()
 
     @property
@@ -247,6 +352,11 @@ class Combined:
         evidence = [self.all_rows, *(one for one in self.groups if one.group in self.named_groups)]
         return min((one.alarm for one in evidence if one.alarm is not None), default=None)
 
+    @property
+    def silent(self) -> list[SiteHistory]:
+        """Sites that have sent nothing for longer than ever before, while others have."""
+        return [one for one in self.all_rows.histories if self.last - one.days[-1] > np.diff(one.days).max()]
+
 
 def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_watch: bool = False) -> Combined:
     """Combine the messages of all sites; they must be about one predictor and not contradict each other.
@@ -262,7 +372,6 @@ def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_w
 
     Examples
     --------
-    >>> from fedconformal.monitoring.messages import Stream, Tally
     >>> def sent(site, misses):
     ...     stream = Stream(0.1, 0.025, 0.0, Tally(), Tally(known=300, misses=misses, sizes=400))
     ...     return Period(bytes(32), site, 20758, 20773, (stream,))
@@ -280,7 +389,7 @@ def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_w
         del by_site[ALL_SITES]
         left_out.append(Refused(ALL_SITES, "is no site, but a watch over several sites; combine it by itself"))
     everything = [period for sent in by_site.values() for period in sent]
-    predictor, last = everything[0].predictor, max(period.last for period in everything)
+    predictor = everything[0].predictor
     for period in everything:
         check_predictor(period, predictor)
     by_group: dict[str, list[SiteHistory]] = {}
@@ -294,13 +403,11 @@ def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_w
     return Combined(
         predictor=predictor.hex(),
         first=min(period.first for period in everything),
-        last=last,
+        last=max(period.last for period in everything),
         all_rows=found[0],
         groups=tuple(sorted(found[1:], key=lambda one: -one.now)),
         named_groups=tuple(named),
-        gaps=tuple(gap for sent in by_site.values() for gap in _gaps(sent)),
-        withheld=tuple(Days(one.site, one.first, one.last) for one in withheld),
-        silent=tuple(one for sent in by_site.values() for one in _silent(sent, last)),
+        withheld=tuple(withheld),
         refused=tuple(left_out),
     )
 
@@ -312,72 +419,3 @@ def check_predictor(period: Period, predictor: bytes) -> None:
             f"{abbreviate(period.site)}: watches the predictor {period.predictor.hex()[:12]}, and others watch "
             f"{predictor.hex()[:12]}; combine the messages of one predictor at a time"
         )
-
-
-def _gaps(sent: Sequence[Period]) -> Iterator[Days]:
-    ordered = sorted(sent, key=lambda one: one.first)
-    end = ordered[0].last
-    for period in ordered:
-        if period.first > end + 1:
-            yield Days(period.site, end + 1, period.first - 1)
-        end = max(end, period.last)
-
-
-def _silent(sent: Sequence[Period], today: int) -> Iterator[Days]:
-    """Yield a site whose last message is longer ago than its usual period, while others still sent."""
-    usual = median(period.last - period.first + 1 for period in sent)
-    end = max(sent, key=lambda one: one.last)
-    if today - end.last > usual:
-        yield Days(end.site, end.last, today)
-
-
-def to_dict(found: Combined) -> dict[str, Any]:
-    """Describe for JSON; evidence as natural logarithms, days as dates."""
-
-    def days(notes: Iterable[Days]) -> list[dict[str, Any]]:
-        return [{"site": one.site, "days": [_date(one.first), _date(one.last)]} for one in notes]
-
-    return {
-        "state": found.state,
-        "since": _date(found.since),
-        "predictor": found.predictor,
-        "first": _date(found.first),
-        "last": _date(found.last),
-        "all_rows": _evidence(found.all_rows),
-        "groups": {one.group: _evidence(one) for one in found.groups},
-        "named_groups": list(found.named_groups),
-        "gaps": days(found.gaps),
-        "withheld": days(found.withheld),
-        "silent": days(found.silent),
-        "refused": [one._asdict() for one in found.refused],
-    }
-
-
-def _evidence(found: CombinedEvidence) -> dict[str, Any]:
-    return {
-        "log_e_value": found.now,
-        "alarm_since": _date(found.alarm),
-        "named_sites": list(found.named),
-        "false_alarm": found.false_alarm,
-        "failures": found.failures,
-        "sites": {one.site: _history(one) for one in found.histories},
-    }
-
-
-def _history(history: SiteHistory) -> dict[str, Any]:
-    counts = {name: float(getattr(history, name)[-1]) for name in ("known", "misses", "waiting", "sizes")}
-    return {
-        "state": history.state,
-        "alarm_since": _date(history.alarm),
-        "last": _date(int(history.days[-1])),
-        "limit": history.limit,
-        **counts,
-        "coverage": history.coverage,
-        "interval": list(history.interval),
-        "log_e_value": history.now,
-        "scores_changed": None if history.changed is None else list(map(_date, history.changed)),
-    }
-
-
-def _date(day: int | None) -> str | None:
-    return None if day is None else day_of(day).isoformat()

@@ -1,30 +1,38 @@
 """One transaction: decide which outcomes count, then apply rows and outcomes to streams and the detector in time order.
 
+A stream is all rows, or those of a site, a group or a class with a limit of its own. An event is a row that was
+answered, or an outcome. Rows without an outcome count as covered at the moment of each outcome, so the evidence is that
+of what is known at that moment. Batches do not matter: the state is that of feeding `Monitor.update` with one outcome
+after the other.
+
 Of a set its bits are kept until the outcome comes; of an interval its two ends; of an answer with a loss nothing.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Booleans, Floats
-from fedconformal._base.groups import ALL, Groups, members
-from fedconformal._base.names import abbreviate, as_name, first_duplicate, name_key
+from fedconformal._base.arrays import Booleans, Floats, Integers
+from fedconformal._base.groups import members
+from fedconformal._base.names import abbreviate, first_duplicate, name_key
 from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
-from fedconformal.monitoring.messages import MOST_STREAMS
-from fedconformal.monitoring.streams import CLASS, GROUP, MOST_SITES, SITE, Events, StreamState, advance
+from fedconformal.monitoring.monitor import Monitor, verdict_of
 
 Kind = Literal["sets", "intervals", "losses"]
 
+WHOLE, SITE, GROUP, CLASS = "all", "site", "group", "class"
+"""Kinds of streams."""
 DAY = 86_400
 LONGEST_ID = 256
 LATEST = 2_932_897 * DAY
@@ -33,7 +41,6 @@ THERE = "SELECT id, digest FROM rows WHERE id IN (SELECT value FROM json_each(?)
 ROWS = "SELECT id, time, streams, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 EARLY = "SELECT id, time, outcome FROM early WHERE id IN (SELECT value FROM json_each(?))"
 STREAMS = "SELECT * FROM streams WHERE number IN (SELECT value FROM json_each(?))"
-OF_KIND = "SELECT * FROM streams WHERE kind = ?"
 UPDATE = (
     "UPDATE streams SET known = ?, misses = ?, waiting = ?, sizes = ?, alarm_at = ?, alarm_day = ? WHERE number = ?"
 )
@@ -173,13 +180,96 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     families: int
     """Number of families of streams and detectors, each of which has an equal part of `false_alarm`."""
     site: str | None = None
-    groups: tuple[str, ...] = ()
-    """Columns of groups in files of rows."""
 
     @property
     def each(self) -> float:
         """Probability that a family raises an alarm by chance."""
         return self.false_alarm / self.families
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamState(Monitor):
+    """The monitor of a stream in the file of a watch.
+
+    >>> quiet = StreamState(limit=0.2, known=900, misses=90.0)
+    >>> loud = StreamState(limit=0.2, known=10, misses=9.0, alarm_at=9, alarm_day=20773)
+    >>> quiet.verdict, loud.verdict, loud.called
+    ('holds', 'alarm', 'all rows')
+    """
+
+    number: int = 0
+    kind: str = WHOLE
+    name: str = ""
+    sizes: float = 0.0
+    alarm_day: int | None = None
+
+    @classmethod
+    def from_row(cls, row: Sequence[Any]) -> StreamState:
+        """Read a row of the table of streams."""
+        return cls(**dict(zip((one.name for one in fields(cls)), row, strict=True)))
+
+    @cached_property
+    def verdict(self) -> str:
+        """State: "alarm", "holds" or "too early"."""
+        return verdict_of(self.limit, alarm=self.alarm, known=self.known, upper=lambda: self.interval[1])
+
+    @property
+    def called(self) -> str:
+        """Name of the stream in a sentence."""
+        if self.kind == WHOLE:
+            return "all rows"
+        return self.name if "=" in self.name else f"{self.kind} {self.name}"
+
+
+class Events(NamedTuple):
+    """Events in their order: days, whether each is an outcome, losses, and set sizes."""
+
+    days: Integers
+    known: Booleans
+    missed: Floats
+    sizes: Floats
+
+    def some(self, index: Any) -> Events:
+        """Take some of them."""
+        return Events(*(column[index] for column in self))
+
+
+DayTally = tuple[int, int, int, float, int, float]
+"""A stream, a day, and the counts at its end."""
+
+
+def advance(state: StreamState, events: Events, waiting: Integers | None = None) -> tuple[StreamState, list[DayTally]]:
+    """Apply events to a stream, in their order; also return its counts at the end of each day with an event.
+
+    `waiting` is the number of rows that wait after each event, where these are not the stream's own: the class of a row
+    is unknown before its outcome, so all rows that wait count as covered rows of each class.
+    """
+    days, known, missed, sizes = events
+    rising = waiting is not None or known.any()  # a row alone only lowers the evidence
+    if waiting is None:
+        waiting = _running(state.waiting, np.where(known, -1, 1))
+    counted = _running(state.known, known.astype(np.int64))
+    misses, total = _running(state.misses, missed), _running(state.sizes, sizes)
+    alarm_at, alarm_day = state.alarm_at, state.alarm_day
+    if alarm_at is None and rising:
+        place = state.first_alarm(misses, counted, waiting)
+        if place is not None:
+            alarm_at, alarm_day = int(counted[place]), int(days[place])
+    ends = [*np.flatnonzero(days[1:] != days[:-1]).tolist(), -1]
+    rows = zip(*(column[ends].tolist() for column in (days, counted, misses, waiting, total)), strict=True)
+    tallies: list[DayTally] = [(state.number, *row) for row in rows]
+    _, _, last, lost, still, size = tallies[-1]
+    return replace(
+        state, known=last, misses=lost, waiting=still, sizes=size, alarm_at=alarm_at, alarm_day=alarm_day
+    ), tallies
+
+
+def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
+    """Add up one after the other, so that batches do not matter to the last bit."""
+    found = added.copy()
+    found[0] += start
+    summed: NDArray[Any] = np.add.accumulate(found)
+    return summed
 
 
 class Settled(NamedTuple):
@@ -194,10 +284,7 @@ class Settled(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """Rows, outcomes and streams in the database of a watch; every call is part of a transaction.
-
-    New sites and groups get a stream without a limit, which only counts.
-    """
+    """Rows, outcomes and streams in the database of a watch; every call is part of a transaction."""
 
     connection: sqlite3.Connection
     detector: StoredDetector
@@ -206,7 +293,8 @@ class Ledger:
 
     def states(self, numbers: Sequence[int]) -> dict[int, StreamState]:
         """Read streams by their numbers."""
-        return {row[0]: StreamState(*row) for row in schema.looked_up(self.connection, STREAMS, numbers)}
+        found = map(StreamState.from_row, schema.looked_up(self.connection, STREAMS, numbers))
+        return {state.number: state for state in found}
 
     def insert(self, rows: Predicted) -> tuple[Predicted, list[str]]:
         """Store the rows whose ids are new until their outcomes come, and return them with the streams of each.
@@ -221,43 +309,30 @@ class Ledger:
                 again = f"the id {abbreviate(other)} is there already; add each row once"
                 raise InputError(again, where="rows", code="known-id")
             rows = rows.some([place for place, name in enumerate(rows.ids) if name not in known])
-        streams = self._streams(len(rows.ids), rows.sites or (), rows.groups)
+        streams = self._streams(len(rows.ids), rows)
         digests: Sequence[bytes | None] = rows.digests or [None] * len(rows.ids)
         values = zip(rows.ids, rows.times.tolist(), streams, packed(rows), digests, strict=True)
         self.connection.executemany("INSERT INTO rows VALUES (?, ?, ?, ?, NULL, ?)", values)
         return rows, streams
 
-    def _streams(self, count: int, sites: Sequence[str | None], groups: Groups) -> list[str]:
+    def _streams(self, count: int, rows: Predicted) -> list[str]:
         """Return the numbers of the streams of each of `count` rows, with spaces between them."""
         found: list[list[int]] = [[] for _ in range(count)]
-        names = {site: name_key(site) for site in set(sites) if site is not None}
+        sites = [None if site is None else name_key(site) for site in rows.sites or ()]
         if (own := self.settings.site) is not None:
-            other = next((name for name in names.values() if name != own), None)
+            other = next((name for name in sites if name not in (None, own)), None)
             if other is not None:
                 raise InputError(f"a row is of site {abbreviate(other)}, and the watch is over site {own} alone")
-        elif names:
-            numbers = self._numbers(SITE, names.values(), MOST_SITES)
-            found = [[] if site is None else [numbers[names[site]]] for site in sites]
-        if groups:
-            inside = {name: index for name, index in members(groups, rows=count).items() if name != ALL}
-            numbers = self._numbers(GROUP, inside, MOST_STREAMS - 1)
-            for name, index in inside.items():
-                for row in np.arange(count)[index].tolist():
+        if numbers := self._numbers(SITE):
+            found = [[numbers[site]] if site in numbers else [] for site in sites] or found
+        if rows.groups and (numbers := self._numbers(GROUP)):
+            for name, index in members(rows.groups, rows=count).items():
+                for row in np.arange(count)[index].tolist() if name in numbers else ():
                     found[row].append(numbers[name])
         return [" ".join(map(str, streams)) for streams in found]
 
-    def _numbers(self, kind: str, names: Iterable[str], most: int) -> dict[str, int]:
-        """Return the numbers of streams by name; unknown ones are added."""
-        there = dict(self.connection.execute("SELECT name, number FROM streams WHERE kind = ?", (kind,)))
-        new = sorted({as_name(name, kind) for name in names} - there.keys())
-        if new:
-            if len(there) + len(new) > most:
-                raise InputError(f"there are more than {most} {kind}s; {abbreviate(new[0])} is one too many")
-            (first,) = self.connection.execute("SELECT max(number) + 1 FROM streams").fetchone()
-            added = [(first + k, kind, name, None, self.settings.false_alarm, 0.0) for k, name in enumerate(new)]
-            self.connection.executemany(schema.NEW_STREAM, added)
-            there |= {name: number for number, _, name, *_ in added}
-        return there
+    def _numbers(self, kind: str) -> dict[str | None, int]:
+        return dict(self.connection.execute("SELECT name, number FROM streams WHERE kind = ?", (kind,)))
 
     def settle(self, new: Sequence[str], outcomes: Outcomes) -> tuple[list[Settled], dict[str, str]]:
         """Decide which outcomes count now, and keep those of rows that are yet to come; return the fate of each."""
@@ -319,12 +394,12 @@ class Ledger:
         states = self.states([0, *by_stream])
         done = [advance(states[0], events)]
         done += [advance(states[one], events.some(mine)) for one, mine in by_stream.items()]
-        if classes := [StreamState(*row) for row in self.connection.execute(OF_KIND, (CLASS,))]:
+        if classes := self.states(list(self._numbers(CLASS).values())):
             number = {class_called(label, self.labels): label for label in range(width)}
             truth = in_order(none - 1, values)
             own_sizes = in_order(none, unpacked(held, width).sum(axis=1).astype(np.float64))
             waiting = states[0].waiting + np.cumsum(np.where(known, -1, 1))
-            for state in classes:
+            for state in classes.values():
                 mine = truth == number[state.name]
                 lost_here, sized = (np.where(mine, column, 0.0) for column in (lost, own_sizes))
                 done.append(advance(state, Events(days, mine, lost_here, sized), waiting))

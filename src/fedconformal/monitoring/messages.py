@@ -57,6 +57,8 @@ class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
                 msgspec.structs.force_setattr(self, name, int(value))
         if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
             raise ValueError("more misses than known rows, or sizes that are no sizes")
+        if self.known + self.waiting > MOST_ROWS:
+            raise ValueError("more rows than can be counted")
 
     def can_become(self, later: Tally) -> bool:
         """Whether later counts could be these: counts since the start never fall."""
@@ -82,7 +84,6 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
         for name in ("limit", "false_alarm", "failure"):
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
         self.monitor()  # which checks the numbers
-        self.monitor(start=True)
         if not self.group.isprintable():
             raise ValueError("the name of a group that cannot be printed")
         if not self.before.can_become(self.after):
@@ -93,17 +94,11 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
         """Outcomes that became known in the period."""
         return self.after.known - self.before.known
 
-    def monitor(self, *, start: bool = False) -> Monitor:
-        """Return the watch over misses as it is at the end of the period, or was at its start."""
-        at = self.before if start else self.after
-        return Monitor(
-            limit=self.limit,
-            false_alarm=self.false_alarm,
-            failure=self.failure,
-            known=at.known,
-            misses=at.misses,
-            waiting=at.waiting,
-        )
+    def monitor(self) -> Monitor:
+        """Return the watch over misses as it is at the end of the period."""
+        known, misses, waiting, _ = msgspec.structs.astuple(self.after)
+        about = {name: getattr(self, name) for name in ("limit", "false_alarm", "failure")}
+        return Monitor(**about, known=known, misses=misses, waiting=waiting)
 
 
 class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):

@@ -41,7 +41,7 @@ UNDERFLOW = 1e-290
 TINY, BELOW_ONE, STEPS = 1e-150, 1 - 2.0**-53, 100
 """Bounds of rates in logarithms, and the maximum number of Newton's steps."""
 
-ALARM, HOLDS, EARLY, NO_LIMIT = "alarm", "holds", "too early", "no limit"
+ALARM, HOLDS, EARLY = "alarm", "holds", "too early"
 
 
 def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
@@ -105,33 +105,16 @@ def lower_rate(misses: ArrayLike, hits: ArrayLike, level: float) -> Floats:
     return np.where(s > 0, np.minimum(np.exp(log_p), rate), 0.0)
 
 
-def noticed_after(rate: float, limit: float, false_alarm: float) -> int:
-    """Return the number of outcomes after which a miss rate above the limit raises the alarm, without luck.
-
-    >>> noticed_after(0.2, 0.1, 0.025), noticed_after(0.2, 0.13, 0.025)
-    (139, 345)
-    """
-    most = 1
-    while float(log_e(rate * most, (1 - rate) * most, limit)) < -math.log(false_alarm) and most < MOST_ROWS:
-        most *= 2
-    rows = np.unique(np.linspace(most / 2, most, 1000).astype(np.int64))
-    enough = log_e(rate * rows, (1 - rate) * rows, limit) >= -math.log(false_alarm)
-    return int(rows[enough.argmax()])
-
-
-def verdict_of(limit: float | None, *, alarm: bool, known: float, upper: Callable[[], float]) -> str:
+def verdict_of(limit: float, *, alarm: bool, known: float, upper: Callable[[], float]) -> str:
     """Judge a stream by its limit, whether it raised the alarm, its outcomes, and the upper end of the miss rate.
 
     - *alarm*: the evidence was once at least 1 / false_alarm. It stays, whatever comes later.
     - *holds*: the confidence sequence ends below the limit; rows that wait count as missed for that end.
     - *too early*: neither.
-    - *no limit*: rows are counted, and nothing is claimed.
 
     >>> [verdict_of(0.1, alarm=False, known=rows, upper=lambda: 2 / rows**0.5) for rows in (50, 500)]
     ['too early', 'holds']
     """
-    if limit is None:
-        return NO_LIMIT
     if alarm:
         return ALARM
     return HOLDS if known and upper() < limit else EARLY

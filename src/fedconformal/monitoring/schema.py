@@ -34,9 +34,9 @@ CHECK_SECONDS, STEPS = 60.0, 100_000
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE streams (
-    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, rate REAL, false_alarm REAL NOT NULL,
-    failure REAL NOT NULL, known INTEGER NOT NULL, misses REAL NOT NULL, waiting INTEGER NOT NULL,
-    sizes REAL NOT NULL, alarm_at INTEGER, alarm_day INTEGER, UNIQUE (kind, name)) STRICT;
+    rate REAL NOT NULL, false_alarm REAL NOT NULL, failure REAL NOT NULL, known INTEGER NOT NULL, misses REAL NOT NULL,
+    waiting INTEGER NOT NULL, alarm_at INTEGER, number INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL,
+    sizes REAL NOT NULL, alarm_day INTEGER, UNIQUE (kind, name)) STRICT;
 CREATE TABLE tallies (
     stream INTEGER, day INTEGER, known INTEGER NOT NULL, misses REAL NOT NULL, waiting INTEGER NOT NULL,
     sizes REAL NOT NULL, PRIMARY KEY (stream, day)) STRICT, WITHOUT ROWID;
@@ -50,8 +50,7 @@ CREATE TABLE detector (
     since_day INTEGER) STRICT;
 CREATE TABLE scores (first INTEGER PRIMARY KEY, day INTEGER NOT NULL, scores BLOB NOT NULL) STRICT;
 """
-
-NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, ?, ?, ?, 0, 0, 0, 0, NULL, NULL)"
+NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, 0, 0, 0, NULL, (SELECT count(*) FROM streams), ?, ?, 0, NULL)"
 
 DAMAGED = "is damaged; go on with a copy of it, and keep this one"
 WORDS = {
@@ -105,8 +104,7 @@ def create(
                 for statement in TABLES.split(";"):
                     connection.execute(statement.strip())
                 connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-                rows = [(number, *row) for number, row in enumerate(streams)]
-                connection.executemany(NEW_STREAM, rows)
+                connection.executemany(NEW_STREAM, streams)
                 if fill is not None:
                     fill(connection)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")

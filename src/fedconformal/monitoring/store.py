@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, NamedTuple, Self, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,30 +29,24 @@ from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
 from fedconformal.monitoring.events import (
+    CLASS,
     DAY,
+    GROUP,
     NO_OUTCOMES,
+    SITE,
     THERE,
+    WHOLE,
     Counts,
     Kind,
     Ledger,
     Outcomes,
     Predicted,
     Settings,
+    StreamState,
     check_ids,
 )
 from fedconformal.monitoring.limits import Limits
-from fedconformal.monitoring.messages import ALL_SITES, LAST_DAY, Day, Period, day_of
-from fedconformal.monitoring.streams import (
-    CLASS,
-    GROUP,
-    SITE,
-    WHOLE,
-    Span,
-    StreamState,
-    has_small_parts,
-    messages_of,
-    observed_days,
-)
+from fedconformal.monitoring.messages import ALL_SITES, LAST_DAY, MOST_STREAMS, Day, Period, Stream, Tally, day_of
 from fedconformal.monitoring.text import Status
 from fedconformal.summaries.format import MAX_CLASSES
 from fedconformal.summaries.provenance import number_of
@@ -61,6 +55,22 @@ T = TypeVar("T")
 
 MOST_SPANS = 60
 """Parts that all days are cut into for a page."""
+TALLIES = (
+    "SELECT stream, known, misses, waiting, sizes FROM tallies AS t WHERE day = "
+    "(SELECT max(day) FROM tallies WHERE stream = t.stream AND day <= ?)"
+)
+
+
+class Span(NamedTuple):
+    """A period: its first day, its last day, and the first day that groups, classes and sites count from.
+
+    The last is before the period if these were withheld since then; None if they are withheld now. All of them go
+    together: the rows of one that is missing would be those of all rows without the others.
+    """
+
+    first: int
+    last: int
+    since: int | None
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,8 +98,8 @@ class Watch:
     >>> with Watch.start(path, predictor, limits_of(predictor)) as watch:
     ...     rows = Predicted(ids=["p", "q"], times=np.zeros(2), sets=np.array([[True, False], [True, True]]))
     ...     added = watch.add(rows, Outcomes(ids=["p"], times=np.ones(1), values=np.array([1.0])))
-    ...     watch.whole().tally
-    Tally(known=1, misses=1, waiting=1, sizes=3)
+    ...     watch.whole().known, watch.whole().misses, watch.whole().waiting
+    (1, 1.0, 1)
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -113,7 +123,6 @@ class Watch:
         false_alarm: float = 0.025,
         site: str | None = None,
         scores: Floats | None = None,
-        groups: Sequence[str] = (),
     ) -> Self:
         """Make the file of a new watch; `scores` are the top labels' scores of calibration rows, to notice changes.
 
@@ -138,12 +147,11 @@ class Watch:
             failure=limits.failure,
             families=1 + len(limited) + (scores is not None),
             site=None if site is None else as_name(site, "site"),
-            groups=tuple(groups),
         )
-        streams = [(WHOLE, "", limits.rate, settings.each, limits.failure)]
+        streams = [(limits.rate, settings.each, limits.failure, WHOLE, "")]
         for kind, rates in limited:
             part = about.sites if kind == SITE else len(rates)
-            streams += [(kind, name, rate, settings.each / part, limits.failure / part) for name, rate in rates.items()]
+            streams += [(rate, settings.each / part, limits.failure / part, kind, name) for name, rate in rates.items()]
         state = State(width=0 if about.class_names is None else number_of(about.class_names))
         meta = {"settings": settings, "state": state, "sent": ()}
         encoded = {"predictor": data} | {key: msgspec.json.encode(value) for key, value in meta.items()}
@@ -259,6 +267,7 @@ class Watch:
             return Status(
                 streams=self._states(),
                 counts=state.counts,
+                days=self._days(),
                 closed=state.closed,
                 detector=self.detector.read(),
                 changed=self.detector.changed(LAST_DAY),
@@ -270,7 +279,7 @@ class Watch:
             return self._ledger.states([0])[0]
 
     def _states(self) -> list[StreamState]:
-        return [StreamState(*row) for row in self._connection.execute("SELECT * FROM streams ORDER BY number")]
+        return [StreamState.from_row(row) for row in self._connection.execute("SELECT * FROM streams ORDER BY number")]
 
     @property
     def width(self) -> int:
@@ -278,31 +287,45 @@ class Watch:
         with self._reading():
             return self._state().width
 
-    def days(self) -> tuple[int, int] | None:
-        """Return the first and the last day on which anything came, in days since 1970; None if nothing did."""
-        with self._reading():
-            return observed_days(self._connection)
-
-    def periods(self, first: int | None = None, last: int | None = None) -> list[Period]:
-        """Return the messages of the days from first to last, by default of all days.
-
-        The first message is of all rows, with a stream of each group and class that has a limit; one of each site
-        follows, where sites have limits of their own.
-        """
-        with self._reading():
-            start, end = self._observed()
-            start, end = start if first is None else first, end if last is None else last
-            return self._periods(Span(start, end, start))
-
-    def _observed(self) -> tuple[int, int]:
-        found = observed_days(self._connection)
-        if found is None:
-            raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
-        return found
+    def _days(self) -> tuple[int, int] | None:
+        first, last = self._connection.execute("SELECT min(day), max(day) FROM tallies WHERE stream = 0").fetchone()
+        return None if first is None else (first, last)
 
     def _periods(self, span: Span) -> list[Period]:
-        about = (self._states(), self.detector, self.settings.predictor, self.settings.site)
-        return messages_of(self._connection, *about, span)
+        """Return the messages of a period: one of all rows, groups and classes, and one of each site."""
+        first, last, since = span
+        before, after = self._tallies(first - 1), self._tallies(last)
+        before_parts = before if since is None or since == first else self._tallies(since - 1)
+        together: list[Stream] = []
+        found, withheld = [(self.settings.site or ALL_SITES, together)], False
+        for state in self._states():
+            if state.kind == SITE and state.number not in after:
+                continue
+            if state.kind != WHOLE and since is None:
+                withheld = True
+                continue
+            stream = Stream(
+                limit=state.limit,
+                false_alarm=state.false_alarm,
+                failure=state.failure,
+                before=(before if state.kind == WHOLE else before_parts).get(state.number, Tally()),
+                after=after.get(state.number, Tally()),
+                group={GROUP: state.name, CLASS: f"class={state.name}"}.get(state.kind, ""),
+                alarm=state.alarm_day if state.alarm_day is not None and state.alarm_day <= last else None,
+                changed=self.detector.changed(last) if state.kind == WHOLE else None,
+            )
+            if state.kind != SITE:
+                together.append(stream)
+            else:
+                found.append((state.name, [stream]))
+        if len(together) > MOST_STREAMS:
+            raise InputError(f"there are more than {MOST_STREAMS} groups, which is more than a message holds")
+        digest = bytes.fromhex(self.settings.predictor)
+        return [Period(digest, name, first, last, tuple(streams), withheld) for name, streams in found]
+
+    def _tallies(self, day: int) -> dict[int, Tally]:
+        """Return the counts of each stream at the end of a day."""
+        return {stream: Tally(*row) for stream, *row in self._connection.execute(TALLIES, (day,))}
 
     def sent(self) -> list[Period]:
         """Return the messages of all periods that were fixed so far, which are the same each time."""
@@ -334,7 +357,9 @@ class Watch:
             Called with the new messages; raises if they must not leave, and then nothing is fixed.
         """
         with self._writing():
-            there, spans = self._observed(), self._read("sent", list[Span])
+            there, spans = self._days(), self._read("sent", list[Span])
+            if there is None:
+                raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
             first, end = spans[-1].last + 1 if spans else there[0], there[1] if last is None else last
             if last is not None and last < first:
                 raise InputError(f"{day_of(last)}: a period begins on {day_of(first)}, and a day is sent once")
@@ -344,7 +369,7 @@ class Watch:
             for start in range(first, end + 1, 1 if by_day else max(end + 1 - first, 1)):
                 stop = start if by_day else end
                 since = next((one.last + 1 for one in reversed(spans) if one.since is not None), there[0])
-                withheld = has_small_parts(self._periods(Span(since, stop, since)), least)
+                withheld = _has_small_parts(self._periods(Span(since, stop, since)), least)
                 spans.append(Span(start, stop, None if withheld else since))
                 new += self._periods(spans[-1])
             if new:
@@ -356,10 +381,11 @@ class Watch:
 
     def history(self) -> list[Period]:
         """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
-        first, last = self.days() or (0, -1)
-        step = -(-(last + 1 - first) // MOST_SPANS) or 1
-        spans = [(day, min(last, day + step - 1)) for day in range(first, last + 1, step)]
-        return [one for span in spans for one in self.periods(*span)]
+        with self._reading():
+            first, last = self._days() or (0, -1)
+            step = -(-(last + 1 - first) // MOST_SPANS) or 1
+            spans = [Span(day, min(last, day + step - 1), day) for day in range(first, last + 1, step)]
+            return [one for span in spans for one in self._periods(span)]
 
     def check_for(self, digest: str) -> None:
         """Refuse another predictor than the one that is watched, and a watch that takes no more."""
@@ -393,3 +419,9 @@ class Watch:
         """Take no more rows and outcomes from now on."""
         with self._writing():
             self._write("state", replace(self._state(), closed=True))
+
+
+def _has_small_parts(found: Sequence[Period], least: int) -> bool:
+    """Whether a group, a class or a site has new outcomes and fewer than `least`, or all rows but its own have."""
+    whole, *parts = (stream.new for one in found for stream in one.streams)
+    return any(0 < few < least for new in parts for few in (new, whole - new))

@@ -11,12 +11,10 @@ import msgspec
 
 from fedconformal._base.names import join_names
 from fedconformal.monitoring.change import ChangeDetector
-from fedconformal.monitoring.combine import Combined, CombinedEvidence
-from fedconformal.monitoring.events import Counts
-from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.combine import Combined, CombinedEvidence, SiteHistory
+from fedconformal.monitoring.events import Counts, StreamState
 from fedconformal.monitoring.messages import day_of
-from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS, noticed_after
-from fedconformal.monitoring.streams import StreamState
+from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS
 
 MUCH = 0.5
 """Rows that wait are mentioned from this share on."""
@@ -28,6 +26,8 @@ class Status:
 
     streams: list[StreamState]
     counts: Counts
+    days: tuple[int, int] | None
+    """The first and the last day on which anything came, in days since 1970."""
     closed: bool
     detector: ChangeDetector | None
     changed: tuple[int, int] | None
@@ -52,19 +52,6 @@ class Status:
         low, high = whole.interval
         known = f"{whole.known} outcomes are known, {whole.waiting} rows wait"
         return f"It is too early to tell: {known}, and between {low:.4g} and {high:.4g} of the rows are missed."
-
-    @property
-    def outlook(self) -> Iterator[str]:
-        """The miss rate that is noticed and when, and whether waiting rows hide misses."""
-        whole = self.streams[0]
-        if whole.limit is None or whole.verdict == ALARM:
-            return
-        rate = min(2 * whole.limit, (1 + whole.limit) / 2)
-        after = noticed_after(rate, whole.limit, whole.false_alarm)
-        yield f"A miss rate of {rate:.2g} is noticed after about {after} outcomes, counted from the start."
-        if whole.waiting > whole.known:
-            waiting = f"{count(whole.waiting, 'row')} wait for an outcome and count as covered"
-            yield f"{waiting}: misses among them are not seen before their outcomes are added."
 
     @property
     def scores(self) -> str:
@@ -93,9 +80,9 @@ def _stream(one: StreamState) -> dict[str, Any]:
     return {
         **asdict(one),
         "verdict": one.verdict,
-        "miss_rate": one.rate,
+        "miss_rate": one.misses / one.known if one.known else None,
         "interval": list(one.interval),
-        "log_e_value": None if one.limit is None else one.monitor().log_e_value,
+        "log_e_value": one.log_e_value,
         "alarm_day": date(one.alarm_day) or None,
     }
 
@@ -166,19 +153,13 @@ def _about_evidence(found: Combined) -> Iterator[str]:
     if found.state == EARLY and together.pooled.state == HOLDS:
         rest = "the others do not show yet that the promise holds: wait for more outcomes there."
         yield f"Without {together.decisive}, which has most of the outcomes, {rest}"
+    elif found.state == EARLY and not together.pooled.known[-1]:
+        waiting = count(together.pooled.rows, "row")
+        yield f"Send outcomes: {waiting} wait for one. Without them nobody sees if the promise holds."
     elif found.state == EARLY:
-        yield from _too_early(together.pooled)
+        yield "Go on, and combine again when more outcomes come."
     if found.state == HOLDS:
         yield "Use the sets. Combine again when the next messages come."
-
-
-def _too_early(line: SiteHistory) -> Iterator[str]:
-    if not line.known[-1]:
-        yield f"Send outcomes: {count(line.rows, 'row')} wait for one. Without them nobody sees if the promise holds."
-    elif line.needed is None:
-        yield "Go on, and look for a cause: rows are missed as often as the limit or more, so far."
-    else:
-        yield f"Go on: if rows are missed as often as so far, about {line.needed:,} outcomes show that it holds."
 
 
 def _about_messages(found: Combined) -> Iterator[str]:
@@ -191,14 +172,54 @@ def _about_messages(found: Combined) -> Iterator[str]:
         sites = join_names([one.site for one in found.refused])
         yield f"Ask {sites} for good messages: what they sent is left out here."
     if found.silent:
-        sites = join_names([f"{one.site} (since {date(one.first)})" for one in found.silent])
+        sites = join_names([f"{one.site} (since {date(int(one.days[-1]))})" for one in found.silent])
         yield f"Ask {sites} why no message comes."
     if found.withheld:
         sites = join_names(sorted({one.site for one in found.withheld}))
         yield f"Groups, classes or sites are withheld by {sites}: too few outcomes, which is not none."
-    if found.gaps:
-        gaps = [f"{gap.site} ({date(gap.first)} to {date(gap.last)})" for gap in found.gaps]
-        yield f"Messages are missing: {join_names(gaps, most=3)}. No count is lost, but nobody sees what was when."
+
+
+def to_dict(found: Combined) -> dict[str, Any]:
+    """Describe for JSON; evidence as natural logarithms, days as dates."""
+    return {
+        "state": found.state,
+        "since": date(found.since) or None,
+        "predictor": found.predictor,
+        "first": date(found.first),
+        "last": date(found.last),
+        "all_rows": _evidence(found.all_rows),
+        "groups": {one.group: _evidence(one) for one in found.groups},
+        "named_groups": list(found.named_groups),
+        "withheld": [{"site": one.site, "days": [date(one.first), date(one.last)]} for one in found.withheld],
+        "silent": [one.site for one in found.silent],
+        "refused": [one._asdict() for one in found.refused],
+    }
+
+
+def _evidence(found: CombinedEvidence) -> dict[str, Any]:
+    return {
+        "log_e_value": found.now,
+        "alarm_since": date(found.alarm) or None,
+        "named_sites": list(found.named),
+        "false_alarm": found.false_alarm,
+        "failures": found.failures,
+        "sites": {one.site: _history(one) for one in found.histories},
+    }
+
+
+def _history(history: SiteHistory) -> dict[str, Any]:
+    counts = {name: float(getattr(history, name)[-1]) for name in ("known", "misses", "waiting", "sizes")}
+    return {
+        "state": history.state,
+        "alarm_since": date(history.alarm) or None,
+        "last": date(int(history.days[-1])),
+        "limit": history.limit,
+        **counts,
+        "coverage": history.coverage,
+        "interval": list(history.interval),
+        "log_e_value": history.now,
+        "scores_changed": None if history.changed is None else list(map(date, history.changed)),
+    }
 
 
 def date(day: int | None) -> str:

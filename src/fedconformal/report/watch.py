@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.monitoring.combine import Combined, Refused, combine
-from fedconformal.monitoring.history import SiteHistory
+from fedconformal.monitoring.combine import Combined, Refused, SiteHistory, combine
 from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.text import chance, count, date, sentence, to_do
 from fedconformal.report.charts import Point, TimePlot, percent, shortened
@@ -24,7 +23,7 @@ from fedconformal.report.html import Answer, board, card, fine_print, page, soft
 POINTS = 100
 """Points of a chart, at most."""
 MOST_NOTES = 100
-"""Gaps that are listed one by one."""
+"""Messages without groups that are listed one by one."""
 FIRST = 24
 """Sites or groups that have a small chart; the others are in the numbers."""
 SMALL = (-3.0, 4.0)
@@ -151,8 +150,7 @@ def _over_time(line: SiteHistory) -> str:
 
 def _messages(found: Combined) -> str:
     rows = [(one.site, "left out", one.reason) for one in found.refused]
-    rows += [(one.site, "sent nothing lately", f"since {date(one.first)}") for one in found.silent]
-    rows += [(gap.site, "message missing", f"{date(gap.first)} to {date(gap.last)}") for gap in found.gaps[:MOST_NOTES]]
+    rows += [(one.site, "sent nothing lately", f"since {date(int(one.days[-1]))}") for one in found.silent]
     rows += [
         (one.site, "groups withheld", f"{date(one.first)} to {date(one.last)}: too few outcomes")
         for one in found.withheld[:MOST_NOTES]
@@ -161,8 +159,6 @@ def _messages(found: Combined) -> str:
         if line.changed is not None:
             noticed, since = map(date, line.changed)
             rows.append((line.site, "says", f"scores differ since {since}, noticed on {noticed}"))
-    if len(found.gaps) > MOST_NOTES:
-        rows.append(("", "message missing", f"{len(found.gaps) - MOST_NOTES:,} more"))
     return card("Messages", f'<div class="facts">{table(("site", "what", ""), rows)}</div>') if rows else ""
 
 

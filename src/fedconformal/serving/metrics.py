@@ -7,7 +7,7 @@ from typing import Any
 
 import prometheus_client as prometheus
 
-from fedconformal.monitoring.streams import StreamState
+from fedconformal.monitoring.events import StreamState
 from fedconformal.serving.bodies import Answer
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
@@ -70,8 +70,7 @@ class Metrics:
     def text(self, watch: StreamState | None = None) -> bytes:
         """Encode all of them, and those of all rows of a watch."""
         if watch is not None:
-            monitor = watch.monitor()
-            values = (watch.known, watch.misses, watch.waiting, watch.limit or 0, monitor.log_e_value, monitor.alarm)
+            values = (watch.known, watch.misses, watch.waiting, watch.limit, watch.log_e_value, watch.alarm)
             for gauge, value in zip(self._watch, values, strict=True):
                 gauge.set(value)
         return prometheus.generate_latest(self._registry)
