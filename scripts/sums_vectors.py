@@ -18,7 +18,7 @@ from unittest.mock import patch
 import msgspec
 
 from fedconformal.guarantees import Mixture
-from fedconformal.privacy.keys import MaskingKey, SecretKey, SigningKey
+from fedconformal.privacy.signatures import MaskingKey, SecretKey, SigningKey
 from fedconformal.privacy.sums import coordinator, masks, messages, site
 from fedconformal.privacy.sums.coordinator import read
 from fedconformal.privacy.sums.masks import SECRET

@@ -83,7 +83,8 @@ def test_trusted_keys(text: str) -> None:
         assert signed(certificate, [sign(summary, key)], {trusted: public_key(key)}).summaries[0].signature
     keys = {NAME: public_key(key), text: public_key(new_key())}
     certificate = signed(certificate, [sign(summary, key)], {NAME: public_key(key)})
-    assert check_signatures(certificate, keys) == [f"there are two keys for site {NAME!r}"]
+    with refused("there are two keys for one site"):
+        check_signatures(certificate, keys)
 
 
 @pytest.mark.parametrize("text", SPELLINGS)

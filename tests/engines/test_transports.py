@@ -188,7 +188,7 @@ def test_nothing_leaves_a_site_against_its_policy(on: Run, what: str, tmp_path: 
         path.write_text(f"# ours\n{line}", "utf-8")
         with pytest.raises(InputError, match="0 sites answered properly") as error:
             ask(*on(app))
-        assert f"policy.toml, line 2: {line}, and {why}" in str(error.value)
+        assert f"the site's policy: {line}, and {why}" in str(error.value)
         assert str(tmp_path) not in str(error.value)
     path.write_text(f'kinds = ["{kind}"]\nleast_rows = 10', "utf-8")
     ask(*on(app))

@@ -41,7 +41,7 @@ def decided(seen: Seen, members: Floats, others: Floats) -> int:
     known = np.zeros(len(members), dtype=bool)
     for rounds, search, total in seen:
         candidates = rounds.histogram(search, keys_of(np.concatenate([members, others])))
-        path = rounds.weights(keys_of(members))[0] >> rounds.bits - sum(rounds.widths[: search.number + 1])
+        path = np.searchsorted(rounds.edges, members) >> rounds.bits - sum(rounds.widths[: search.number + 1])
         inside = path >> rounds.widths[search.number] == search.prefix
         digits = path[inside] & len(total) - 1
         known[inside] |= candidates[digits] == total[digits]

@@ -12,9 +12,8 @@ from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.registry import build
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite, read, step
-from fedconformal.privacy.sums.driver import InMemory, run_session
+from fedconformal.privacy.sums.driver import InMemory, certified, run_session
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy.keys import MaskingKey, SigningKey
+from fedconformal.privacy.signatures import MaskingKey, SigningKey
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, read
 from fedconformal.privacy.sums.messages import (

@@ -37,7 +37,7 @@ def book(tmp_path: Path) -> Path:
 
 def test_two_names_of_the_same_rows_share_a_budget() -> None:
     spent = Ledger(budget=1.5).spend([rows("a")], 1.0, "threshold")
-    with refused("'b', which has the rows of 'a', has spent 1 of 1.5; 1 more is over its budget"):
+    with refused("'b' has spent 1 of 1.5; 1 more is over its budget"):
         spent.spend([rows("b")], 1.0, "threshold")
     assert spent.spend([rows("b", SCORES + 1)], 1.0, "threshold").spent(rows("b", SCORES + 1)) == 1
     with refused("'a' has spent 0 of 1.5; 2 more is over its budget"):

@@ -18,9 +18,8 @@ from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy import calibrate_privately
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
-from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import InMemory, run_session
+from fedconformal.privacy.sums.driver import InMemory, certified, run_session
 from fedconformal.privacy.sums.messages import Answer, Reveal, unpack
 from fedconformal.privacy.sums.radix import Rounds, Search, edges
 from fedconformal.privacy.sums.state import CoordinatorState, decode_state, encode_state

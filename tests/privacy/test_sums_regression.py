@@ -24,8 +24,6 @@ from fedconformal.summaries import Provenance
 from tests.contracts.tools import checks, maybe_infeasible, refused
 from tests.privacy.sums_play import calibrate_by_sums
 
-TWO_ENDS = "site 'a' has scores of signed, whose intervals need a threshold at each end"
-
 
 def scored(score: fc.RegressionScore, count: int = 300, size: float = 1.0) -> dict[str, Floats]:
     """Return scores of four sites whose values are about `size` from a prediction of 0, with bands of that width."""
@@ -59,9 +57,8 @@ def test_the_rank_rule_of_plain_calibration(
     assert (expected.threshold < 0) == (score == fc.CQR() and alpha == 0.5)  # half of the values are well inside
     found = calibrate_by_sums(scores, **asked, provenance=Provenance(score=score), reach=8 * size)
     assert found.certificate.promises[0].rank == expected.certificate.promises[0].rank
-    assert (found.certificate.privacy or {})["precision"]["above"] < expected.threshold <= found.threshold
     unit = 1 if score == fc.Normalized() else size
-    assert found.threshold - expected.threshold < 0.2 * unit  # 1,200 rows: a cell of less than 50 is not split in eight
+    assert 0 <= found.threshold - expected.threshold < 0.2 * unit  # cells of few rows are not split
 
 
 @given(
@@ -77,10 +74,8 @@ def test_never_below_the_plain_threshold_and_in_its_cell(
     with maybe_infeasible():
         found = calibrate_by_sums(sites, alpha=alpha, reach=reach, provenance=Provenance(score=fc.CQR()))
         expected = float(plain(sites, fc.CQR(), alpha=alpha).threshold)
-    precision = (found.certificate.privacy or {})["precision"]
     assert found.threshold >= expected
     assert found.threshold in edges(exponent_of(reach)) or math.inf in (found.threshold, expected)
-    assert precision["above"] is None or precision["above"] < expected
 
 
 @pytest.mark.parametrize(("reach", "least", "most"), [(1, 0.02, 0.125), (1000, 0, 0.005), (100_000, 0, 0.012)])
@@ -111,25 +106,23 @@ def test_with_noise_the_grid_reaches_as_far() -> None:
 def test_two_ends_are_refused() -> None:
     """One threshold at alpha would be the upper end alone, and intervals without a lower end."""
     provenance = Provenance(score=fc.Signed())
-    with refused(TWO_ENDS):
-        calibrate_by_sums({name: [0.1, 0.2] for name in "abc"}, provenance=provenance)
     state, invitation = invite(fc.Mixture(), 0.1)
     site, sent = at_site.join(at_site.new_site("a", [0.1]), invitation)
-    join = msgspec.structs.replace(unpack(sent, Join), provenance=provenance.to_header())
-    with refused(TWO_ENDS):
-        read(state, pack(join, site.signing))
-    with refused(TWO_ENDS):
-        release_threshold([fc.Summary.of_scores([0.5], kind="exact", score=fc.Signed(), site="a")], epsilon=5)
-    with refused(TWO_ENDS):
-        calibrate_locally([noisy_histogram([0.5], epsilon=5, site="a", provenance=provenance)])
+    join = pack(msgspec.structs.replace(unpack(sent, Join), provenance=provenance.to_header()), site.signing)
+    exact = fc.Summary.of_scores([0.5], kind="exact", score=fc.Signed(), site="a")
+    for use in (
+        lambda: at_site.join(at_site.new_site("a", [0.1], provenance), invitation),
+        lambda: read(state, join),
+        lambda: release_threshold([exact], epsilon=5),
+        lambda: calibrate_locally([noisy_histogram([0.5], epsilon=5, site="a", provenance=provenance)]),
+    ):
+        with refused("site 'a' has scores of signed, whose intervals need a threshold at each end"):
+            use()
 
 
-@pytest.mark.parametrize("reach", [0, -1.0, math.nan, math.inf, True, "1", 1e300])
+@pytest.mark.parametrize("reach", [0, math.nan, True, "1", 1e300])
 def test_bad_reaches(reach: Any) -> None:
     with refused("reach is", param="reach"):
         calibrate_by_sums({}, reach=reach)
-
-
-def test_a_reach_does_not_go_with_a_grid() -> None:
     with refused("it does not go with a grid", param="reach"):
         calibrate_by_sums({}, reach=1, epsilon=1, grid=[0.5, math.inf])

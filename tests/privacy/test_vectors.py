@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-from fedconformal.privacy.keys import MaskingKey, SigningKey
+from fedconformal.privacy.signatures import MaskingKey, SigningKey
 from fedconformal.privacy.sums.messages import PREFIX
 from scripts import sums_vectors
 

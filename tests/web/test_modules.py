@@ -351,7 +351,7 @@ def test_signatures_are_those_of_the_standard(tmp_path: Path) -> None:
     rng = np.random.default_rng(7)
     asked, expected = [], []
     for size in (0, 1, 63, 64, 111, 112, 127, 128, 129, 1000):
-        key, data = signatures.signing_key(rng.bytes(32)), rng.bytes(size)
+        key, data = signatures.SigningKey(rng.bytes(32)), rng.bytes(size)
         signature, public = key.sign(data), key.public
         bent = bytearray(signature)
         bent[rng.integers(64)] ^= 1 << int(rng.integers(8))

@@ -76,10 +76,10 @@ policy = typer.Typer(help="Rules on what may leave a site.", no_args_is_help=Tru
 def check(
     path: Annotated[Path, typer.Argument(metavar="POLICY", help="A site's policy (.toml).")], json: Json = False
 ) -> None:
-    """Explain a policy in words, or name the line that is wrong."""
+    """Explain a policy in words, or say what is wrong."""
     found = read_policy(path)
     words = found.in_words()
-    print_result({"policy": found.to_dict(), "words": words, "may_leave": found.may_leave}, *words, json=json)
+    print_result({"policy": found.to_dict(), "words": words}, *words, json=json)
 
 
 @policy.command()

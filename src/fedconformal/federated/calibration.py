@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedconformal._base.registry import build
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
@@ -129,8 +130,9 @@ def calibrate_risk(
     safe
         The action where no threshold is enough; by default that of the loss.
     """
-    question = LossQuestion.about(sites.fingerprint(model), loss, thresholds, guarantee)
-    return _calibrated(sites, model, question, min_scores, risk=risk, safe=safe, guarantee=guarantee)
+    promised = build(guarantee, Guarantee)
+    question = LossQuestion.about(sites.fingerprint(model), loss, thresholds)
+    return _calibrated(sites, model, question, min_scores, risk=risk, safe=safe, guarantee=promised)
 
 
 def _calibrated(sites: Sites, model: Any, question: SummaryQuestion, min_scores: int, **wanted: Any) -> Calibrated:

@@ -115,10 +115,10 @@ class EvaluationQuestion(Record, frozen=True, kw_only=True, tag="evaluation"):
     def answer(self, rows: Outputs, *, site: str, model: str, policy: Policy) -> bytes:
         """Return the counts on a site's own rows, unless its policy forbids it."""
         predictor = read_predictor(self.predictor)
-        certificate = predictor.certificate
-        found = (Counts.of_intervals if certificate.intervals else Counts.of_sets)(predictor, rows, site)
-        name, patients = str(certificate.guarantee["name"]), count_patients(rows.ids)
-        policy.check(Outgoing(kind=EVALUATION, rows=found.rows, model=model, guarantee=name, patients=patients))
+        intervals = predictor.certificate.intervals
+        found = (Counts.of_intervals if intervals else Counts.of_sets)(predictor, rows, site)
+        patients = count_patients(rows.ids)
+        policy.check(Outgoing(kind=EVALUATION, rows=found.rows, model=model, patients=patients))
         return found.to_bytes()
 
     def read(self, data: bytes, *, site: str) -> Counts:

@@ -70,13 +70,12 @@ class Outputs:
 
 
 class SummaryQuestion(Record, frozen=True, kw_only=True):
-    """A question for a summary; `guarantee` is its name, for the policies of sites."""
+    """A question for a summary."""
 
     stage: ClassVar[str] = "calibrate"
 
     model: str
     """The fingerprint of the model whose outputs are scored."""
-    guarantee: str | None = None
 
     @property
     def provenance(self) -> Provenance:
@@ -97,7 +96,7 @@ class SummaryQuestion(Record, frozen=True, kw_only=True):
         if model != self.model:
             raise InputError("the model in the message is not the one that is asked about")
         summary = self.summarize(rows, site=site)
-        policy.check(Outgoing.of(summary, guarantee=self.guarantee, patients=count_patients(rows.ids)))
+        policy.check(Outgoing.of(summary, patients=count_patients(rows.ids)))
         return summary.to_bytes()
 
     def read(self, data: bytes, *, site: str) -> Summary:
@@ -147,7 +146,6 @@ class ScoreQuestion(SummaryQuestion, frozen=True, kw_only=True, tag="scores"):
         promised = build(guarantee, Guarantee)
         return cls(
             model=model,
-            guarantee=promised.name,
             alpha=float(as_alpha(alpha)),
             described=json.dumps(build(score, AnyScore).to_dict()),
             by_class=promised.by_class,
@@ -255,17 +253,10 @@ class LossQuestion(SummaryQuestion, frozen=True, kw_only=True, tag="losses"):
         return registry.rebuild(json.loads(self.described), Loss)
 
     @classmethod
-    def about(
-        cls,
-        model: str,
-        loss: Loss | str,
-        thresholds: ArrayLike | None = None,
-        guarantee: Guarantee | str = "mixture",
-    ) -> LossQuestion:
+    def about(cls, model: str, loss: Loss | str, thresholds: ArrayLike | None = None) -> LossQuestion:
         """Ask for a loss on a grid, by default 0, 0.001, ..., 1."""
-        grid, name = tuple(as_grid(thresholds).tolist()), build(guarantee, Guarantee).name
-        described = json.dumps(build(loss, Loss).to_dict())
-        return cls(model=model, described=described, thresholds=grid, guarantee=name)
+        grid = tuple(as_grid(thresholds).tolist())
+        return cls(model=model, described=json.dumps(build(loss, Loss).to_dict()), thresholds=grid)
 
     @property
     def provenance(self) -> Provenance:

@@ -23,9 +23,8 @@ from fedconformal.federated.ask import Answer, Question, Record, Sites
 from fedconformal.federated.calibration import Calibrated, unusual
 from fedconformal.federated.questions import ScoreQuestion, check_provenance
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import Reader, run_session
+from fedconformal.privacy.sums.driver import Reader, certified, run_session
 from fedconformal.privacy.sums.messages import Message
 from fedconformal.privacy.sums.radix import summable
 from fedconformal.privacy.sums.session import stated_provenance
@@ -126,10 +125,12 @@ class _Channel:
             joined = self._sites.ask(_Sent(first, check), self._model)
             self._joined = self._sites.refuse(joined, unusual([stated_provenance(one.value) for one in joined]))
         else:
-            self._check_enough(self._answered)
             again = _Sent(SumsStep(message=invitation), check)
             self._joined = self._sites.ask_each({answer.node: again for answer in self._answered})
-            self._check_enough(self._joined)
+            left, least = len(self._joined), self._sites.min_sites
+            if left < least:
+                lost = "; ".join(f"{one.site}: {one.reason}" for one in self._sites.left_out(self._joined)[-3:])
+                raise InputError(f"calibrate: {left} sites are left, at least {least} are needed ({lost})")
         scores = sum(answer.value.size for answer in self._joined)
         if scores < self._min_scores:
             raise InputError(f"calibrate: the sites have {scores} scores, at least {self._min_scores} are needed")
@@ -158,13 +159,6 @@ class _Channel:
         left_out = self._sites.left_out(self._joined) or None
         changed = msgspec.structs.replace(predictor.certificate, privacy=claim, left_out=left_out)
         return replace(predictor, certificate=changed)
-
-    def _check_enough(self, answers: list[Answer[Any]]) -> None:
-        if len(answers) < self._sites.min_sites:
-            lost = "; ".join(f"{one.site}: {one.reason}" for one in self._sites.left_out(answers)[-3:])
-            raise InputError(
-                f"calibrate: {len(answers)} sites are left, at least {self._sites.min_sites} are needed ({lost})"
-            )
 
 
 def _check_sender(name: str, site: str) -> None:

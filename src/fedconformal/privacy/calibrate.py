@@ -14,14 +14,12 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
-from fedconformal.privacy.sums.certificate import certified
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import InMemory, run_session
-from fedconformal.privacy.sums.losses import terms_of
+from fedconformal.privacy.sums.driver import InMemory, certified, run_session
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.summaries import Summary
 
-OPTIONS = {"dp": {"epsilon", "grid"}, "local": set[str](), "sums": {"epsilon", "grid", "reach", "risk"}}
+OPTIONS = {"dp": {"epsilon", "grid"}, "local": set[str](), "sums": {"epsilon", "grid", "reach"}}
 """Modes, and the options that go with each."""
 
 
@@ -34,15 +32,13 @@ def calibrate_privately(
     epsilon: Any = None,
     grid: ArrayLike | None = None,
     reach: Any = None,
-    risk: Any = None,
 ) -> Predictor:
     """Calibrate with privacy, and return the predictor; its certificate states the claim.
 
     Parameters
     ----------
     sites
-        Exact summaries, one for each site; with mode "local" the noisy histograms of the sites (`noisy_histogram`),
-        with `risk` their loss curves.
+        Exact summaries, one for each site; with mode "local" the noisy histograms of the sites (`noisy_histogram`).
     mode
         "dp": a trusted coordinator releases the threshold with epsilon-differential privacy. "local": every site has
         added noise before anything left it. "sums": masked sums, of which the coordinator sees the total only; with
@@ -58,8 +54,6 @@ def calibrate_privately(
         Public candidates for the threshold, +inf the last, where there is noise.
     reach
         With "sums" of scores of numbers, a public bound that the threshold is not expected to exceed.
-    risk
-        With "sums" of loss curves, the limit on their mean; it takes the place of alpha.
 
     Returns
     -------
@@ -75,7 +69,7 @@ def calibrate_privately(
     """
     if mode not in OPTIONS:
         raise InputError(f"mode is {mode!r}; there are {', '.join(OPTIONS)}", param="mode")
-    for name, value in {"epsilon": epsilon, "grid": grid, "reach": reach, "risk": risk}.items():
+    for name, value in {"epsilon": epsilon, "grid": grid, "reach": reach}.items():
         if value is not None and name not in OPTIONS[mode]:
             raise InputError(f"{name} does not go with mode {mode}; leave it out", param=name)
     found: Any = list(sites)
@@ -83,6 +77,5 @@ def calibrate_privately(
         return calibrate_locally(found, alpha=alpha, guarantee=guarantee)
     if mode == "dp":
         return release_threshold(found, epsilon=epsilon, alpha=alpha, guarantee=guarantee, grid=grid)
-    losses = None if risk is None else terms_of(found, risk)
-    start = partial(invite, build(guarantee, Guarantee), alpha, epsilon=epsilon, grid=grid, reach=reach, losses=losses)
+    start = partial(invite, build(guarantee, Guarantee), alpha, epsilon=epsilon, grid=grid, reach=reach)
     return certified(run_session(start, InMemory(map(site_from, found))))

@@ -102,12 +102,6 @@ def release_threshold(
 
     The coordinator is trusted with the summaries, which must hold exact counts. Nothing else that depends on the rows
     is in the result: no digests, no promise curve, no p-values.
-
-    >>> from fedconformal import Summary
-    >>> site = Summary.of_scores(np.arange(4000) / 4000, kind="exact", site="a")
-    >>> result = release_threshold([site], epsilon=1, alpha=0.1)
-    >>> result.certificate.privacy["epsilon"], 0.9 <= result.threshold < 0.95
-    (1.0, True)
     """
     budget, wanted = as_epsilon(epsilon), as_alpha(alpha)
     summaries, candidates = usable(summaries, wanted), as_grid(default_grid() if grid is None else grid)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -65,8 +64,10 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return max(found, key=lambda one: one.count, default=OpenedSums())
 
     def spent(self, rows: ChargedRows) -> Fraction:
-        """Add up: losses of privacy on the same rows add up, those on different rows do not."""
-        return _spent(self.entries)(rows)
+        """Add up the releases on rows with this name or this digest."""
+        name = name_key(rows.site)
+        found = [one for one in self.entries if one.digest == rows.digest or name_key(one.site) == name]
+        return sum((as_decimal(one.epsilon) for one in found), Fraction(0))
 
     def spend(self, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Ledger:
         """Enter a release on these rows, or refuse it.
@@ -77,34 +78,15 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         fedconformal.errors.InputError: 'clinic-a' has spent 0.75 of 1; 0.5 more is over its budget
         """
         entries = [Entry(site, digest, epsilon, purpose) for site, digest in data]
-        before, now = _spent(self.entries), _spent(entries)
+        after = msgspec.structs.replace(self, entries=self.entries + entries)
         for rows in data:
-            if before(rows) + now(rows) > as_decimal(self.budget):
+            before, total = self.spent(rows), after.spent(rows)
+            if total > as_decimal(self.budget):
                 raise InputError(
-                    f"{self._called(rows)} has spent {float(before(rows)):g} of {self.budget:g}; "
-                    f"{float(now(rows)):g} more is over its budget"
+                    f"{rows.site!r} has spent {float(before):g} of {self.budget:g}; "
+                    f"{float(total - before):g} more is over its budget"
                 )
-        return msgspec.structs.replace(self, entries=self.entries + entries)
-
-    def _called(self, rows: ChargedRows) -> str:
-        names = {name_key(entry.site) for entry in self.entries if entry.digest == rows.digest}
-        others = ", ".join(map(repr, sorted(names - {name_key(rows.site)})))
-        return f"{rows.site!r}, which has the rows of {others}," if others else f"{rows.site!r}"
-
-
-def _spent(entries: Sequence[Entry]) -> Callable[[ChargedRows], Fraction]:
-    """Add up releases by name, by digest and by both; rows are charged for all with their name or their digest."""
-    total: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
-    for entry in entries:
-        name = name_key(entry.site)
-        for key in ((name, ""), ("", entry.digest), (name, entry.digest)):
-            total[key] += as_decimal(entry.epsilon)
-
-    def on(rows: ChargedRows) -> Fraction:
-        name = name_key(rows.site)
-        return total[name, ""] + total["", rows.digest] - total[name, rows.digest]
-
-    return on
+        return after
 
 
 def rows_of(summaries: Sequence[Summary]) -> list[ChargedRows]:

@@ -50,11 +50,7 @@ def mechanism(name: Literal["laplace", "noisy max"], epsilon: Fraction) -> Any:
 
 
 def shares(cells: int, epsilon: Fraction, sites: int) -> Integers:
-    """Draw a site's share of the noise: what `sites` of them add up to is discrete Laplace noise.
-
-    >>> shares(5, Fraction(1), sites=3).shape
-    (5,)
-    """
+    """Draw a site's share of the noise: what `sites` of them add up to is discrete Laplace noise."""
     drawn = np.array(mechanism("laplace", epsilon)([0] * (2 * cells)), dtype=np.int64)
     # Given its sign, a discrete Laplace draw is geometric: k from 0 on, or -1 - k from -1 on.
     plus, minus = from_urn(np.where(drawn < 0, -1 - drawn, drawn), sites).reshape(2, cells)
@@ -77,11 +73,7 @@ def from_urn(totals: Integers, sites: int) -> Integers:
 
 
 def below(limit: int, count: int) -> NDArray[np.uint64]:
-    """Draw whole numbers below a limit, all equally likely, from the system's source of randomness.
-
-    >>> int(below(6, 1000).max())
-    5
-    """
+    """Draw whole numbers below a limit, all equally likely, from the system's source of randomness."""
     drawn = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
     even = 2**64 - 2**64 % limit
     while even < 2**64 and len(again := np.flatnonzero(drawn >= np.uint64(even))):  # else the low ones are too likely
@@ -115,12 +107,6 @@ def plan_noisy(
     """Choose r and the margins; None if they are more than there are scores.
 
     `strength` says how many times the noise of one discrete Laplace draw is in the sum for a cell.
-
-    >>> from fedconformal.guarantees import Mixture
-    >>> grid = noisy_grid()
-    >>> found = plan_noisy(Mixture(), Fraction(1, 10), [5000] * 4, Fraction(1), grid, strength=Fraction(4))
-    >>> found.rank, int(found.margins.max()), float(found.promised) >= 0.9
-    (18006, 114, True)
     """
     choices = []
     for plan in plans_to_try(guarantee, alpha, sizes):
@@ -167,10 +153,6 @@ def in_cells(keys: Keys, grid: Floats) -> Integers:
 
 
 def noisy_grid() -> Floats:
-    """Return fewer candidates than a trusted coordinator would use: every cell brings its own noise.
-
-    >>> len(noisy_grid())
-    65
-    """
+    """Return 65 candidates, fewer than a trusted coordinator would use: every cell brings its own noise."""
     parts = [np.linspace(0, 0.9, 31), 1 - 0.1 * 2.0 ** (-np.arange(1, 17) / 2), np.linspace(1, 2, 17)]
     return np.append(np.unique(np.concatenate(parts).round(12)), math.inf)

@@ -1,7 +1,7 @@
 """A site's own policy: a TOML file of a few lines that says what may leave, for anyone who asks.
 
-The coordinator chooses kind, guarantee and epsilon. A site that has a policy compares them with it before anything
-leaves, and refuses with the line that is in the way. Each key is read to the safe side: what a request does not say
+The coordinator chooses kind and epsilon. A site that has a policy compares them with it before anything
+leaves, and refuses with the key that is in the way. Each key is read to the safe side: what a request does not say
 counts as the worst that it can be. Noise that is not there is an epsilon above all, and a summary of one site is a sum
 over one. A policy that cannot be read forbids everything.
 """
@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -24,19 +22,15 @@ from fedconformal._base import registry
 from fedconformal._base.files import read_bytes
 from fedconformal._base.names import abbreviate, check_name
 from fedconformal.errors import InputError, prefix_errors
-from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import as_decimal
 from fedconformal.privacy.dp import as_epsilon
 from fedconformal.privacy.local_dp import NoisyHistogram
-from fedconformal.privacy.sums.session import guarantee_of
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import LossSummary, Summary
 
 VARIABLE = "FEDCONFORMAL_POLICY"
 """The environment variable with the path of a site's policy, for all that runs there."""
 SUMS, WATCH, EVALUATION, TEMPERATURE, WEIGHTS = "sums", "watch", "evaluation", "temperature", "weights"
-TRAINED = (TEMPERATURE, WEIGHTS)
-"""Kinds of training: they are for no guarantee."""
 STRATA = ("", " by class", " by group", " by class by group")
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -44,11 +38,7 @@ Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 def count_patients(ids: Iterable[Any] | None) -> int | None:
-    """Return how many ids are different, as text; None without ids.
-
-    >>> count_patients(["7", "8", "7"]), count_patients(None)
-    (2, None)
-    """
+    """Return how many ids are different, as text; None without ids."""
     return None if ids is None else len({str(one) for one in ids})
 
 
@@ -68,8 +58,6 @@ class Outgoing:
     """Number of sites whose scores are in the readable data; None while nothing can be read."""
     epsilon: float | None = None
     """None without noise."""
-    guarantee: str | None = None
-    """None if the request does not say."""
     ledger: bool = False
     """Whether it is entered in a ledger."""
     sessions: int = 0
@@ -77,7 +65,7 @@ class Outgoing:
 
     @classmethod
     def of(cls, sent: Summary | NoisyHistogram, *, ledger: bool = False, **about: Any) -> Outgoing:
-        """Describe a summary, of one site or pooled, or noisy counts; `about` has the guarantee and the patients."""
+        """Describe a summary, of one site or pooled, or noisy counts; `about` has the patients."""
         about["model"] = sent.provenance.model
         if isinstance(sent, NoisyHistogram):
             return cls(kind=sent.name, rows=sent.size, epsilon=float(sent.epsilon), ledger=ledger, **about)
@@ -93,7 +81,6 @@ class Outgoing:
             rows=site.size,
             sites=len(site.present) if site.roster else None,
             epsilon=site.invite.epsilon,
-            guarantee=guarantee_of(site.invite).name,
             ledger=site.ledger != "",
             sessions=site.sessions + 1 if site.invite.epsilon is None else 0,
             patients=site.patients,
@@ -101,8 +88,7 @@ class Outgoing:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What may leave a site; what is not said is allowed.
 
     >>> Policy(kinds=("sums", "ranks")).check(Outgoing(kind="exact", rows=100))
@@ -118,16 +104,22 @@ class Policy:
     largest_epsilon: float | None = None
     ledger: Literal["mandatory"] | None = None
     kinds: Names | None = None
-    guarantees: Names | None = None
     models: Names | None = None
-    file: str = field(default="the site's policy", compare=False)
-    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse an epsilon out of range, and names that are unknown or unprintable."""
+        if self.largest_epsilon is not None:
+            as_epsilon(self.largest_epsilon)
+        if unknown := set(self.kinds or ()) - set(known_kinds()):
+            kinds = ", ".join(known_kinds())
+            raise InputError(f"there is no kind {abbreviate(min(unknown))}; there are {kinds}", param="kinds")
+        for name in self.models or ():
+            check_name(name, "models")
 
     def check(self, outgoing: Outgoing) -> None:
-        """Refuse what must not leave, with the line that is in the way; the reason may be sent to the coordinator."""
+        """Refuse what must not leave, with the key that is in the way; the reason may be sent to the coordinator."""
         for key, why in self.violations(outgoing):
-            place = f"{self.file}, line {self.lines[key]}" if key in self.lines else self.file
-            raise InputError(f"{place}: {key} = {json.dumps(getattr(self, key))}, and {why}")
+            raise InputError(f"the site's policy: {key} = {json.dumps(getattr(self, key))}, and {why}")
 
     def violations(self, outgoing: Outgoing) -> Iterator[tuple[str, str]]:
         """Yield each key that is in the way, and why."""
@@ -139,8 +131,6 @@ class Policy:
             yield "least_sites", f"this is over {outgoing.sites}"
         if self.most_sessions is not None and outgoing.sessions > self.most_sessions:
             yield "most_sessions", "these rows were in as many sums sessions before"
-        if self.guarantees is not None and outgoing.kind not in TRAINED and outgoing.guarantee not in self.guarantees:
-            yield "guarantees", f"this is for {outgoing.guarantee or 'any guarantee'}"
         if self.largest_epsilon is not None and outgoing.epsilon is None:
             yield "largest_epsilon", "this has no noise"
         elif self.largest_epsilon is not None and as_decimal(outgoing.epsilon or 0) > as_decimal(self.largest_epsilon):
@@ -156,35 +146,14 @@ class Policy:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what is set, by key."""
-        return {key: value for key in WORDS if (value := getattr(self, key)) != getattr(Policy, key)}
-
-    @property
-    def may_leave(self) -> list[str]:
-        """The kinds that can pass at all, if nothing else is in the way.
-
-        >>> Policy(sums_only=True).may_leave, Policy(sums_only=True, kinds=("ranks",)).may_leave
-        (['sums'], [])
-        """
-        best = Outgoing(
-            kind="",
-            rows=self.least_rows,
-            patients=self.least_patients,
-            model=self.models[0] if self.models else None,
-            guarantee=self.guarantees[0] if self.guarantees else None,
-            ledger=True,
-        )
-        noisy = replace(best, epsilon=0.001)
-        tried = [replace(noisy, kind=SUMS, sites=None), replace(noisy, kind=NoisyHistogram.name)]
-        tried += [replace(best, kind=kind) for kind in known_kinds()[2:]]
-        return [one.kind for one in tried if not any(self.violations(one))]
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
 
     def in_words(self) -> list[str]:
-        """Explain the policy, a sentence a key, and what may leave."""
-        said, left = self.to_dict().items(), self.may_leave
+        """Explain the policy, a sentence a key."""
+        said = self.to_dict().items()
         words = [WORDS[key].format(", ".join(value) if isinstance(value, tuple) else value) for key, value in said]
-        if left == known_kinds():
-            return [*words, "All kinds may leave."]
-        return [*words, f"These kinds may leave: {', '.join(left)}." if left else "So nothing can leave this site."]
+        return words or ["All kinds may leave."]
 
 
 WORDS = {
@@ -196,17 +165,12 @@ WORDS = {
     "largest_epsilon": "What leaves has noise, with an epsilon of at most {} in one release; exact counts are refused.",
     "ledger": "Noise and sums are entered in a ledger before they leave; a plain summary is not.",
     "kinds": "Only these kinds leave: {}.",
-    "guarantees": "Only for these guarantees: {}; a file is for any, and is refused.",
     "models": "Only scores of these models, by fingerprint: {}; counts of a watch and trained weights have none.",
 }
 
 
 def known_kinds() -> list[str]:
-    """Return every kind of what a site can send.
-
-    >>> known_kinds()[:4]
-    ['sums', 'noisy', 'ddsketch', 'ddsketch by class']
-    """
+    """Return every kind of what a site can send."""
     plain = sorted(registry.members(Summary))
     by = (kind + ending for kind in plain for ending in STRATA)
     return [SUMS, NoisyHistogram.name, *by, LossSummary.name, WATCH, EVALUATION, TEMPERATURE, WEIGHTS]
@@ -222,54 +186,18 @@ least_rows = 50               # nothing, if this site has fewer rows
 # largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
 # ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too
 # kinds = ["sums", "noisy"]   # only these: sums, noisy, ranks, exact, "ranks by class" and so on
-# guarantees = ["mixture"]    # only for these
 # models = ["onnx:..."]       # only scores of these models, by the fingerprint that all sites agreed on
 """
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy; a key that is not known, or a value of the wrong type, is refused with its line."""
+    """Read a policy; a key that is not known, or a value of the wrong type, is refused."""
     with prefix_errors(path):
         data = read_bytes(path)
         try:
-            text = data.decode()
-            found = tomllib.loads(text)
-        except UnicodeDecodeError:
-            raise InputError("is not a policy: it is not text in UTF-8") from None
+            return msgspec.toml.decode(data, type=Policy)
         except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError, too
-            raise InputError(f"is not a policy: {error}") from None
-        lines = {key: _line(text, key) for key in found}
-        values = {}
-        for key, value in found.items():
-            with prefix_errors(f"line {lines[key]}: {abbreviate(key)}"):
-                values[key] = _value(key, value)
-        return Policy(**values, file=path.name, lines=lines)
-
-
-def _value(key: str, value: Any) -> Any:
-    """Check the value of a key."""
-    if key not in WORDS:
-        raise InputError(f"is no key of a policy; there are {', '.join(WORDS)}", code="unknown")
-    try:
-        found = msgspec.convert(value, get_type_hints(Policy, include_extras=True)[key])
-    except msgspec.ValidationError as error:
-        raise InputError(f"{error}", param=key) from None
-    if key == "largest_epsilon":
-        return float(as_epsilon(found))
-    known = {"kinds": known_kinds(), "guarantees": sorted(registry.members(Guarantee))}.get(key)
-    for name in found if isinstance(found, tuple) else ():
-        check_name(name, "a name")
-        if known is not None and name not in known:
-            raise InputError(f"there is no {abbreviate(name)}; there are {', '.join(known)}", param=key)
-    return found
-
-
-def _line(text: str, key: str) -> int:
-    """Return the number of the line that a key begins; one that cannot be found for certain is refused."""
-    found = [n for n, line in enumerate(text.split("\n"), 1) if re.match(rf"\s*\[*\s*{re.escape(key)}\s*[.=\]]", line)]
-    if len(found) != 1:
-        raise InputError(f"the key {abbreviate(key)} has no line of its own; write it once, as key = value")
-    return found[0]
+            raise InputError(f"is not a policy: {abbreviate(str(error), 600)}; policy new shows every key") from None
 
 
 def policy_of(path: str | Path | None = None) -> Policy:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats
-from fedconformal.calibration.predictor import AnyCurve, Predictor
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.search import PromiseCurve, in_units
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import (
@@ -50,21 +50,12 @@ class Plan:
 
     @property
     def promised(self) -> Fraction:
-        """The coverage that remains.
-
-        >>> Plan(rank=96, covered=Fraction(95, 100), failure=Fraction(1, 64)).promised
-        Fraction(1197, 1280)
-        """
+        """The coverage that remains."""
         return (1 - self.failure) * self.covered
 
 
 def plans_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterator[Plan]:
-    """Yield the plan for each failure probability that leaves room for 1 - alpha.
-
-    >>> from fedconformal.guarantees import Mixture
-    >>> next(plans_to_try(Mixture(), Fraction(1, 2), [10, 20]))  # 20/30 of 1 - 1/4
-    Plan(rank=21, covered=Fraction(2, 3), failure=Fraction(1, 4))
-    """
+    """Yield the plan for each failure probability that leaves room for 1 - alpha."""
     for failure in FAILURES:
         least = 1 - (1 - alpha) / (1 - failure)
         band = guarantee.band(least, sizes) if least > 0 else None
@@ -91,7 +82,7 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
         )
 
 
-def certify(curve: AnyCurve, inputs: Inputs, **found: Any) -> Predictor:
+def certify(curve: PromiseCurve, inputs: Inputs, **found: Any) -> Predictor:
     """Return a predictor for a threshold that came without summaries; `found` has the other fields of its certificate.
 
     Nothing is known of any other threshold, so the curve has one step.

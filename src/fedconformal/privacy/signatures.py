@@ -1,4 +1,6 @@
-"""Signatures (Ed25519) of summaries, predictors and messages of a watch.
+"""Private keys, and signatures of summaries, predictors and messages of a watch.
+
+A private key has 32 bytes: Ed25519 signs, X25519 agrees with a neighbour on a secret. `repr` hides them.
 
 A site signs the SHA-256 of its summary with the site, the calibration's id, the model, alpha and the day of expiry, all
 of which the certificate states. A signature says whose a file is, not that it is true.
@@ -10,16 +12,16 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import msgspec
 
 from fedconformal._base.files import read_bytes
 from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import Certificate, ProvenanceRecord, SignatureRecord
-from fedconformal.errors import InputError, prefix_errors
-from fedconformal.privacy.keys import SigningKey, is_signed
+from fedconformal.errors import InputError, prefix_errors, requires_extra
 from fedconformal.summaries import Provenance, Summary
 from fedconformal.summaries.summary import digest_of
 
@@ -28,6 +30,92 @@ T = TypeVar("T")
 PURPOSE = b"fedconformal summary 1 "
 SEAL = b"fedconformal predictor "
 WATCHED = b"fedconformal watch "
+
+Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+
+
+class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, dict=True):
+    """A private key; the object that uses it is made once, as that takes as long as a signature."""
+
+    kind: ClassVar[str]
+
+    raw: Key
+
+    def __post_init__(self) -> None:
+        """Check the length."""
+        if len(self.raw) != 32:
+            raise InputError(f"a private key has 32 bytes, not {len(self.raw)}")
+
+    @classmethod
+    def new(cls) -> Self:
+        """Make a key."""
+        return cls(_private(cls.kind).generate().private_bytes_raw())
+
+    @cached_property
+    def _key(self) -> Any:
+        return _private(self.kind).from_private_bytes(self.raw)
+
+    @property
+    def public(self) -> bytes:
+        """The public key."""
+        return bytes(self._key.public_key().public_bytes_raw())
+
+    def __repr__(self) -> str:
+        """Hide the key."""
+        return f"{type(self).__name__}(...)"
+
+
+def _private(kind: str) -> Any:
+    with requires_extra("secure"):
+        from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+    return ed25519.Ed25519PrivateKey if kind == "Ed25519" else x25519.X25519PrivateKey
+
+
+class SigningKey(SecretKey, frozen=True):
+    """An Ed25519 key.
+
+    >>> key = SigningKey.new()
+    >>> key, is_signed(b"data", key.sign(b"data"), key.public), is_signed(b"other", key.sign(b"data"), key.public)
+    (SigningKey(...), True, False)
+    """
+
+    kind = "Ed25519"
+
+    def sign(self, data: bytes) -> bytes:
+        """Return the signature."""
+        return bytes(self._key.sign(data))
+
+
+class MaskingKey(SecretKey, frozen=True):
+    """An X25519 key.
+
+    >>> one, other = MaskingKey.new(), MaskingKey.new()
+    >>> one.agreed_with(other.public) == other.agreed_with(one.public)
+    True
+    """
+
+    kind = "X25519"
+
+    def agreed_with(self, public: bytes) -> bytes:
+        """Return the shared secret; refused if anybody could know it."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+        try:
+            return bytes(self._key.exchange(X25519PublicKey.from_public_bytes(public)))
+        except ValueError:
+            raise InputError("a public key for masks is of small order, and hides nothing: make a new one") from None
+
+
+def is_signed(data: bytes, signature: bytes, public: bytes) -> bool:
+    """Tell whether the owner of an Ed25519 key signed this."""
+    with requires_extra("secure"):
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +137,7 @@ def new_key() -> bytes:
 
 def public_key(private: bytes) -> str:
     """Return the public key that belongs to a private one; give it to the coordinator over a channel you trust."""
-    return signing_key(private).public.hex()
+    return SigningKey(private).public.hex()
 
 
 def read_trusted(path: Path) -> dict[str, str]:
@@ -105,7 +193,7 @@ def seal(predictor: bytes, private: bytes) -> Seal:
     >>> is_sealed(b"...", seal(b"...", key), public_key(key)), is_sealed(b"..", seal(b"...", key), public_key(key))
     (True, False)
     """
-    return Seal(key=public_key(private), signature=signing_key(private).sign(_sealed(predictor)).hex())
+    return Seal(key=public_key(private), signature=SigningKey(private).sign(_sealed(predictor)).hex())
 
 
 def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
@@ -115,7 +203,7 @@ def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
 
 def check_periods(record: SignatureRecord, site: str, periods: bytes, trusted: Mapping[str, str]) -> str | None:
     """Return the problem with the signature of such a file, in words; None if the site signed it."""
-    return _problem(record, site, _watched(site, periods), _by_site(trusted))
+    return _problem(record, site, _watched(site, periods), keys_by_site(trusted))
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
@@ -142,7 +230,7 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
 def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> list[str]:
     """Return the problems with a certificate's signatures, in words; an empty list if every site signed."""
     problems: list[str | None] = []
-    keys = _by_site(trusted)
+    keys = keys_by_site(trusted)
     for summary in certificate.summaries:
         if len(summary.sites) != 1 or summary.signature is None:
             named = repr(summary.sites[0]) if len(summary.sites) == 1 else "several or unnamed sites"
@@ -154,19 +242,20 @@ def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> li
     return [problem for problem in problems if problem is not None]
 
 
-def _by_site(trusted: Mapping[str, str]) -> dict[str, list[str]]:
-    keys: dict[str, list[str]] = {}
-    for name, key in trusted.items():
-        keys.setdefault(name_key(name), []).append(key)
+def keys_by_site(trusted: Mapping[str, str]) -> dict[str, str]:
+    """Return trusted keys by the names as they are compared; two keys for one site are refused."""
+    keys = {name_key(name): key for name, key in trusted.items()}
+    if len(keys) < len(trusted):
+        raise InputError("there are two keys for one site among those that are trusted")
     return keys
 
 
-def _problem(record: SignatureRecord, site: str, what: bytes, trusted: Mapping[str, Sequence[str]]) -> str | None:
-    """Return why a record is not a site's signature of these bytes, by the one key that is trusted for it."""
-    keys = trusted.get(name_key(site), ())
-    if len(keys) != 1:
-        return f"{'there are two keys' if keys else 'no key is trusted'} for site {site!r}"
-    if record.key != keys[0]:
+def _problem(record: SignatureRecord, site: str, what: bytes, trusted: Mapping[str, str]) -> str | None:
+    """Return why a record is not a site's signature of these bytes, by the key that is trusted for it."""
+    key = trusted.get(name_key(site))
+    if key is None:
+        return f"no key is trusted for site {site!r}"
+    if record.key != key:
         return f"site {site!r} signed with another key than the one that is trusted"
     if name_key(record.site) != name_key(site) or not _valid(record, what):
         return f"the signature is not one of site {site!r} for this file"
@@ -188,7 +277,7 @@ def _sealed(predictor: bytes) -> bytes:
 
 
 def _record(site: str, what: bytes, private: bytes) -> SignatureRecord:
-    return SignatureRecord(site=site, key=public_key(private), signature=signing_key(private).sign(what).hex())
+    return SignatureRecord(site=site, key=public_key(private), signature=SigningKey(private).sign(what).hex())
 
 
 def _valid(found: SignatureRecord | Seal, what: bytes) -> bool:
@@ -196,10 +285,3 @@ def _valid(found: SignatureRecord | Seal, what: bytes) -> bool:
         return is_signed(what, bytes.fromhex(found.signature), bytes.fromhex(found.key))
     except ValueError:
         return False
-
-
-def signing_key(private: bytes) -> SigningKey:
-    """Return the key that is in these 32 bytes."""
-    if len(private) != 32:
-        raise InputError(f"a private key has 32 bytes, not {len(private)}")
-    return SigningKey(private)

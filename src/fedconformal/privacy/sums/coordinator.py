@@ -14,14 +14,11 @@ If a site does not answer the first round, those who did are asked again, with m
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, TypeVar, cast
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -30,10 +27,9 @@ from fedconformal._base.names import check_name
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid
-from fedconformal.privacy.keys import SigningKey
 from fedconformal.privacy.noise import MOST_CANDIDATES, noisy_grid
+from fedconformal.privacy.signatures import SigningKey
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums.losses import limit_of
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -41,7 +37,6 @@ from fedconformal.privacy.sums.messages import (
     Deposit,
     Invite,
     Join,
-    Losses,
     Lost,
     Message,
     OfSite,
@@ -59,10 +54,7 @@ from fedconformal.privacy.sums.messages import (
 from fedconformal.privacy.sums.radix import Rounds, exponent_of
 from fedconformal.privacy.sums.session import Session, check_identity, check_scores, guarantee_of, stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
-from fedconformal.scores import RegressionScore
 from fedconformal.summaries.provenance import combine_provenances
-
-logger = logging.getLogger(__name__)
 
 Step = tuple[CoordinatorState, dict[str, bytes]]
 """The next state, and what to send to which site; nothing to send if the threshold is found."""
@@ -70,67 +62,35 @@ Step = tuple[CoordinatorState, dict[str, bytes]]
 
 def invite(
     guarantee: Guarantee,
-    alpha: Any = None,
+    alpha: Any,
     *,
     epsilon: Any = None,
     grid: ArrayLike | None = None,
     reach: Any = None,
-    losses: Losses | None = None,
 ) -> tuple[CoordinatorState, bytes]:
     """Open a session; with `epsilon`, one round of noisy counts over the grid takes the place of exact ones.
 
-    `reach` is a public number that no threshold is expected to exceed, for scores of numbers; by default 1. For loss
-    curves `losses` takes the place of alpha.
+    `reach` is a public number that no threshold is expected to exceed, for scores of numbers; by default 1.
     """
     key = SigningKey.new()
-    share = as_alpha(alpha) if losses is None else limit_of(losses) / Fraction(losses.bound)
-    units = max(1, int(share * ALPHA_UNIT))
+    units = int(as_alpha(alpha) * ALPHA_UNIT)
     exponent = 0 if reach is None else exponent_of(reach)
-    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), losses=losses)
     if reach is not None and grid is not None:
         raise InputError("reach is for cells that follow from it; it does not go with a grid", param="reach")
-    if epsilon is not None:
-        edges = as_grid(np.ldexp(noisy_grid(), exponent) if grid is None else grid, MOST_CANDIDATES).tolist()
-        message = msgspec.structs.replace(message, epsilon=float(as_epsilon(epsilon)), grid=edges)
-    elif grid is not None:
+    if grid is not None and epsilon is None:
         raise InputError("a grid goes with epsilon; sums without noise have cells of their own", param="grid")
-    else:
-        message = msgspec.structs.replace(message, exponent=exponent)
+    cells: dict[str, Any] = {"exponent": exponent}
+    if epsilon is not None:
+        edges = as_grid(np.ldexp(noisy_grid(), exponent) if grid is None else grid, MOST_CANDIDATES)
+        cells = {"epsilon": float(as_epsilon(epsilon)), "grid": edges.tolist()}
+    message = Invite(os.urandom(16), key.public, units, json.dumps(guarantee.to_dict()), **cells)
     guarantee_of(message)
     return CoordinatorState(key, message), pack(message, key)
 
 
 def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
     """Take what the sites sent, as `read` has read it; a site that sent nothing is out."""
-    after, outgoing = STEPS[state.expects](state, list(messages))
-    for remark in _remarks(state, after):
-        logger.warning(remark)
-    return after, outgoing
-
-
-def _remarks(before: CoordinatorState, after: CoordinatorState) -> list[str]:
-    """Say what the loss of a site means, at the moment.
-
-    Before the first sum its rows count as above every threshold from then on; if its share of them is larger than
-    alpha, every set will hold every label.
-    """
-    lost = sorted(after.gone - before.gone) if before.roster else []
-    if not lost:
-        return []
-    session = after.session
-    counted = before.search.number > 0 or bool(before.answers)
-    what = (
-        "the search stops at the cell that it has reached; another session with the same sites may go further"
-        if counted
-        else "they count as above every threshold from now on"
-    )
-    found = [f"site {session.names[k]!r} is lost and held {session.share(k):.1%} of the rows; {what}" for k in lost]
-    left = frozenset(range(len(session.names))) - after.gone
-    if not counted and not session.rounds.can_reach(session.sizes, left):
-        numbers = isinstance(session.provenance.score, RegressionScore)
-        so = "every interval will be the whole line" if numbers else "every label will be in every set"
-        found.append(f"the sites that are left are too few for alpha={float(session.alpha):g}: {so}")
-    return found
+    return STEPS[state.expects](state, list(messages))
 
 
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:

@@ -1,16 +1,26 @@
-"""A sums session from its invitation to the threshold, over any channel; and one with all sites in this process.
+"""A sums session from its invitation to the certificate, over any channel; and one with all sites in this process.
 
 `coordinator.step` says what to send, a channel sends it and collects the answers, `coordinator.read` reads them.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
+from fedconformal.calibration.predictor import Predictor
+from fedconformal.certificates import text
+from fedconformal.certificates.certificate import Promise, SummaryRecord
+from fedconformal.errors import InputError
+from fedconformal.privacy.distributed_dp import NoisyRound
+from fedconformal.privacy.release import Inputs, certify, one_step
 from fedconformal.privacy.sums import coordinator, site
 from fedconformal.privacy.sums.messages import Message
+from fedconformal.privacy.sums.radix import LEAST
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 
 Reader = Callable[[bytes], Message]
@@ -61,3 +71,61 @@ class InMemory:
     def _exchange(self, place: int, message: bytes, read: Reader) -> Message:
         self._sites[place], sent = site.step(self._sites[place], message)
         return read(sent)
+
+
+HIDDEN = (
+    " It was found from sums over all sites: no site's own counts were seen. The threshold is the upper edge of a "
+    "public cell, never below the plain one; the sums show how many rows of all sites together are in each of a few "
+    "cells."
+)
+FOLLOWED = (
+    " It is assumed that every site follows the protocol: nothing bounds the counts that a site sends by its number of "
+    "rows, so one site can move the threshold to anywhere."
+)
+DROPPED = (
+    " A site dropped out. Before the first sum its scores count for nothing; after it the search stops at the cell "
+    "that it has reached. So the threshold can be too high, not too low, and the promise still includes that site."
+)
+
+
+def certified(state: CoordinatorState) -> Predictor:
+    """Write the certificate."""
+    session, threshold = state.session, state.search.answer
+    if threshold is None:
+        raise InputError("the session has not come to its end; there are more rounds to play")
+    rounds, provenance, bound = session.rounds, session.provenance, session.guarantee
+    records = [
+        SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
+        for name, n, key in zip(session.names, session.sizes, session.signing, strict=True)
+    ]
+    inputs = Inputs(alpha=session.alpha, guarantee=bound, records=records, provenance=provenance)
+    caveat = FOLLOWED + (DROPPED if state.dropped else "")
+    privacy: dict[str, Any] = {
+        "mode": "sums",
+        "rounds": state.search.number,
+        "session": session.fingerprint,
+        "dropped": [
+            {"site": session.names[k], "when": when, "share": session.sizes[k] / sum(session.sizes)}
+            for k, when in sorted(state.dropped.items())
+        ],
+    }
+    if isinstance(rounds, NoisyRound):
+        return rounds.certify(threshold, state.counted, inputs, caveat, **privacy)
+    privacy["precision"] = {"least": LEAST, "reach": 2.0**state.invite.exponent, "stopped": state.search.stopped}
+    privacy["claim"] = "the coordinator saw the name and number of scores of every site, and of the scores only sums"
+    band = bound.band(session.alpha, session.sizes)
+    lowest = band.least if threshold < math.inf else Fraction(1)
+    promise = Promise.of(
+        threshold,
+        sum(session.sizes),
+        least=0.0 if provenance.estimated else float(lowest),
+        rank=(band.rank, band.out_of),
+    )
+    return certify(
+        one_step(threshold, lowest),
+        inputs,
+        caveat=text.caveat(bound, text.answers_to(provenance.score)) + HIDDEN + caveat,
+        target=band.least,
+        promises=[promise],
+        privacy=privacy,
+    )

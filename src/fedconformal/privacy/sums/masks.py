@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal.privacy.keys import MaskingKey
+from fedconformal.privacy.signatures import MaskingKey
 from fedconformal.privacy.sums.radix import Counted
 
 KEY = 32

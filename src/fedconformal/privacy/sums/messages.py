@@ -14,10 +14,9 @@ import msgspec
 
 from fedconformal._base.arrays import ALPHA_UNIT
 from fedconformal.errors import InputError
-from fedconformal.privacy.keys import Key, SigningKey, is_signed
+from fedconformal.privacy.signatures import Key, SigningKey, is_signed
 from fedconformal.privacy.sums.radix import FARTHEST
 from fedconformal.summaries.format import MAX_SITES, MAX_SIZE, NOTHING, Name, ProvenanceHeader
-from fedconformal.summaries.provenance import MAX_GRID
 
 MAGIC = b"FCM1"
 SIGNATURE = 64
@@ -47,15 +46,6 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
     session: Id
 
 
-class Losses(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Terms of a session for loss curves."""
-
-    limit: float
-    bound: float
-    grid: Annotated[bytes, msgspec.Meta(max_length=8 * MAX_GRID)]
-    """The thresholds, as numbers of 64 bits."""
-
-
 class Invite(Message, frozen=True):
     """The coordinator says what will be computed."""
 
@@ -69,8 +59,6 @@ class Invite(Message, frozen=True):
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
     exponent: Annotated[int, msgspec.Meta(ge=-FARTHEST, le=FARTHEST)] = 0
     """Of the power of two that the edges of cells are multiplied by."""
-    losses: Losses | None = None
-    """For loss curves; then alpha is the limit over the bound, rounded down."""
 
 
 class Identity(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):

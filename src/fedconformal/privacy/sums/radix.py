@@ -11,7 +11,7 @@ up to 2^64. For scores of numbers all edges are multiplied by a public power of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import Keys, keys_of
 from fedconformal.errors import InputError
 from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture
@@ -45,11 +45,7 @@ Counted = NDArray[np.unsignedinteger[Any]]
 
 
 def exponent_of(reach: Any) -> int:
-    """Return the exponent of the power of two at or above a public number that no threshold is expected to exceed.
-
-    >>> exponent_of(100), exponent_of(0.25)
-    (7, -2)
-    """
+    """Return the exponent of the power of two at or above a public number that no threshold is expected to exceed."""
     if isinstance(reach, bool) or not isinstance(reach, int | float) or not 2.0**-FARTHEST <= reach <= 2.0**FARTHEST:
         raise InputError(
             f"reach is {reach!r:.40}, expected a positive number that the threshold will not exceed", param="reach"
@@ -112,9 +108,9 @@ class Rounds:
     """The upper edges of all cells."""
     target: int
     rows: int
+    unit: int = 1
+    """The weight of a whole row; the target is in these units."""
 
-    unit: ClassVar[int] = 1
-    """The weight of a row."""
     noisy: ClassVar[bool] = False
     start: ClassVar[Search] = Search()
 
@@ -134,16 +130,7 @@ class Rounds:
         return len(self.widths)
 
     def extends(self, before: Search | None, after: Search) -> bool:
-        """Tell whether a question is the first one, or asks for a cell of the one before it.
-
-        >>> rounds = Rounds(edges(), target=2, rows=3)
-        >>> (
-        ...     rounds.extends(None, Search()),
-        ...     rounds.extends(Search(), Search(1, 7)),
-        ...     rounds.extends(Search(), Search(1, 8)),
-        ... )
-        (True, True, False)
-        """
+        """Tell whether a question is the first one, or asks for a cell of the one before it."""
         if before is None:
             return (after.number, after.prefix) == (0, 0)
         inside = after.digits >> self.widths[before.number] == before.digits
@@ -151,10 +138,6 @@ class Rounds:
 
     def check_noise(self, counted: Collection[int]) -> None:
         """Accept any sum: there is no noise that it has to have."""
-
-    def can_reach(self, sizes: Sequence[int], sites: Iterable[int]) -> bool:
-        """Tell whether the rows of these sites alone can give a finite threshold."""
-        return self.unit * sum(sizes[k] for k in sites) >= self.target
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -165,23 +148,14 @@ class Rounds:
         """Number of counts that a site sends in this round."""
         return 1 << self.widths[number]
 
-    @cached_property
-    def _edge_keys(self) -> Keys:
-        return keys_of(self.edges)
-
-    def weights(self, keys: Keys) -> tuple[Integers, Keys]:
-        """Return cells of all rows of a site, and their weights."""
-        return np.searchsorted(self._edge_keys, keys), np.ones_like(keys)
-
-    def histogram(self, search: Search, keys: Keys) -> Counted:
-        """Add up the weights in each part of the cell that was found, at one site."""
+    def histogram(self, search: Search, keys: Keys, weights: Keys | None = None) -> Counted:
+        """Count the rows of one site in each part of the cell that was found; rows may count in part, by weights."""
         width = self.widths[search.number]
-        codes, weights = self.weights(keys)
-        digits = codes >> self.bits - sum(self.widths[: search.number + 1])
+        digits = np.searchsorted(keys_of(self.edges), keys) >> self.bits - sum(self.widths[: search.number + 1])
         inside = digits >> width == search.digits
         parts = digits[inside] & (1 << width) - 1 | (1 << min(search.joined, width)) - 1  # of joined parts, the last
         found = np.zeros(1 << width, dtype=np.uint64)
-        np.add.at(found, parts, weights[inside])
+        np.add.at(found, parts, self.unit if weights is None else weights[inside])
         return found.astype(self.dtype)
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
@@ -190,10 +164,6 @@ class Rounds:
         Counts that went missing on the way make the sum too small and the threshold too high, never too low; so it does
         not matter who is present.
         """
-        if search.answer is not None:
-            raise InputError("the threshold has been found; there are no more rounds")
-        if total.shape != (self.cells(search.number),):
-            raise InputError(f"the sum has {total.size} counts, expected {self.cells(search.number)}")
         if int(total.sum(dtype=object)) > self.unit * self.rows:
             raise InputError(
                 f"the sum of round {search.number} is impossible: a site sent something else than its counts"
@@ -216,11 +186,7 @@ class Rounds:
         return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
 
     def stopped(self, search: Search) -> Search:
-        """Stop at the cell that was found so far.
-
-        >>> Rounds(edges(), target=2, rows=3).stopped(Search(1, 3, below=1)).answer  # the fourth of eight cells
-        0.5
-        """
+        """Stop at the cell that was found so far."""
         edge = self._edge(search.number, search.digits)
         return Search(search.number, search.digits, answer=edge, stopped=LOST)
 
@@ -233,11 +199,6 @@ class Rounds:
         """Return the upper edge of a cell."""
         last = (digits + 1 << self.bits - sum(self.widths[:number])) - 1
         return float(self.edges[min(last, len(self.edges) - 1)])
-
-    def above(self, search: Search) -> float | None:
-        """Return the lower edge of the cell that was found: with all sites there, the plain threshold is above it."""
-        first = search.digits >> search.joined << search.joined
-        return self._edge(search.number, first - 1) if first else None
 
 
 def summable(guarantee: Guarantee) -> Guarantee:
@@ -252,10 +213,6 @@ def summable(guarantee: Guarantee) -> Guarantee:
 
 
 def score_rounds(guarantee: Guarantee, alpha: Fraction, sizes: Counts, exponent: int = 0) -> Rounds:
-    """Write a guarantee as a sum over all rows, or refuse.
-
-    >>> score_rounds(Mixture(), Fraction(1, 10), [10, 20]).target
-    28
-    """
+    """Write a guarantee as a sum over all rows, or refuse."""
     rank, rows = summable(guarantee).band(alpha, sizes).rank, sum(sizes)
     return Rounds(edges(exponent), rows + 1 if rank is None else rank, rows)

@@ -20,9 +20,8 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import as_epsilon, as_grid, check_alike
-from fedconformal.privacy.keys import is_signed
 from fedconformal.privacy.release import check_one_end
-from fedconformal.privacy.sums.losses import check_losses, check_terms, limit_of, loss_rounds
+from fedconformal.privacy.signatures import is_signed, keys_by_site
 from fedconformal.privacy.sums.masks import FEWEST, circle_of, near, needed, quorum, unbroken
 from fedconformal.privacy.sums.messages import Countersign, Identity, Invite, Join, Roster, joining, signed_part, unpack
 from fedconformal.privacy.sums.radix import Rounds, score_rounds, summable
@@ -105,10 +104,6 @@ class Session:
             raise InputError("a list of sites does not fit the roster")
         return frozenset(found.tolist())
 
-    def share(self, site: int) -> float:
-        """Return a site's share of all rows, by its own claim."""
-        return self.sizes[site] / sum(self.sizes)
-
     def check_enough(self, answered: Collection[int]) -> None:
         """Refuse a sum over a few of the sites."""
         if len(answered) < self.quorum:
@@ -145,12 +140,10 @@ def session_of(invited: bytes, signed_roster: bytes) -> Session:
         raise InputError("a site or a key is on the roster twice" + (f": {', '.join(twice)}" if twice else ""))
     for one in roster.sites:
         check_identity(one[0], one[4], joining(*one[:4], roster.session))
-    guarantee, alpha = guarantee_of(invite), alpha_of(invite)
+    guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
-    if invite.losses is not None:
-        rounds = loss_rounds(invite.losses, guarantee, sizes)
-    elif invite.epsilon is None:
+    if invite.epsilon is None:
         rounds = score_rounds(guarantee, alpha, sizes, invite.exponent)
     else:
         epsilon, grid = as_epsilon(invite.epsilon), as_grid(invite.grid)
@@ -177,11 +170,12 @@ def stated_provenance(found: Join | Roster) -> Provenance:
 
 
 def check_scores(provenance: Provenance, invite: Invite, label: str) -> None:
-    """Refuse scores that are for another alpha or day, of another kind, with two ends, or at an odd temperature."""
+    """Refuse scores that are for another alpha or day, with two ends, or at an odd temperature."""
     if provenance.temperature is not None:
         check_temperature(provenance.temperature)
-    provenance.check_use(alpha_of(invite) if invite.losses is None else None, lambda: label)
-    check_terms(provenance, invite.losses, label)
+    provenance.check_use(Fraction(invite.alpha, ALPHA_UNIT), lambda: label)
+    if provenance.grid is not None:
+        raise InputError(f"{label} has losses, and the session is for scores")
     check_one_end(provenance.score, label)
 
 
@@ -193,9 +187,7 @@ def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:
 
 def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
     """Refuse a roster with a site whose key is unknown, or another one than is trusted for it."""
-    keys = {name_key(name): key for name, key in trusted.items()}
-    if len(keys) < len(trusted):
-        raise InputError("there are two keys for one site among those that are trusted")
+    keys = keys_by_site(trusted)
     for name, identity in zip(session.names, session.identities, strict=True):
         if name_key(name) not in keys:
             raise InputError(f"no key is trusted for site {name!r}, which is on the roster; nothing was sent")
@@ -204,24 +196,13 @@ def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
             raise InputError(f"site {name!r} joined {how}; nothing was sent")
 
 
-def alpha_of(invite: Invite) -> Fraction:
-    """Return the alpha of an invitation."""
-    losses = invite.losses
-    return Fraction(invite.alpha, ALPHA_UNIT) if losses is None else limit_of(losses) / Fraction(losses.bound)
-
-
 def guarantee_of(invite: Invite) -> Guarantee:
     """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
     try:
         found = registry.rebuild(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
-    if invite.losses is not None:
-        if invite.epsilon is not None:
-            raise InputError("the invitation is for losses and for noise, and sums of losses have none")
-        check_losses(found)
-        limit_of(invite.losses)
-    elif invite.epsilon is not None:
+    if invite.epsilon is not None:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
         check_alike(found)

@@ -26,11 +26,9 @@ from fedconformal._base.arrays import as_scores
 from fedconformal._base.float_bits import keys_of
 from fedconformal._base.names import as_name, name_key
 from fedconformal.errors import InputError
-from fedconformal.privacy.keys import MaskingKey, SigningKey
 from fedconformal.privacy.ledger import enter_session, read_ledger
-from fedconformal.privacy.signatures import signing_key
+from fedconformal.privacy.signatures import MaskingKey, SigningKey
 from fedconformal.privacy.sums import masks
-from fedconformal.privacy.sums.losses import kept_more
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -55,7 +53,6 @@ from fedconformal.privacy.sums.session import Session, check_scores, check_trust
 from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import Provenance, Summary
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import UNKNOWN
 
 Step = tuple[SiteState, bytes]
@@ -73,12 +70,7 @@ def new_site(
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
-    """Make a site with fresh keys from its own exact summary, or its loss curve, which stays there."""
-    if isinstance(summary, LossSummary) and len(summary.sites) == 1:
-        words = kept_more(summary).tobytes()
-        return _fresh(
-            name=summary.sites[0], scores=words, rows=summary.n, trusted=trusted, provenance=summary.provenance
-        )
+    """Make a site with fresh keys from its own exact summary, which stays there."""
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError(
             'a sums session needs all scores of one named site; summarise with kind="exact" and a site', param="kind"
@@ -98,7 +90,7 @@ def _fresh(*, provenance: Provenance, trusted: Mapping[str, str] | None, **field
 
 def renewed(site: SiteState) -> SiteState:
     """Return the same scores with fresh keys, for another session."""
-    kept = {name: getattr(site, name) for name in ("name", "scores", "rows", "patients", "trusted", "summed", "ledger")}
+    kept = {name: getattr(site, name) for name in ("name", "scores", "patients", "trusted", "summed", "ledger")}
     return _fresh(**kept, provenance=_origin(site), sessions=site.sessions + site.counts)
 
 
@@ -128,7 +120,7 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
     check_scores(_origin(site), invite, f"site {site.name!r}")
     mine, identity = (site.name, site.size, site.signing.public, site.masking.public), None
     if key is not None:
-        kept = signing_key(key)
+        kept = SigningKey(key)
         identity = Identity(kept.public, kept.sign(joining(*mine, invite.session)))
     message = Join(invite.session, *mine, identity, site.provenance)
     return changed(site, invite=invite), pack(message, site.signing)
@@ -279,15 +271,10 @@ def summed(session: Session, sites: Iterable[int]) -> str:
     return hashlib.sha256(msgspec.msgpack.encode(listed)).hexdigest()
 
 
-def rows_digest(site: SiteState) -> str:
-    """Return a digest of a site's scores, in any order."""
-    return hashlib.sha256(b"fedconformal sums\n" + np.sort(site.keys).tobytes()).hexdigest()
-
-
 def known_by(site: SiteState) -> list[str]:
-    """Return by what a site's rows are known: their scores, and its name with their number."""
-    named = msgspec.msgpack.encode((name_key(site.name), site.size))
-    return [rows_digest(site), hashlib.sha256(b"fedconformal sums site\n" + named).hexdigest()]
+    """Return two digests by which a site's rows are known: of their scores, and of its name with their number."""
+    scores, named = np.sort(site.keys).tobytes(), msgspec.msgpack.encode((name_key(site.name), site.size))
+    return [hashlib.sha256(b"fedconformal sums" + what).hexdigest() for what in (b"\n" + scores, b" site\n" + named)]
 
 
 def _remember(before: SiteState, after: SiteState, sent: bytes) -> SiteState:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedconformal._base.float_bits import Keys
 from fedconformal.errors import InputError
-from fedconformal.privacy.keys import MaskingKey, SigningKey
+from fedconformal.privacy.signatures import MaskingKey, SigningKey
 from fedconformal.privacy.sums.masks import PairKeys
 from fedconformal.privacy.sums.messages import (
     Answer,
@@ -35,7 +35,7 @@ from fedconformal.summaries.format import NOTHING, ProvenanceHeader
 
 
 class SiteState(
-    msgspec.Struct, tag="sums-site-3", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True, kw_only=True
+    msgspec.Struct, tag="sums-site-4", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True, kw_only=True
 ):
     """State of a site; all of it stays there."""
 
@@ -74,8 +74,6 @@ class SiteState(
     asked: bytes = b""
     """The SHA-256 of the last message, and below the answer to it: who asks the same again gets the same."""
     reply: bytes = b""
-    rows: int = 0
-    """How many there are, if their losses are added up: `scores` is then what more is kept at each threshold."""
     provenance: ProvenanceHeader = NOTHING
     patients: int | None = None
     """Distinct ids among the rows, for the site's policy; None if there are no ids."""
@@ -88,7 +86,7 @@ class SiteState(
     @property
     def size(self) -> int:
         """The number of rows."""
-        return self.rows or len(self.keys)
+        return len(self.keys)
 
     @property
     def counts(self) -> bool:
@@ -166,13 +164,6 @@ class CoordinatorState:
         the difference of two sums over other sites would show one site's counts.
         """
         return self.search.number == 0 and not self.answers
-
-    @property
-    def gone(self) -> frozenset[int]:
-        """The sites that were lost so far, also in the round that is open."""
-        missing = self.present - self.answers.keys() if self.answers else frozenset()
-        late = self.lost_after_answer if self.reveals else frozenset()
-        return missing | late | frozenset(self.dropped)
 
     def held_by(self, holder: int) -> list[int]:
         """Return the lost sites whose shares this site holds."""
