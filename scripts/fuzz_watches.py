@@ -35,7 +35,7 @@ def starting_points() -> list[bytes]:
     tally = Tally(known=400, misses=31.5, waiting=9, sizes=801.25)
     streams = tuple(
         Stream(0.13, 0.025, 0.0, Tally(known=9, misses=1), tally, group, alarm, changed)
-        for group, alarm, changed in (("", None, None), ("sex=F", 20_770, (20_772, 20_758)))
+        for group, alarm, changed in (("", None, None), ("sex=F", 20_770, 20_772))
     )
     made = [Period(bytes(32), "clinic-a", 20_758, 20_773, streams[:count]) for count in (1, 2)]
     return [period.to_bytes() for period in made]

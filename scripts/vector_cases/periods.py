@@ -14,7 +14,7 @@ PREDICTOR = hashlib.sha256(b"a predictor").hexdigest()
 NOTHING = [0, 0, 0, 0]
 SOME = [480, 41, 20, 700]
 ALL_ROWS = [0.13, 0.025, 0.025, NOTHING, SOME, "", None, None]
-GROUP = [0.2, 0.01, 0.0, [10, 1.5, 0, 10.25], [20, 2.25, 3, 30.75], "sex=F", 20770, [20771, 20760]]
+GROUP = [0.2, 0.01, 0.0, [10, 1.5, 0, 10.25], [20, 2.25, 3, 30.75], "sex=F", 20770, 20771]
 
 
 def cases() -> list[Case]:

@@ -185,11 +185,11 @@ def test_two_spellings_of_a_name_are_one_site_and_who_is_left_out_is_named() -> 
 
 def test_what_a_site_says_of_its_scores_is_shown_as_its_word() -> None:
     (period,) = counted("a", Tally(900, 30))
-    stream = replace(period.streams[0], changed=(START, START - 3))
+    stream = replace(period.streams[0], changed=START)
     found: Combined = combine([replace(period, streams=(stream,))])
     assert found.state == "holds"
-    assert "Ask a what changed: by its own word its scores differ since 2025-12-29." in to_do(found)
-    assert to_dict(found)["all_rows"]["sites"]["a"]["scores_changed"] == ["2026-01-01", "2025-12-29"]
+    assert "Ask a what changed: by its own word its scores differ, noticed on 2026-01-01." in to_do(found)
+    assert to_dict(found)["all_rows"]["sites"]["a"]["scores_changed"] == "2026-01-01"
 
 
 def test_the_name_of_all_sites_replaces_no_counts() -> None:

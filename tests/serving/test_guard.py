@@ -68,7 +68,7 @@ def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch:
     assert read_token(file) == TOKEN[::-1]
     for bad in (b"short", b"two words that are long", b""):
         file.write_bytes(bad)
-        with pytest.raises(InputError, match=r"holds (no|a) token") as error:
+        with pytest.raises(InputError, match="holds no token") as error:
             read_token(file)
         assert not bad or bad.decode() not in str(error.value)
 

@@ -34,38 +34,26 @@ STAY, MOVE = 0.99, 0.01
 """Share of a stake that stays with its bet at every row, and share that is divided among all six."""
 LARGE = 2.0**600
 """Stakes outside 1 / LARGE to LARGE are scaled by a power of two, which costs no bit."""
-LEAST = 1e-100
-"""Payoff of a lost bet, so that its logarithm exists."""
 BLOCK = 1024
 """New scores that are ranked among themselves by comparing all pairs."""
 
-Five = Annotated[tuple[float, ...], msgspec.Meta(min_length=5, max_length=5)]
-
 
 class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Stakes of the six bets, and for each but the constant one the start of its current run."""
+    """Stakes of the six bets."""
 
     stakes: Annotated[tuple[float, ...], msgspec.Meta(min_length=6, max_length=6)] = (1 / 6,) * 6
     doublings: int = 0
     """Power of two that all stakes are to be multiplied by."""
-    sums: Five = (0.0,) * 5
-    """Logarithm of the total payoff of a bet since the start."""
-    lows: Five = (0.0,) * 5
-    """Lowest of these logarithms so far, one row ago."""
-    starts: Annotated[tuple[int, ...], msgspec.Meta(min_length=5, max_length=5)] = (0,) * 5
-    """Number of rows after which it was lowest, for the last time."""
 
     def __post_init__(self) -> None:
-        if not all(map(math.isfinite, (*self.stakes, *self.sums, *self.lows))) or min(self.stakes) < 0:
-            raise ValueError("bets are not finite and positive")
-        if not 1 / LARGE <= math.fsum(self.stakes) <= LARGE or max(self.lows) > 0:
+        if min(self.stakes) < 0 or not 1 / LARGE <= math.fsum(self.stakes) <= LARGE:
             raise ValueError("bets are too large or too small")
 
-    def placed(self, p_values: Floats, first: int) -> Bets:
-        """Place all bets on one p-value after the other; the first is that of row `first`."""
-        won, stakes, doublings = payoffs(p_values), self.stakes, self.doublings
+    def placed(self, p_values: Floats) -> Bets:
+        """Place all bets on one p-value after the other."""
+        stakes, doublings = self.stakes, self.doublings
         total = math.fsum(stakes)
-        for row in won.tolist():
+        for row in payoffs(p_values).tolist():
             share = MOVE / 6 * total
             stakes = tuple([(STAY * stake + share) * factor for stake, factor in zip(stakes, row, strict=True)])
             total = math.fsum(stakes)
@@ -73,9 +61,7 @@ class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
                 power = math.frexp(total)[1]
                 stakes = tuple([math.ldexp(stake, -power) for stake in stakes])
                 total, doublings = math.ldexp(total, -power), doublings + power
-        runs = [_run(*one, first) for one in zip(won.T[1:], self.sums, self.lows, self.starts, strict=True)]
-        sums, lows, starts = zip(*runs, strict=True)
-        return Bets(stakes, doublings, sums, lows, starts)
+        return Bets(stakes, doublings)
 
 
 def payoffs(p: Floats) -> Floats:
@@ -87,17 +73,7 @@ def payoffs(p: Floats) -> Floats:
     """
     high = np.maximum(p, FLOOR)  # only where that makes a bet pay less
     tail = np.where(p <= 0.1, 2, 8 / 9)
-    won = np.stack([np.ones_like(p), 2 - 2 * p, 2 * p, 0.5 * high**-0.5, 0.7 * high**-0.3, tail], axis=1)
-    paid: Floats = np.maximum(won, LEAST)
-    return paid
-
-
-def _run(won: Floats, total: float, low: float, start: int, first: int) -> tuple[float, float, int]:
-    """Update the logarithm of a bet's total payoff, its minimum before the last row, and the place of that minimum."""
-    sums = np.cumsum(np.append(total, np.log(won)))
-    lows = np.minimum.accumulate(np.append(low, sums[:-1]))[1:]
-    lowest = np.flatnonzero(sums[:-1] <= lows)
-    return float(sums[-1]), float(lows[-1]), first + int(lowest[-1]) if len(lowest) else start
+    return np.stack([np.ones_like(p), 2 - 2 * p, 2 * p, 0.5 * high**-0.5, 0.7 * high**-0.3, tail], axis=1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,8 +94,8 @@ class ChangeDetector:
     >>> rng = np.random.default_rng(1)
     >>> watch = ChangeDetector(rng.random(500)).update(rng.random(200))
     >>> after = watch.update(rng.random(100) + 0.5)
-    >>> round(watch.log_e_value, 1), round(after.log_e_value, 1), after.begun
-    (-2.6, 82.9, 199)
+    >>> round(watch.log_e_value, 1), round(after.log_e_value, 1)
+    (-2.6, 82.9)
     """
 
     scores: Any
@@ -135,8 +111,6 @@ class ChangeDetector:
             raise InputError(f"random_state is {abbreviate(self.random_state)}, expected a whole number from 0")
         if not 0 <= self.rows < len(values):
             raise InputError(f"{self.rows} new rows, and {len(values)} scores in all: there is no calibration score")
-        if not 0 <= min(self.bets.starts) <= max(self.bets.starts) <= self.rows:
-            raise InputError(f"the bets are not those after {self.rows} rows")
 
     def update(self, new_scores: ArrayLike) -> Self:
         """Add the scores of new rows, in the order in which they came."""
@@ -150,7 +124,7 @@ class ChangeDetector:
     def _after(self, new: Floats) -> Self:
         found, ordered = copy(self), np.sort(new)  # a new one would check and sort all scores again
         scores = np.insert(self.scores, np.searchsorted(self.scores, ordered), ordered)
-        bets = self.bets.placed(self.p_values(new), self.rows)
+        bets = self.bets.placed(self.p_values(new))
         found.__dict__.update(scores=scores, rows=self.rows + len(new), bets=bets)
         return found
 
@@ -170,12 +144,6 @@ class ChangeDetector:
         """Logarithm of the evidence that anything has changed since the start."""
         return math.log(math.fsum(self.bets.stakes)) + self.bets.doublings * math.log(2)
 
-    @property
-    def begun(self) -> int:
-        """Number of rows before the run of the bet that has won most in its run: the estimated start of a change."""
-        bets = self.bets
-        return max(zip(bets.sums, bets.lows, bets.starts, strict=True), key=lambda run: run[0] - run[1])[2]
-
 
 class StoredDetector:
     """The change detector in the file of a watch; scores are appended in order, so that a row costs a row.
@@ -190,9 +158,9 @@ class StoredDetector:
     @staticmethod
     def begin(connection: sqlite3.Connection, scores: Floats) -> None:
         """Store the calibration scores; watches must not break ties alike, so each draws a seed."""
-        _append(connection, -1, 0, as_scores(scores))
+        _append(connection, -1, as_scores(scores))
         values = (secrets.randbits(48), msgspec.msgpack.encode(Bets()))
-        connection.execute("INSERT INTO detector VALUES (0, ?, 0, ?, NULL, NULL)", values)
+        connection.execute("INSERT INTO detector VALUES (0, ?, 0, ?, NULL)", values)
 
     def read(self) -> ChangeDetector | None:
         """Return the current state; None without a detector."""
@@ -214,17 +182,12 @@ class StoredDetector:
             return
         starts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist()]
         for start, end in zip(starts, [*starts[1:], len(scores)], strict=True):
-            day, some = int(days[start]), scores[start:end]
-            _append(self._connection, detector.rows, day, some)
-            detector = detector.update(some)
-            noticed = since = None
-            if detector.log_e_value >= self.enough:
-                query = "SELECT day FROM scores WHERE first BETWEEN 0 AND ? ORDER BY first DESC LIMIT 1"
-                noticed, (since,) = day, self._connection.execute(query, (detector.begun,)).fetchone()
+            _append(self._connection, detector.rows, scores[start:end])
+            detector = detector.update(scores[start:end])
+            noticed = int(days[start]) if detector.log_e_value >= self.enough else None
             self._connection.execute(
-                "UPDATE detector SET rows = ?, bets = ?, alarm_day = coalesce(alarm_day, ?), "
-                "since_day = coalesce(since_day, ?)",
-                (detector.rows, msgspec.msgpack.encode(detector.bets), noticed, since),
+                "UPDATE detector SET rows = ?, bets = ?, alarm_day = coalesce(alarm_day, ?)",
+                (detector.rows, msgspec.msgpack.encode(detector.bets), noticed),
             )
         self._held = detector
 
@@ -232,13 +195,12 @@ class StoredDetector:
         """Drop the state in memory after a failed transaction."""
         self._held = None
 
-    def changed(self, last: int) -> tuple[int, int] | None:
-        """Return the days of the alarm and of the change, if the alarm was raised by this day."""
-        query = "SELECT alarm_day, since_day FROM detector WHERE alarm_day <= ?"
-        days: tuple[int, int] | None = self._connection.execute(query, (last,)).fetchone()
-        return days
+    def changed(self, last: int) -> int | None:
+        """Return the day of the alarm, if it was raised by this day."""
+        row = self._connection.execute("SELECT alarm_day FROM detector WHERE alarm_day <= ?", (last,)).fetchone()
+        return None if row is None else int(row[0])
 
 
-def _append(connection: sqlite3.Connection, first: int, day: int, scores: Floats) -> None:
+def _append(connection: sqlite3.Connection, first: int, scores: Floats) -> None:
     data = np.ascontiguousarray(scores, dtype="<f8").tobytes()
-    connection.execute("INSERT INTO scores VALUES (?, ?, ?)", (first, day, data))
+    connection.execute("INSERT INTO scores VALUES (?, ?)", (first, data))

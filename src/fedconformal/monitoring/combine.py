@@ -64,8 +64,8 @@ class SiteHistory:
     """Evidence that more than the limit is missed; rows that wait count as covered."""
     alarm: int | None
     """Day since when the evidence is or was enough; None if it never was."""
-    changed: tuple[int, int] | None = None
-    """Days of the alarm and of the change of scores, by the site's own detector."""
+    changed: int | None = None
+    """Day on which the site's own detector noticed a change of scores."""
 
     @property
     def now(self) -> float:

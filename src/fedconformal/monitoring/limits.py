@@ -55,8 +55,6 @@ class Limits:
     sites: dict[str, float] = field(default_factory=dict)
     groups: dict[str, float] = field(default_factory=dict)
     classes: dict[int, float] = field(default_factory=dict)
-    several: bool = False
-    """Whether several sites have promises of their own; `rate` is the largest of their limits."""
     too_few: tuple[str, ...] = ()
     """Sites whose summaries have too few scores for a limit below 1."""
 
@@ -165,7 +163,7 @@ def _promised(predictor: Predictor, failure: float) -> Limits:
         return Limits(rate=rate, basis=OF_CLASSES, failure=failure, classes=rates)
     sites = {name_key(names[place]): own for place, own in rates.items()}
     words = "it is the largest of all sites' own limits, so it holds for any mixture of them"
-    return Limits(rate=rate, basis=words, failure=failure, sites=sites, several=len(limits) > 1)
+    return Limits(rate=rate, basis=words, failure=failure, sites=sites)
 
 
 def _usable(rate: float, alpha: Fraction) -> float:

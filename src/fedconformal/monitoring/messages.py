@@ -77,8 +77,8 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     """Such as "sex=F"; empty for all rows."""
     alarm: Day | None = None
     """The day on which the watch over misses raised the alarm."""
-    changed: tuple[Day, Day] | None = None
-    """The day on which the change detector raised the alarm, and the estimated day of the change."""
+    changed: Day | None = None
+    """The day on which the change detector raised the alarm."""
 
     def __post_init__(self) -> None:
         for name in ("limit", "false_alarm", "failure"):

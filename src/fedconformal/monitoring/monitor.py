@@ -197,7 +197,7 @@ class Monitor:
         from fedconformal.monitoring.limits import limits_of
 
         found = limits_of(predictor, failure=failure, site=site, summaries=() if summary is None else (summary,))
-        if found.several and site is None:
+        if len(found.sites) > 1:
             raise InputError(
                 "this predictor gives no limit to watch: it promises coverage to several by themselves; name the site, "
                 "or state a limit, Monitor(limit=...)"

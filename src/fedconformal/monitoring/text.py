@@ -30,7 +30,7 @@ class Status:
     """The first and the last day on which anything came, in days since 1970."""
     closed: bool
     detector: ChangeDetector | None
-    changed: tuple[int, int] | None
+    changed: int | None
 
     @property
     def verdict(self) -> str:
@@ -60,8 +60,7 @@ class Status:
             return ""
         if self.changed is None:
             return f"No change of scores noticed in {self.detector.rows} rows."
-        alarm, since = map(date, self.changed)
-        return f"Scores have changed since about {since}, noticed on {alarm}."
+        return f"Scores have changed, noticed on {date(self.changed)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Describe for JSON."""
@@ -71,7 +70,7 @@ class Status:
             "sentence": self.sentence,
             "closed": self.closed,
             "streams": list(map(_stream, self.streams)),
-            "scores": change and {**change, "changed": self.changed and list(map(date, self.changed))},
+            "scores": change and {**change, "changed": date(self.changed) or None},
             "counts": msgspec.structs.asdict(self.counts),
         }
 
@@ -147,9 +146,8 @@ def _about_evidence(found: Combined) -> Iterator[str]:
         often = math.fsum(line.false_alarm + line.failure for line in together.histories)
         names = join_names([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
         yield f"Look at {names}: the own watch raised the alarm there. Up to {often:.2g} sites do so by chance."
-    changed = [(line.site, line.changed[1]) for line in together.histories if line.changed]
-    for site, since in changed[:3]:
-        yield f"Ask {site} what changed: by its own word its scores differ since {date(since)}."
+    for line in [line for line in together.histories if line.changed is not None][:3]:
+        yield f"Ask {line.site} what changed: by its own word its scores differ, noticed on {date(line.changed)}."
     if found.state == EARLY and together.pooled.state == HOLDS:
         rest = "the others do not show yet that the promise holds: wait for more outcomes there."
         yield f"Without {together.decisive}, which has most of the outcomes, {rest}"
@@ -218,7 +216,7 @@ def _history(history: SiteHistory) -> dict[str, Any]:
         "coverage": history.coverage,
         "interval": list(history.interval),
         "log_e_value": history.now,
-        "scores_changed": None if history.changed is None else list(map(date, history.changed)),
+        "scores_changed": date(history.changed) or None,
     }
 
 

@@ -157,8 +157,7 @@ def _messages(found: Combined) -> str:
     ]
     for line in found.all_rows.histories:
         if line.changed is not None:
-            noticed, since = map(date, line.changed)
-            rows.append((line.site, "says", f"scores differ since {since}, noticed on {noticed}"))
+            rows.append((line.site, "says", f"scores differ, noticed on {date(line.changed)}"))
     return card("Messages", f'<div class="facts">{table(("site", "what", ""), rows)}</div>') if rows else ""
 
 

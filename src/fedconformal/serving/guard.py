@@ -59,8 +59,6 @@ def read_token(path: Path | None) -> bytes | None:
 
 def _checked(given: bytes, where: str) -> bytes:
     token = given.strip()
-    if token.isalnum() and len(token) < LEAST_TOKEN:
-        raise InputError(f"{where} holds a token of {len(token)} characters; write at least {LEAST_TOKEN}")
     if len(token) < LEAST_TOKEN or not token.isascii() or len(token.split()) != 1:
         raise InputError(f"{where} holds no token; write one line of at least {LEAST_TOKEN} letters and digits")
     return token

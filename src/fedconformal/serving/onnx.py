@@ -18,7 +18,6 @@ import math
 import re
 import tempfile
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -91,11 +90,6 @@ class OnnxModel:
         said = f"{RULE}\n{self._output}\n{self.gives}\n".encode()
         self.fingerprint = PREFIX + hashlib.sha256(said + data).hexdigest()[:DIGITS]
         """Identifies the model in summaries and certificates."""
-
-    @cached_property
-    def classes(self) -> int | None:
-        """Number of classes; None if the file does not say how many features it takes."""
-        return None if self._shape is None else self._outputs(np.zeros((1, *self._shape), self._type)).shape[1]
 
     def check_for(self, wanted: str | None) -> None:
         """Refuse to answer for a predictor that was calibrated for another model."""

@@ -22,7 +22,7 @@ from fedconformal.monitoring.events import Outcomes, Predicted
 from fedconformal.serving.bodies import Answer, LabelledIds, Rows, new_ids
 from fedconformal.serving.onnx import PREFIX, OnnxModel
 from fedconformal.summaries.format import MAX_CLASSES
-from fedconformal.summaries.provenance import has_expired, number_of
+from fedconformal.summaries.provenance import has_expired
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +77,6 @@ class Service:
         elif (about.provenance.model or "").startswith(PREFIX):
             raise InputError("the predictor was calibrated for an ONNX model; give that model too", param="onnx")
         self.predictor, self.model, self.certificate = predictor, model, about
-        classes = None if about.class_names is None else number_of(about.class_names)
-        if model is not None and None not in (classes, model.classes) and classes != model.classes:
-            raise InputError(f"{model.path}: has {model.classes} classes, the predictor has {classes}")
-        if model is not None and model.gives == "probs" and about.provenance.temperature not in (None, 1.0):
-            raise InputError(f"{model.path}: gives probabilities, the predictor was calibrated on logits")
         self.digest: str = json.loads(predictor.to_bytes())["sha256"]
         plain = about.provenance.precision == "float32" and about.by is None
         self._curve = predictor.curve if plain else None
