@@ -1,4 +1,4 @@
-"""Intervals against known values: coverage, width and Winkler score, by site and group, and the verdict."""
+"""Intervals against known values: coverage and width, by site and group, and the verdict."""
 
 from __future__ import annotations
 
@@ -26,12 +26,9 @@ def test_numbers_are_those_of_plain_formulas() -> None:
     ends, y = drawn()
     found = evaluate_intervals(ends, y, alpha=0.1).overall
     inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
-    score = ends[:, 1] - ends[:, 0]
-    score = score + 20 * np.maximum(ends[:, 0] - y, 0) + 20 * np.maximum(y - ends[:, 1], 0)
     assert found.coverage == inside.mean()
     assert found.mean_width == 3
     assert found.median_width == 2
-    assert found.winkler == pytest.approx(score.mean())
     assert found.infinite == 0
 
 
@@ -62,7 +59,7 @@ def test_coverage_has_the_same_interval_as_sets_have() -> None:
 def test_infinite_intervals_are_counted_and_fit_into_json() -> None:
     ends = [[-np.inf, np.inf], [0.0, np.inf], [0.0, 1.0]]
     found = evaluate_intervals(ends, [0.5, 0.5, 2.0], sites=["a", "b", "b"], alpha=0.1)
-    assert (found.overall.infinite, found.overall.mean_width, found.overall.winkler) == (2, None, None)
+    assert (found.overall.infinite, found.overall.mean_width) == (2, None)
     assert [group.infinite for group in found.by_site] == [1, 1]
     assert "infinite" in found.overall.cells
     json.dumps(found.to_dict(), allow_nan=False)
@@ -102,7 +99,6 @@ def test_the_verdict_is_that_of_sets_in_the_words_of_intervals() -> None:
     assert found.verdict.p == theirs.verdict.p
     assert "the intervals miss 20.0% of 1,000 rows" in found.verdict.words
     assert found.reweighted == theirs.reweighted
-    assert found.overall.winkler == pytest.approx(0.8 * 2 + 0.2 * (1 + 20))
 
 
 def test_the_whole_line_says_nothing() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.evaluation import Reweighted, evaluate_sets
-from fedconformal.evaluation.intervals import clustered_interval
+from fedconformal.evaluation.intervals import Sample, stratified_interval
 from tests.contracts.tools import refused
 from tests.evaluation.certified import certified as certificate_of
 from tests.evaluation.certified import evaluated
@@ -63,12 +63,13 @@ def test_it_is_the_mean_of_the_sites(guarantee: Any, weights: tuple[int, ...], w
 
 
 def test_the_interval_is_that_of_the_weighted_mean() -> None:
-    number = np.searchsorted(list(SIZES), SITES)
-    weights = np.array([9, 19, 69]) / 97
-    for clusters in (None, np.arange(100) // 5):
-        found = mixed(certified(), clusters=clusters)
-        rows = np.arange(100) if clusters is None else clusters
-        assert (found.low, found.high) == clustered_interval(COVERED, rows, sites=number, weights=weights)
+    number, weights = np.searchsorted(list(SIZES), SITES), np.array([9, 19, 69]) / 97
+    found = mixed(certified())
+    assert (found.low, found.high) == stratified_interval(np.array(list(SHARE.values())), np.bincount(number), weights)
+    clusters = np.arange(100) // 5
+    clustered = Sample.of(COVERED, sites=number, shares=weights, clusters=clusters).coverage_interval()
+    found = mixed(certified(), clusters=clusters)
+    assert (found.low, found.high) == clustered
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_tails_are_tails() -> None:
     for x in (0.15, 0.17, 0.2):
         assert np.mean(drawn >= x) < stratified_tail(x, rows, shares, rate) < 1
     assert binomial_tail(10, 100, 0.1) == 1.0  # Hoeffding's condition does not hold
-    equal = Sample(covered=np.arange(100) >= 20, sites=np.arange(100) % 2, shares=np.array([0.5, 0.5]))
+    equal = Sample.of(np.arange(100) >= 20, sites=np.arange(100) % 2, shares=np.array([0.5, 0.5]))
     assert equal.p_value(0.1) == binomial_tail(20, 100, 0.1)
 
 

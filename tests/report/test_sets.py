@@ -193,9 +193,6 @@ def test_intervals_say_what_they_assume() -> None:
         assert page.count(f", if {unit} are independent)") == 1  # on the first screen
         assert f"Lines: 95% interval, if {'rows' if unit == 'cases' else unit} are independent." in page
         assert ('<th scope="col">clusters</th>' in page) == (unit == "clusters")
-    one = page_of(predictor(), clusters=np.zeros(600))
-    assert "(no interval: all cases are of one cluster)" in one
-    assert 'class="interval s0"' not in one
 
 
 def test_coverage_of_the_certified_mixture_is_on_the_first_screen() -> None:

@@ -64,8 +64,8 @@ def accused(name: str, *, luck: bool = True) -> int:
     for misses in rng.binomial(rows, miss):
         covered = np.concatenate([np.arange(t) >= m for t, m in zip(rows, misses, strict=True)])
         held = np.flatnonzero(rows)
-        sample = Sample(
-            covered=covered,
+        sample = Sample.of(
+            covered,
             sites=np.searchsorted(held, np.repeat(np.arange(3), rows)),
             shares=shares[held],
             alike=len(held) == 1,

@@ -20,7 +20,7 @@ from fedconformal._base.names import join_names, name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
-from fedconformal.evaluation.intervals import Sample, clustered_interval
+from fedconformal.evaluation.intervals import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
 
@@ -41,7 +41,7 @@ class Outcomes(NamedTuple):
     def sample(self, index: Any = slice(None), **more: Any) -> Sample:
         """Return a sample of some of the rows."""
         clusters = None if self.clusters is None else self.clusters[index]
-        return Sample(covered=self.covered[index], clusters=clusters, **more)
+        return Sample.of(self.covered[index], clusters=clusters, **more)
 
 
 class Claim(NamedTuple):
@@ -195,19 +195,12 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
         if self.coverage is None:
             return f"Coverage is not reweighted to the certified mixture: {self.why_not}."
         rest = f" (without the rows of {join_names(self.others)}, not in the mixture)" if self.others else ""
-        interval = interval_text(self.low, self.high)
-        return f"Coverage for a test row {self.mixture}: {self.coverage:.4f}, 95% interval {interval}{rest}."
+        interval = f"95% interval {self.low:.3f} to {self.high:.3f}"
+        return f"Coverage for a test row {self.mixture}: {self.coverage:.4f}, {interval}{rest}."
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """Write an interval, or that there is none."""
-    return "none (one cluster)" if low is None or high is None else f"{low:.3f} to {high:.3f}"
-
-
-def reweighted(
-    covered: Booleans, owners: NDArray[Any] | None, clusters: Integers | None, certificate: Certificate
-) -> Reweighted:
-    """Average the coverage of the sites with the certified weights; without clusters, rows are independent.
+def reweighted(rows: Outcomes, owners: NDArray[Any] | None, certificate: Certificate) -> Reweighted:
+    """Average the coverage of the sites with the certified weights.
 
     Where classes take the place of sites, `owners` are the classes of the rows.
     """
@@ -227,11 +220,9 @@ def reweighted(
         if not len(found.rows):
             why += f" (the sites are called {join_names(found.others)})"
         return Reweighted(mixture=words, why_not=why, missing=found.missing, others=found.others)
-    mine, places, weights = found.rows, found.sites, found.weights
-    rows = mine if clusters is None else clusters[mine]
-    low, high = clustered_interval(covered[mine], rows, sites=places, weights=weights) or (None, None)
-    coverage = float(weights @ (np.bincount(places, covered[mine]) / np.bincount(places)))
-    return Reweighted(coverage=coverage, low=low, high=high, mixture=words, others=found.others)
+    sample = rows.sample(found.rows, sites=found.sites, shares=found.weights)
+    low, high = sample.coverage_interval()
+    return Reweighted(coverage=1 - sample.missed, low=low, high=high, mixture=words, others=found.others)
 
 
 class MixtureRows(NamedTuple):

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Booleans, Integers, as_alpha
 from fedconformal._base.groups import Groups, as_groups, as_sites, group_columns
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.evaluation.claims import Outcomes, Reweighted, interval_text, reweighted
-from fedconformal.evaluation.intervals import clopper_pearson, clustered_interval
+from fedconformal.evaluation.claims import Outcomes, Reweighted, reweighted
+from fedconformal.evaluation.intervals import clopper_pearson, independent_rows
 from fedconformal.evaluation.verdict import Verdict, verdict_of
 
 ROWS, CLUSTERS = "rows are independent", "clusters are independent"
@@ -24,16 +24,13 @@ PROMISED = "promised group"
 
 
 class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of rows: its size, its coverage, and the 95% interval of the coverage from low to high.
-
-    There is no interval if all rows are of one cluster.
-    """
+    """A group of rows: its size, its coverage, and the 95% interval of the coverage from low to high."""
 
     name: str
     rows: int
     coverage: float
-    low: float | None
-    high: float | None
+    low: float
+    high: float
     clusters: int | None = None
     """The number of clusters, where rows come in clusters."""
 
@@ -45,7 +42,7 @@ class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def interval(self) -> str:
         """The interval of the coverage as text."""
-        return interval_text(self.low, self.high)
+        return f"{self.low:.3f} to {self.high:.3f}"
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -116,7 +113,7 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
         level = as_alpha(certificate.alpha if alpha is None else alpha)
         return msgspec.structs.replace(
             self,
-            reweighted=reweighted(rows.covered, parties, rows.clusters, certificate),
+            reweighted=reweighted(rows, parties, certificate),
             verdict=verdict_of(certificate, level, rows, all_full=full, noun=noun),
         )
 
@@ -176,15 +173,19 @@ class Counter(NamedTuple, Generic[G]):
         named = [(mine, name) for mine, name in zip(parts, names, strict=True) if len(mine)]
         rows = np.array([len(mine) for mine, _ in named])
         hits = np.array([np.count_nonzero(self.outcomes.covered[mine]) for mine, _ in named])
-        lows, highs = (ends.tolist() for ends in clopper_pearson(hits, rows))
-        found = []
-        for (mine, name), hit, low, high in zip(named, hits.tolist(), lows, highs, strict=True):
-            count = None
-            if self.outcomes.clusters is not None:
-                clusters = self.outcomes.clusters[mine]
-                low, high = clustered_interval(self.outcomes.covered[mine], clusters) or (None, None)  # noqa: PLW2901
-                count = len(np.unique(clusters))
-            share = hit / len(mine)
-            group = CoverageGroup(name=name, rows=len(mine), coverage=share, low=low, high=high, clusters=count)
-            found.append(self.describe(group, mine))
-        return found
+        counts: list[int | None] = [None] * len(named)
+        worth = np.ones(len(named))
+        if (clusters := self.outcomes.clusters) is not None:
+            worth = np.array([independent_rows(clusters[mine]) for mine, _ in named]) / rows
+            counts = [len(np.unique(clusters[mine])) for mine, _ in named]
+        ends = zip(*clopper_pearson(hits * worth, rows * worth), counts, strict=True)
+        shares = (hits / rows).tolist()
+        return [
+            self.describe(
+                CoverageGroup(
+                    name=name, rows=len(mine), coverage=share, low=float(low), high=float(high), clusters=count
+                ),
+                mine,
+            )
+            for (mine, name), share, (low, high, count) in zip(named, shares, ends, strict=True)
+        ]

@@ -1,9 +1,8 @@
 """Confidence intervals of the coverage on test rows, and tail bounds on the number of misses.
 
-Intervals: Clopper and Pearson (1934) for independent rows. For clusters, Korn and Graubard, "Confidence intervals for
-proportions with small expected number of positive counts estimated from survey data", 1998: with the smaller of two
-effective sample sizes, as the linearised variance is too small if the few clusters that were missed happen to be small
-ones. The other is from the intraclass correlation.
+Intervals: Clopper and Pearson (1934) for independent rows. Rows of one cluster, such as a patient, count as if they
+were all alike: clusters of m_1, m_2, ... rows are worth n^2 / sum m_c^2 independent rows (Kish, "Survey sampling",
+1965), which is the least that they can be worth.
 
 Tails hold whatever the miss rates of single sites are. Rows that weigh alike: from t a + 1 on, the tail is no heavier
 than that of Bin(t, a) (Hoeffding, "On the distribution of the number of successes in independent trials", 1956); for
@@ -21,16 +20,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
 
 CONFIDENCE = 0.95
 ROUNDING = 1e-9
 """A share of a tail that is given away for the errors of floats."""
-STEPS = 40
-LEAST_P = 1e-12
-"""Tails of clusters are not followed further than this."""
+STEPS = 20
+LEAST = 1e-9
+"""Low ends below this are zero."""
 
 
 def clopper_pearson(
@@ -51,104 +49,17 @@ def clopper_pearson(
     return low, high
 
 
-def clustered_interval(
-    covered: Booleans,
-    clusters: Integers,
-    *,
-    sites: Integers | None = None,
-    weights: Floats | None = None,
-    confidence: float = CONFIDENCE,
-) -> tuple[float, float] | None:
-    """Return the interval of the coverage if clusters are independent; None if fewer than two of them count.
+def independent_rows(clusters: Integers, weights: Floats | None = None) -> float:
+    """Return how many independent rows these are worth, given the cluster of each, if rows of a cluster are alike.
 
-    With `weights`, which add up to one, it is that of the weighted mean over `sites`, numbered from 0, not of the mean
-    over the rows. A cluster may have rows at several sites.
-
-    >>> covered = np.repeat([True, True, True, True, False], 10)  # five patients, ten images each
-    >>> [round(end, 3) for end in clustered_interval(covered, np.repeat(np.arange(5), 10))]
-    [0.084, 1.0]
-    >>> [round(end, 3) for end in clustered_interval(covered, np.arange(50))]
-    [0.661, 0.901]
+    >>> independent_rows(np.arange(50)), independent_rows(np.repeat(np.arange(5), 10))
+    (50.0, 5.0)
     """
-    from scipy.special import stdtrit
-
-    if not len(covered):
-        return None
-    if sites is None or weights is None:
-        sites, weights = np.zeros(len(covered), dtype=np.int64), np.ones(1)
-    cells = _Cells.of(covered, clusters, sites)
-    rows, share = cells.rows, cells.hits / cells.rows
-    alike = cells.alike()
-    worth = rows / (1 + alike * (np.bincount(cells.site, cells.sizes**2) / rows - 1))
-    near = (worth * share + 1) / (worth + 2)  # one hit and one miss more: at 0 and at 1 a share still varies
-    spread, part = np.sqrt(near * (1 - near)), weights / rows
-    # The variance of the mean if rows of a cluster are that much alike, wherever they are.
-    pull = np.bincount(cells.cluster, (part * spread)[cells.site] * cells.sizes)
-    if np.count_nonzero(pull) < 2:
-        return None
-    modelled = (1 - alike) * float(part**2 @ (rows * spread**2)) + alike * float(pull @ pull)
-    centre = float(weights @ near)
-    trials = centre * (1 - centre) / modelled
-    # The linearised one: how far each cluster is from the mean of its sites.
-    few = np.sqrt(cells.clusters / np.maximum(1, cells.clusters - 1))
-    off = np.bincount(cells.cluster, (few * part)[cells.site] * (cells.covered - cells.sizes * share[cells.site]))
-    mean = min(1.0, float(weights @ share))
-    if seen := float(off @ off):
-        trials = min(trials, mean * (1 - mean) / seen)
-    freedom = float(pull.sum() ** 2 / (pull @ pull)) - 1
-    tail = (1 + confidence) / 2
-    trials *= float(stdtrit(len(covered) - 1, tail) / stdtrit(freedom, tail)) ** 2
-    if not trials > 0:  # one cluster outweighs all others: nothing is known
-        return 0.0, 1.0
-    low, high = clopper_pearson(np.array(mean * trials), np.array(trials), confidence=confidence)
-    return float(low), float(high)
+    sums = np.bincount(np.unique(clusters, return_inverse=True)[1], weights).astype(np.float64)
+    return float(sums.sum() ** 2 / (sums @ sums))
 
 
-class _Cells(NamedTuple):
-    """Rows counted by site and cluster."""
-
-    site: Integers
-    cluster: Integers
-    sizes: Floats
-    covered: Floats
-    rows: Floats
-    hits: Floats
-    clusters: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, covered: Booleans, clusters: Integers, sites: Integers) -> _Cells:
-        names, number = np.unique(clusters, return_inverse=True)
-        count = len(names)
-        found, index = np.unique(sites * count + number, return_inverse=True)
-        site = found // count
-        return cls(
-            site=site,
-            cluster=found % count,
-            sizes=np.bincount(index).astype(np.float64),
-            covered=np.bincount(index, covered).astype(np.float64),
-            rows=np.bincount(sites).astype(np.float64),
-            hits=np.bincount(sites, covered).astype(np.float64),
-            clusters=np.bincount(site),
-        )
-
-    def alike(self) -> float:
-        """Return how alike rows of one cluster are: 0 as any rows, 1 all the same.
-
-        How often two rows of a cluster differ is compared with how often two rows of its site do. Sites with one
-        cluster say nothing of that.
-        """
-        several = self.clusters > 1
-        cells = several[self.site]
-        differ = float((self.covered * (self.sizes - self.covered))[cells].sum())
-        pairs = float((self.sizes * (self.sizes - 1))[cells].sum())
-        spare = self.clusters[several] / (self.clusters[several] - 1)
-        varies = float((spare * self.hits[several] * (1 - self.hits[several] / self.rows[several])).sum())
-        if not pairs or not varies:
-            return 1.0
-        return min(1.0, max(0.0, 1 - differ / pairs * float(self.rows[several].sum()) / varies))
-
-
-def binomial_tail(misses: int, rows: int, rate: float, *, alike: bool = False) -> float:
+def binomial_tail(misses: float, rows: float, rate: float, *, alike: bool = False) -> float:
     """Bound the probability of at least this many misses; one where Hoeffding's condition does not hold.
 
     >>> round(binomial_tail(140, 1000, 0.1159), 5)
@@ -156,14 +67,14 @@ def binomial_tail(misses: int, rows: int, rate: float, *, alike: bool = False) -
     >>> binomial_tail(1, 2, 0.25), round(binomial_tail(1, 2, 0.25, alike=True), 5)
     (1.0, 0.4375)
     """
-    from scipy.special import bdtrc
+    from scipy.special import betainc
 
-    if not misses or rate >= 1 or (not alike and misses < rows * rate + 1):
+    if misses <= 0 or rate >= 1 or (not alike and misses < rows * rate + 1):
         return 1.0
-    return min(1.0, float(bdtrc(misses - 1, rows, rate)) * (1 + ROUNDING))
+    return min(1.0, float(betainc(misses, rows - misses + 1, rate)) * (1 + ROUNDING))
 
 
-def stratified_tail(found: float, rows: Integers, shares: Floats, rate: float) -> float:
+def stratified_tail(found: float, rows: Integers | Floats, shares: Floats, rate: float) -> float:
     """Bound the probability that the weighted miss rate is at least `found`.
 
     `found` is the sum of each site's weight times its share of missed rows; `rate` bounds that of the mixture. `shares`
@@ -179,7 +90,7 @@ def stratified_tail(found: float, rows: Integers, shares: Floats, rate: float) -
 
     if found <= rate or rate >= 1:
         return 1.0
-    total = int(rows.sum())
+    total = float(rows.sum())
     weigh = shares / rows * total  # what a row weighs, one on average
 
     def exponent(at: Floats) -> tuple[float, Floats]:
@@ -203,73 +114,90 @@ def stratified_tail(found: float, rows: Integers, shares: Floats, rate: float) -
     return min(1.0, math.exp(min(0.0, total * float(best.fun))) * (1 + ROUNDING))
 
 
+def stratified_interval(means: Floats, rows: Integers | Floats, shares: Floats) -> tuple[float, float]:
+    """Return the 95% interval of the weighted mean of sites, from their means, which are from 0 to 1."""
+    return _low_end(means, rows, shares), 1 - _low_end(1 - means, rows, shares)
+
+
+def _low_end(means: Floats, rows: Integers | Floats, shares: Floats) -> float:
+    """Return the largest mean of the mixture at which as much as this has a probability of .025 at the most."""
+    found = float(shares @ means)
+    low, high = 0.0, found
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        rare = middle >= LEAST and stratified_tail(found, rows, shares, middle) <= (1 - CONFIDENCE) / 2
+        low, high = (middle, high) if rare else (low, middle)
+    return low
+
+
 class Sample(NamedTuple):
-    """Rows of a mixture: whether each is covered, its site and cluster where they count, and the weight of each site.
+    """Rows of a mixture, counted by site, or all together if they come in clusters.
 
     Sites of the mixture that have no row count as never missed, so a miss rate that is too high is so for certain.
     """
 
-    covered: Booleans
-    sites: Integers | None = None
-    """Numbered from 0; None if all rows weigh alike."""
-    shares: Floats | None = None
-    """The weight of every site that has rows; they add up to one, or less if some sites have none."""
-    clusters: Integers | None = None
-    alike: bool = False
+    rows: int
+    rates: Floats
+    """The share of missed rows of every site that has rows."""
+    trials: Floats
+    """The independent rows that those of each site are worth."""
+    shares: Floats
+    """The weight of each site; they add up to one, or less if some sites have no row."""
+    alike: bool
     """Whether all rows are of one site."""
 
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return len(self.covered)
+    @classmethod
+    def of(
+        cls,
+        covered: Booleans,
+        *,
+        sites: Integers | None = None,
+        shares: Floats | None = None,
+        clusters: Integers | None = None,
+        alike: bool = False,
+    ) -> Sample:
+        """Count rows; `sites` are numbered from 0. Without them all rows weigh alike."""
+        if sites is None or shares is None:
+            sites, shares = np.zeros(len(covered), dtype=np.int64), np.ones(1)
+        rows = np.bincount(sites)
+        rates = np.bincount(sites, ~covered) / rows
+        if clusters is None:
+            return cls(len(covered), rates, rows.astype(np.float64), shares, alike)
+        # Clusters may have rows at several sites, so these are counted together.
+        total, worth = shares.sum(keepdims=True), independent_rows(clusters, (shares / rows)[sites])
+        return cls(len(covered), shares @ rates / total, np.array([worth]), total, alike)
 
     @property
     def missed(self) -> float:
         """The share of missed rows, each site with its weight."""
-        if self.sites is None or self.shares is None:
-            return 1 - float(self.covered.mean())
-        return float(self.shares @ (np.bincount(self.sites, ~self.covered) / np.bincount(self.sites)))
+        return float(self.shares @ self.rates)
 
     @property
     def complete(self) -> bool:
         """Whether every site with weight has rows."""
-        return self.shares is None or abs(float(self.shares.sum()) - 1) < 1e-9
+        return abs(float(self.shares.sum()) - 1) < 1e-9
+
+    @property
+    def weigh_alike(self) -> bool:
+        """Whether all rows have the same weight."""
+        return np.allclose(self.shares * self.trials.sum(), self.trials, rtol=1e-12)
 
     def p_value(self, rate: float) -> float:
         """Bound how likely as many misses are if the mixture is missed at most this often; for clusters about."""
-        return self._p(rate, None) if self.clusters is None else self._clustered_p(self.clusters, rate)
+        if self.weigh_alike:
+            return binomial_tail(float(self.rates @ self.trials), self.trials.sum(), rate, alike=self.alike)
+        return stratified_tail(self.missed, self.trials, self.shares, rate)
 
     def p_if(self, missed: float, rate: float) -> float:
-        """Return the p-value if every site missed this share of its rows; of a cluster, all rows or none."""
-        if self.clusters is not None:
-            count = len(np.unique(self.clusters)) if self.complete else 0
-            return binomial_tail(math.floor(missed * count + 1e-9), count, rate, alike=True)
-        return self._p(rate, missed)
+        """Return the p-value if every site missed this share of its rows."""
+        if self.weigh_alike:
+            total = float(self.trials.sum())
+            return binomial_tail(math.floor(missed * total + 1e-9), total, rate, alike=self.alike)
+        return stratified_tail(missed * float(self.shares.sum()), self.trials, self.shares, rate)
 
-    def _p(self, rate: float, missed: float | None) -> float:
-        if self.sites is not None and self.shares is not None:
-            rows = np.bincount(self.sites)
-            if not np.allclose(self.shares * self.rows, rows, rtol=1e-12):
-                found = self.missed if missed is None else missed * float(self.shares.sum())
-                return stratified_tail(found, rows, self.shares, rate)
-        misses = np.count_nonzero(~self.covered) if missed is None else math.floor(missed * self.rows + 1e-9)
-        return binomial_tail(int(misses), self.rows, rate, alike=self.alike)
-
-    def _clustered_p(self, clusters: Integers, rate: float) -> float:
-        """Find the least level at which the interval of the coverage is below 1 - rate; one if there is none."""
-        if not self.complete or self.missed <= rate:
-            return 1.0
-        low, high = math.log(LEAST_P), math.log(0.5)  # the interval leaves 1 - rate out at the one, not at the other
-        for _ in range(STEPS):
-            middle = (low + high) / 2
-            found = clustered_interval(
-                self.covered,
-                clusters,
-                sites=self.sites,
-                weights=self.shares,
-                confidence=1 - 2 * math.exp(middle),
-            )
-            if found is None:
-                return 1.0
-            low, high = (low, middle) if found[1] < 1 - rate else (middle, high)
-        return math.exp(high)
+    def coverage_interval(self) -> tuple[float, float]:
+        """Return the 95% interval of the coverage of the mixture."""
+        if self.weigh_alike:
+            low, high = clopper_pearson((1 - self.rates) @ self.trials, self.trials.sum())
+            return float(low), float(high)
+        return stratified_interval(1 - self.rates, self.trials, self.shares)

@@ -1,7 +1,7 @@
 """Mean losses of new rows, over all rows and by site, with intervals for any bounded losses of independent rows.
 
-A promise to a mixture of the sites is about sum_k lambda_k mean_k. Its interval is from `stratified_tail`, as E exp(h
-L) <= 1 + E L (exp(h) - 1) for a loss in [0, 1]. A site without rows may lose nothing, or the bound.
+A promise to a mixture of the sites is about sum_k lambda_k mean_k. Its interval is from `stratified_interval`, as
+E exp(h L) <= 1 + E L (exp(h) - 1) for a loss in [0, 1]. A site without rows may lose nothing, or the bound.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_array
+from fedconformal._base.arrays import Floats, as_array
 from fedconformal._base.groups import as_sites
 from fedconformal._base.names import join_names, name_key
 from fedconformal.errors import InputError
-from fedconformal.evaluation.intervals import CONFIDENCE, stratified_tail
+from fedconformal.evaluation.intervals import CONFIDENCE, stratified_interval
 from fedconformal.guarantees.binomial import mean_between
-
-STEPS = 20
-LEAST = 1e-9
-"""Low ends below this are zero."""
 
 SITES_UNKNOWN = "This takes the rows to come from the sites as promised, as the site of each row is not known."
 
@@ -122,20 +118,9 @@ def _mixture(groups: list[LossGroup], shares: Floats, overall: LossGroup, bound:
     if total and np.allclose(shares * overall.rows, rows, rtol=1e-12):  # in the promised shares already
         low, high, mean = overall.low / bound, overall.high / bound, overall.mean_loss / bound
     elif total:
-        low, high = _low_end(means, rows, shares), 1 - _low_end(1 - means, rows, shares)
+        low, high = stratified_interval(means, rows, shares)
         mean = float(shares @ means / shares.sum())
     return LossGroup(name="promised mixture", rows=total, mean_loss=mean * bound, low=low * bound, high=high * bound)
-
-
-def _low_end(means: Floats, rows: Integers, shares: Floats) -> float:
-    """Return the largest mean loss of the mixture at which as much as this has a probability of .025 at the most."""
-    found = float(shares @ means)
-    low, high = 0.0, found
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        rare = middle >= LEAST and stratified_tail(found, rows, shares, middle) <= (1 - CONFIDENCE) / 2
-        low, high = (middle, high) if rare else (low, middle)
-    return low
 
 
 def _group(name: str, losses: Floats, bound: float) -> LossGroup:

@@ -1,9 +1,4 @@
-"""Coverage and width of prediction intervals: over all rows, by site and by any other column; and a verdict.
-
-The Winkler score of an interval is its width, and 2/alpha times how far the true value is outside of it: the lower,
-the better, and no interval does better on average than the one between the true quantiles. Winkler, "A
-decision-theoretic approach to interval estimation", 1972.
-"""
+"""Coverage and width of prediction intervals: over all rows, by site and by any other column; and a verdict."""
 
 from __future__ import annotations
 
@@ -13,23 +8,18 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import Floats, Integers, as_alpha, as_array, as_numbers, one_a_row
+from fedconformal._base.arrays import Floats, Integers, as_array, as_numbers, one_a_row
 from fedconformal._base.groups import Groups
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
 from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup
 
-FROM_A_QUANTILE = 2
-"""The weight of a distance outside of an interval, over alpha."""
-
 
 class IntervalGroup(CoverageGroup, frozen=True, kw_only=True):
-    """A group of rows, with the widths of its intervals; a width or score that is infinite is None."""
+    """A group of rows, with the widths of its intervals; a width that is infinite is None."""
 
     mean_width: float | None
     median_width: float | None
-    winkler: float | None
-    """The mean Winkler score; also None where no alpha is known."""
     infinite: int
     """The number of intervals with an end at infinity."""
 
@@ -40,13 +30,13 @@ class IntervalGroup(CoverageGroup, frozen=True, kw_only=True):
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        return self.width_text, _text(self.median_width), _text(self.winkler)
+        return self.width_text, _text(self.median_width)
 
 
 class IntervalEvaluation(CoverageEvaluation[IntervalGroup], frozen=True, kw_only=True):
     """Coverage and width of intervals on rows with known values."""
 
-    size_columns = ("mean width", "median", "Winkler")
+    size_columns = ("mean width", "median")
 
     def __repr__(self) -> str:
         width = "inf" if self.overall.mean_width is None else f"{self.overall.mean_width:.6g}"
@@ -67,11 +57,9 @@ def evaluate_intervals(
 
     Ends may be infinite, and both belong to the interval.
 
-    >>> result = evaluate_intervals([[0, 2], [1, 2], [1, 4]], [1.0, 2.5, 3.0], sites=["a", "a", "b"], alpha=0.5)
+    >>> result = evaluate_intervals([[0, 2], [1, 2], [1, 4]], [1.0, 2.5, 3.0], sites=["a", "a", "b"])
     >>> result
     IntervalEvaluation(coverage=0.6667, mean_width=2, rows=3)
-    >>> result.overall.winkler  # one row is .5 outside: 2 + 2/.5 * .5/3
-    2.6666666666666665
     >>> [(group.name, group.coverage, group.mean_width) for group in result.by_site]
     [('a', 0.5, 1.5), ('b', 1.0, 3.0)]
     """
@@ -79,16 +67,12 @@ def evaluate_intervals(
     rows, (low, high) = len(ends), ends.T
     truth = as_numbers(one_a_row(as_array(y, "y"), rows, "y"), "y")
     covered, widths = (low <= truth) & (truth <= high), high - low
-    known = certificate.alpha if alpha is None and certificate is not None else alpha
-    outside = np.maximum(0.0, np.maximum(low - truth, truth - high))
-    winkler = None if known is None else widths + FROM_A_QUANTILE / float(as_alpha(known)) * outside
 
     def describe(group: CoverageGroup, mine: Integers) -> IntervalGroup:
         return IntervalGroup(
             **msgspec.structs.asdict(group),
             mean_width=_finite(widths[mine].mean()),
             median_width=_finite(np.sort(widths[mine])[(len(mine) - 1) // 2]),
-            winkler=None if winkler is None else _finite(winkler[mine].mean()),
             infinite=int(np.isinf(widths[mine]).sum()),
         )
 

@@ -139,8 +139,6 @@ def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording)
 
 def _interval(evaluation: AnyEvaluation) -> str:
     low, high = evaluation.overall.low, evaluation.overall.high
-    if low is None or high is None:
-        return "no interval: all cases are of one cluster"
     assumed = "cases are independent" if evaluation.interval_assumes == ROWS else evaluation.interval_assumes
     return f"95% interval {low:.1%} to {high:.1%}, if {assumed}"
 

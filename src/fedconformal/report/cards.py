@@ -93,7 +93,7 @@ def _coverage_by(column: str, groups: Sequence[CoverageGroup], evaluation: AnyEv
         text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
         drawn = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]
     numbers = table((column, *evaluation.columns), (group.cells for group in groups))
-    low = min(0.9 * target, *(group.coverage if group.low is None else group.low for group in drawn))
+    low = min(0.9 * target, *(group.low for group in drawn))
     chart = group_chart(drawn, target, (max(0.0, math.floor(low * 20) / 20), 1.0), "coverage", percent)
     return card(f"Coverage by {column}", soft(text) + chart, numbers)
 

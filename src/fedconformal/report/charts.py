@@ -282,10 +282,9 @@ def group_chart(
         parts.append(f'<text x="{x(value):.1f}" y="{bottom + 17}" text-anchor="middle">{text(value)}</text>')
     parts.append(f'<line class="target" x1="{x(target):.1f}" x2="{x(target):.1f}" y1="0" y2="{bottom}"/>')
     for i, group in enumerate(groups):
-        y, line = ROW * i + ROW / 2 + 4, ""
-        if group.low is not None and group.high is not None:
-            ends = f'x1="{x(group.low):.1f}" x2="{x(group.high):.1f}"'
-            line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
+        y = ROW * i + ROW / 2 + 4
+        ends = f'x1="{x(group.low):.1f}" x2="{x(group.high):.1f}"'
+        line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
         label = f"{group.name}: {group.mean:.4g} ({group.interval}), {group.rows} rows"
         parts.append(
             f"<g><title>{escape(label)}</title>"
