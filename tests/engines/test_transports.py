@@ -13,12 +13,13 @@ import pytest
 import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import MAX_BYTES
-from fedconformal.federated.calibration import calibrate, calibrate_risk
+from fedconformal.federated.calibration import calibrate
 from fedconformal.federated.evaluation import Counts, evaluate
 from fedconformal.federated.watch import watch
+from fedconformal.monitoring.combine import combine
 from fedconformal.privacy.policy import VARIABLE
 from fedconformal.report import watch_page
-from tests.engines.transports import ROWS, TRANSPORTS, SiteApp, logits_of, masks_of
+from tests.engines.transports import ROWS, TRANSPORTS, SiteApp, logits_of
 from tests.monitoring.streams import PREDICTOR, messages
 
 pytestmark = [
@@ -28,7 +29,6 @@ pytestmark = [
 
 Run = Callable[[SiteApp], tuple[Any, Any]]
 BAD = "site-2"
-GRID = [0.25, 0.5, 0.75, 1.0]
 WATCHED = PREDICTOR.hex()
 
 
@@ -75,25 +75,6 @@ def test_it_is_what_files_give(on: Run, asked: dict[str, Any], rows: Any) -> Non
         expected.append(fc.summarize(probs, own["truth"], **about))
     assert found.certificate == fc.calibrate(expected, alpha=0.3, guarantee=guarantee).certificate
     assert fc.verify(found.predictor, expected) == []
-
-
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.EverySite(), fc.PAC(failure=0.1)], ids=repr)
-def test_a_limit_on_losses_is_what_files_give(on: Run, guarantee: fc.Guarantee) -> None:
-    app, loss = SiteApp(rows=masks_of), fc.FalseNegativeRate()
-    sites, model = on(app)
-    wanted: dict[str, Any] = {"risk": 0.3, "guarantee": guarantee}
-    found = calibrate_risk(sites, model, loss=loss, thresholds=GRID, **wanted)
-    expected = [
-        fc.LossSummary.of_losses(
-            loss.evaluate(*masks_of(site).values(), thresholds=GRID),
-            thresholds=GRID,
-            loss=loss,
-            site=site,
-            model=sites.fingerprint(model),
-        )
-        for site in app.names
-    ]
-    assert found.certificate == fc.calibrate(expected, **wanted).certificate
 
 
 def fail(reply: bytes) -> Any:
@@ -151,7 +132,7 @@ def test_a_watch_is_that_of_files(on: Run) -> None:
     found = watch(on(app)[0], WATCHED)
     by_hand = [period for site in app.names for period in periods_of(site)]
     assert list(found.periods) == by_hand
-    assert found.combined().all_rows.named == ("site-1",)
+    assert combine(found.periods).all_rows.named == ("site-1",)
     found = watch(on(SiteApp(periods=periods_of, faults={BAD: fail}))[0], WATCHED)
     ((site, why),) = found.refused
     assert "the disk is full" in why
@@ -164,11 +145,6 @@ def predictor() -> fc.Predictor:
 
 ASKED: dict[str, tuple[SiteApp, Callable[[Any, Any], Any], str]] = {
     "summary": (SiteApp(), lambda sites, model: calibrate(sites, model, alpha=0.3), "ranks"),
-    "losses": (
-        SiteApp(rows=masks_of),
-        lambda sites, model: calibrate_risk(sites, model, risk=0.3, loss="false-negative-rate"),
-        "losses",
-    ),
     "watch": (SiteApp(periods=periods_of), lambda sites, _: watch(sites, WATCHED), "watch"),
     "evaluation": (SiteApp(), lambda sites, model: evaluate(sites, model, predictor()), "evaluation"),
 }

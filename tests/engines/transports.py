@@ -29,13 +29,6 @@ def logits_of(site: str, rows: int = ROWS) -> dict[str, Any]:
     }
 
 
-def masks_of(site: str) -> dict[str, Any]:
-    """Return scores and masks of one site, for a loss."""
-    rng = np.random.default_rng(int(site.rpartition("-")[2]))
-    truth = rng.random((ROWS, 6)) < 0.4
-    return {"outputs": np.clip(truth * 0.5 + rng.random((ROWS, 6)) * 0.5, 0, 1), "truth": truth}
-
-
 @dataclass(frozen=True, kw_only=True)
 class SiteApp:
     """What every site does when it is asked; faults change the reply of a site."""

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.federated.ask import MAX_QUESTION, Answer, Record, decode, failure
+from fedconformal.federated.ask import MAX_QUESTION, Record, decode, failure
 from fedconformal.federated.calibration import TemperatureQuestion, unusual
 from fedconformal.federated.evaluation import Counts, EvaluationQuestion, PredictorQuestion
-from fedconformal.federated.questions import LossQuestion, Outputs, ScoreQuestion, check_provenance
+from fedconformal.federated.questions import Outputs, ScoreQuestion, check_provenance
 from fedconformal.federated.sums import SumsStep
 from fedconformal.federated.watch import WatchQuestion, watch
 from fedconformal.monitoring.messages import read_periods, write_periods
 from fedconformal.privacy import Policy
+from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
 from tests.monitoring.streams import PREDICTOR, START, messages
 
@@ -70,7 +71,6 @@ def test_a_summary_of_something_else_is_refused(found: fc.Summary, why: str) -> 
     [
         QUESTION,
         ScoreQuestion.about("m", score=fc.RAPS(penalty=0.5), guarantee=fc.ByGroup(fc.ByClass(fc.Mixture()))),
-        LossQuestion.about("m", "false-negative-rate", [0.0, 0.5, 1.0]),
         SumsStep(message=b"FCM1", scores=QUESTION),
         TemperatureQuestion(points=(1.0, 2.0)),
         WatchQuestion(predictor=PREDICTOR),
@@ -119,16 +119,16 @@ def test_a_hostile_question_is_refused_with_a_reason(fields: dict[str, Any], why
 def test_a_question_is_bounded() -> None:
     with refused(f"more than {MAX_QUESTION}"):
         decode(bytes(MAX_QUESTION + 1), ScoreQuestion)
-    with refused("at most 65536 fit into a question"):
-        LossQuestion.about("m", "false-negative-rate", np.linspace(0, 1, 2**16 + 1))
     with refused("Expected `array` of length <= 100"):
         decode(TemperatureQuestion(points=(1.0,) * 101).to_bytes(), TemperatureQuestion)
 
 
 def test_a_site_with_other_classes_than_most_is_left_out_and_stops_nobody() -> None:
     found = [summary(classes=classes).provenance for classes in (3, 4, 3, 3)]
-    assert unusual(found) == [None, "has 4 classes, most others have 3", None, None]
+    assert unusual(found) == [None, "has 4 classes, most others have 3 classes", None, None]
     assert unusual(found[:1]) == [None]
+    rounded = [Provenance(score=fc.Residual(), precision=one) for one in ("float32", None, "float32")]
+    assert unusual(rounded) == [None, "has predictions in float64, most others have predictions in float32", None]
 
 
 ROWS = Outputs(outputs=[[2.0, 0.0], [0.0, 1.0]], truth=[0, 0])
@@ -205,10 +205,9 @@ def test_counts_that_no_rows_can_have_are_refused() -> None:
 
 
 def test_counts_as_shares() -> None:
-    found = Counts(rows=4, covered=3, size=8.0, unbounded=0, correct=2)
-    sets = {"rows": 4, "coverage": 0.75, "mean_size": 2.0, "accuracy": 0.5, "full_sets": 0}
-    assert found.to_dict(intervals=False) == sets
-    assert found.to_dict(intervals=True) == {"rows": 4, "coverage": 0.75, "infinite": 0, "mean_width": 2.0}
+    found = Counts.total([Counts(rows=2, covered=1, size=4.0, unbounded=0, correct=1)] * 2)
+    sets = {"rows": 4, "coverage": 0.5, "mean_size": 2.0, "accuracy": 0.5, "full_sets": 0}
+    assert found.to_dict() == sets
 
 
 @pytest.mark.parametrize(
@@ -262,30 +261,10 @@ def test_messages_of_a_watch_are_read_strictly(reply: bytes, why: str) -> None:
         WATCH.read(reply, site="a")
 
 
-class OneSite:
-    """A transport with one site, which sends its messages."""
-
-    min_sites = 0
-
-    def ask(self, question: WatchQuestion) -> list[Answer[Any]]:
-        return [Answer("a", question.read(sent(lambda one: one), site="a"))]
-
-    def refuse(self, answers: list[Answer[Any]], reasons: list[str | None]) -> list[Answer[Any]]:
-        self.reasons = reasons
-        return [answer for answer, reason in zip(answers, reasons, strict=True) if reason is None]
-
-    def left_out(self, answers: list[Answer[Any]]) -> list[Any]:
-        return []
-
-
-def test_new_messages_must_not_contradict_earlier_ones() -> None:
-    site: Any = OneSite()
-    assert watch(site, PREDICTOR.hex(), earlier=messages("a", [0.5] * 3, seed=9)[:1]).periods[1:] == ()
-    assert "a: messages disagree" in site.reasons[0]
-    assert watch(site, PREDICTOR.hex(), earlier=PERIODS[:2]).periods == (*PERIODS[:2], *PERIODS)
+def test_a_watch_is_of_a_predictor() -> None:
     for bad in ("", "00", "zz" * 32):
         with refused("expected a predictor or its SHA-256"):
-            watch(site, bad)
+            watch(None, bad)  # type: ignore[arg-type]
 
 
 def test_a_site_cannot_speak_to_the_terminal() -> None:

@@ -133,14 +133,13 @@ def show_result(found: Result) -> None:
     for left in about.left_out or ():
         say(f"The promise does not cover {left.site}: {left.reason}")
     if overall:
-        width = f"{overall['mean_width']:.4g} wide" if "mean_width" in overall else "some without an end"
-        size = width if about.intervals else f"{overall['mean_size']:.2f} labels a set"
+        size = f"{overall['mean_size']:.2f} labels a set"
         say(f"coverage {overall['coverage']:.3f}, {size}, on the sites' test rows")
     if overall.get("full_sets"):
         rows = sum(one["rows"] for one in found.evaluation.by_site.values())
         say(full_set_count(int(overall["full_sets"]), int(rows)))
     if found.evaluation.why_full:
-        say(f"{'Intervals' if about.intervals else 'Sets'} say little: {found.evaluation.why_full}")
+        say(f"Sets say little: {found.evaluation.why_full}")
     say("")
     heads = ("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site")
     table(heads, [stage.cells for stage in found.participants])

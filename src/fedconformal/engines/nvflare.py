@@ -16,9 +16,9 @@ from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.federated import ask
 from fedconformal.federated.ask import Answer, Question, decode, fingerprint
-from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk
+from fedconformal.federated.calibration import Calibrated, calibrate
 from fedconformal.federated.evaluation import EvaluationQuestion, evaluate
-from fedconformal.federated.questions import LossQuestion, Outputs, ScoreQuestion
+from fedconformal.federated.questions import Outputs, ScoreQuestion
 from fedconformal.federated.watch import Source, Watched, WatchQuestion, watch
 from fedconformal.privacy.policy import policy_of
 
@@ -33,7 +33,6 @@ __all__ = [
     "Watched",
     "calibrate",
     "calibrate_reply",
-    "calibrate_risk",
     "evaluate",
     "evaluate_reply",
     "fingerprint",
@@ -57,7 +56,7 @@ def calibrate_reply(question: bytes, weights: Weights, outputs: ArrayLike, truth
     outputs, truth, **rows
         The fields of `Outputs`; and `policy`, the path of the site's policy, by default that of FEDCONFORMAL_POLICY.
     """
-    return _reply(decode(question, ScoreQuestion | LossQuestion), weights, outputs=outputs, truth=truth, **rows)
+    return _reply(decode(question, ScoreQuestion), weights, outputs=outputs, truth=truth, **rows)
 
 
 def evaluate_reply(question: bytes, weights: Weights, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> bytes:

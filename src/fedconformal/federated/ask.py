@@ -129,13 +129,7 @@ def refusal(error: Exception) -> str:
 
 
 def failure(text: str | None) -> str:
-    r"""Return a site's error in one line: the whole message, without traceback and class path.
-
-    >>> failure('Traceback:\n  File "task.py", line 1\n    load()\nmy.errors.NoRows: Missing:\n  w')
-    'NoRows: Missing: w'
-    >>> failure("<class 'fedconformal.errors.InputError'>:<'labels: has no rows'>")
-    'InputError: labels: has no rows'
-    """
+    """Return a site's error in one line: the whole message, without traceback and class path."""
     if raised := RAISED.match(text or ""):
         text = f"{raised[1]}: {raised[2]}"
     lines = (text or "").splitlines()

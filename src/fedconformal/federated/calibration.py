@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedconformal._base.registry import build
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
@@ -25,9 +24,8 @@ from fedconformal.certificates.certificate import Certificate
 from fedconformal.certificates.text import explain_uninformative
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Record, Sites, decode
-from fedconformal.federated.questions import LossQuestion, ScoreQuestion, SummaryQuestion, classes_text
+from fedconformal.federated.questions import ScoreQuestion, classes_text
 from fedconformal.guarantees import Guarantee
-from fedconformal.losses import Loss
 from fedconformal.privacy.policy import TEMPERATURE, Outgoing, Policy
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Provenance, Summary
@@ -101,48 +99,13 @@ def calibrate(  # noqa: PLR0913
         trained=trained,
         classes=tuple(classes),
     )
-    return _calibrated(sites, model, question, min_scores, alpha=alpha, guarantee=guarantee)
-
-
-def calibrate_risk(
-    sites: Sites,
-    model: Any,
-    *,
-    risk: Any,
-    loss: Loss | str,
-    thresholds: ArrayLike | None = None,
-    guarantee: Guarantee | str = "mixture",
-    safe: str | None = None,
-    min_scores: int = 1,
-) -> Calibrated:
-    """Ask every site for the sums of its losses, and calibrate a threshold that limits the expected loss.
-
-    Parameters
-    ----------
-    sites, model, guarantee, min_scores
-        As in `calibrate`.
-    risk
-        The limit on the expected loss.
-    loss
-        Such as "false-negative-rate".
-    thresholds
-        The grid, fixed beforehand, by default 0, 0.001, ..., 1.
-    safe
-        The action where no threshold is enough; by default that of the loss.
-    """
-    promised = build(guarantee, Guarantee)
-    question = LossQuestion.about(sites.fingerprint(model), loss, thresholds)
-    return _calibrated(sites, model, question, min_scores, risk=risk, safe=safe, guarantee=promised)
-
-
-def _calibrated(sites: Sites, model: Any, question: SummaryQuestion, min_scores: int, **wanted: Any) -> Calibrated:
     answers = sites.ask(question, model)
     answers = sites.refuse(answers, unusual([answer.value.provenance for answer in answers]))
     summaries = tuple(answer.value for answer in answers)
     scores = sum(summary.n for summary in summaries)
     if scores < min_scores:
         raise InputError(f"calibrate: the sites sent {scores} scores, at least {min_scores} are needed")
-    predictor = calibrate_summaries(summaries, **wanted)
+    predictor = calibrate_summaries(summaries, alpha=alpha, guarantee=guarantee)
     if left_out := sites.left_out(answers):
         changed = msgspec.structs.replace(predictor.certificate, left_out=left_out)
         predictor = replace(predictor, certificate=changed)
@@ -155,24 +118,16 @@ def unusual(origins: Sequence[Provenance]) -> list[str | None]:
     """Say why a site's classes, or the precision of its numbers, differ from most others', or None.
 
     A site with other classes than most is refused by itself, and cannot stop the calibration of the others.
-
-    >>> unusual([Provenance(classes=classes) for classes in (3, 3, None, 2)])
-    [None, None, None, 'has 2 classes, most others have 3']
-    >>> from fedconformal import Residual
-    >>> unusual([Provenance(score=Residual(), precision=one) for one in ("float32", None, "float32")])
-    [None, 'has predictions in float64, most others have float32', None]
     """
-    if origins and all(isinstance(origin.score, RegressionScore) for origin in origins):
-        rounded = [origin.precision or "float64" for origin in origins]
-        most = Counter(rounded).most_common(1)[0][0]
-        return [None if one == most else f"has predictions in {one}, most others have {most}" for one in rounded]
-    found = [origin.classes for origin in origins]
-    stated = Counter(classes for classes in found if classes is not None)
-    if len(stated) < 2:
-        return [None] * len(found)
-    usual = stated.most_common(1)[0][0]
-    others = f"most others have {classes_text(usual)}"
-    return [None if one in (None, usual) else f"has {classes_text(one)} classes, {others}" for one in found]
+    numbers = all(isinstance(origin.score, RegressionScore) for origin in origins)
+    found = [(origin.precision or "float64") if numbers else origin.classes for origin in origins]
+    stated = Counter(one for one in found if one is not None)
+    usual = max(stated, key=stated.__getitem__, default=None)
+
+    def text(value: Any) -> str:
+        return f"predictions in {value}" if numbers else f"{classes_text(value)} classes"
+
+    return [None if one in (None, usual) else f"has {text(one)}, most others have {text(usual)}" for one in found]
 
 
 class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):

@@ -14,7 +14,7 @@ from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.errors import InputError
 from fedconformal.evaluation import evaluate_intervals, full_sets
 from fedconformal.federated.ask import Record, Sites, decode
-from fedconformal.federated.questions import Outputs, for_score
+from fedconformal.federated.questions import Outputs
 from fedconformal.privacy.policy import EVALUATION, Outgoing, Policy, count_patients
 
 
@@ -64,7 +64,7 @@ class Counts(Record, frozen=True, kw_only=True):
     def of_intervals(cls, predictor: Predictor, rows: Outputs, site: str) -> Counts:
         """Count intervals on a site's own rows."""
         known = own_sites(predictor.certificate, site)
-        ends = predictor.predict_interval(for_score(rows.outputs, predictor.score), sites=known)
+        ends = predictor.predict_interval(rows.outputs, sites=known)
         covered = evaluate_intervals(ends, rows.truth).overall.coverage
         finite = np.isfinite(ends).all(axis=1)
         width = float(np.diff(ends[finite], axis=1).sum())
@@ -72,37 +72,14 @@ class Counts(Record, frozen=True, kw_only=True):
 
     @classmethod
     def total(cls, counts: Iterable[Counts]) -> Counts:
-        """Add up the counts of several sites.
-
-        >>> one = Counts(rows=4, covered=3, size=8.0, unbounded=0, correct=2)
-        >>> Counts.total([one, one]).coverage
-        0.75
-        """
+        """Add up the counts of several sites."""
         found = list(counts)
         return cls(**{name: sum(getattr(one, name) for one in found) for name in cls.__struct_fields__})
 
-    def check(self) -> Counts:
-        """Refuse counts that no rows can have.
-
-        >>> Counts(rows=2, covered=3, size=3.0, unbounded=0).check()
-        Traceback (most recent call last):
-        fedconformal.errors.InputError: sent counts that 2 rows cannot have
-        """
-        shares = (self.covered, self.unbounded, self.correct)
-        if self.rows < 1 or not all(0 <= count <= self.rows for count in shares) or not 0 <= self.size < math.inf:
-            raise InputError(f"sent counts that {self.rows} rows cannot have")
-        return self
-
-    def to_dict(self, *, intervals: bool) -> dict[str, float]:
-        """Describe for JSON, as shares of the rows; there is no mean width where an interval has no end.
-
-        >>> Counts(rows=4, covered=3, size=8.0, unbounded=1).to_dict(intervals=True)
-        {'rows': 4, 'coverage': 0.75, 'infinite': 1}
-        """
-        found = {"rows": self.rows, "coverage": self.coverage}
-        if not intervals:
-            return found | {"mean_size": self.mean_size, "accuracy": self.accuracy, "full_sets": self.unbounded}
-        return found | {"infinite": self.unbounded} | ({} if self.unbounded else {"mean_width": self.mean_size})
+    def to_dict(self) -> dict[str, float]:
+        """Describe counts of sets for JSON, as shares of the rows."""
+        shares = {"coverage": self.coverage, "mean_size": self.mean_size, "accuracy": self.accuracy}
+        return {"rows": self.rows, **shares, "full_sets": self.unbounded}
 
 
 class EvaluationQuestion(Record, frozen=True, kw_only=True, tag="evaluation"):
@@ -114,7 +91,7 @@ class EvaluationQuestion(Record, frozen=True, kw_only=True, tag="evaluation"):
 
     def answer(self, rows: Outputs, *, site: str, model: str, policy: Policy) -> bytes:
         """Return the counts on a site's own rows, unless its policy forbids it."""
-        predictor = read_predictor(self.predictor)
+        predictor = check_coverage(Predictor.from_bytes(self.predictor))
         intervals = predictor.certificate.intervals
         found = (Counts.of_intervals if intervals else Counts.of_sets)(predictor, rows, site)
         patients = count_patients(rows.ids)
@@ -124,7 +101,10 @@ class EvaluationQuestion(Record, frozen=True, kw_only=True, tag="evaluation"):
     def read(self, data: bytes, *, site: str) -> Counts:
         """Refuse counts that no rows can have."""
         found: Counts = decode(data, Counts, "answer")
-        return found.check()
+        shares = (found.covered, found.unbounded, found.correct)
+        if found.rows < 1 or not all(0 <= count <= found.rows for count in shares) or not 0 <= found.size < math.inf:
+            raise InputError(f"sent counts that {found.rows} rows cannot have")
+        return found
 
 
 class PredictorQuestion(Record, frozen=True, kw_only=True, tag="predictor"):
@@ -138,11 +118,6 @@ class PredictorQuestion(Record, frozen=True, kw_only=True, tag="predictor"):
         """Expect an empty answer."""
         if data:
             raise InputError(f"sent {len(data)} bytes, expected none")
-
-
-def read_predictor(data: bytes) -> Predictor:
-    """Read the predictor of a question; it has to be for coverage."""
-    return check_coverage(Predictor.from_bytes(data))
 
 
 def evaluate(sites: Sites, model: Any, predictor: Predictor) -> dict[str, Counts]:

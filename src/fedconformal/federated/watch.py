@@ -2,8 +2,8 @@
 
 The coordinator names a predictor; every site answers with the messages of its periods, counts only, as they are in a
 `.fcw` file. The site fixes the periods (`Watch.send`): who could choose days would read single outcomes from the
-difference of two answers. A site whose messages are of another predictor or another site, or contradict each other or
-earlier ones, is refused, and the others count.
+difference of two answers. A site whose messages are of another predictor or another site, or contradict each other, is
+refused, and the others count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.ask import Record, Sites
-from fedconformal.monitoring.combine import Combined, Refused, check_predictor, combine, histories_of
+from fedconformal.monitoring.combine import Refused, check_predictor, histories_of
 from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
 from fedconformal.privacy.policy import WATCH, Outgoing, Policy, hide_folder
 
@@ -98,16 +98,12 @@ class Watched:
     periods: tuple[Period, ...]
     refused: tuple[Refused, ...] = ()
 
-    def combined(self) -> Combined:
-        """Combine the evidence of all sites."""
-        return combine(self.periods, refused=self.refused)
-
     def to_bytes(self) -> bytes:
         """Write the messages as a .fcw file, which `fedconformal monitor combine` reads."""
         return write_periods(self.periods)
 
 
-def watch(sites: Sites, predictor: Predictor | str, *, earlier: Sequence[Period] = ()) -> Watched:
+def watch(sites: Sites, predictor: Predictor | str) -> Watched:
     """Ask every site for the counts of its monitor; a site that cannot be used is refused, and named.
 
     Parameters
@@ -116,21 +112,10 @@ def watch(sites: Sites, predictor: Predictor | str, *, earlier: Sequence[Period]
         The engine's sites.
     predictor
         The monitored predictor, or its SHA-256.
-    earlier
-        Messages that came before, which new ones must not contradict.
     """
     digest = predictor if isinstance(predictor, str) else str(json.loads(predictor.to_bytes())["sha256"])
     if not re.fullmatch("[0-9a-f]{64}", digest):
         raise InputError(f"predictor is {abbreviate(digest)}, expected a predictor or its SHA-256", param="predictor")
-
-    def contradiction(site: str, periods: list[Period]) -> str | None:
-        try:
-            histories_of([*(one for one in earlier if name_key(one.site) == name_key(site)), *periods])
-        except InputError as error:
-            return str(error)
-        return None
-
     answers = sites.ask(WatchQuestion(predictor=bytes.fromhex(digest)))
-    answers = sites.refuse(answers, [contradiction(answer.name, answer.value) for answer in answers])
     refused = tuple(Refused(one.site, one.reason) for one in sites.left_out(answers))
-    return Watched(periods=(*earlier, *(period for answer in answers for period in answer.value)), refused=refused)
+    return Watched(periods=tuple(period for answer in answers for period in answer.value), refused=refused)

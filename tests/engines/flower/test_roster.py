@@ -1,4 +1,4 @@
-"""Which node is which site, who is missing, and why: also where somebody else's strategy asks the nodes."""
+"""Which node is which site, who is missing, and why."""
 
 from typing import Any
 
@@ -7,51 +7,31 @@ import pytest
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.serverapp.strategy import FedAvg
+from flwr.app import Array, ArrayRecord, Context, Error, Message
 
 from fedconformal.certificates.certificate import LeftOut
-from fedconformal.engines.flower import Federation, InProcessGrid, calibrate, calibrate_reply
+from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
 from fedconformal.engines.flower.federation import Roster
 from fedconformal.errors import InputError
-from tests.engines.flower.tools import MODEL, Moving, calibrating_app, grid, set_data, site_logits
+from tests.engines.flower.tools import MODEL, Moving, calibrating_app, grid, set_data
 
 
-def training_app() -> ClientApp:
-    """An app that trains, says nothing of names there, and calibrates, as docs/flower.md shows."""
-    app = ClientApp()
-
-    @app.train()
-    def train(msg: Message, context: Context) -> Message:
-        me = int(context.node_config["partition-id"])
-        trained = ArrayRecord({"weights": Array(np.full((4, 4), me, np.float32))})
-        numbers = MetricRecord({"loss": float(me), "num-examples": 10})
-        return Message(RecordDict({"arrays": trained, "metrics": numbers}), reply_to=msg)
-
-    @app.query("calibrate")
-    def answer(msg: Message, context: Context) -> Message:
-        return calibrate_reply(msg, context, *site_logits(int(context.node_config["partition-id"])))
-
-    return app
-
-
-def test_a_site_that_trained_with_a_strategy_of_somebody_elses_and_vanished_is_left_out() -> None:
-    here = Moving(training_app(), 4)
+def test_a_site_that_was_there_before_training_and_vanished_is_left_out() -> None:
+    here = Moving(calibrating_app(), 4)
     here.away = {2, 3, 4, 5}  # nobody is there yet when the server starts
     federation = Federation(here)
     here.away = set()
-    result = FedAvg(fraction_evaluate=0.0).start(here, initial_arrays=MODEL, num_rounds=1)
+    federation.wait(1.0)
     here.away = {4}
-    certificate = calibrate(federation, result.arrays).certificate
+    certificate = calibrate(federation, MODEL).certificate
     assert certificate.sites == 3
     assert certificate.left_out == [LeftOut(site="node-4", reason="is not connected any more")]
 
 
 def test_the_number_of_a_node_is_no_name_for_another() -> None:
     """A node that says no name goes by its number; another under that name would push it out, or be left out for it."""
-    roster = Roster(Moving(training_app(), 3))
-    one, other, _ = roster.seen
+    roster = Roster()
+    one, other, _ = roster.see(Moving(calibrating_app(), 3))
     roster.check(other, f"node-{other}")
     for spelling in (f"node-{other}", f" node-{other} "):
         with pytest.raises(InputError, match="is the name of a node that was there before"):
@@ -89,7 +69,7 @@ def test_a_name_that_is_registered_with_a_key_is_that_nodes() -> None:
 
 
 def test_a_site_that_states_no_name_has_that_of_its_registered_key() -> None:
-    here = Moving(training_app(), 3, names={2: "clinic-a", 3: "site-2"})
+    here = Moving(calibrating_app(), 3, names={2: "clinic-a", 3: "site-2"})
     federation = Federation(here)
     certificate = calibrate(federation, MODEL).certificate
     assert [one.sites for one in certificate.summaries] == [("clinic-a",), ("site-2",)]

@@ -303,7 +303,7 @@ def test_a_site_with_other_classes_than_most_is_left_out() -> None:
         return sums_reply(msg, context)
 
     certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]
-    assert [one.reason for one in certificate.left_out or []] == ["has 3 classes, most others have 2"]
+    assert [one.reason for one in certificate.left_out or []] == ["has 3 classes, most others have 2 classes"]
     assert certificate.class_names == 2
 
 

@@ -1,4 +1,4 @@
-"""A job with a faulty site on NVFlare's simulator, and the same data on Flower; test_poc.py has the documented job."""
+"""A job with a faulty site on NVFlare's simulator, and the same data on Flower."""
 
 import json
 import sys

@@ -20,7 +20,7 @@ with requires_extra("flower"):
     )
     from fedconformal.engines.flower.federation import Federation
     from fedconformal.engines.flower.in_process import InProcessGrid, run_in_process
-    from fedconformal.federated.calibration import Calibrated, calibrate, calibrate_risk
+    from fedconformal.federated.calibration import Calibrated, calibrate
     from fedconformal.federated.evaluation import Counts, evaluate
     from fedconformal.federated.sums import calibrate_by_sums
     from fedconformal.federated.watch import Watched, watch
@@ -34,7 +34,6 @@ __all__ = [
     "calibrate",
     "calibrate_by_sums",
     "calibrate_reply",
-    "calibrate_risk",
     "evaluate",
     "evaluate_reply",
     "keep_predictor",

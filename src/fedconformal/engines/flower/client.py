@@ -23,11 +23,12 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.float_bits import scores_of
+from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.engines.flower.records import ARRAYS, FEATURES, NETWORK, fingerprint, question_in, reply, site_of
 from fedconformal.errors import InputError
 from fedconformal.federated.calibration import TemperatureQuestion
-from fedconformal.federated.evaluation import EvaluationQuestion, PredictorQuestion, read_predictor
-from fedconformal.federated.questions import LossQuestion, Outputs, ScoreQuestion
+from fedconformal.federated.evaluation import EvaluationQuestion, PredictorQuestion
+from fedconformal.federated.questions import Outputs, ScoreQuestion
 from fedconformal.federated.sums import SumsStep
 from fedconformal.federated.watch import Source, WatchQuestion
 from fedconformal.privacy.ledger import locked, read_ledger, rows_of, spending
@@ -55,14 +56,14 @@ def calibrate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: A
     msg, context
         The server's question, and the context of this site.
     outputs
-        (n, J) logits of the model in the message; a regressor's predictions; scores in [0, 1] for a loss.
+        (n, J) logits of the model in the message; or a regressor's predictions.
     truth
-        (n,) class indices or names; true numbers; the truth in the shape of the scores.
+        (n,) class indices or names; or true numbers.
     **rows
         `probabilities=True` if the outputs are probabilities; `classes`, the names in the order of the label indices;
         `groups`, columns for a guarantee by group; `ids` of patients, which stay here, for the site's policy.
     """
-    question = question_in(msg, ScoreQuestion | LossQuestion | SumsStep)
+    question = question_in(msg, ScoreQuestion | SumsStep)
     if isinstance(question, SumsStep) and question.scores is None:
         return sums_reply(msg, context)
     if own := sorted(context.state.array_records.keys() - {NETWORK, FEATURES}):
@@ -96,7 +97,7 @@ def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels:
 
 def keep_predictor(msg: Message, context: Context) -> Message:
     """Answer `query.broadcast`: check the predictor, and write the file that `predictor` in the node config names."""
-    data = read_predictor(question_in(msg, PredictorQuestion).predictor).to_bytes()
+    data = check_coverage(Predictor.from_bytes(question_in(msg, PredictorQuestion).predictor)).to_bytes()
     if (path := _named(context, "predictor")) is not None:
         write_bytes(path, data)
     return reply(msg, context, b"")

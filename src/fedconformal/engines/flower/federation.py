@@ -34,6 +34,7 @@ POLL_SECONDS = 0.5
 EXPIRED, NODE_GONE = (3, 4), 5
 """Flower's error codes for a message, or a reply, that has outlived its time, and for a node that is not there."""
 GONE = "is not connected any more"
+UNSENT = "the message could not be sent; see the log of the SuperLink"
 
 
 @dataclass(kw_only=True)
@@ -65,35 +66,28 @@ class Stage:
 
 
 class Roster:
-    """The nodes that a grid has ever listed, also to a strategy that asks it by itself; and which site each is."""
+    """The nodes that a grid has listed so far, and which site each is."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self) -> None:
         self.seen: set[int] = set()
         self.why: dict[int, str] = {}
         """Why a node is not in what comes out."""
-        self._grid = grid
         self._names: dict[int, str] = {}
         self._owners: dict[str, int] = {}
         self._registered: set[int] = set()
-        listed = grid.get_node_ids
 
-        def get_node_ids() -> list[int]:
-            nodes = list(listed())
-            self._see(nodes)
-            return nodes
-
-        vars(grid)["get_node_ids"] = get_node_ids
-        get_node_ids()
-
-    def _see(self, nodes: Iterable[int]) -> None:
-        new = {*nodes} - self.seen
+    def see(self, grid: Grid) -> set[int]:
+        """Return the connected nodes, and learn under which names new ones are registered."""
+        connected = {*grid.get_node_ids()}
+        new = connected - self.seen
         self.seen |= new
         for node in new:  # a node that says no name goes by its number, which is nobody else's
             self._owners.setdefault(name_key(self.name(node)), node)
-        for info in self._grid.get_nodes() if new else ():
+        for info in grid.get_nodes() if new else ():
             if info.node_id in new and info.name:
                 self.keep(int(info.node_id), str(info.name))
                 self._registered.add(int(info.node_id))
+        return connected
 
     def name(self, node: int) -> str:
         """Return the site's name, or the node's number until it is known."""
@@ -145,12 +139,14 @@ class Federation:
         self.min_sites = min_sites
         self.timeout = timeout
         self.stages: list[Stage] = []
-        self._roster = Roster(grid)
+        self._late = f"timeout: gave no answer within {timeout:g} s"
+        self._roster = Roster()
+        self._roster.see(grid)
 
     def wait(self, seconds: float) -> None:
         """Wait until as many nodes are connected as are needed, but no longer than this."""
         end = time.monotonic() + seconds
-        while len(nodes := list(self.grid.get_node_ids())) < self.min_sites:
+        while len(nodes := self._roster.see(self.grid)) < self.min_sites:
             if time.monotonic() >= end:
                 raise InputError(
                     f"{len(nodes)} nodes are connected after {seconds:g} s, at least {self.min_sites} are needed; "
@@ -190,44 +186,31 @@ class Federation:
 
         `read` gets a reply and the name of its site. Fewer good answers than `least` are an error.
         """
-        record, connected = self._stage(stage), {*self.grid.get_node_ids()}
+        record, connected = self._stage(stage), self._roster.see(self.grid)
         contents = dict.fromkeys(self._roster.seen, content) if isinstance(content, RecordDict) else content
         messages = [
             Message(self._addressed(node, contents[node]), node, message_type, ttl=self.timeout)
             for node in sorted(contents.keys() & connected)
         ]
-        sizes = {id(message.content): size_of(message.content) for message in messages}  # mostly one content for all
         record.messages += len(messages)
-        record.sent += sum(sizes[id(message.content)] for message in messages)
+        record.sent += sum(size_of(message.content) for message in messages)
         numbers = list(filter(None, self.grid.push_messages(messages)))
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        unsent = {one.metadata.dst_node_id: one.content for one in messages if not one.metadata.message_id}
-        waiting, twice = {*asked.values()} - unsent.keys(), list[int]()
+        missing = dict.fromkeys(contents, self._late) | dict.fromkeys(contents.keys() - connected, GONE)
+        missing |= {one.metadata.dst_node_id: UNSENT for one in messages if not one.metadata.message_id}
         answers: dict[tuple[int, int], Answer[T]] = {}
         for reply in self._replies(numbers):
             # A node that is gone is reported by the link, so what was asked says who it is.
             node = asked.get(reply.metadata.reply_to_message_id)
-            if node is None:
-                self._refuse(record, reply.metadata.src_node_id, "answers what it was not asked")
-            elif node not in waiting:
-                twice.append(node)
-            else:
-                waiting.discard(node)
+            if node is not None and missing.pop(node, ""):  # the first answer counts
                 try:
                     site = self._site_of(record, node, reply)
                     answers[site.partition, node] = Answer(site.name, read(reply.content, site.name), node)
                 except MALFORMED as error:
                     self._refuse(record, node, refusal(error))
-        for node in sorted(waiting):
-            self._refuse(record, node, self._late)
-        for node, own in unsent.items():
-            size = sizes[id(own)]
-            self._refuse(record, node, f"the message of {size} bytes could not be sent; see the log of the SuperLink")
-        for node in sorted(contents.keys() - connected):
-            self._refuse(record, node, GONE)
+        for node in sorted(missing):
+            self._refuse(record, node, missing[node])
         kept = self._each_once(record, [answers[place] for place in sorted(answers)])
-        for node in twice:
-            self._refuse(record, node, "answered twice; its first answer counts")
         check_enough(stage, len(kept), least, record.refused)
         return kept
 
@@ -246,10 +229,6 @@ class Federation:
     def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
         """Name the nodes that are known of and not among these, with the reason."""
         return self._roster.left_out(answer.node for answer in covered)
-
-    @property
-    def _late(self) -> str:
-        return f"timeout: gave no answer within {self.timeout:g} s"
 
     def _addressed(self, node: int, content: RecordDict) -> RecordDict:
         """Tell a node the name under which its key is registered."""

@@ -70,17 +70,14 @@ class App:
     def read(cls, folder: Path, overrides: Settings | None = None) -> App:
         """Read an app; overrides have to be keys of its run config."""
         path, changes = folder / "pyproject.toml", dict(overrides or {})
-        if not path.exists():
-            raise InputError(f"{folder}: holds no pyproject.toml; go to the app's directory, or make one with make_app")
+        data = read_bytes(path)
         try:
-            about = tomllib.loads(read_bytes(path).decode())["tool"]["flwr"]["app"]
-            parts, config = about["components"], dict(_flat(about.get("config", {})))
+            about = tomllib.loads(data.decode())["tool"]["flwr"]["app"]
+            parts, config = about["components"], dict(about.get("config", {}))
             client, server = str(parts["clientapp"]), str(parts["serverapp"])
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: is not TOML ({error})") from None
-        except (KeyError, TypeError, AttributeError):
-            missing = "has no [tool.flwr.app.components] with clientapp and serverapp"
-            raise InputError(f"{path}: {missing}; make one with make_app") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:  # not TOML, or a table is missing
+            problem = f"has no [tool.flwr.app.components] with clientapp and serverapp ({error})"
+            raise InputError(f"{path}: {problem}; make one with make_app") from None
         for key in changes:
             if key not in config:
                 raise InputError(f"{key} is not in [tool.flwr.app.config] of {path}; there are {', '.join(config)}")
@@ -109,15 +106,6 @@ def _load(reference: str, kind: Any) -> Any:
     if not isinstance(found, kind):
         raise InputError(f"{reference}: is {type(found).__name__}, expected a {kind.__name__}")
     return found
-
-
-def _flat(table: Settings, prefix: str = "") -> Iterable[tuple[str, Any]]:
-    """Join nested keys with dots, as Flower does."""
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 class InProcessGrid(Grid):

@@ -26,7 +26,6 @@ NETWORK, FEATURES = "fedconformal.network", "fedconformal.features"
 EXAMPLES = "num-examples"
 MAX_EXAMPLES = 10**8
 """No site trains on more rows than this."""
-NUMBER_BYTES = 8
 
 
 class Site(NamedTuple):
@@ -37,12 +36,7 @@ class Site(NamedTuple):
 
 
 def site_of(context: Context, msg: Message | None = None) -> Site:
-    """Return the site of this node: `site` in its node config, or the name of its registered key, or its number.
-
-    >>> from flwr.app import RecordDict
-    >>> site_of(Context(run_id=1, node_id=7, node_config={"partition-id": 2}, state=RecordDict(), run_config={}))
-    Site(partition=2, name='site-2')
-    """
+    """Return the site of this node: `site` in its node config, or the name of its registered key, or its number."""
     partition = context.node_config.get("partition-id", context.node_id)
     if not isinstance(partition, int):
         raise InputError(f"partition-id is {abbreviate(partition)} in the node config, expected a whole number")
@@ -116,13 +110,7 @@ def is_float(array: Array) -> bool:
 
 
 def read_arrays(record: Any, like: Mapping[str, Array]) -> dict[str, NDArray[Any]]:
-    """Read arrays that have to have these names, shapes and types, and be finite.
-
-    >>> sent = ArrayRecord({"w": Array(np.array([1.0, np.nan]))})
-    >>> read_arrays(sent, ArrayRecord({"w": Array(np.zeros(2))}))
-    Traceback (most recent call last):
-    fedconformal.errors.InputError: weights: w holds a value that is not finite (NaN or inf)
-    """
+    """Read arrays that have to have these names, shapes and types, and be finite."""
     if not isinstance(record, ArrayRecord) or set(record) != set(like):
         names = sorted(record) if isinstance(record, ArrayRecord) else type(record).__name__
         raise InputError(f"weights: are {abbreviate(names)}, expected {abbreviate(sorted(like))}")
@@ -172,11 +160,7 @@ def fingerprint(arrays: ArrayRecord) -> str:
 
 
 def size_of(content: RecordDict) -> int:
-    """Count the bytes of a message: names, numbers of eight bytes, and whatever else is in it.
-
-    >>> size_of(RecordDict({"metrics": MetricRecord({"loss": 0.5})}))
-    19
-    """
+    """Count the bytes of a message: names, numbers of eight bytes, and whatever else is in it."""
     return sum(
         len(key) + sum(len(name) + _size(one) for name, one in record.items()) for key, record in content.items()
     )
@@ -186,4 +170,4 @@ def _size(value: Any) -> int:
     if isinstance(value, list):
         return sum(map(_size, value))
     data = value.data if isinstance(value, Array) else value
-    return len(data) if isinstance(data, (bytes, str)) else NUMBER_BYTES
+    return len(data) if isinstance(data, (bytes, str)) else 8

@@ -69,7 +69,7 @@ def read_update(reply: RecordDict, like: Mapping[str, Array], numbers: Collectio
 
 
 def fit_linear(federation: Federation, network: nn.Module, settings: TCT) -> LinearisedModel:
-    """Run the second stage at the sites, and return the linear model."""
+    """Run TCT's second stage; a site gets the network with the first step, and again if it did not answer the last."""
     head: Any = network.get_submodule(head_of(network))
     model = LinearisedModel.of(
         network,
@@ -78,40 +78,31 @@ def fit_linear(federation: Federation, network: nn.Module, settings: TCT) -> Lin
         seed=settings.seed,
         intercept=settings.intercept,
     )
-    settings.fit_linear(ask_linear(federation, arrays_of(network), model, settings), model)
-    return model
-
-
-def ask_linear(
-    federation: Federation, network: ArrayRecord, model: LinearisedModel, settings: TCT
-) -> Ask[Step, Update]:
-    """Ask the sites for steps of the second stage; a site that did not answer the last one gets the network again."""
-    column, table = Array(model.mean.numpy()), Array(model.theta.numpy())
+    weights, column, table = arrays_of(network), Array(model.mean.numpy()), Array(model.theta.numpy())
     expected: dict[str, tuple[dict[str, Array], set[str]]] = {
         "measure": ({"mean": column, "variance": column}, set()),
         "prepare": ({}, {"eigenvalue"} if settings.solver == "scaffold" else set()),
         "gradient": ({"gradient": table}, {"loss"}),
         "round": ({"control": table}, {"loss"}),
     }
-    config: dict[str, Any] = {name: getattr(settings, name) for name in LINEAR_SENT} | {"network": fingerprint(network)}
+    config: dict[str, Any] = {name: getattr(settings, name) for name in LINEAR_SENT} | {"network": fingerprint(weights)}
     have: set[int] = set()
 
-    def read(reply: RecordDict, what: str) -> Update:
-        update = read_update(reply, *expected[what])
-        if what == "measure" and update.tensors["variance"].min() < 0:
-            raise InputError("sent a negative variance")
-        return update
-
     def ask(step: Step) -> list[Answer[Update]]:
+        def read(reply: RecordDict, _site: str) -> Update:
+            update = read_update(reply, *expected[step.what])
+            if step.what == "measure" and update.tensors["variance"].min() < 0:
+                raise InputError("sent a negative variance")
+            return update
+
         asked = ConfigRecord({**config, "what": step.what, "rate": step.numbers.get("step", 0.0)})
         later = RecordDict({ASK: asked, VECTORS: record_of(step.tensors)})
-        first = RecordDict({**later, ARRAYS: network})
+        first = RecordDict({**later, ARRAYS: weights})
         contents = {node: later if node in have else first for node in federation.grid.get_node_ids()}
-        answers = federation.exchange(
-            "linear", contents, "train.linear", lambda reply, _: read(reply, step.what), least=federation.min_sites
-        )
+        answers = federation.exchange("linear", contents, "train.linear", read, least=federation.min_sites)
         have.clear()
         have.update(answer.node for answer in answers)
         return answers
 
-    return ask
+    settings.fit_linear(ask, model)
+    return model

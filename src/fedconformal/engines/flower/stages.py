@@ -16,7 +16,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
@@ -27,7 +27,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_temperature
 from fedconformal._base.files import read_npz, write_bytes
 from fedconformal._base.registry import build, parse
-from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import threshold_json
 from fedconformal.certificates.text import explain_uninformative
 from fedconformal.engines.flower.federation import Federation
@@ -39,7 +39,7 @@ from fedconformal.federated.calibration import calibrate, fit_temperature
 from fedconformal.federated.evaluation import Counts, PredictorQuestion, evaluate
 from fedconformal.federated.sums import calibrate_by_sums
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.sums.radix import exponent_of, summable
+from fedconformal.privacy.sums.radix import summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
 from fedconformal.training.config import make
@@ -55,8 +55,7 @@ flower_logger = logging.getLogger("flwr")
 
 TEMPERATURE = "fedconformal.temperature"
 METHODS = ("fedavg", "fedprox", "tct")
-StageName = Literal["train", "temperature", "calibrate", "evaluate", "broadcast"]
-STAGES: tuple[StageName, ...] = get_args(StageName)
+STAGES = ("train", "temperature", "calibrate", "evaluate", "broadcast")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,14 +72,13 @@ class RunConfig:
     kind: str = "ranks"
     privacy: Literal["none", "sums"] = "none"
     epsilon: float = 0.0
-    reach: float = 0.0
     temperature: bool = True
     min_sites: int = 2
     min_scores: int = 1
     wait: float = 60.0
     timeout: float = 600.0
     output: str = "fedconformal-run"
-    from_stage: StageName = "train"
+    from_stage: Literal["train", "temperature", "calibrate"] = "train"
     saved_model: str = ""
 
     @classmethod
@@ -97,24 +95,18 @@ class RunConfig:
             raise InputError(f"method is {method.name}; on Flower there are fedavg, fedprox and tct", param="method")
         own = {one.name: given[one.name] for one in fields(method) if one.name in given}
         trainer: FedAvg | TCT = make(method, own | {"workers": 1, "device": "cpu"})
-        found._check()
-        return found, trainer
-
-    def _check(self) -> None:
-        score, guarantee = build(self.score, AnyScore), build(self.guarantee, Guarantee)
+        score, guarantee = build(found.score, AnyScore), build(found.guarantee, Guarantee)
         if isinstance(score, RegressionScore):
             raise InputError(f"score {score.name} is for numbers, and a run trains a classifier", param="score")
-        if self.from_stage != "train" and not self.saved_model:
-            raise InputError(f"from-stage {self.from_stage} needs a model; name its file, an earlier run's model.npz")
-        as_alpha(self.alpha)
-        parse(self.kind, Summary, maker="build")
-        if self.privacy == "sums":
+        if found.from_stage != "train" and not found.saved_model:
+            raise InputError(f"from-stage {found.from_stage} needs a model; name its file, an earlier run's model.npz")
+        as_alpha(found.alpha)
+        parse(found.kind, Summary, maker="build")
+        if found.privacy == "sums":
             summable(guarantee)
-            if self.reach:
-                exponent_of(self.reach)
-        elif self.epsilon or self.reach:
-            name, value = ("epsilon", self.epsilon) if self.epsilon else ("reach", self.reach)
-            raise InputError(f"{name} is {value:g}, which goes with privacy sums; set both or neither")
+        elif found.epsilon:
+            raise InputError(f"epsilon is {found.epsilon:g}, which goes with privacy sums; set both or neither")
+        return found, trainer
 
 
 def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module) -> None:
@@ -140,8 +132,8 @@ class _Run:
         self.federation = Federation(grid, min_sites=config.min_sites, timeout=config.timeout)
         self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
-        self.coverage: dict[str, Counts] = {}
-        self._made: Predictor | None = None
+        self.coverage: dict[str, Counts]
+        self.predictor: Predictor
 
     def go(self) -> None:
         try:
@@ -187,8 +179,7 @@ class _Run:
         names = ("alpha", "score", "guarantee", "min_scores")
         asked: Any = {name: getattr(config, name) for name in names} | {"temperature": self.temperature}
         if config.privacy == "sums":
-            noise, reach = config.epsilon or None, config.reach or None
-            result = calibrate_by_sums(self.federation, self.arrays, epsilon=noise, reach=reach, **asked)
+            result = calibrate_by_sums(self.federation, self.arrays, epsilon=config.epsilon or None, **asked)
         else:
             result = calibrate(self.federation, self.arrays, kind=config.kind, trained=True, **asked)
         folder = self.output / "sites"
@@ -196,29 +187,19 @@ class _Run:
             old.unlink()
         for number, summary in enumerate(result.summaries):
             write_bytes(folder / f"{number}.fcs", summary.to_bytes(), private=summary.name.startswith("exact"))
-        self._made = result.predictor
-        self._made.save(self.output / "predictor.json")
+        self.predictor = result.predictor
+        self.predictor.save(self.output / "predictor.json")
 
     def _evaluate(self) -> None:
-        self.coverage = evaluate(self.federation, self.arrays, self._predictor)
+        self.coverage = evaluate(self.federation, self.arrays, self.predictor)
 
     def _broadcast(self) -> None:
-        self.federation.ask(PredictorQuestion(predictor=self._predictor.to_bytes()))
-
-    @property
-    def _predictor(self) -> Predictor:
-        """This run's predictor, or the one beside the saved model."""
-        if self._made is None:
-            self._made = found = load(Path(self.config.saved_model).parent / "predictor.json")
-            if found.certificate.provenance.model != fingerprint(self.arrays):
-                raise InputError(f"{self.config.saved_model}: the predictor beside it was made with another model")
-        return self._made
+        self.federation.ask(PredictorQuestion(predictor=self.predictor.to_bytes()))
 
     def _write_result(self) -> None:
-        certificate = self._predictor.certificate
-        total = Counts.total(self.coverage.values()) if self.coverage else None
-        intervals, why = certificate.intervals, None
-        if total is not None and (why := explain_uninformative(certificate, share=total.unbounded / total.rows)):
+        certificate = self.predictor.certificate
+        total = Counts.total(self.coverage.values())
+        if why := explain_uninformative(certificate, share=total.unbounded / total.rows):
             logger.warning("evaluate: %s", why)
         found = {
             "threshold": threshold_json(certificate.limit),
@@ -227,15 +208,15 @@ class _Run:
             "model": fingerprint(self.arrays),
             "certificate": certificate.to_dict(),
             "evaluation": {
-                "overall": {} if total is None else total.to_dict(intervals=intervals),
-                "by_site": {site: one.to_dict(intervals=intervals) for site, one in self.coverage.items()},
+                "overall": total.to_dict(),
+                "by_site": {site: one.to_dict() for site, one in self.coverage.items()},
                 "why_full": why,
             },
             "participants": [stage.to_dict() for stage in self.federation.stages],
             "output": str(self.output),
         }
         write_bytes(self.output / "result.json", json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
-        flower_logger.info("%s", self._predictor.sentence())
+        flower_logger.info("%s", self.predictor.sentence())
         flower_logger.info("threshold %s; all of it is in %s", found["threshold"], self.output / "result.json")
 
 

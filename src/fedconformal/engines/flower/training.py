@@ -63,7 +63,6 @@ LINEARISED = "fedconformal.tct."
 PARTS = ("train", "temperature", "calibrate", "test")
 SENT = ("epochs", "rate", "momentum", "batch", "balanced", "seed")
 """Settings that every site trains with."""
-
 LINEAR_SENT = ("coordinates", "seed", "solver", "intercept", "steps", "loss")
 """Settings that every site needs in TCT's second stage."""
 VECTORS = "vectors"
@@ -120,8 +119,8 @@ def record_of(tensors: Mapping[str, Tensor]) -> ArrayRecord:
 
 def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
     """Return the model with these weights, or its linearised form if they are of TCT's second stage."""
-    if (theta := arrays.get(f"{LINEARISED}theta")) and (mean := arrays.get(f"{LINEARISED}mean")):
-        (classes, columns), (count,) = theta.shape, mean.shape
+    if f"{LINEARISED}theta" in arrays:
+        (classes, columns), (count,) = arrays[f"{LINEARISED}theta"].shape, arrays[f"{LINEARISED}mean"].shape
         model = LinearisedModel.of(model, classes=classes, coordinates=count, seed=0, intercept=columns > count)
     found = read_arrays(arrays, arrays_of(model))
     model.load_state_dict({name.removeprefix(LINEARISED): torch.tensor(array) for name, array in found.items()})
@@ -148,10 +147,7 @@ def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientDa
     settings = make(FedProx, {**config, "mu": mu})
     (rows,) = as_clients([rows])
     loaded = load_model(model, msg.content.array_records[ARRAYS])
-    place, most = site_of(context).partition, int(context.node_config.get("num-partitions", 0))
-    if not 0 <= place < most:
-        raise InputError(f"partition-id is {place} and num-partitions {most} in the node config; give both")
-    seed = client_seed(settings.seed, number - 1, place)
+    seed = client_seed(settings.seed, number - 1, site_of(context).partition)
     with one_thread():
         update = local_sgd(FlatModel(loaded), weights_of(loaded), rows.x, rows.y, rows.preprocess, settings, seed)
     return update_reply(msg, context, arrays_of(with_vector(loaded, update.tensors["weights"])), update)
