@@ -128,6 +128,7 @@ ODD_EXACT: list[dict[str, Any]] = [
     {"arrays": [floats(0.25, 0.5, 0.75)]},
     {"arrays": [floats(0.25, 0.5, 0.75)], "lengths": [2]},
     {"arrays": [floats(0.25, 0.5)[:-4]], "lengths": [2]},
+    {"lengths": [1]},
     {"sizes": [1]},
     {"sizes": [1, 1]},
     {"numbers": [0]},

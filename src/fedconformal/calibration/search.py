@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rising, shares_of
+from fedconformal._base.arrays import ALPHA_UNIT, Booleans, Floats, Integers, rising, shares_of
 from fedconformal._base.groups import ALL, NONE
 from fedconformal.certificates.certificate import Promise
 from fedconformal.errors import InputError
@@ -108,8 +108,20 @@ class PromiseCurve:
         return PromiseCurve(np.array(list(found)), np.array(list(found.values()), dtype=np.int64))
 
 
+class Points(NamedTuple):
+    """Points of summaries, what the count of the site rises by at each, and the group of the site if there are any."""
+
+    values: Floats
+    rise: Integers
+    group: Integers | None
+
+    def at(self, places: Integers | Booleans) -> Points:
+        """Take some of the points."""
+        return Points(self.values[places], self.rise[places], None if self.group is None else self.group[places])
+
+
 class Search:
-    """The thresholds there are to choose from, in ascending order, and what each promises.
+    """The thresholds there are to choose from, and what each promises.
 
     >>> from fedconformal import Mixture, Summary
     >>> search = Search([Summary.of_scores([0.1, 0.2, 0.3]), Summary.of_scores([0.2, 0.4])], Mixture(), [3, 2])
@@ -131,67 +143,62 @@ class Search:
         self._groups = 1 if group is None else int(group.max()) + 1
         if owners is not None and group is not None:
             group = group[np.asarray(owners)]
-        values, rise = batch.points()
-        order = np.argsort(values)
-        values, self._rise = values[order], rise[order]
-        self._group = None if group is None else np.repeat(group, batch.lengths())[order]
-        last = np.append(values[1:] != values[:-1], True)  # of a run of equal values: there all of them count
-        self._thresholds: Floats = values[last]
-        self._ends = np.append(0, np.flatnonzero(last) + 1)
+        self._points = Points(*batch.points(), None if group is None else np.repeat(group, batch.lengths()))
 
-    def _rises(self, start: int, stop: int) -> Floats:
-        """Add up, group by group, what the counts rise by from one threshold to before another."""
-        inside = slice(self._ends[start], self._ends[stop])
-        if self._group is None:
-            return np.array([self._rise[inside].sum(dtype=np.int64)], dtype=np.float64)
-        return np.bincount(self._group[inside], self._rise[inside], self._groups).astype(np.float64, copy=False)
+    def _rises(self, points: Points, inside: slice | Booleans) -> Floats:
+        """Add up, group by group, what the counts rise by at some of the points."""
+        if points.group is None:
+            return np.array([points.rise[inside].sum(dtype=np.int64)], dtype=np.float64)
+        return np.bincount(points.group[inside], points.rise[inside], self._groups).astype(np.float64, copy=False)
 
     def _promised(self, counts: Floats) -> Fraction:
         """Return what counts promise; they are whole numbers in floats, which are exact below 2^53."""
         return self._promise(counts[:, None].astype(np.int64))[0]
 
     def _firsts(
-        self, wanted: Sequence[Fraction], start: int = 0, stop: int | None = None, before: Floats | None = None
-    ) -> list[int]:
-        """Return the places of the first thresholds that promise as much as wanted, in ascending order, by halves.
+        self, wanted: Sequence[Fraction], points: Points, before: Floats, after: float = math.inf
+    ) -> list[float]:
+        """Return the first points that promise as much as wanted, in ascending order, by halves as in a quickselect.
 
-        `before` are the counts before the place `start`.
+        `before` are the counts before these points, and `after` is the point that follows them.
         """
-        stop = len(self._thresholds) if stop is None else stop
-        if start == stop or not wanted:
-            return [start] * len(wanted)
-        middle, before = (start + stop) // 2, np.zeros(self._groups) if before is None else before
-        upto = before + self._rises(start, middle + 1)
+        values, middle = points.values, len(points.values) // 2
+        if not len(values):
+            return [after] * len(wanted)
+        pivot = float(np.partition(values, middle)[middle])
+        upto = before + self._rises(points, values <= pivot)
         enough = bisect_right(wanted, self._promised(upto))
-        return [
-            *self._firsts(wanted[:enough], start, middle, before),
-            *self._firsts(wanted[enough:], middle + 1, stop, upto),
-        ]
+        found = self._firsts(wanted[:enough], points.at(values < pivot), before, pivot) if enough else []
+        if enough < len(wanted):
+            found += self._firsts(wanted[enough:], points.at(values > pivot), upto, after)
+        return found
 
     def smallest(self, alpha: Fraction) -> float:
         """Find the first point that promises 1 - alpha; +inf if none does."""
-        (place,) = self._firsts([1 - alpha])
-        return float(self._thresholds[place]) if place < len(self._thresholds) else math.inf
+        return self._firsts([1 - alpha], self._points, np.zeros(self._groups))[0]
 
     def curve(self, alpha: Fraction, usual: Sequence[Fraction] = USUAL_ALPHAS) -> PromiseCurve:
         """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
-        count = len(self._thresholds)
+        points = self._points.at(np.argsort(self._points.values))
+        # Of a run of equal values the last one is a threshold: there all of them count.
+        ends = np.flatnonzero(np.append(points.values[1:] != points.values[:-1], True))
+        thresholds, count = points.values[ends], len(ends)
         chosen = np.arange(count)
         if count > MAX_POINTS:
-            exact = self._firsts(sorted(1 - one for one in {alpha, *usual}))
+            exact = self._firsts(sorted(1 - one for one in {alpha, *usual}), points, np.zeros(self._groups))
             rest = MAX_POINTS - 1 - len(usual)
             even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
-            chosen = np.unique(np.concatenate([exact, even, tail]))
+            chosen = np.unique(np.concatenate([np.searchsorted(thresholds, exact), even, tail]))
             chosen = chosen[chosen < count]
         counts, start, units = np.zeros(self._groups), 0, []
-        for place in chosen.tolist():
-            counts, start = counts + self._rises(start, place + 1), place + 1
+        for stop in (ends[chosen] + 1).tolist():
+            counts, start = counts + self._rises(points, slice(start, stop)), stop
             units.append(in_units(self._promised(counts)))
         # Of several points that promise the same, the first is the one to use.
         promised = np.array(units, dtype=np.int64)
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
-        return PromiseCurve(self._thresholds[chosen[first]], promised[first])
+        return PromiseCurve(thresholds[chosen[first]], promised[first])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

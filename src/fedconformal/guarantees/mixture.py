@@ -254,7 +254,7 @@ class Mixture(WeightedSum):
         if self.weights == "uniform":
             return [1] * len(sizes)
         if isinstance(self.weights, str):
-            return [min(n, self.most_scores or n) for n in sizes]
+            return sizes if self.most_scores is None else [min(n, self.most_scores) for n in sizes]
         exact = [as_decimal(weight) for weight in self.weights]
         whole = math.lcm(*(weight.denominator for weight in exact))
         return [int(weight * whole) for weight in exact]
@@ -304,6 +304,6 @@ def _swap_is_cheaper(parts: Counts, sizes: Counts) -> bool:
 
     A site without rows is promised nothing by either.
     """
-    pairs = Counter((part, n) for part, n in zip(parts, sizes, strict=True) if n)
-    largest = max((Fraction(part, n) for part, n in pairs), default=Fraction(0))
-    return largest <= sum(times * Fraction(part, n + 1) for (part, n), times in pairs.items())
+    pairs = Counter(zip(parts, sizes, strict=True))
+    largest = max((Fraction(part, n) for part, n in pairs if n), default=Fraction(0))
+    return largest <= sum(times * Fraction(part, n + 1) for (part, n), times in pairs.items() if n)

@@ -173,7 +173,7 @@ def _check_envelope(data: bytes) -> int:
         raise InputError(f"this is not a fedconformal summary (.fcs){advice}", param="privacy" if advice else None)
     if len(data) > wire.MAX_BYTES:
         raise InputError(f"the summary has {len(data)} bytes, more than {wire.MAX_BYTES}")
-    if zlib.crc32(data[: -wire.LENGTH]) != int.from_bytes(data[-wire.LENGTH :], "little"):
+    if zlib.crc32(data) != wire.RESIDUE:
         raise InputError("the summary is truncated or altered (its checksum is wrong); ask the site to send it again")
     return _header_end(data, len(wire.MAGIC))
 
@@ -207,36 +207,39 @@ def _columns(sent: list[bytes]) -> Columns | None:
     """Decode messages of one columnar kind with one shared header; None if one of them does not fit."""
     known: dict[bytes, Shared] = {}
     try:
-        first, start = decode(sent[0], known), next(iter(known))
+        first, (start, (shared, provenance)) = decode(sent[0], known), next(iter(known.items()))
     except InputError:
         return None
-    if not first.columnar:
+    if not first.columnar or set(map(zlib.crc32, sent)) != {wire.RESIDUE}:
         return None
-    headers: list[bytes] = []
-    arrays: list[bytes] = []
     at = len(start) + wire.LENGTH
-    for data in sent:
-        end = at + int.from_bytes(data[len(start) : at], "little")
-        if not data.startswith(start) or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
-            return None
-        headers.append(data[at:end])
-        arrays.append(data[end:-4])
+    ends = [at + int.from_bytes(data[len(start) : at], "little") for data in sent if data.startswith(start)]
+    if len(ends) < len(sent):
+        return None
+    headers = [data[at:end] for data, end in zip(sent, ends, strict=True)]
+    arrays = [data[end : -wire.LENGTH] for data, end in zip(sent, ends, strict=True)]
     try:
         owns = list(map(wire.OWN.decode, headers))
         sizes, sites = [own.sizes for own in owns], [own.sites for own in owns]
-        example = {one: decode(data, known) for one, data in dict(zip(sizes, sent, strict=True)).items()}
-    except (InputError, msgspec.DecodeError, UnicodeDecodeError):
+        example = {
+            one: type(first).from_content(
+                Content([np.frombuffer(array, dtype="<u8")], (), shared.parameters), sizes=one, provenance=provenance
+            )
+            for one, array in dict(zip(sizes, arrays, strict=True)).items()
+        }
+    except (ValueError, msgspec.DecodeError):
         return None
-    expected = {one: (len(summary.points),) for one, summary in example.items()}
+    points = {one: len(summary.points) for one, summary in example.items()}
+    lengths = [points[one] for one in sizes]
     fits = (
         list(map(wire.ENCODER.encode, owns)) == headers
-        and [own.lengths for own in owns] == [expected[one] for one in sizes]
+        and [own.lengths for own in owns] == list(zip(lengths, strict=True))
+        and list(map(len, arrays)) == [8 * length for length in lengths]
         and not any(own.numbers or own.strata or own.skipped for own in owns)
         and {len(one) for one in sites} == {len(first.sites)} <= {0, 1} == {0, *map(len, sizes)}
         and are_names([one[0] for one in sites if one])
     )
-    lengths = [own.lengths[0] for own in owns] if fits else []
-    if not fits or list(map(len, arrays)) != [8 * length for length in lengths]:
+    if not fits:
         return None
     values = np.frombuffer(b"".join(arrays), dtype="<f8").astype(np.float64, copy=False)
     return Columns(sent, sizes, sites, lengths, values, example) if _sound(values, lengths) else None
@@ -252,6 +255,8 @@ def _sound(values: Floats, lengths: Sequence[int]) -> bool:
 
 def names_of(sites: Sequence[Sequence[str]], sizes: Sequence[Sequence[int]]) -> list[str]:
     """Name every site; those without a name are numbered."""
+    if all(sites):
+        return list(chain.from_iterable(sites))
     names: list[str] = []
     for some, counts in zip(sites, sizes, strict=True):
         names += some or [f"#{len(names) + i + 1}" for i in range(len(counts))]

@@ -15,6 +15,8 @@ NOISY = b"FCN1"
 """Magic of noisy counts, which `NoisyHistogram` reads."""
 LENGTH = 4
 """Bytes of the length before each header, and of the checksum at the end."""
+RESIDUE = 0x2144DF1C
+"""CRC-32 of every message that ends with its own CRC-32, and of no other."""
 MAX_BYTES = 2**30
 MAX_SITES = 2**20
 MAX_SIZE = 2**32

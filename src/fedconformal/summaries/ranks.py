@@ -154,6 +154,7 @@ def plausible(points: int, n: int, count: int) -> bool:
     return min(n, points - points // 2) <= count <= min(n, points)
 
 
+@lru_cache(typed=True)
 def _schedule(points: Any, alpha: Any = None, *more: Any) -> tuple[int, Fraction | None]:
     """Check the parameters of a message."""
     if type(points) is not int or not 1 <= points <= MAX_POINTS or not isinstance(alpha, str | None) or more:
