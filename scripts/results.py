@@ -224,14 +224,14 @@ def restore(name: str, runs: Path) -> None:
 
 def run(name: str, runs: Path) -> None:
     """Train one, or finish it, and write down what came out."""
-    from fedconformal.training.config import Config, preset
+    from fedconformal.training.config import Config, paper_settings
     from fedconformal.training.run import train
 
     settings = dict(RUNS[name])
     if "weights" in settings:
         settings["weights"] = str(Path(os.environ["FEDCONFORMAL_DATA"]) / settings["weights"])
     if settings.pop("preset", None):
-        settings = preset("paper", settings) | settings
+        settings = paper_settings(settings) | settings
     method = settings["method"]
     if name in PAPER_RUNS and method == "tct":
         restore(f"{settings['dataset']}-paper-fedavg", runs)

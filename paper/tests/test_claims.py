@@ -99,10 +99,10 @@ def test_one_split_is_never_compared_with_ten(tmp_path: Path, write: Write) -> N
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "tct", "central"])
 def test_the_papers_settings_are_those_of_the_preset(dataset: str, method: str) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    from fedconformal.training.config import preset
+    from fedconformal.training.config import paper_settings
 
     wanted = numbers.settings(dataset, method)
-    given = preset("paper", {"dataset": dataset, "method": method})
+    given = paper_settings({"dataset": dataset, "method": method})
     assert given.items() <= wanted.items()
     assert set(wanted) - set(given) <= {"model"}
     assert numbers.deviations({**given, "model": wanted["model"], "method": method}, dataset) == []

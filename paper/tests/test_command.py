@@ -61,14 +61,14 @@ def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     from fedconformal.training import config
 
-    whole = config.preset
+    whole = config.paper_settings
     few = {"rounds": 1, "epochs": 1}
     tct = {"linear_rounds": 1, "coordinates": 50, "steps": 2}
 
-    def preset(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-        return whole(name, values) | few | (tct if values.get("method") == "tct" else {})
+    def settings(values: Mapping[str, Any]) -> dict[str, Any]:
+        return whole(values) | few | (tct if values.get("method") == "tct" else {})
 
-    monkeypatch.setattr(config, "preset", preset)
+    monkeypatch.setattr(config, "paper_settings", settings)
 
 
 def test_what_is_absent_is_trained_for_real(
@@ -101,7 +101,7 @@ def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch
     pytest.importorskip("torch", reason="torch is not installed")
     image = pytest.importorskip("PIL.Image", reason="photographs need Pillow")
     from fedconformal.cli.train import setting
-    from fedconformal.training.config import Config, preset
+    from fedconformal.training.config import Config, paper_settings
 
     record = made.fitzpatrick_records(1)[0]
     (tmp_path / "fitzpatrick17k").mkdir()
@@ -122,7 +122,7 @@ def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch
                 chosen = dict(setting(value) for key, value in itertools.pairwise(words) if key == "--set")
                 taken = ("dataset", "method", "partition")
                 values: dict[str, Any] = {key: given[key] for key in taken if key in given}
-                config = Config.from_dict(preset(given["preset"], values) | values | chosen)
+                config = Config.from_dict(paper_settings(values) | values | chosen)
                 assert config.settings.dataset in names()
                 assert "column" not in chosen or chosen["column"] in known
 

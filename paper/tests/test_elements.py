@@ -67,7 +67,7 @@ def test_tables_figures_and_sections_of_the_docs() -> None:
 def test_data_sets_networks_methods_and_presets() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     from fedconformal._base.registry import members
-    from fedconformal.training.config import preset
+    from fedconformal.training.config import paper_settings
     from fedconformal.training.data.sets.source import DataSource
     from fedconformal.training.models import Network
     from fedconformal.training.trainer import Trainer
@@ -79,4 +79,4 @@ def test_data_sets_networks_methods_and_presets() -> None:
             assert name in members(known[kind]), check
         elif kind == "preset":
             about = {"dataset": name} if name.startswith("fitz") else {"dataset": "cifar10", "method": name}
-            assert preset("paper", about)["batch"] == 64
+            assert paper_settings(about)["batch"] == 64

@@ -69,18 +69,3 @@ class Dies:
         if site == step.numbers["site"]:
             os._exit(9)
         return Update(1, {}, {})
-
-
-class TakesMemory:
-    """Fill and free eight times 4 MB, again and again; count the pages that the system had to find for that."""
-
-    pages, steps = 8 * 1024, 20
-
-    def __call__(self, site: int, step: Step) -> Update:
-        import resource
-
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for _ in range(self.steps):
-            total = torch.stack([part.sum() for part in [torch.ones(self.pages * 128) for _ in range(8)]]).sum()
-        pages = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-        return Update(1, {"total": total}, {"pages": pages})

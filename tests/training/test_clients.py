@@ -74,13 +74,14 @@ def test_packed_rows_are_found_again() -> None:
             "site-1: row 1 of x holds a value that is not fin",
         ),
         ((X[:0], Y[:0]), "site-1: has no rows; leave it out"),
-        (([[1.0], [1.0, 2.0]], [0, 1]), "site-1: cannot be read as a tensor"),
+        (([[1.0], [1.0, 2.0]], [0, 1]), "site-1: is not rows with labels"),
         ((torch.arange(3.0), Y), r"site-1: x has shape \(3,\)"),
         ((X[:, :1], Y), r"site-1: has rows of shape \(1,\) and float32, but site-0 of shape \(2,\)"),
         ((X.byte(), Y), r"site-1: has rows of shape \(2,\) and uint8, but site-0"),
         (ClientData(name="b", x=X, y=Y, preprocess=Preprocess(mean=(1.0,), std=(1.0,))), "b: is preprocessed in anoth"),
-        (7, "site-1: is int; give"),
-        ([(X[0], 0), (X[1], 1), (X[:1], 0)], "site-1: its items are not"),
+        (7, r"site-1: is not rows with labels .*; give \(x, y\), a dataset with items"),
+        ([(X[0], 0), (X[1], 1), (X[:1], 0)], "site-1: is not rows with labels"),
+        ([{"image": X[0], "label": 0}] * 3, "site-1: is not rows with labels"),
     ],
 )
 def test_bad_rows_are_named(given: Any, message: str) -> None:

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from fedconformal.training import ClientData, FedAvg  # noqa: E402
 from fedconformal.training import pool as module  # noqa: E402
 from fedconformal.training.pool import local_engine  # noqa: E402
 from fedconformal.training.step import Step  # noqa: E402
-from tests.training.tasks import Dies, Doubles, FailsAt, TakesMemory  # noqa: E402
+from tests.training.tasks import Dies, Doubles, FailsAt  # noqa: E402
 
 NAMES = [f"site-{k}" for k in range(6)]
 
@@ -61,7 +60,7 @@ def test_a_model_that_cannot_be_sent() -> None:
         pass
 
     client = ClientData(name="a", x=torch.zeros(2, 2), y=torch.tensor([0, 1]))
-    with pytest.raises(InputError, match=r"define the model in a module, or set workers=1"):
+    with pytest.raises(InputError, match="with the model in a module, or set workers=1"):
         FedAvg(workers=2).fit(Local(9.0), [client, client])
 
 
@@ -75,7 +74,7 @@ def test_a_program_that_cannot_be_copied(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "InputError: a worker process could not start; call fit under" in done.stderr
+    assert "InputError: a worker process could not start" in done.stderr
 
 
 INTERRUPTED = """
@@ -123,14 +122,6 @@ def test_no_process_outlives_the_run(sent: signal.Signals, tmp_path: Path) -> No
             break
         time.sleep(0.1)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told to keep memory")
-def test_a_worker_keeps_what_it_frees() -> None:
-    """A step that takes some MB and frees them finds them again, instead of having them cleared page by page."""
-    with local_engine(TakesMemory(), NAMES[:2], workers=2) as ask:
-        pages = [update.numbers["pages"] for _, update, _ in ask(step())]
-    assert max(pages) < TakesMemory.pages * TakesMemory.steps // 4
 
 
 def test_one_thread_and_the_same_random_state() -> None:

@@ -53,8 +53,7 @@ def train(
 ) -> None:
     """Train a model across sites and write its outputs for their calibration and test rows."""
     with requires_extra("train"):
-        from fedconformal.training.config import Config, read_config
-        from fedconformal.training.config import preset as read_preset
+        from fedconformal.training.config import Config, paper_settings, read_config
         from fedconformal.training.run import FILES, read_settings
         from fedconformal.training.run import train as run
 
@@ -62,7 +61,7 @@ def train(
     typed = {key: value for key, value in options.items() if value is not None}
     named = ({} if config is None else read_config(config)) | typed | dict(map(setting, more or ()))
     if preset is not None:
-        named = read_preset(preset.value, named) | named
+        named = paper_settings(named) | named
     there = read_settings(output) if resume else None
     settings = named if there is None else there.to_dict() | named
     own = {key: imported(key, settings.get(key), typed.get(key)) for key in ("model", "dataset")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -78,13 +78,11 @@ def count_classes(model: nn.Module, sites: Sequence[ClientData]) -> int:
         raise InputError(f"the model's outputs have shape {tuple(outputs.shape)}, expected (rows, classes)")
     if rows > 1 and are_distributions(outputs.numpy()):
         raise InputError("the model returns probabilities, expected logits; leave out its last softmax", param="model")
-    classes, least = outputs.shape[1], min(int(site.y.min()) for site in sites)
+    classes = outputs.shape[1]
     for site in sites:
-        label = int(site.y.max())
-        if label == classes and least == 1:
-            raise InputError(f"labels are 1 to {classes}, expected 0 to {classes - 1}; subtract 1", param="labels")
-        if label >= classes:
-            raise InputError(f"{site.name}: has the class {label}, but the model gives {classes} logits")
+        if (label := int(site.y.max())) >= classes:
+            problem = f"has the class {label}, but the model gives {classes} logits, of classes from 0"
+            raise InputError(f"{site.name}: {problem}", param="labels")
     return classes
 
 
@@ -122,35 +120,20 @@ def _client(given: Any, name: str, preprocess: Preprocess | None) -> ClientData:
     return ClientData(name=name, x=_inputs(x, name), y=_labels(y, len(x), name), preprocess=preprocess or Preprocess())
 
 
-def _columns(given: Any, name: str) -> tuple[Tensor, Tensor]:
-    tensors = getattr(given, "tensors", given)  # a TensorDataset has its columns at hand
-    if isinstance(tensors, tuple | list) and len(tensors) == 2 and not isinstance(tensors[0], Mapping):
-        return _tensor(tensors[0], name), _tensor(tensors[1], name)
-    if not (hasattr(given, "__getitem__") and hasattr(given, "__len__")):
-        raise InputError(f"{name}: is {type(given).__name__}; give (x, y), a dataset with items (x, y), or ClientData")
-    items = [given[i] for i in range(len(given))]
-    if not items:
-        raise InputError(f"{name}: has no rows; leave it out")
-    if isinstance(items[0], Mapping):
-        keys = [*map(str, items[0])]
-        pairs = ", ".join(f"item[{key!r}]" for key in keys[:2])
-        problem = f"its items are dictionaries ({', '.join(keys)})"
-        raise InputError(f"{name}: {problem}; give pairs, as [({pairs}) for item in dataset]")
+def _columns(given: Any, name: str) -> list[Tensor]:
+    """Return x and y, given as a pair or as a dataset with items (x, y)."""
+    pair = isinstance(given, tuple | list) and len(given) == 2
     try:
-        return torch.stack([torch.as_tensor(item[0]) for item in items]), torch.tensor([item[1] for item in items])
-    except (TypeError, ValueError, RuntimeError, IndexError, KeyError) as error:
-        raise InputError(f"{name}: its items are not (x, y) with x of one shape ({error})") from None
-
-
-def _tensor(values: Any, name: str) -> Tensor:
-    try:
-        return torch.as_tensor(values).detach().cpu()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name}: cannot be read as a tensor ({error})") from None
+        columns = given if pair else zip(*(given[i] for i in range(len(given))), strict=True)
+        x, y = (torch.as_tensor(part) if pair else torch.stack([*map(torch.as_tensor, part)]) for part in columns)
+    except (TypeError, ValueError, RuntimeError, KeyError) as error:
+        advice = "give (x, y), a dataset with items (x, y), or ClientData"
+        raise InputError(f"{name}: is not rows with labels ({error}); {advice}") from None
+    return [x.detach().cpu(), y.detach().cpu()]
 
 
 def _inputs(x: Tensor, name: str) -> Tensor:
-    if not len(x):
+    if x.ndim and not len(x):
         raise InputError(f"{name}: has no rows; leave it out")
     if x.ndim < 2 or x.is_complex():
         raise InputError(f"{name}: x has shape {tuple(x.shape)}, expected (rows, ...) of numbers")

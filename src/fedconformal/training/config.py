@@ -1,7 +1,6 @@
 """Settings of a run: one flat table, from a preset, a TOML file and the command line.
 
-The settings are the fields of the run itself, of the method and of the partition. So a new method or partition brings
-its own, and a key that belongs to none of them is refused with the nearest one that does.
+The settings are the fields of the run itself, of the method and of the partition.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from fedconformal._base.files import read_bytes
-from fedconformal._base.registry import find, members
+from fedconformal._base.registry import find
 from fedconformal.errors import InputError
 from fedconformal.training.data.partitions import Partition
 from fedconformal.training.preprocess import Augmentation
@@ -23,8 +22,6 @@ from fedconformal.training.trainer import Trainer, convert
 T = TypeVar("T")
 Table = dict[str, Any]
 """Settings by name, as JSON and TOML hold them."""
-
-PRESETS = ("paper",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +65,12 @@ class Config:
         """Check a flat table of settings."""
         given = {"method": "fedavg", "partition": "classes", **values}
         method, partition = find(str(given.pop("method")), Trainer), find(str(given.pop("partition")), Partition)
-        allowed = [*_keys(Settings), *_keys(method), *_keys(partition)]
+        allowed = [field.name for part in (Settings, method, partition) for field in fields(part)]
         for key in given:
             if key not in allowed:
-                raise InputError(_unknown(key, allowed, f"{method.name} and {partition.name}"))
+                near = difflib.get_close_matches(key, [*allowed, "method", "partition"], n=1, cutoff=0.0)
+                chosen = f"{method.name} and {partition.name}"
+                raise InputError(f"{key} is no setting of {chosen}; did you mean {near[0]}?", param="settings")
         if "dataset" not in given:
             raise InputError("no dataset is named; add it to the settings", param="dataset")
         return cls(settings=make(Settings, given), trainer=make(method, given), partition=make(partition, given))
@@ -90,14 +89,12 @@ def read_config(path: Path) -> Table:
         raise InputError(f"{path}: is not TOML ({error})") from None
 
 
-def preset(name: str, values: Mapping[str, Any]) -> Table:
-    """Return the settings of a preset for this method and data set; "paper" is the paper's.
+def paper_settings(values: Mapping[str, Any]) -> Table:
+    """Return the paper's settings for this method and data set.
 
-    >>> preset("paper", {"dataset": "cifar100", "method": "fedprox"})["mu"]
+    >>> paper_settings({"dataset": "cifar100", "method": "fedprox"})["mu"]
     0.1
     """
-    if name not in PRESETS:
-        raise InputError(f"no preset is called {name!r}; there is {', '.join(PRESETS)}")
     dataset, method = str(values.get("dataset")), values.get("method", "fedavg")
     table: Table = {"rounds": 200, "epochs": 5, "rate": 0.01, "momentum": 0.9, "batch": 64}
     table |= {"weighting": "uniform", "augment": "flip-crop", "temperature": "mean"}
@@ -125,16 +122,3 @@ def make(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
         elif one.default is MISSING and one.default_factory is MISSING:
             raise InputError(f"{one.name} is needed here; add it to the settings", param="settings")
     return cls(**values)
-
-
-def _keys(cls: Any) -> list[str]:
-    return [field.name for field in fields(cls)]
-
-
-def _unknown(key: str, allowed: list[str], chosen: str) -> str:
-    everywhere: list[Any] = [*members(Trainer).values(), *members(Partition).values()]
-    owners = sorted(cls.name for cls in everywhere if key in _keys(cls))
-    if owners:
-        return f"{key} is for {' and '.join(owners)}, not for {chosen}; leave it out"
-    near = difflib.get_close_matches(key, [*allowed, "method", "partition"], n=1, cutoff=0.0)
-    return f"{key} is no setting; did you mean {near[0]}?"

@@ -7,18 +7,17 @@ nothing but its site and the step, so the result does not depend on the number o
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import repeat
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
@@ -31,32 +30,20 @@ from fedconformal.training.step import Step, Update
 
 START_SECONDS = 3.0
 """Approximate time to start a process that imports torch."""
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Options of glibc's mallopt."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class Task(Protocol):
-    """The work for one site, sent once to every worker with its tensors in shared memory."""
-
-    def __call__(self, site: int, step: Step) -> Update:
-        """Take one step for the site with this index."""
+Task = Callable[[int, Step], Update]
+"""The step of the site with this index; sent once to every worker, with its tensors in shared memory."""
 
 
 @contextlib.contextmanager
 def local_engine(task: Task, sites: Sequence[str], *, workers: int | None = None) -> Iterator[Ask[Step, Update]]:
     """Yield a function that runs a task for every site, in worker processes or in this process.
 
-    Parameters
-    ----------
-    task
-        The work for one site.
-    sites
-        Names of the sites.
-    workers
-        Number of processes, 1 for none; None for one per core, started once the work has taken as long as they take to
-        start.
+    One worker is none but this process. None stands for one per core, started once the work has taken as long as they
+    take to start.
     """
     count, wait = available_workers(workers, len(sites)), START_SECONDS if workers is None else 0.0
     team: _Team | None = None
@@ -98,16 +85,17 @@ class _Team(NamedTuple):
         theirs, ours = context.Pipe(duplex=False)
         executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(task, theirs))
         try:
-            with _interrupts_ignored():  # inherited by the processes: Ctrl-C is for the one that starts them
+            with contextlib.ExitStack() as after:  # processes inherit what is ignored: Ctrl-C is for this one
+                if threading.current_thread() is threading.main_thread():
+                    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+                    after.callback(signal.signal, signal.SIGINT, before or signal.SIG_DFL)
                 ready = [executor.submit(int) for _ in range(workers)]
             for worker in ready:
                 worker.result()
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            advice = "define the model in a module, or set workers=1"
-            raise InputError(f"the task cannot be sent to a worker process ({error}); {advice}") from None
-        except BrokenProcessPool:  # spawned as a copy of this program, it needs its modules
+        except (pickle.PicklingError, AttributeError, TypeError, BrokenProcessPool) as error:
+            # spawned as a copy of this program, a worker needs its modules
             advice = "call fit under `if __name__ == '__main__':` with the model in a module, or set workers=1"
-            raise InputError(f"a worker process could not start; {advice}") from None
+            raise InputError(f"a worker process could not start ({error}); {advice}") from None
         return cls(executor, ours)
 
     def ask(self, step: Step, sites: range, names: Sequence[str]) -> Iterator[Answer[Update]]:
@@ -122,18 +110,6 @@ class _Team(NamedTuple):
             yield Answer(name, update._replace(tensors=_tensors(arrays)))
 
 
-@contextlib.contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before or signal.SIG_DFL)
-
-
 _task: Task
 """The task of this worker process."""
 
@@ -144,10 +120,6 @@ def _begin(task: Task, alive: Connection[Any, Any]) -> None:
     _task = task
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    with contextlib.suppress(OSError, TypeError, AttributeError):  # clearing freed pages is a quarter of a small step
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(M_TRIM_THRESHOLD, 2**30)
-        mallopt(M_MMAP_THRESHOLD, 2**25)  # the largest value that glibc accepts
 
     def end_with_the_run() -> None:
         with contextlib.suppress(EOFError, OSError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -18,7 +18,6 @@ from torch.nn import functional
 from fedconformal.errors import InputError
 
 Augmentation = Literal["none", "flip-crop", "flip-crop-jitter-rotate"]
-AUGMENTATIONS: tuple[Augmentation, ...] = ("none", "flip-crop", "flip-crop-jitter-rotate")
 
 PADDING = 4
 """Pixels that a crop may move by; a fifth of the width at most, for very small images."""
@@ -45,8 +44,8 @@ class Preprocess:
     def __post_init__(self) -> None:
         if len(self.mean) != len(self.std) or not all(s > 0 and math.isfinite(s) for s in self.std):
             raise InputError("preprocess: give one mean and one positive std for every channel")
-        if self.augment not in AUGMENTATIONS:
-            raise InputError(f"augment is {self.augment!r}; there are {', '.join(AUGMENTATIONS)}")
+        if self.augment not in get_args(Augmentation):
+            raise InputError(f"augment is {self.augment!r}; there are {', '.join(get_args(Augmentation))}")
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return rows as the model takes them: float32, normalised."""
@@ -85,8 +84,6 @@ def normalise(clients: Iterable[Tensor], augment: Augmentation = "none") -> Prep
             count += values.numel() // values.shape[1]
             total = total + values.sum(dim=kept)
             squares = squares + values.square().sum(dim=kept)
-    if not count:
-        raise InputError("normalise: there are no rows")
     mean = total / count
     std = (squares / count - mean.square()).clamp_min(0).sqrt()
     std[std < 1e-8] = 1  # a channel that never changes carries nothing, whatever it is divided by

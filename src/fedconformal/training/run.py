@@ -104,7 +104,8 @@ def train(
     )
     outputs, result = calibrated_outputs(config, dataset, sites, val, test)
     result = replace(result, seconds=seconds)
-    write_bytes(output / "model.pt", _weights(trained))
+    torch.save({name: tensor.cpu() for name, tensor in trained.state_dict().items()}, weights := io.BytesIO())
+    write_bytes(output / "model.pt", weights.getvalue())
     write_bytes(output / "logits.npz", outputs)
     write_bytes(output / "result.json", _json(asdict(result)))
     return result
@@ -249,12 +250,6 @@ def _open(config: Config, output: Path) -> None:
     packages = {name: metadata.version(name) for name in ("numpy", "torch")}
     versions = {"fedconformal": __version__, "python": platform.python_version(), **packages}
     write_bytes(output / "config.json", _json({"config": config.to_dict(), "versions": versions}))
-
-
-def _weights(model: nn.Module) -> bytes:
-    file = io.BytesIO()
-    torch.save({name: tensor.cpu() for name, tensor in model.state_dict().items()}, file)
-    return file.getvalue()
 
 
 def _json(values: Any) -> bytes:

@@ -62,14 +62,6 @@ class RoundState:
 OnRound = Callable[[RoundState], object]
 
 
-class MeanUpdate(NamedTuple):
-    """Weighted means over sites, and the number of rows behind them."""
-
-    tensors: dict[str, Tensor]
-    numbers: dict[str, float]
-    rows: int
-
-
 def average(
     answers: Iterable[Answer[Update]],
     like: Mapping[str, Tensor],
@@ -77,27 +69,12 @@ def average(
     *,
     number: int,
     advice: str = "a smaller rate",
-) -> MeanUpdate:
-    """Return the weighted mean of updates, in the types of `like`; an update that is not finite is left out.
+) -> Update:
+    """Return the mean of updates, weighted by the `share` of their rows; an update that is not finite is left out.
 
     Sums are in double precision, where the product of a float32 and a number of rows is exact, so every engine gets the
-    same bits.
+    same bits. The result has the names and types of `like`.
 
-    Parameters
-    ----------
-    answers
-        Updates of the sites; each is read before the next one is taken.
-    like
-        Tensors of the same names, shapes and types.
-    share
-        Weight of a site with this number of rows.
-    number
-        Number of the round, for messages.
-    advice
-        What helps if no update is finite.
-
-    Examples
-    --------
     >>> north = Answer("north", Update(1, {"w": torch.tensor([0.0, 4.0])}, {"loss": 0.5}))
     >>> south = Answer("south", Update(3, {"w": torch.ones(2)}, {"loss": 1.5}))
     >>> mean = average([north, south], {"w": torch.zeros(2)}, float, number=1)
@@ -125,4 +102,4 @@ def average(
         if not mean.isfinite().all():
             raise InputError(f"round {number}: the mean of {name} is too large for {mean.dtype}; try {advice}")
     metrics = {name: total / weights for name, total in numbers.items()}
-    return MeanUpdate(means, metrics | {"refused": float(refused)}, rows)
+    return Update(rows, means, metrics | {"refused": float(refused)})

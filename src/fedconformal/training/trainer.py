@@ -120,7 +120,7 @@ class Trainer(ABC):
     def torch_device(self) -> torch.device:
         """The device; "auto" is an accelerator if there is one."""
         available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-        there = [name for name in available if available[name]]
+        there = [name for name, here in available.items() if here]
         if self.device not in ("auto", *there):
             raise InputError(f"device is {self.device!r}; there are auto, {', '.join(there)}", param="device")
         return torch.device(there[0] if self.device == "auto" else self.device)

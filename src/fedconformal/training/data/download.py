@@ -1,7 +1,7 @@
 """Data files: in $FEDCONFORMAL_DATA, in the user's cache, or downloaded from their publisher as untrusted bytes.
 
-Only over https, also after a redirect, and never more bytes than the release has. A file gets its name in the cache
-only if its checksum is right: sha256, or md5 where the publisher gives no other.
+A redirect leads to https only, and no more bytes are read than the release has. A file gets its name in the cache only
+if its checksum is right: sha256, or md5 where the publisher gives no other.
 """
 
 from __future__ import annotations
@@ -42,21 +42,16 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedconformal"
 
 
-def places() -> list[Path]:
-    """Return the directories that are searched, in order."""
-    own = os.environ.get(VARIABLE)
-    return [*([Path(own).expanduser()] if own else []), cache()]
-
-
 def where() -> str:
     """Say where a file can be put by hand."""
-    known = " or ".join(str(place) for place in places())
-    return known if os.environ.get(VARIABLE) else f"{known} or a directory that ${VARIABLE} names"
+    return f"{cache()} or the directory that ${VARIABLE} names"
 
 
 def find(*names: str) -> Path | None:
     """Return the first of these files that exists; each directory is searched for all of them before the next one."""
-    return next((path for place in [*places(), SYSTEM] for name in names if (path := place / name).exists()), None)
+    own = os.environ.get(VARIABLE)
+    places = [*([Path(own).expanduser()] if own else []), cache(), SYSTEM]
+    return next((path for place in places for name in names if (path := place / name).exists()), None)
 
 
 class _OnlyHttps(urllib.request.HTTPRedirectHandler):
@@ -68,13 +63,6 @@ class _OnlyHttps(urllib.request.HTTPRedirectHandler):
 
 
 def connect(url: str) -> HTTPResponse:
-    """Open an address, over https only."""
-    if not url.startswith("https://"):
-        raise InputError(f"{url}: only https addresses are downloaded")
-    return open_address(url)
-
-
-def open_address(url: str) -> HTTPResponse:
     """Open an address, and follow redirects to https addresses only."""
     opener = urllib.request.build_opener(_OnlyHttps)
     opener.addheaders = [("User-Agent", f"fedconformal/{__version__}")]  # some publishers refuse Python's own
@@ -93,18 +81,14 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
         handle, beside = tempfile.mkstemp(dir=target.parent, prefix=".fedconformal-")
         try:
             with os.fdopen(handle, "wb") as file, connect(release.url) as answer:
-                stated = answer.headers.get("Content-Length", "")
-                total = min(int(stated), release.most) if stated.isascii() and stated.isdigit() else release.most
                 while chunk := answer.read(CHUNK):
                     done += len(chunk)
                     if done > release.most:
-                        raise InputError(
-                            f"{release.url}: is larger than {release.most} bytes, so not the release; not used"
-                        )
+                        raise InputError(f"{release.url}: has more than {release.most} bytes; not used")
                     digest.update(chunk)
                     file.write(chunk)
                     if progress:
-                        progress(done, total, release.file)
+                        progress(done, release.most, release.file)
             if digest.hexdigest() != expected:
                 raise InputError(f"{release.url}: what was downloaded does not have the official {kind}; not used")
             Path(beside).replace(target)

@@ -68,8 +68,6 @@ class Sites:
 
     def rows(self, dataset: Dataset, split: Split, client: int) -> Rows:
         """Return the rows of a split at the site with this index."""
-        if not 0 <= client < len(self.names):
-            raise InputError(f"client is {client}, expected a position from 0 to {len(self.names) - 1}")
         return dataset.rows(split).take(np.flatnonzero(self.owners(split) == client))
 
 
@@ -101,10 +99,9 @@ class IID(Partition):
     clients: int = 10
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        _check_clients(self.clients)
-        rng = np.random.default_rng(seed)
+        names, rng = _numbered(self.clients), np.random.default_rng(seed)
         owners = {split: rng.permutation(np.arange(len(dataset.rows(split))) % self.clients) for split in SPLITS}
-        return Sites(names=_numbered(self.clients), **owners)
+        return Sites(names=names, **owners)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +127,8 @@ class Column(Partition):
         values = {split: dataset.column(split, self.column) for split in SPLITS}
         every = np.concatenate(list(values.values()))
         if nowhere := int(np.count_nonzero(every == "")):
-            raise InputError(
-                f"{dataset.name}: {nowhere} rows have no value in {self.column!r}; "
-                f"leave them out with dataset.having({self.column!r})"
-            )
+            advice = f"leave them out with dataset.having({self.column!r})"
+            raise InputError(f"{dataset.name}: {nowhere} rows have no value in {self.column!r}; {advice}")
         sites = np.unique(every)
         owners = {split: np.searchsorted(sites, values[split]) for split in SPLITS}
         return Sites(names=tuple(str(site) for site in sites), **owners)
@@ -160,9 +155,7 @@ class Classes(Partition):
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
         groups = dataset.groups if self.groups is None else self.groups
         if groups is None:
-            raise InputError(
-                f"{dataset.name}: the paper has no class groups for it; give groups, or part it by iid or column"
-            )
+            raise InputError(f"{dataset.name}: has no class groups; give groups, or part it by iid or column")
         held = np.zeros((dataset.num_classes, len(groups)))
         for k, group in enumerate(groups):
             for label in group:
@@ -171,7 +164,7 @@ class Classes(Partition):
                 held[label, k] = 1
         if missing := [str(label) for label in np.flatnonzero(held.sum(axis=1) == 0)]:
             raise InputError(f"groups: no site has class {', '.join(missing)} of {dataset.name}; put it in a group")
-        return _deal_by_class(dataset, held, seed)
+        return _deal_by_class(dataset, held, _numbered(len(groups)), seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,31 +219,24 @@ class Dirichlet(Partition):
     concentration: float = 0.5
 
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
-        _check_clients(self.clients)
         if not 0 < self.concentration <= MAX_CONCENTRATION:
-            expected = f"expected a positive number up to {MAX_CONCENTRATION:g}"
-            raise InputError(f"concentration is {self.concentration}, {expected}")
-        rng = np.random.default_rng(seed)
+            raise InputError(f"concentration is {self.concentration}, expected above 0, at most {MAX_CONCENTRATION:g}")
+        names, rng = _numbered(self.clients), np.random.default_rng(seed)
         for _ in range(MAX_DRAWS):
             shares = rng.dirichlet([self.concentration] * self.clients, size=dataset.num_classes)
             if all(_sizes_by_class(dataset, split, shares).sum(axis=0).min() >= MIN_ROWS for split in SPLITS):
-                return _deal_by_class(dataset, shares, seed)
-        raise InputError(
-            f"{dataset.name}: at concentration {self.concentration:g} some of {self.clients} sites are always left "
-            f"with less than {MIN_ROWS} rows of a split; take fewer clients or a larger concentration"
-        )
+                return _deal_by_class(dataset, shares, names, seed)
+        problem = f"some of {self.clients} sites are always left with less than {MIN_ROWS} rows of a split"
+        raise InputError(f"{dataset.name}: {problem}; take fewer clients or a larger concentration")
 
 
 def _numbered(clients: int) -> tuple[str, ...]:
+    if clients < 1:
+        raise InputError(f"clients is {clients}, expected a whole number from 1")
     return tuple(f"site-{k}" for k in range(clients))
 
 
-def _check_clients(clients: int) -> None:
-    if clients < 1:
-        raise InputError(f"clients is {clients}, expected a whole number from 1")
-
-
-def _deal_by_class(dataset: Dataset, shares: NDArray[np.float64], seed: int) -> Sites:
+def _deal_by_class(dataset: Dataset, shares: NDArray[np.float64], names: tuple[str, ...], seed: int) -> Sites:
     """Deal the rows of each class at random; `shares[j, k]` is the share of class j at site k."""
     rng = np.random.default_rng(seed)
     owners = {}
@@ -260,7 +246,7 @@ def _deal_by_class(dataset: Dataset, shares: NDArray[np.float64], seed: int) -> 
         for label, sizes in enumerate(_sizes_by_class(dataset, split, shares)):
             rows = np.flatnonzero(labels == label)
             owners[split][rng.permutation(rows)] = np.repeat(np.arange(len(sizes)), sizes)
-    return Sites(names=_numbered(shares.shape[1]), **owners)
+    return Sites(names=names, **owners)
 
 
 def _sizes_by_class(dataset: Dataset, split: Split, shares: NDArray[np.float64]) -> Integers:

@@ -22,7 +22,6 @@ from fedconformal.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-MAX_CLASSES = 2**20
 HIDDEN = 128
 LENET_SIDE = 32
 """Side of the images that LeNet was designed for; smaller ones are padded by up to two pixels."""
@@ -42,11 +41,9 @@ class Network(nn.Module, ABC):
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__()
-        if len(shape) not in (1, 3) or min(*shape, classes) < 1 or classes > MAX_CLASSES:
-            raise InputError(
-                f"{self.name}: has the input shape {tuple(shape)} and {classes} classes, expected "
-                "(channels, height, width) or (columns,) and at least one class"
-            )
+        if len(shape) not in (1, 3) or min(*shape, classes) < 1:
+            expected = "expected (channels, height, width) or (columns,), and at least one class"
+            raise InputError(f"{self.name}: has the input shape {tuple(shape)} and {classes} classes, {expected}")
         self.shape = tuple(shape)
         self.classes = classes
 
@@ -65,11 +62,8 @@ class ImageNetwork(Network):
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__(shape, classes)
         if len(shape) != 3 or min(shape[1:]) < self.least_side:
-            side = self.least_side
-            raise InputError(
-                f"{self.name}: needs images of at least {side} by {side} pixels, got inputs of shape {tuple(shape)}; "
-                "take mlp or logistic"
-            )
+            expected = f"expected images of at least {self.least_side} pixels a side; take mlp or logistic"
+            raise InputError(f"{self.name}: has the input shape {tuple(shape)}, {expected}")
 
 
 def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Network:

@@ -20,7 +20,7 @@ from fedconformal._base.files import read_npz
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.training.data.dataset import SPLITS, Parts, Rows, Split
 from fedconformal.training.data.download import Release
-from fedconformal.training.data.sets.source import DataSource, in_groups_of, listed
+from fedconformal.training.data.sets.source import DataSource, in_groups_of
 
 ADDRESS = "https://zenodo.org/records/10519652/files"
 
@@ -48,6 +48,10 @@ class _MedMNIST(DataSource):
         return read_images(paths[0], classes=len(self.classes), needed=SPLITS)
 
 
+def _listed(names: str) -> tuple[str, ...]:
+    return tuple(names.split("; "))
+
+
 def _official(name: str, most: int, md5: str) -> tuple[Release]:
     url = f"{ADDRESS}/{name}.npz?download=1"
     return (Release(file=f"{name}.npz", url=url, most=most, checksum=f"md5:{md5}"),)
@@ -57,7 +61,7 @@ class BloodMNIST(_MedMNIST):
     """Single blood cells under the microscope, 17,092 in 8 classes. Acevedo et al., 2020."""
 
     name = "bloodmnist"
-    classes = listed(
+    classes = _listed(
         "basophil; eosinophil; erythroblast; immature granulocyte; lymphocyte; monocyte; neutrophil; platelet"
     )
     groups = in_groups_of(2, 8)
@@ -71,7 +75,7 @@ class DermaMNIST(_MedMNIST):
     """
 
     name = "dermamnist"
-    classes = listed(
+    classes = _listed(
         "actinic keratosis or intraepithelial carcinoma; basal cell carcinoma; benign keratosis-like lesion; "
         "dermatofibroma; melanoma; melanocytic nevus; vascular lesion"
     )
@@ -83,7 +87,7 @@ class PathMNIST(_MedMNIST):
     """Colorectal tissue, 107,180 patches in 9 classes; those to test are from another hospital. Kather et al., 2019."""
 
     name = "pathmnist"
-    classes = listed(
+    classes = _listed(
         "adipose; background; debris; lymphocytes; mucus; smooth muscle; normal colon mucosa; cancer-associated "
         "stroma; colorectal adenocarcinoma epithelium"
     )
@@ -95,7 +99,7 @@ class TissueMNIST(_MedMNIST):
     """Cells of the kidney cortex, 236,386 in 8 classes, in grey. Woloshuk et al., 2021."""
 
     name = "tissuemnist"
-    classes = listed(
+    classes = _listed(
         "collecting duct, connecting tubule; distal convoluted tubule; glomerular endothelial cell; interstitial "
         "endothelial cell; leukocyte; podocyte; proximal tubule segment; thick ascending limb"
     )

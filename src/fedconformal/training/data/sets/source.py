@@ -44,15 +44,6 @@ class DataSource:
         return self.read([path])
 
 
-def listed(text: str) -> tuple[str, ...]:
-    """Return the class names of a text with semicolons between them.
-
-    >>> listed("no disease; heart disease")
-    ('no disease', 'heart disease')
-    """
-    return tuple(name.strip() for name in text.split(";"))
-
-
 def in_groups_of(size: int, classes: int) -> Groups:
     """Return neighbouring classes in groups; the last group also takes the rest.
 
