@@ -18,11 +18,6 @@ def test_mutated_states_are_refused_or_sound() -> None:
     assert set(fuzz_watches.fuzz(count=2000, seed=0)) == {"refused", "period"}
 
 
-def test_a_case_can_be_run_alone() -> None:
-    starts = fuzz_watches.starting_points()
-    assert fuzz_watches.case(7, 1, starts) == fuzz_watches.case(7, 1, starts) != fuzz_watches.case(8, 1, starts)
-
-
 def test_an_unsound_state_is_noticed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(Monitor, "log_e_value", float("nan"))
     with pytest.raises(ArithmeticError, match="no evidence"):

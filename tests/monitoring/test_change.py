@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate
 
 from fedconformal.errors import InputError
 from fedconformal.monitoring.change import Bets, ChangeDetector, payoffs
@@ -21,13 +21,6 @@ def test_p_values_are_those_of_the_definition() -> None:
         wanted.append((above + u * (equal + 1)) / (len(pool) + 1))
         pool.append(score)
     np.testing.assert_array_equal(ChangeDetector(old, random_state=3).p_values(new), wanted)
-
-
-def test_p_values_are_uniform_also_with_ties() -> None:
-    rng = np.random.default_rng(1)
-    draws = rng.integers(0, 4, (500, 2, 20)).astype(float)
-    found = [ChangeDetector(old, random_state=i).p_values(new) for i, (old, new) in enumerate(draws)]
-    assert stats.kstest(np.concatenate(found), "uniform").pvalue > 1e-3
 
 
 def test_every_bet_pays_at_most_one_on_average() -> None:
@@ -59,12 +52,6 @@ def test_batches_and_states_go_on_to_the_same_bits(drift: float) -> None:
     assert parts.bets == whole.bets
     assert np.array_equal(parts.scores, whole.scores)
     assert drift < 50 or parts.bets.doublings > 600
-
-
-def test_a_long_drift_stays_within_floats() -> None:
-    watch = ChangeDetector(np.linspace(0, 1, 100)).update(np.linspace(2, 9, 5000))
-    assert math.isfinite(watch.log_e_value)
-    assert watch.log_e_value > 1000
 
 
 @pytest.mark.parametrize("stake", [0.0, 1e300, math.nan, math.inf])

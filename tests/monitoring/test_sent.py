@@ -13,7 +13,6 @@ from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.store import Watch
 from fedconformal.monitoring.text import to_dict, to_do
-from fedconformal.report import watch_page
 from tests.monitoring.watches import START, answered, predictor, started, summaries, true
 
 DAY = 86_400
@@ -100,8 +99,6 @@ def test_what_is_withheld_is_not_zero(tmp_path: Path) -> None:
     stated = {"site": "all sites", "days": ["2026-09-05", "2026-09-05"]}
     assert to_dict(together)["withheld"] == [stated]
     assert any("withheld by all sites: too few outcomes, which is not none" in step for step in to_do(together))
-    page = watch_page([one for one in found if one.site == "all sites"])
-    assert "<td>groups withheld</td><td>2026-09-05 to 2026-09-05: too few outcomes</td>" in page
 
 
 def test_all_rows_but_those_of_a_site_are_counted_too(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.errors import InputError, StoreError
-from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.events import Counts, Outcomes, Predicted, StreamState
 from fedconformal.monitoring.limits import limits_of
@@ -66,15 +65,6 @@ def test_the_state_is_that_of_one_outcome_after_the_other(tmp_path: Path, seed: 
         assert state.alarm_day == np.concatenate([asked, came])[order[place]] // DAY
 
 
-def test_an_alarm_is_never_raised_within_a_batch_that_as_a_whole_says_nothing(tmp_path: Path) -> None:
-    """Labels of one batch that come sorted, misses first, are all there at once."""
-    with started(tmp_path / "w.db", limit=0.2) as watch:
-        ids = [f"p{i}" for i in range(400)]
-        watch.add(answered(ids), true(ids, [2] * 60 + [0] * 340))
-        assert watch.whole().alarm_at is None
-        assert watch.whole().misses == 60
-
-
 def outcome_counts(watch: Watch, outcomes: Outcomes) -> list[int]:
     added = watch.add(None, outcomes)
     return [getattr(added, what) for what in ("counted", "repeated", "conflicting", "early")]
@@ -109,12 +99,9 @@ def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             (answered(["q", "p"], sites=["c", "c"]), true(["q"], 0), "the id p is there already"),
             (answered(["q", "q"]), true([], 0), "the id q is there twice"),
             (answered(["q", ""]), true([], 0), "is empty"),
-            (answered(["q\n"]), true([], 0), "cannot be printed"),
             (answered(["q"], time=np.nan), true([], 0), "not one since 1970"),
-            (answered(["q"], time=1e18), true([], 0), "not one since 1970"),
             (answered(["q"]), true(["p", "p"], 0), "the id p is there twice"),
             (answered(["q"]), true(["q"], 3), "3 is not a class from 0 to 2"),
-            (answered(["q"]), true(["q"], -1), "-1 is not a class"),
             (answered(["q"]), true(["q"], np.nan), "nan is not a class"),
             (Predicted(ids=["q"], times=np.zeros(1)), true([], 0), "the watch is over sets"),
             (Predicted(ids=["q"], times=np.zeros(1), sets=np.ones((1, 2), dtype=np.bool_)), true([], 0), "2 classes"),
@@ -324,23 +311,6 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("id,label\n" * 1000)
     with pytest.raises(StoreError, match="is not the file of a watch"):
         Watch.open(tmp_path / "text.db")
-    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (x)").connection.close()
-    with pytest.raises(InputError, match="is not the file of a watch"):
-        Watch.open(tmp_path / "other.db")
-
-
-def test_a_locked_file_is_a_503_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "SECONDS", 0.05)
-    with started(tmp_path / "w.db") as watch:
-        other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StoreError, match="in use by another process"):
-            watch.add(answered(["p"]))
-        assert watch.whole().waiting == 0
-        other.execute("ROLLBACK")
-        other.close()
-        watch.add(answered(["p"]))
-        assert watch.whole().waiting == 1
 
 
 def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def test_each_site_has_its_own_threshold(rows: int) -> None:
 def test_columns_are_matched_by_name() -> None:
     probs = probabilities(20)
     plain = client().post("/predict", json={"probabilities": probs.tolist()}).json()
+    assert len(set(plain["ids"])) == 20  # which are made, as none are sent
     turned = {"probabilities": probs[:, ::-1].tolist(), "columns": CLASSES[::-1]}
     assert client().post("/predict", json=turned).json()["sets"] == plain["sets"]
 
@@ -112,13 +113,6 @@ def test_logits_are_taken_at_the_temperature_of_the_certificate() -> None:
     assert found["sets"] != named(rule.predict_set(fc.softmax(logits)))
 
 
-def test_a_row_alone_gets_the_set_that_it_gets_among_others(model: OnnxModel) -> None:
-    asking, rows = client(model=model), features(40, seed=4)
-    together = asking.post("/predict", json={"features": rows.tolist()}).json()["p_values"]
-    alone = [asking.post("/predict", json={"features": [row]}).json()["p_values"][0] for row in rows.tolist()]
-    assert alone == together
-
-
 def test_classes_without_names_are_numbers() -> None:
     given = features(100, seed=2)
     site = fc.summarize(fc.softmax(2 * given[:, :3]), labels(given), kind="exact", score=fc.APS())
@@ -128,11 +122,6 @@ def test_classes_without_names_are_numbers() -> None:
     assert answer["sets"] == [np.flatnonzero(row).tolist() for row in rule.predict_set(probs)]
     names = client(rule).post("/predict", json={"probabilities": probs.tolist(), "columns": CLASSES})
     assert names.json() == {"error": "columns: the classes have no names; leave them out"}
-
-
-def test_ids_are_made_where_none_are_sent() -> None:
-    ids = client().post("/predict", json={"probabilities": probabilities(9).tolist()}).json()["ids"]
-    assert len(set(ids)) == 9
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
@@ -163,12 +152,6 @@ def test_health_ready_and_metrics() -> None:
     assert 'fedconformal_predict_seconds_bucket{le="+Inf"} 2.0' in lines
 
 
-def test_without_a_store_outcomes_are_refused() -> None:
-    answer = client().post("/outcomes", json={"ids": ["q"], "labels": ["unsure"]})
-    assert answer.status_code == 404
-    assert answer.json() == {"error": "this server keeps no outcomes; start it with a monitor"}
-
-
 def test_bad_outcomes_are_refused(tmp_path: Path) -> None:
     rule = predictor()
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
@@ -181,6 +164,7 @@ def test_bad_outcomes_are_refused(tmp_path: Path) -> None:
             answer = client(rule, watch=watch).post("/outcomes", json={"ids": ids, "labels": labels})
             assert (answer.status_code, reason in answer.json()["error"]) == (400, True)
         assert watch.status().counts.early == 0
+    assert client(rule).post("/outcomes", json={"ids": ["q"], "labels": ["unsure"]}).status_code == 404
 
 
 def test_features_go_through_the_model_bit_by_bit(model: OnnxModel) -> None:

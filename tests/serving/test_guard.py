@@ -1,21 +1,28 @@
 """Who may ask and how much; what is hostile is refused with one line."""
 
 import asyncio
+import contextlib
 import json
-import os
+import socket
+import threading
+import time
 import tracemalloc
+from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from starlette.datastructures import URL
 from starlette.requests import Request
 
 from fedconformal.errors import InputError
-from fedconformal.serving.app import Settings
+from fedconformal.serving import guard
+from fedconformal.serving.app import Settings, make_app
 from fedconformal.serving.bodies import JSON
-from fedconformal.serving.guard import RefusedError, read_body, read_token
-from tests.serving.models import TOKEN, client
+from fedconformal.serving.guard import LimitedProtocol, RefusedError, read_body, read_token
+from tests.serving.models import TOKEN, client, predictor
 
 GOOD = {"probabilities": [[0.5, 0.25, 0.25]]}
 BEARER = {"Authorization": f"Bearer {TOKEN.decode()}"}
@@ -73,16 +80,6 @@ def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch:
         assert not bad or bad.decode() not in str(error.value)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="Windows has no such rights")
-def test_a_token_that_everybody_can_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = tmp_path / "token"
-    file.write_bytes(TOKEN)
-    for rights, told in ((0o600, 0), (0o640, 0), (0o644, 1)):
-        file.chmod(rights)
-        assert read_token(file) == TOKEN
-        assert caplog.text.count("can be read by everybody on this machine; change that with chmod 600") == told
-
-
 def test_without_a_token_only_this_machine_is_answered() -> None:
     asking = client()
     for host in ("evil.example", "evil.example:8000", "127.0.0.1.evil.example", "localhost.evil.example"):
@@ -122,29 +119,22 @@ def test_a_body_has_to_come_in_time_and_to_its_end() -> None:
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "no JSON": (b"{", "cannot be read"),
     "not UTF-8": (b'{"ids": ["\xff\xfe"], "probabilities": [[1]]}', "cannot be read"),
-    "not an object": (b"[]", "cannot be read"),
     "nothing": (b"{}", "no rows"),
     "no rows": (b'{"probabilities": []}', "has no rows"),
-    "empty rows": (b'{"probabilities": [[]]}', "probabilities"),
     "two kinds": (b'{"probabilities": [[1]], "logits": [[1]]}', "probabilities and logits"),
     "unknown field": (b'{"probs": [[1]]}', "probs"),
     "deep": (b'{"probabilities": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", "cannot be read"),
-    "deep elsewhere": (b'{"x": ' + b"[" * 20_000, "cannot be read"),
     "deeper": (b'{"x": ' + b"[" * 100_000, "too many values"),
     "deep objects": (b'{"a":' * 100_000, "cannot be read"),
     "NaN": (b'{"probabilities": [[NaN, 0.5, 0.5]]}', "cannot be read"),
-    "null": (b'{"probabilities": [[null, 0.5, 0.5]]}', "cannot be read"),
     "text": (b'{"probabilities": [["0.5", 0.25, 0.25]]}', "cannot be read"),
-    "true": (b'{"probabilities": [[true, 0, 0]]}', "cannot be read"),
     "infinite": (b'{"probabilities": [[1e999, 0.5, 0.5]]}', "cannot be read"),
     "huge": (b'{"probabilities": [[1e300, 0, 0]]}', "not finite"),
     "many digits": (b'{"probabilities": [[' + b"9" * 5000 + b", 0, 0]]}", "read"),
     "negative": (b'{"probabilities": [[1.5, -0.25, -0.25]]}', "negative entry"),
-    "no distribution": (b'{"probabilities": [[0.5, 0.1, 0.1]]}', "sums to 0.7"),
     "ragged": (b'{"probabilities": [[0.5, 0.25, 0.25], [0.5, 0.5]]}', "row 1 has 2 numbers"),
     "two classes": (b'{"probabilities": [[0.5, 0.5]]}', "expected one for each of 3 classes"),
     "wrong names": (b'{"probabilities": [[0.5, 0.25, 0.25]], "columns": ["a", "b", "c"]}', "no column for the class"),
-    "too few names": (b'{"probabilities": [[0.5, 0.25, 0.25]], "columns": ["benign"]}', "1 names"),
     "too few ids": (b'{"probabilities": [[0.5, 0.25, 0.25]], "ids": ["a", "b"]}', "2 values"),
     "an id twice": (b'{"probabilities": [[1, 0, 0], [1, 0, 0]], "ids": ["a", "a"]}', "same id"),
     "long id": (b'{"probabilities": [[1, 0, 0]], "ids": ["' + b"a" * 1000 + b'"]}', "cannot be read"),
@@ -175,3 +165,58 @@ def test_other_paths_and_methods_are_errors_in_json() -> None:
     for verb, path, status in (("GET", "/predict", 405), ("GET", "/none", 404)):
         error = refused(client().request(verb, path), status)
         assert path != "/predict" or "this path takes POST" in error
+
+
+HALF = b"POST /predict HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.fixture
+def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A server over a real socket, with small limits."""
+    monkeypatch.setattr(guard, "HEADER_SECONDS", 1.0)
+    monkeypatch.setattr(guard, "MOST_WAITING", 20)
+    app = make_app(predictor(), settings=Settings(token=TOKEN))
+    server = uvicorn.Server(uvicorn.Config(app, http=LimitedProtocol, lifespan="off", ws="none", log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield listening.getsockname()[1]
+        server.should_exit = True
+        thread.join()
+
+
+def answered(port: int) -> int:
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", "/health")
+        return connection.getresponse().status
+
+
+def ends(connection: socket.socket) -> bool:
+    """Whether the server closes a connection."""
+    connection.settimeout(20)
+    with contextlib.suppress(ConnectionError):
+        return connection.recv(100) == b""
+    return True
+
+
+def test_half_sent_requests_shut_nobody_out_and_end(port: int) -> None:
+    with contextlib.ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(60)]
+        for connection in held:
+            with contextlib.suppress(ConnectionError):  # the oldest are closed already
+                connection.sendall(HALF)
+        assert answered(port) == 200
+        start = time.monotonic()
+        assert all(ends(connection) for connection in held)
+        assert time.monotonic() - start < 15
+    assert answered(port) == 200
+
+
+def test_long_headers_are_refused(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(HALF)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(40):
+                connection.sendall(b"X-More: " + b"x" * 4000 + b"\r\n")
+        assert ends(connection)
+    assert answered(port) == 200

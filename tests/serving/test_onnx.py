@@ -1,5 +1,6 @@
 """A row gets the same bits alone, among others, at calibration and later; models that cannot be served are refused."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.neural_network import MLPClassifier
 
 import fedconformal as fc
 from fedconformal.errors import InputError
+from fedconformal.serving import onnx as runner
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
 from tests.contracts.tools import refused
@@ -52,19 +54,6 @@ def test_a_row_has_the_same_bits_in_every_batch(name: str, tmp_path: Path) -> No
     for size in (1, 2, 3, 7, 63, 64, 65, 199):
         parts = [model.probabilities(rows[start : start + size]) for start in range(0, len(rows), size)]
         assert np.array_equal(np.concatenate(parts), whole), size
-
-
-def test_without_the_rules_a_row_alone_differs(tmp_path: Path) -> None:
-    """The reason for the rules: if this passes no more, they can be dropped."""
-    session = onnxruntime.InferenceSession(write_model(tmp_path / "m.onnx").read_bytes())
-    rows = features(200, seed=9)
-
-    def run(some: Any) -> Any:
-        return session.run(["probabilities"], {session.get_inputs()[0].name: some})[0]
-
-    alone = np.concatenate([run(rows[i : i + 1]) for i in range(len(rows))])
-    assert not np.array_equal(alone, run(rows))
-    assert np.allclose(alone, run(rows), atol=1e-6)
 
 
 def test_logits_become_probabilities_at_a_temperature(tmp_path: Path) -> None:
@@ -126,16 +115,6 @@ def test_models_that_do_not_fit_are_refused(about: dict[str, Any], problem: str,
         OnnxModel(linear(tmp_path / "m.onnx", **about))
 
 
-def test_dictionaries_and_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="zipmap"):
-        OnnxModel(write_model(tmp_path / "m.onnx", zipmap=True))
-    (tmp_path / "none.onnx").write_bytes(b"this is no model")
-    with pytest.raises(InputError, match="no ONNX model that can be run"):
-        OnnxModel(tmp_path / "none.onnx")
-    with pytest.raises(InputError, match="cannot be read"):
-        OnnxModel(tmp_path / "absent.onnx")
-
-
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
@@ -151,7 +130,9 @@ def test_bad_features_are_refused(rows: Any, problem: str, tmp_path: Path) -> No
         OnnxModel(linear(tmp_path / "m.onnx")).probabilities(rows)
 
 
-def test_features_that_the_model_itself_refuses_and_a_temperature_of_probabilities(tmp_path: Path) -> None:
+def test_dictionaries_strange_features_and_a_temperature_of_probabilities_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="zipmap"):
+        OnnxModel(write_model(tmp_path / "m.onnx", zipmap=True))
     with pytest.raises(InputError, match="the model cannot take them"):
         OnnxModel(linear(tmp_path / "m.onnx", width="columns")).probabilities(np.zeros((2, 9)))
     with pytest.raises(InputError, match="a temperature is for logits"):
@@ -169,3 +150,49 @@ def test_class_names_in_another_order_than_the_models_are_refused(tmp_path: Path
     with refused("the model calls row 0", param="classes"):
         model.check_names(rows, CLASSES[::-1])
     OnnxModel(write_model(tmp_path / "numbers.onnx")).check_names(rows, CLASSES[::-1])  # whose labels are numbers
+
+
+def naming(path: Path, location: Path | str) -> bytes:
+    """Write a linear layer whose weights are in another file."""
+    model = onnx.load(linear(path))
+    (weights,) = model.graph.initializer
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value=str(location))
+    path.write_bytes(model.SerializeToString())
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("length", [b"\x08", b"\x88\x00", b"\x88\x80\x80\x00"])
+def test_a_model_that_names_another_file_is_refused(
+    tmp_path: Path, length: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could carry the file out in its scores, or be exchanged; however the length of the key is written."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(naming(path, "site.key").replace(b"\x08location", length + b"location"))
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda *_, **__: pytest.fail("a session was made"))
+    with pytest.raises(InputError, match="names another file for its weights"):
+        OnnxModel(path)
+
+
+def test_the_runtime_itself_finds_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second lock: without the check, the runtime still looks into an empty folder only."""
+    monkeypatch.chdir(tmp_path)
+    path, private, secret = tmp_path / "m.onnx", tmp_path / "site.key", bytes(range(1, 49))
+    private.write_bytes(secret)
+    plain = onnxruntime.InferenceSession(naming(path, private.name), providers=["CPUExecutionProvider"])
+    assert plain.run(None, {"x": np.eye(WIDTH, dtype=np.float32)})[0].tobytes() == secret  # without any lock
+    monkeypatch.setattr(runner, "LOCATION", re.compile(b"never"))
+    for location in (private.name, private):
+        naming(path, location)
+        with pytest.raises(InputError, match="no ONNX model that can be run"):
+            OnnxModel(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"this is no model", b"\x3a\x05ab", b"\x1c\x00\x00\x00ORTM" + bytes(64)])
+def test_bytes_that_are_no_model_are_refused(tmp_path: Path, data: bytes) -> None:
+    """Among them the format of ONNX Runtime's own, in which a file is named otherwise."""
+    path = tmp_path / "m.onnx"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="no ONNX model that can be run"):
+        OnnxModel(path)

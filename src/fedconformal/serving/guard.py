@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 import os
-import stat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,8 +21,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fedconformal._base.files import read_bytes
 from fedconformal.errors import InputError, prefix_errors
-
-logger = logging.getLogger(__name__)
 
 HERE = {"127.0.0.1", "localhost", "::1"}
 LEAST_TOKEN = 16
@@ -51,10 +47,7 @@ def read_token(path: Path | None) -> bytes | None:
         given = os.environ.get(VARIABLE)
         return None if given is None else _checked(given.encode(), f"the variable {VARIABLE}")
     with prefix_errors(path):
-        token = _checked(read_bytes(path), "the file")
-    if os.name == "posix" and path.stat().st_mode & stat.S_IROTH:
-        logger.warning("%s can be read by everybody on this machine; change that with chmod 600", path)
-    return token
+        return _checked(read_bytes(path), "the file")
 
 
 def _checked(given: bytes, where: str) -> bytes:
