@@ -57,7 +57,6 @@ def test_false_alarms_over_sites_are_as_rare_as_stated() -> None:
 def test_sites_are_named_by_what_their_evidence_is_worth_now() -> None:
     high, gone = Tally(100, 40), Tally(2000, 120)
     found = combine([*counted("was", high, gone), *counted("is", gone, replace(gone, known=2200, misses=130))])
-    assert evidence(high) > 1e6
     assert found.all_rows.named == ()
     assert {line.site for line in found.all_rows.doubtful} == {"was"}
     found = combine([*counted("was", high, gone), *counted("is", gone, replace(gone, known=2400, misses=520))])
@@ -262,7 +261,7 @@ def test_a_message_that_comes_twice_counts_once_and_a_longer_one_may_hold_two() 
     whole = sent(0, 1, NONE, MORE)
     (line,) = histories_of([*parts, parts[0], whole])
     assert line.known.tolist() == [0, 100, 200]
-    assert (line.rows, line.coverage) == (201, pytest.approx(0.9))
+    assert line.coverage == pytest.approx(0.9)
 
 
 def test_a_message_may_be_written_before_its_last_day_is_over() -> None:
