@@ -72,13 +72,6 @@ def test_the_numbers_on_two_sites() -> None:
     assert in_group.promised([4, 2], [4, 3]) < Fraction("0.65") <= in_group.promised([4, 3], [4, 3])
 
 
-def test_new_sites_count_as_the_maths_say() -> None:
-    """Sum m_kg / n_k reaches (1 - alpha) (sum n_kg / n_k + 1)."""
-    bound = fc.ByGroup(fc.NewSite()).bind(["one", "two"], [6, 4])
-    counted, held = Fraction(4, 6) + Fraction(2, 4), Fraction(4, 6) + Fraction(3, 4)
-    assert bound.promised([4, 2], [4, 3]) == counted / (held + 1)
-
-
 def rows(seed: int, count: int = 150) -> tuple[Any, Any, dict[str, Any]]:
     """Draw probabilities, labels, of which the last is never seen, and groups."""
     rng = np.random.default_rng(seed)
@@ -446,7 +439,7 @@ def test_each_group_is_tested_by_itself() -> None:
 
 def test_what_cannot_be_tested_says_why() -> None:
     probs, labels, groups = rows(20, 300)
-    for guarantee in (fc.ByClass(), fc.Mixture(weights=(0.5, 0.3, 0.2)), fc.NewSite()):
+    for guarantee in (fc.ByClass(), fc.Mixture(weights=(0.5, 0.3, 0.2))):
         found = made(fc.ByGroup(guarantee)).evaluate(probs, labels, groups=groups).verdict
         assert found is not None
         assert found.kind == "no verdict"

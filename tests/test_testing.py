@@ -20,14 +20,6 @@ def test_a_score_that_differs_in_the_last_bit(monkeypatch: pytest.MonkeyPatch) -
         check_score(fc.LAC())
 
 
-def test_a_score_that_prefers_improbable_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels, everything = fc.LAC.of_labels, fc.LAC.of_all
-    monkeypatch.setattr(fc.LAC, "of_labels", lambda self, probs, truth: 1 - labels(self, probs, truth))
-    monkeypatch.setattr(fc.LAC, "of_all", lambda self, probs: 1 - everything(self, probs))
-    with pytest.raises(AssertionError, match=r"never score lower|at most the threshold"):
-        check_score(fc.LAC())
-
-
 def test_a_guarantee_that_promises_certainty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fc.EverySite, "promised", lambda _, counts, sizes: Fraction(sum(counts), sum(sizes)))
     with pytest.raises(AssertionError, match="never promises certainty"):

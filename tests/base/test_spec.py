@@ -54,7 +54,6 @@ def _own_modules(monkeypatch: pytest.MonkeyPatch) -> None:
         (" signed:lower=0.25 ", AnyScore, fc.Signed(lower=0.25)),
         ("mixture:weights=uniform", fc.Guarantee, fc.Mixture(weights="uniform")),
         ("mixture:weights=0.7,0.3", fc.Guarantee, fc.Mixture(weights=(0.7, 0.3))),
-        ("mixture:most_scores=5", fc.Guarantee, fc.Mixture(most_scores=5)),
         ("robust:2", fc.Guarantee, fc.Robust(liars=2)),
         ("one-site:3", fc.Guarantee, fc.OneSite(site="3")),
         ("one-site:site=a=b", fc.Guarantee, fc.OneSite(site="a=b")),

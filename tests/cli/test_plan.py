@@ -32,7 +32,7 @@ def test_calibrate_with_parameters(calibrated: Path, command: Command) -> None:
 
 ONE_EACH = "give each of site-0, site-1, site-2 one weight"
 REFUSED = {
-    "mixture:contamination=0.1": "contamination is out of place; mixture has the parameters weights, most_scores",
+    "mixture:contamination=0.1": "contamination is out of place; mixture has the parameters weights",
     "mixture:weights=site-0=0.5,site-1=0.5": ONE_EACH,
     "mixture:weights=site-0=0.5,site-1=0.5,site-9=0": ONE_EACH,
     "mixture:weights=site-0=0.5,site-0=0.5,site-1=0,site-2=0": ONE_EACH,

@@ -150,7 +150,6 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
 HUGE = [
     fc.Mixture(),
     fc.Mixture(weights="uniform"),
-    fc.Mixture(most_scores=1000),
     fc.EverySite(),
     fc.WorstCase(contamination=0.5),
     fc.Robust(liars=1),

@@ -71,10 +71,9 @@ def test_the_usual_checks(guarantee: fc.Guarantee) -> None:
     "described",
     [
         {"name": "mixture"},
-        {"name": "mixture", "weights": "rows", "most_scores": None},  # what is not given is not written
         {"name": "mixture", "weights": "rows", "least_scores": 5},
-        {"name": "mixture", "most_scores": 5},
         {"name": "robust", "most_scores": None},
+        {"name": "robust", "liars": 1, "most_scores": None},  # what is not given is not written
         {"name": "quantile-of-quantiles", "least_scores": 5},
         {"name": "quantile-of-quantiles", "liars": 1, "least_scores": None},
         {"name": "pac"},

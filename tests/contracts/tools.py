@@ -102,7 +102,7 @@ def promised_many(bound: fc.Guarantee, counts: Integers, sizes: Sequence[int]) -
 
 def strata_examples() -> list[fc.Guarantee]:
     """Return the examples of those that may be kept for every class or group."""
-    return [one for one in guarantee_examples() if not isinstance(one, fc.FCP | fc.WorstCase)]
+    return [one for one in guarantee_examples() if one.has_strata and getattr(one, "most_scores", None) is None]
 
 
 def summary_examples(kind: str) -> list[fc.Summary]:

@@ -42,7 +42,6 @@ def mixed(certificate: fc.Certificate, rows: Any = slice(None), **more: Any) -> 
     [
         ("mixture", (9, 19, 69), "in proportion to n_k"),
         (fc.FCP(), (10, 20, 70), "in proportion to n_k + 1"),
-        (fc.Mixture(most_scores=19), (9, 19, 19), "in proportion to n_k (counted up to 19)"),
         (fc.Mixture(weights="uniform"), (1, 1, 1), "each site equally likely"),
         (fc.Mixture(weights=(0.5, 0.2, 0.3)), (5, 2, 3), "with weights [0.5, 0.2, 0.3]"),
         (fc.PAC(), (9, 19, 69), "in proportion to n_k"),

@@ -116,8 +116,8 @@ def test_by_class_each_is_tested() -> None:
 @pytest.mark.parametrize(
     ("guarantee", "why"),
     [
-        (fc.NewSite(), "average over fresh sites"),
-        (fc.Robust(liars=1), "mixture of the honest sites"),
+        (fc.NewSite(), "how the next one differs"),
+        (fc.Robust(liars=1), "of an honest site"),
         (fc.ByClass(fc.EverySite()), "does not keep how many calibration rows of each class"),
     ],
 )

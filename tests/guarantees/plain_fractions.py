@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import permutations
 from typing import NamedTuple
 
 Shares = Sequence[Fraction]
@@ -54,3 +55,15 @@ def in_class(mixtures: Sequence[Shares], counts: Counts, sizes: Sizes, totals: S
         top = total([w * m for w, m in zip(worth, counts, strict=True)]) - price
         found.append(top / (total([w * n for w, n in zip(worth, sizes, strict=True)]) + total(unseen) or 1))
     return max(Fraction(0), min(found))
+
+
+def corners(lower: Shares, upper: Shares) -> list[list[Fraction]]:
+    """Return the corners of the mixtures with these bounds: what is left is given to one site after another."""
+    found = []
+    for order in permutations(range(len(lower))):
+        weights, left = list(lower), 1 - total(lower)
+        for k in order:
+            more = min(left, upper[k] - lower[k])
+            weights[k], left = weights[k] + more, left - more
+        found.append(weights)
+    return found

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import as_alpha
 from fedconformal.guarantees.guarantee import ceil_rank
-from fedconformal.guarantees.mixture import StratumShare
 from tests.contracts.tools import checks
 
 DECIMALS = ["0.1", "0.2", "0.3", "0.05", "0.01", "0.15", "0.7", "0.9", "0.001", "0.025", "0.123456789012345", "0.45"]
@@ -40,16 +39,6 @@ def test_a_rank_is_the_least_that_is_enough(units: int, total: int) -> None:
     alpha = Fraction(units, 10**15)
     rank = ceil_rank(alpha, total)
     assert Fraction(rank, total) >= 1 - alpha > Fraction(rank - 1, total)
-
-
-@given(st.integers(1, 10**15 - 1), st.integers(1, 10**6), st.integers(0, 1000), st.integers(0, 1))
-@checks(300)
-def test_what_is_missing_in_all_is_the_least_that_is_enough(units: int, total: int, more: int, price: int) -> None:
-    alpha, more = Fraction(units, 10**15), more or 1 - price
-    extra = StratumShare(weights=(1,), more=more, price=price).missing(alpha, [total]).scores.get(0, 0)
-    assert ceil_rank(alpha, total + extra + more) + price <= total + extra
-    if extra:
-        assert ceil_rank(alpha, total + extra - 1 + more) + price > total + extra - 1
 
 
 @pytest.mark.parametrize("decimal", ["0.1", "0.2", "0.3", "0.7", "0.05", "0.15", "0.9"])

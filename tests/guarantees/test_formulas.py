@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any
 
@@ -13,19 +12,12 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from tests.contracts.tools import alphas, checks, maybe_infeasible, promised_many, refused, vectors
+from tests.contracts.tools import alphas, checks, promised_many, refused
 from tests.guarantees.plain_fractions import form, in_class, of_mixture, total
-
-sites_of_scores = st.lists(vectors(20), min_size=1, max_size=5)
 
 
 def made(scores: list[Floats], kind: str = "exact") -> list[fc.Summary]:
     return [fc.Summary.of_scores(part, kind=kind, site=f"s{k}") for k, part in enumerate(scores)]
-
-
-def calibrated(scores: list[Floats], alpha: Fraction, guarantee: fc.Guarantee | str = "mixture") -> fc.Predictor:
-    with maybe_infeasible():
-        return fc.calibrate(made(scores), alpha=alpha, guarantee=guarantee, exact=True)
 
 
 @pytest.mark.parametrize(
@@ -37,59 +29,30 @@ def test_ranks_at_one_tenth(sizes: list[int], paper: int, rank: int) -> None:
     assert fc.Mixture().rank(Fraction(1, 10), sizes) == (rank, sum(sizes))
 
 
-def test_the_paper_has_no_classes_and_no_losses() -> None:
-    with refused("no thresholds for classes or groups; use mixture"):
-        fc.FCP().bind((), [20, 20], "class")
-    with refused("fcp is no promise on losses"):
-        fc.FCP().grouped([20, 20], 10)
-
-
-@given(sites_of_scores, alphas, st.data())
-@checks(80)
-def test_a_mixture_with_known_weights(scores: list[Floats], alpha: Fraction, data: st.DataObject) -> None:
-    parts = data.draw(st.lists(st.integers(0, 8), min_size=len(scores), max_size=len(scores)).filter(any))
-    weights = [part / sum(parts) for part in parts]
-    shares = [Fraction(repr(weight)) / sum(Fraction(repr(w)) for w in weights) for weight in weights]
-    sizes = list(map(len, scores))
-    enough = [
-        q
-        for q in np.concatenate(scores).tolist()
-        if of_mixture(shares, [int(np.count_nonzero(part <= q)) for part in scores], sizes) >= 1 - alpha
-    ]
-    result = calibrated(scores, alpha, fc.Mixture(weights=tuple(weights)))
-    assert result.threshold == min(enough, default=math.inf)
-    assert (result.certificate.promises[0].rank, result.certificate.promises[0].rank_out_of) == (None, None)
-    assert result.certificate.target == str(1 - alpha)
-    if enough:
-        price = form([shares], sizes).price
-        above = 2 * price or total([share / (n + 1) for share, n in zip(shares, sizes, strict=True)])
-        assert result.certificate.coverage_at_most == float(min(Fraction(1), 1 - alpha + above))
+@pytest.mark.parametrize("guarantee", [fc.FCP(), fc.NewSite(), fc.WorstCase()], ids=repr)
+def test_some_have_no_classes(guarantee: fc.Guarantee) -> None:
+    with refused("no thresholds for classes or groups; use mixture", param="guarantee"):
+        guarantee.bind((), [20, 20], "class")
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8), st.integers(0, 3)), min_size=1, max_size=6),
-    st.sampled_from(["rows", "uniform", "given", "capped"]),
+    st.sampled_from(["rows", "uniform", "given"]),
     alphas,
 )
 @checks(200)
 def test_any_mixture_against_plain_fractions(sites: list[tuple[int, int, int]], how: str, alpha: Fraction) -> None:
     """Sites of any sizes, also without rows, and any shares."""
     sizes, lacking = [n for n, _, _ in sites], [min(n, m) for n, _, m in sites]
-    parts = {"rows": sizes, "uniform": [1] * len(sizes), "capped": [min(n, 3) for n in sizes]}.get(how)
-    parts = [part for _, part, _ in sites] if parts is None else parts
+    parts = {"rows": sizes, "uniform": [1] * len(sizes)}.get(how, [part for _, part, _ in sites])
     if not sum(parts):
         return
+    weights = tuple(part / sum(parts) for part in parts)
     shares = [Fraction(part, sum(parts)) for part in parts]
-    given_ = tuple(part / sum(parts) for part in parts)
     if how == "given":
-        exact = [Fraction(repr(weight)) for weight in given_]
+        exact = [Fraction(repr(weight)) for weight in weights]
         shares = [weight / sum(exact) for weight in exact]
-    mixture = {
-        "rows": fc.Mixture(),
-        "uniform": fc.Mixture(weights="uniform"),
-        "capped": fc.Mixture(most_scores=3),
-        "given": fc.Mixture(weights=given_),
-    }[how]
+    mixture = fc.Mixture(weights=weights if how == "given" else how)
     counts = [n - less for n, less in zip(sizes, lacking, strict=True)]
     assert mixture.promised(counts, sizes) == of_mixture(shares, counts, sizes)
     assert promised_many(mixture, np.array([counts, sizes]).T, sizes)[1] == of_mixture(shares, sizes, sizes)
@@ -114,18 +77,6 @@ def test_a_share_on_a_site_without_rows_may_be_covered_or_not() -> None:
     sizes, mixture = [0, 100, 100], fc.Mixture(weights=(0.05, 0.475, 0.475))
     assert mixture.promised(sizes, sizes) == Fraction(95, 100) - Fraction(475, 100_000)
     assert mixture.band(Fraction(1, 10), sizes).most == Fraction(95, 100) + 2 * Fraction(475, 100_000)
-
-
-@pytest.mark.parametrize("cap", [0, -1, 1.5, True, "9"])
-def test_bad_caps_are_refused(cap: Any) -> None:
-    with refused("most_scores is", "whole number"):
-        fc.Mixture(most_scores=cap)
-
-
-@pytest.mark.parametrize("weights", ["uniform", (0.5, 0.5), np.array([0.5, 0.5])], ids=repr)
-def test_a_cap_goes_with_proportions(weights: Any) -> None:
-    with refused("most_scores goes with weights 'rows'"):
-        fc.Mixture(weights=weights, most_scores=9)
 
 
 @pytest.mark.parametrize(
@@ -171,22 +122,10 @@ def test_the_warning_points_at_the_caller(guarantee: fc.Guarantee | None) -> Non
     assert {warning.filename for warning in caught if warning.category is fc.InfeasibleWarning} == {__file__}
 
 
-def test_sites_without_names_are_numbered() -> None:
-    sites = [fc.Summary.of_scores([0.5], kind="exact"), fc.Summary.of_scores(range(30), kind="exact")]
-    with pytest.warns(fc.InfeasibleWarning, match="8 more at site number 1$"):
-        fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite())
-
-
 def test_a_long_list_of_sites_is_cut_short() -> None:
     sites = [fc.Summary.of_scores([0.5], kind="exact") for _ in range(9)]
     with pytest.warns(fc.InfeasibleWarning, match="8 more at site number 5, and likewise at 4 more sites$"):
         fc.calibrate(sites, alpha=0.1, guarantee=fc.EverySite())
-
-
-def test_a_numbered_site_is_not_confused_with_a_named_one() -> None:
-    sites = [fc.Summary.of_scores([0.1] * 9, site="#2"), fc.Summary.of_scores([0.2] * 9)]
-    with pytest.raises(fc.InputError, match="some have none"):
-        fc.calibrate(sites, alpha=0.5, guarantee=fc.OneSite(site="#2"))
 
 
 @pytest.mark.parametrize(

@@ -78,30 +78,7 @@ def test_every_site_by_its_own_scores() -> None:
     assert [limit.site for limit in found] == [0, 1]
     assert [limit.rate for limit in found] == [rank_bound(46, 50, 0.0125), rank_bound(91, 100, 0.0125)]
     assert fc.WorstCase().miss_rate_bounds(TENTH, [50, 100], 0.025) == found
-
-
-def test_a_set_of_mixtures_is_judged_by_the_proportional_one() -> None:
-    proportional = fc.Mixture().miss_rate_bounds(TENTH, [100, 300], 0.025)
-    for given in ({"contamination": 0.1}, {"box": (0.2, 0.8)}):
-        assert fc.WorstCase(**given).miss_rate_bounds(TENTH, [100, 300], 0.025) == proportional
-    for box in ((0.3, 0.7), (0.0, (0.2, 1.0))):
-        assert fc.WorstCase(box=box).miss_rate_bounds(TENTH, [100, 300], 0.025) == []
-
-
-def test_with_stand_ins_no_rank_is_known() -> None:
-    """Nine tenths of the rows may be of the site of five: 1/5 of them costs more than 1/6."""
-    shares = (Fraction(5, 305), Fraction(300, 305))
-    (found,) = fc.WorstCase(contamination=0.9).miss_rate_bounds(TENTH, [5, 300], 0.025)
-    assert found == (shares_bound(TENTH, [5, 300], shares, 0.025), shares, None)
-
-
-def test_a_quantile_of_quantiles_by_simulation() -> None:
-    guarantee, sizes = fc.QuantileOfQuantiles(liars=0), [20] * 10
-    (limit,) = guarantee.miss_rate_bounds(TENTH, sizes, 0.1)
-    level, among = guarantee.pair(TENTH, sizes) or (0, 0)
-    drawn = np.sort(np.random.default_rng(0).random((20_000, 10, 20)), axis=2)[:, :, level - 1]
-    unlucky = np.mean(1 - np.sort(drawn, axis=1)[:, among - 1] > limit.rate)
-    assert unlucky == pytest.approx(0.1, abs=0.01)  # for alike sites of one size it is exact
+    assert fc.WorstCase(contamination=0.1).miss_rate_bounds(TENTH, [50, 100], 0.025) == []
 
 
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
@@ -113,5 +90,5 @@ def test_every_guarantee_has_limits_or_says_why_not(guarantee: Any) -> None:
         assert 0 < less.rate <= more.rate <= 1
         assert more.shares is None or (sum(more.shares) == 1 and len(more.shares) == 3)
     assert wide or len(text.why_no_bound(bound)) > 40
-    if guarantee.name == "new-site" or getattr(guarantee, "liars", 0):
+    if guarantee.name == "new-site" or hasattr(guarantee, "liars"):
         assert wide == []

@@ -55,8 +55,7 @@ def test_the_rank_is_the_smallest_that_holds(sizes: list[int], alpha: Fraction, 
     assert feasible(fc.PAC(failure=failure), alpha, sizes) == (rank <= N)
 
 
-@pytest.mark.parametrize("size", [100, 500, 2000, 6000, 10**5, 10**7])
-@pytest.mark.parametrize("failure", [0.05, 0.001])
+@pytest.mark.parametrize(("size", "failure"), [(100, 0.05), (2000, 0.001), (6000, 0.05), (10**7, 0.001)])
 def test_the_rank_at_larger_sizes(size: int, failure: float) -> None:
     rank = fc.PAC(failure=failure).rank(Fraction(1, 10), [size])[0]
     assert stats.binom.sf(rank - 1, size, 0.9) <= failure
@@ -77,13 +76,12 @@ def test_a_poor_start_costs_few_steps_and_changes_nothing(monkeypatch: pytest.Mo
     holds = binomial._holds
     monkeypatch.setattr(binomial, "_holds", counted)
     monkeypatch.setattr(binomial, "_root", lambda *_: start)
-    monkeypatch.setattr(binomial, "_all_below", lambda *_: start)
     assert [_exact_units.__wrapped__(rank, 60, 0.05) for rank in range(61)] == right
 
 
 def test_rounding_outward_gives_away_little() -> None:
     for failure in (0.05, 1e-6, 0.9):
-        ranks = [*range(0, 3001, 50), 2999, 3000]
+        ranks = [*range(50, 3000, 50), 1, 2999]
         exact = [_exact_units(rank, 3000, failure) for rank in ranks]
         safe = _safe_units(ranks, 3000, failure)
         given_away = np.array(exact) - np.array(safe)
@@ -101,21 +99,11 @@ def test_should_scipy_be_off_the_promise_still_holds(monkeypatch: pytest.MonkeyP
     assert (np.array(ranks) / size - promised < 0.006).all()  # and little is given away
 
 
-@pytest.mark.parametrize("size", [EXACT_SCORES + 1, 10**6, 180 * 10**6, 10**10])
-def test_the_promise_rises_at_any_size(size: int) -> None:
-    middle = int(0.9 * size)
-    for ranks in (np.unique(np.linspace(0, size, 2001).astype(int)), np.arange(middle, middle + 500)):
-        units = _safe_units(ranks.tolist(), size, 0.05)
-        assert units == sorted(units)
-        assert all(u * size <= max(0, rank - 1) * ALPHA_UNIT for u, rank in zip(units, ranks.tolist(), strict=True))
-
-
 def test_the_known_least_number_of_scores() -> None:
     """59 scores for 95% confidence in 95% coverage: the textbook number of non-parametric tolerance limits."""
     twentieth = Fraction(1, 20)
     assert feasible(fc.PAC(failure=0.05), twentieth, [30, 29])
     assert not feasible(fc.PAC(failure=0.05), twentieth, [30, 28])
-    assert fc.PAC(failure=0.05).missing(twentieth, [20, 20]).anywhere == 19
     assert shortfall(fc.PAC(failure=0.05), twentieth, [20, 20], ()).endswith("19 more in all, at any site")
 
 
@@ -124,13 +112,8 @@ def test_a_tail_that_is_exactly_the_failure_rate_is_enough(failure: float, rank:
     tenth = Fraction(1, 10)
     assert chance(rank, 3, tenth) == Fraction(repr(failure))
     assert fc.PAC(failure=failure).promised([rank], [3]) == tenth
-
-
-def test_a_tail_that_is_hardly_above_the_failure_rate_is_too_much() -> None:
-    """Too close for 40 places to tell, so whole numbers decide."""
-    tenth, exact = ALPHA_UNIT // 10, Decimal("0.028")
-    assert binomial._holds(2, 3, tenth, exact)
-    assert not binomial._holds(2, 3, tenth, DIGITS.subtract(exact, Decimal("1e-33")))
+    # Too close for 40 places to tell, so whole numbers decide.
+    assert not binomial._holds(rank, 3, ALPHA_UNIT // 10, DIGITS.subtract(Decimal(repr(failure)), Decimal("1e-33")))
 
 
 def test_hoeffdings_condition_is_kept() -> None:

@@ -9,20 +9,26 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import special
 
 import fedconformal as fc
 from fedconformal.certificates.text import shortfall
-from fedconformal.guarantees.guarantee import feasible
 from fedconformal.guarantees.quantile_of_quantiles import Ranks, mean_miss
-from tests.contracts.tools import checks, maybe_infeasible, refused
+from tests.contracts.tools import checks, refused
 
 TENTH = Fraction(1, 10)
 
 
+def pair_of(alpha: Fraction, n: int, honest: int) -> tuple[int, int]:
+    """Return the first pair (l, k) of the chain that promises enough: l rises at the median, then k."""
+    middle = (honest + 1) // 2
+    chain = [*((level, middle) for level in range(1, n + 1)), *((n, k) for k in range(middle + 1, honest + 1))]
+    return next((level, k) for level, k in chain if mean_miss(((level, n),), k, honest) <= alpha)
+
+
 def test_who_lies_must_not_follow_from_the_scores() -> None:
     """If the ten sites with the largest names lie low, the threshold is the k-th of thirty names, not of twenty."""
-    level, among = fc.QuantileOfQuantiles(liars=10, least_scores=20).pair(TENTH, [20] * 30) or (0, 0)
+    level, among = pair_of(TENTH, 20, 20)
     assert 1 - mean_miss(((level, 20),), among, 20) >= 0.9
     assert 1 - mean_miss(((level, 20),), among, 30) == pytest.approx(0.8854, abs=5e-5)
 
@@ -31,42 +37,25 @@ def test_who_lies_must_not_follow_from_the_scores() -> None:
     ("m", "n", "pair", "coverage"), [(5, 10, (10, 3), 0.92563), (10, 10, (10, 5), 0.91949), (10, 20, (19, 5), 0.90791)]
 )
 def test_known_pairs(m: int, n: int, pair: tuple[int, int], coverage: float) -> None:
-    level, among = pair
-    assert fc.QuantileOfQuantiles(liars=0).pair(TENTH, [n] * m) == pair
-    assert 1 - mean_miss(((level, n),), among, m) == pytest.approx(coverage, abs=6e-6)
-    # With f liars the pair is that of the honest sites, and f more names must be below.
-    assert fc.QuantileOfQuantiles(liars=3, least_scores=n).pair(TENTH, [n] * (m + 3)) == pair
-    assert fc.QuantileOfQuantiles(liars=3, least_scores=n).pair(Fraction(1, 10**6), [n] * (m + 3)) is None
+    assert pair_of(TENTH, n, m) == pair
+    for liars in (0, 3):  # with f liars the pair is that of the honest sites, and f more names must be below
+        guarantee, (level, named) = fc.QuantileOfQuantiles(liars=liars, least_scores=n), (pair[0], pair[1] + liars)
+        counts = [level] * named + [0] * (m + liars - named)
+        assert float(guarantee.promised(counts, [n] * (m + liars))) == pytest.approx(coverage, abs=6e-6)
+        assert guarantee.promised([*counts[1:], 0], [n] * (m + liars)) == 0
 
 
 @pytest.mark.parametrize("alpha", ["0.1", "0.04", "0.03"])
 def test_the_threshold_is_the_named_one(alpha: str) -> None:
     """The first pair of the chain that is enough, k above the median as well; f more names have to be below it."""
     scores = np.random.default_rng(0).random((13, 20))
-    chain = [*((level, 5) for level in range(1, 21)), *((20, k) for k in range(6, 11))]
-    pair = next(pair for pair in chain if mean_miss(((pair[0], 20),), pair[1], 10) <= float(alpha))
-    guarantee = fc.QuantileOfQuantiles(liars=3, least_scores=20)
-    assert guarantee.pair(Fraction(alpha), [20] * 13) == pair
+    pair, guarantee = pair_of(Fraction(alpha), 20, 10), fc.QuantileOfQuantiles(liars=3, least_scores=20)
     assert (pair[1] > 5) == (alpha != "0.1")
     result = fc.calibrate(
         [fc.Summary.of_scores(part, kind="exact") for part in scores], alpha=alpha, guarantee=guarantee, exact=True
     )
     named = np.sort(np.sort(scores, axis=1)[:, pair[0] - 1])
     assert result.threshold == named[pair[1] + 3 - 1]
-
-
-def test_larger_sites_take_the_rank_with_the_same_share() -> None:
-    rng = np.random.default_rng(1)
-    sizes = [20, 20, 41, 62, 83, 100, 5]
-    scores = [np.sort(rng.random(n)) for n in sizes]
-    guarantee = fc.QuantileOfQuantiles(liars=1, least_scores=20)
-    result = fc.calibrate(
-        [fc.Summary.of_scores(part, kind="exact") for part in scores], alpha="0.1", guarantee=guarantee, exact=True
-    )
-    pair = guarantee.pair(TENTH, sizes)
-    assert pair is not None
-    named = [part[-(-pair[0] * (n + 1) // 21) - 1] for part, n in zip(scores, sizes, strict=True) if n >= 20]
-    assert result.threshold == sorted([*named, np.inf])[pair[1] + 1 - 1]
 
 
 MIXED: Ranks = ((10, 12), (17, 20), (27, 33), (37, 47), (47, 60))
@@ -87,17 +76,6 @@ def test_the_mean_is_bounded_from_above_and_closely(ranks: Ranks, among: int, ho
     assert found <= most + (1e-6 if len(ranks) == 1 else 0.015)  # two of 128 pieces
 
 
-@pytest.mark.parametrize("ranks", [((10, 20),) * 6, (*MIXED, (47, 60))])
-def test_the_mean_coverage_is_that_of_simulated_sites(ranks: Ranks) -> None:
-    rng = np.random.default_rng(1)
-    names = np.stack([stats.beta(r, n + 1 - r).ppf(rng.random(20_000)) for r, n in ranks])
-    coverage = np.sort(names, axis=0)[2]
-    promised = 1 - mean_miss(tuple(sorted(set(ranks))), 3, 6)
-    error = 4 * coverage.std() / len(coverage) ** 0.5
-    assert promised <= coverage.mean() + error
-    assert len(set(ranks)) > 1 or promised >= coverage.mean() - error
-
-
 @given(st.data(), st.integers(2, 8), st.integers(1, 30), st.integers(0, 3))
 @checks(150)
 def test_liars_can_only_raise_the_threshold(data: st.DataObject, sites: int, n: int, tiny: int) -> None:
@@ -113,37 +91,13 @@ def test_liars_can_only_raise_the_threshold(data: st.DataObject, sites: int, n: 
     assert promised <= alone.promised([*counts, *small], [n] * sites + small)
 
 
-def test_one_tiny_site_does_no_harm() -> None:
-    rng = np.random.default_rng(2)
-    sites = [fc.Summary.of_scores(rng.random(50), kind="exact") for _ in range(12)]
-    guarantee = fc.QuantileOfQuantiles(liars=2, least_scores=50)
-    all_large = fc.calibrate(sites, guarantee=guarantee).threshold
-    for tiny in (1, 5, 49):
-        found = fc.calibrate(
-            [*sites[:11], fc.Summary.of_scores(np.zeros(tiny), kind="exact")], guarantee=guarantee
-        ).threshold
-        assert all_large <= found < 1
-
-
-@pytest.mark.parametrize("sites", [9, 12, 30, 100])
-@pytest.mark.parametrize("alpha", ["0.2", "0.1", "0.05", "0.01"])
+@pytest.mark.parametrize(("sites", "alpha"), [(9, "0.2"), (12, "0.01"), (30, "0.1"), (100, "0.05")])
 def test_a_third_is_withstood_from_one_over_alpha_scores_on(sites: int, alpha: str) -> None:
     n = int(1 / Fraction(alpha))
     for liars in (sites // 3, sites // 3 + 1):
         guarantee = fc.QuantileOfQuantiles(liars=liars, least_scores=n)
         huge = guarantee.promised([0] * liars + [n] * (sites - liars), [n] * sites)
         assert (huge >= 1 - Fraction(alpha)) == (liars == sites // 3)
-
-
-def test_a_third_is_not_withstood_with_few_scores() -> None:
-    """Nine liars of thirty sites that have ten scores each, at alpha = 0.05."""
-    honest = [fc.Summary.of_scores(row, kind="exact") for row in np.random.default_rng(3).random((22, 10))]
-    huge = [fc.Summary.of_scores(np.full(10, 1e300), kind="exact") for _ in range(9)]
-    guarantee = fc.QuantileOfQuantiles(liars=9, least_scores=10)
-    with maybe_infeasible():
-        assert fc.calibrate(honest[:21] + huge, alpha=0.05, guarantee=guarantee, exact=True).threshold == 1e300
-    guarantee = fc.QuantileOfQuantiles(liars=8, least_scores=10)
-    assert float(fc.calibrate(honest + huge[:8], alpha=0.05, guarantee=guarantee).threshold) <= 1
 
 
 def test_liars_do_not_choose_the_ranks() -> None:
@@ -154,15 +108,9 @@ def test_liars_do_not_choose_the_ranks() -> None:
         fc.QuantileOfQuantiles(liars=1).promised([1, 1, 1], [2, 2, 2])
 
 
-@pytest.mark.parametrize("least", [0, -1, 1.0, True, "9"])
+@pytest.mark.parametrize("least", [0, -1, 1.0, True, "9", 2**60 + 1, 10**400])
 def test_bad_least_scores_are_refused(least: Any) -> None:
     with refused("least_scores is", "whole number"):
-        fc.QuantileOfQuantiles(liars=1, least_scores=least)
-
-
-@pytest.mark.parametrize("least", [2**60 + 1, 10**400])
-def test_a_least_that_no_site_can_have_is_refused(least: int) -> None:
-    with refused("least_scores is", "more scores than any site has"):
         fc.QuantileOfQuantiles(liars=1, least_scores=least)
 
 
@@ -170,6 +118,4 @@ def test_a_larger_least_is_asked_for() -> None:
     """With three scores no share above three quarters has a rank, however many scores the sites have."""
     words = shortfall(fc.QuantileOfQuantiles(liars=1, least_scores=3), TENTH, [1000] * 9, [])
     assert words == "least_scores is 3, needed: 8 or more"
-    assert not feasible(fc.QuantileOfQuantiles(liars=1, least_scores=7), TENTH, [1000] * 9)
-    assert feasible(fc.QuantileOfQuantiles(liars=1, least_scores=8), TENTH, [1000] * 9)
     assert "7 more at site number 1" in shortfall(fc.QuantileOfQuantiles(liars=1, least_scores=20), TENTH, [13] * 9, [])

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal.certificates.text import shortfall
-from fedconformal.guarantees.guarantee import feasible
-from tests.contracts.tools import alphas, checks, refused
+from tests.contracts.tools import checks, refused
 
 TENTH = Fraction(1, 10)
 
@@ -44,15 +43,6 @@ def test_it_is_the_least_share_over_all_sets_of_honest_sites(
         assert robust.promised_many(np.array(parts)[:, None], sizes, unit) == [min(shares)]
 
 
-@given(counted(), alphas)
-@checks(300)
-def test_it_is_the_rule_of_the_smallest_differences(case: tuple[list[int], list[int], int], alpha: Fraction) -> None:
-    counts, sizes, liars = case
-    differences = sorted(m - (1 - alpha) * n for m, n in zip(counts, sizes, strict=True))
-    enough = sum(differences[: len(sizes) - liars]) >= 1
-    assert (fc.Robust(liars=liars).promised(counts, sizes) >= 1 - alpha) == enough
-
-
 def test_a_site_that_claims_too_much_weighs_as_one_that_does_not() -> None:
     robust = fc.Robust(liars=1, most_scores=100)
     honest = [95] * 29
@@ -77,8 +67,6 @@ def test_the_shortfall_counts_the_honest_sites() -> None:
     assert "1 more at site number 1, 1 more at site number 2" in words
     few = fc.Robust(liars=1, most_scores=4)
     assert "most_scores is 4, needed: 5 or more" in shortfall(few, TENTH, [99] * 3, [])  # ten at two honest sites
-    assert not feasible(few, TENTH, [99] * 3)
-    assert feasible(fc.Robust(liars=1, most_scores=5), TENTH, [99] * 3)
 
 
 @pytest.mark.parametrize("liars", [-1, 1.0, True, "1", None])
@@ -96,5 +84,5 @@ def test_somebody_must_be_honest() -> None:
             fc.calibrate(sites, guarantee=guarantee)
     with refused("most_scores is 0"):
         fc.Robust(liars=1, most_scores=0)
-    with refused("a site has more than most_scores=9, which does not go by class"):
+    with refused("most_scores does not go by class"):
         fc.Robust(liars=1, most_scores=9).bind((), [1, 10], "class")

@@ -50,18 +50,10 @@ PROPORTIONAL = [Fraction(n, 47) for n in TOTALS]
         (fc.Robust(liars=1), Fraction(3 - 1, 6)),  # without the first
         (fc.OneSite(site="a"), Fraction(8, 10)),
         (fc.EverySite(), Fraction(0)),
-        (fc.NewSite(), share([Fraction(1, n) for n in TOTALS], Fraction(1))),
     ],
 )
 def test_shares_of_the_class(guarantee: fc.Guarantee, expected: Fraction) -> None:
     assert promised(guarantee) == expected
-
-
-def test_the_price_is_that_of_all_sites_and_not_of_the_holders() -> None:
-    """The third site has the heaviest rows and none of the class."""
-    weights = [Fraction(1, 3 * n) for n in TOTALS]
-    assert promised(fc.Mixture(weights="uniform")) == share(weights, Fraction(0), weights[2])
-    assert promised(fc.Mixture(weights="uniform")) < share(weights, Fraction(0), max(weights[:2]))
 
 
 def test_a_site_without_rows_may_hold_nothing_but_the_class() -> None:
@@ -100,11 +92,6 @@ def test_what_is_missing_is_enough() -> None:
     extra = share.missing(alpha, [3, 2, 0]).anywhere
     assert feasible(share, alpha, [3 + extra, 2, 0])
     assert not feasible(share, alpha, [3 + extra - 1, 2, 0])
-    fresh = fc.NewSite().bind((), TOTALS, "class")
-    more = fresh.missing(alpha, CLASS_SIZES).sites
-    many = fc.NewSite().bind((), TOTALS * (1 + more), "class")
-    assert feasible(many, alpha, CLASS_SIZES * (1 + more))
-    assert "some that hold the class" in shortfall(fresh, alpha, [0, 0, 0], SITES, stratum="class")
     weighted = fc.Mixture(weights=(0.5, 0.5, 0.0)).bind((), TOTALS, "class")
     assert set(weighted.missing(alpha, CLASS_SIZES).scores) <= {0, 1}
     assert "more at site" in shortfall(weighted, alpha, CLASS_SIZES, SITES)
@@ -122,20 +109,6 @@ def test_every_class_takes_as_many_scores_as_all_take_together(alpha: str) -> No
     assert words == f"calibration scores needed: {needed - 3} more in all, at any site ({needed} of each class)"
 
 
-@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
-def test_every_class_that_lacks_scores_is_said() -> None:
-    labels = [label for label in range(8) for _ in range(label + 1)] + [7] * 40
-    sites = [
-        fc.Summary.of_scores(np.arange(len(labels)) / 100, kind="exact", site=site, labels=labels) for site in "ab"
-    ]
-    words = [f"class {label}: calibration scores needed: {10 - 2 * (label + 1)} more in all" for label in range(4)]
-    with pytest.warns(fc.InfeasibleWarning) as caught:
-        fc.calibrate(sites, alpha=0.1, guarantee=fc.ByClass())
-    (message,) = (str(one.message) for one in caught if one.category is fc.InfeasibleWarning)
-    assert all(word in message for word in words)
-    assert "class 4:" not in message  # ten at two sites
-
-
 @pytest.mark.parametrize(
     "given",
     [{"name": "by-class"}, {"name": "by-class", "guarantee": 3}, {"name": "by-class", "guarantee": {}, "more": 1}],
@@ -145,8 +118,7 @@ def test_bad_descriptions_are_refused(given: dict[str, Any]) -> None:
         registry.rebuild(given, fc.Guarantee)
 
 
-def test_a_guarantee_is_needed() -> None:
+@pytest.mark.parametrize("given", ["mixture", fc.ByClass(), fc.ByGroup(), fc.Prevalence()], ids=repr)
+def test_a_guarantee_of_one_threshold_is_needed(given: Any) -> None:
     with refused("not a guarantee"):
-        fc.ByClass("mixture")  # type: ignore[arg-type]
-    with refused("not a guarantee"):
-        fc.ByClass(fc.ByClass())
+        fc.ByClass(given)

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -23,9 +22,8 @@ import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
 from fedconformal.guarantees.guarantee import whole_type
 from fedconformal.guarantees.quantile_of_quantiles import mean_miss
-from fedconformal.summaries.ranks import POINTS, RankSummary, scheduled_ranks
-from tests.contracts.tools import SITES, checks, guarantee_examples, promised_many
-from tests.guarantees.plain_fractions import in_class, of_mixture, of_mixtures, total
+from tests.contracts.tools import SITES, checks, guarantee_examples, promised_many, strata_examples
+from tests.guarantees.plain_fractions import corners, in_class, of_mixture, of_mixtures, total
 
 UNIT = Fraction(1, ALPHA_UNIT)
 CLAIM = 2**32
@@ -54,67 +52,11 @@ def test_64_bits_are_used_only_where_everything_fits(most: int, kind: type) -> N
     assert whole_type(most) is kind
 
 
-def lying(share: int, name: str, claim: int = 590_000_000) -> fc.Summary:
-    """Claim 5.9e8 scores in less than a kilobyte, this many in a hundred of them at -1 and the rest at 2."""
-    values = np.where(np.arange(POINTS) < share, -1.0, 2.0)
-    assert len(scheduled_ranks(claim, POINTS, None)) == POINTS
-    provenance = fc.Summary.of_scores([0.5], site=name).provenance
-    return RankSummary.scheduled(values, (POINTS, None), sizes=(claim,), sites=(name,), provenance=provenance)
-
-
-def test_claims_that_overflowed_do_not_lower_the_threshold() -> None:
-    """Thirteen liars of 150: in 64 bits the products wrapped round, and -1 was certified at 0.9."""
-    rng = np.random.default_rng(0)
-    honest = [fc.Summary.of_scores(rng.random(200), site=f"h{k}") for k in range(137)]
-    liars = [lying(86 if k < 7 else 99, f"l{k}") for k in range(13)]
-    assert max(len(liar.to_bytes()) for liar in liars) < 1000
-    sent = [fc.Summary.from_bytes(site.to_bytes()) for site in (*honest, *liars)]
-    assert float(fc.calibrate(sent, alpha=0.1, guarantee=fc.Robust(liars=13)).threshold) > 0.85
-
-
-def solved(rows: list[list[Fraction]], right: list[Fraction]) -> list[Fraction] | None:
-    """Solve linear equations, as many as there are unknowns; None if there is no single solution."""
-    table = [[*row, limit] for row, limit in zip(rows, right, strict=True)]
-    for i in range(len(table)):
-        pivot = next((j for j in range(i, len(table)) if table[j][i]), None)
-        if pivot is None:
-            return None
-        table[i], table[pivot] = table[pivot], table[i]
-        table[i] = [entry / table[i][i] for entry in table[i]]
-        for j in range(len(table)):
-            if j != i:
-                table[j] = [a - table[j][i] * b for a, b in zip(table[j], table[i], strict=True)]
-    return [row[-1] for row in table]
-
-
-@cache
-def corners(guarantee: fc.WorstCase, sizes: tuple[int, ...]) -> list[list[Fraction]]:
-    """Return the corners of the set of mixtures: where one inequality less than there are sites is an equality."""
-    K = len(sizes)
-    centre = [Fraction(n, sum(sizes)) for n in sizes]
-    rows = [([-Fraction(j == k) for j in range(K)], Fraction(0)) for k in range(K)]
-    if guarantee.contamination is not None:
-        kept = 1 - Fraction(repr(guarantee.contamination))
-        rows += [(row, -kept * centre[k]) for k, (row, _) in enumerate(rows)]
-    if guarantee.box is not None:
-        low, high = (bound if isinstance(bound, tuple) else (bound,) * K for bound in guarantee.box)
-        for k in range(K):
-            unit = [Fraction(j == k) for j in range(K)]
-            rows += [([-u for u in unit], -Fraction(repr(low[k]))), (unit, Fraction(repr(high[k])))]
-    found = []
-    for tight in combinations(rows, K - 1):
-        w = solved([[Fraction(1)] * K, *(row for row, _ in tight)], [Fraction(1), *(limit for _, limit in tight)])
-        if w is not None and all(total([a * x for a, x in zip(row, w, strict=True)]) <= limit for row, limit in rows):
-            found.append(w)
-    return found
-
-
 def shares(guarantee: fc.Mixture, sizes: Column) -> list[Fraction]:
     if guarantee.weights == "uniform":
         return [Fraction(1, len(sizes))] * len(sizes)
     if guarantee.weights == "rows":
-        counted = [min(n, guarantee.most_scores or n) for n in sizes]
-        return [Fraction(n, sum(counted)) for n in counted]
+        return [Fraction(n, sum(sizes)) for n in sizes]
     return [Fraction(repr(w)) for w in np.asarray(guarantee.weights).tolist()]
 
 
@@ -127,7 +69,12 @@ def one_site(guarantee: Any, counts: Column, sizes: Column) -> Fraction:
 
 
 def worst_case(guarantee: Any, counts: Column, sizes: Column) -> Fraction:
-    return of_mixtures(corners(guarantee, tuple(sizes)), counts, sizes)
+    rest = 1 - Fraction(repr(1.0 if guarantee.contamination is None else guarantee.contamination))
+    lower, upper = [rest * n / sum(sizes) for n in sizes], [Fraction(1)] * len(sizes)
+    if guarantee.box is not None:
+        ends = (bound if isinstance(bound, tuple) else (bound,) * len(sizes) for bound in guarantee.box)
+        lower, upper = ([Fraction(repr(bound)) for bound in each] for each in ends)
+    return of_mixtures(corners(lower, upper), counts, sizes)
 
 
 def new_site(guarantee: Any, counts: Column, sizes: Column) -> Fraction:
@@ -178,42 +125,25 @@ FORMULAS: dict[str, Callable[[Any, Column, Column], Fraction]] = {
 """From a guarantee, counts and sizes to what is promised; those by rank have tests of their own."""
 
 
-def new_site_in_class(guarantee: Any, counts: Column, sizes: Column, totals: Column) -> Fraction:
-    held = [total([Fraction(v, n) for v, n in zip(values, totals, strict=True)]) for values in (counts, sizes)]
-    return held[0] / (held[1] + 1)
-
-
-IN_CLASS: dict[str, Callable[[Any, Column, Column, Column], Fraction]] = {
-    "mixture": lambda g, counts, sizes, totals: in_class([shares(g, totals)], counts, sizes, totals),
-    "new-site": new_site_in_class,
-}
-"""With the sizes of the class, and of all rows; the others take the rows of the class for all there are."""
-
 EXAMPLES = [guarantee for guarantee in guarantee_examples() if not isinstance(guarantee, fc.PAC)]
 every_guarantee = pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
-every_sum = pytest.mark.parametrize("guarantee", [g for g in EXAMPLES if g.name != "quantile-of-quantiles"], ids=repr)
-"""The mean coverage of a pair is worked out in floats, and for what a summary may claim."""
 
 
 def test_there_is_a_formula_for_every_guarantee() -> None:
     assert set(FORMULAS) == {guarantee.name for guarantee in EXAMPLES}
 
 
+def drawn(data: st.DataObject, guarantee: fc.Guarantee) -> tuple[list[int], Integers]:
+    """Draw what a summary may claim, or more; the mean coverage of a pair of ranks is worked out in floats."""
+    both = [claims] if guarantee.name == "quantile-of-quantiles" else [claims, beyond]
+    return data.draw(st.one_of(*map(counted, both)))
+
+
 @every_guarantee
-@given(counted(claims))
-@checks(15)
-def test_promises_are_exact(guarantee: fc.Guarantee, case: tuple[list[int], Integers]) -> None:
-    check_promises(guarantee, *case)
-
-
-@every_sum
-@given(counted(beyond))
-@checks(12)
-def test_promises_are_exact_where_totals_do_not_fit(guarantee: fc.Guarantee, case: tuple[list[int], Integers]) -> None:
-    check_promises(guarantee, *case)
-
-
-def check_promises(guarantee: fc.Guarantee, sizes: list[int], counts: Integers) -> None:
+@given(st.data())
+@checks(25)
+def test_promises_are_exact(guarantee: fc.Guarantee, data: st.DataObject) -> None:
+    sizes, counts = drawn(data, guarantee)
     bound = guarantee.bind(SITES, sizes)
     expected = [FORMULAS[guarantee.name](bound, column, sizes) for column in counts.T.tolist()]
     assert promised_many(bound, counts, sizes) == expected
@@ -222,40 +152,21 @@ def check_promises(guarantee: fc.Guarantee, sizes: list[int], counts: Integers) 
         assert promised_many(bound, counts.sum(axis=0, keepdims=True), sizes) == expected
 
 
-@every_guarantee
-@given(counted(claims), st.lists(st.integers(0, 2**32), min_size=3, max_size=3))
-@checks(12)
-def test_promises_to_a_class_are_exact(
-    guarantee: fc.Guarantee, case: tuple[list[int], Integers], others: list[int]
-) -> None:
-    sizes, counts = case
-    check_class(guarantee, sizes, counts, [n + more for n, more in zip(sizes, others, strict=True)])
-
-
-@every_sum
-@given(counted(beyond))
-@checks(8)
-def test_promises_to_a_class_are_exact_where_totals_do_not_fit(
-    guarantee: fc.Guarantee, case: tuple[list[int], Integers]
-) -> None:
-    check_class(guarantee, *case, case[0])
-
-
-def check_class(guarantee: fc.Guarantee, sizes: list[int], counts: Integers, totals: list[int]) -> None:
-    if isinstance(guarantee, fc.FCP | fc.WorstCase):
-        return  # for one threshold only
-    if isinstance(guarantee, fc.Robust) and max(totals) > (guarantee.most_scores or max(totals)):
-        return  # refused, see test_robust.py
+@pytest.mark.parametrize("guarantee", [one for one in strata_examples() if not isinstance(one, fc.PAC)], ids=repr)
+@given(st.data(), st.lists(st.integers(0, 2**32), min_size=3, max_size=3))
+@checks(20)
+def test_promises_to_a_class_are_exact(guarantee: fc.Guarantee, data: st.DataObject, others: list[int]) -> None:
+    """Mixtures weigh the rows of a class as all rows; the others take the rows of the class for all there are."""
+    sizes, counts = drawn(data, guarantee)
+    totals = [n + more for n, more in zip(sizes, others, strict=True)]
     bound = guarantee.bind(SITES, totals)
     of_class = bound.bind((), totals, "class")
-    expected = [
-        IN_CLASS[guarantee.name](bound, column, sizes, totals)
-        if guarantee.name in IN_CLASS
-        else FORMULAS[guarantee.name](bound, column, sizes)
-        for column in counts.T.tolist()
-    ]
-    assert promised_many(of_class, counts, sizes) == expected
-    assert [of_class.promised(column, sizes) for column in counts.T.tolist()] == expected
+    for column in counts.T.tolist():
+        expected = FORMULAS[guarantee.name](bound, column, sizes)
+        if isinstance(bound, fc.Mixture):
+            expected = in_class([shares(bound, totals)], column, sizes, totals)
+        assert promised_many(of_class, np.array([column]).T, sizes) == [expected]
+        assert of_class.promised(column, sizes) == expected
 
 
 def ln_factorial(n: int) -> Decimal:
@@ -288,12 +199,6 @@ def binomial_tail(rank: int, size: int, chance: Fraction) -> Decimal:
             if abs(numerator * denominator - 1) < Decimal("1e-25"):
                 break
         return first / value
-
-
-def test_the_reference_knows_binomial_tails() -> None:
-    chance = Fraction(7, 10)
-    whole = sum(math.comb(300, j) * chance**j * (1 - chance) ** (300 - j) for j in range(230, 301))
-    assert abs(Fraction(binomial_tail(230, 300, chance)) / whole - 1) < Fraction(1, 10**20)
 
 
 @given(counted(beyond), st.sampled_from([0.05, 0.5, 1e-6]))

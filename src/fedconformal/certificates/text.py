@@ -214,8 +214,6 @@ def shortfall(
     `stratum` is the noun of the stratum that the sizes are of, if they are not of all rows.
     """
     found = bound.missing(alpha, sizes)
-    if found.unseen:
-        return f"sites needed: some that hold the {stratum}"
     if found.sites:
         return f"sites needed: {found.sites} more, from the same population"
     if found.parameter:

@@ -41,14 +41,10 @@ LEAST = Decimal("1e-300")
 """Smaller chances of a mean loss count as this."""
 STEPS = 10**9
 """Bounds of a mean are whole multiples of one over this, rounded up."""
-HALVES = 60
-
 MARGIN = 1e-6
 """Above EXACT_SCORES, a share of `failure` that is given away for the rounding errors of scipy."""
-
 COARSE = 10**6
 """Above EXACT_SCORES, coverage is rounded down to a multiple of this many units."""
-
 FLOAT_ROUNDING = 1e-12
 """More than the errors of floats; bounds are rounded up by it."""
 
@@ -58,9 +54,9 @@ def coverage_units(ranks: Sequence[int], size: int, failure: float) -> list[int]
 
     It is rounded down.
     """
-    if size <= EXACT_SCORES:
-        return [_exact_units(min(rank, size), size, failure) for rank in ranks]
-    return _safe_units([min(rank, size) for rank in ranks], size, failure)
+    inner = [] if size <= EXACT_SCORES else [rank for rank in ranks if 0 < rank < size]
+    units = dict(zip(inner, _safe_units(inner, size, failure), strict=True)) if inner else {}
+    return [units[rank] if rank in units else _exact_units(min(rank, size), size, failure) for rank in ranks]
 
 
 def rank_bound(rank: int, size: int, failure: float) -> float:
@@ -83,12 +79,12 @@ def rounded_up(rate: float | Fraction) -> float:
     return min(1.0, float(rate) + FLOAT_ROUNDING)
 
 
-def hoeffding_cap(rank: int, size: int) -> int:
+def _hoeffding_cap(rank: int, size: int) -> int:
     """Return the largest coverage of which Hoeffding's theorem speaks, r >= N c + 1, in units, rounded down."""
     return max(0, rank - 1) * ALPHA_UNIT // max(1, size)
 
 
-def binomial_tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
+def _binomial_tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
     """Return P(Bin(size, c) >= rank), rounded up, and its derivative by a unit of c; c is below the cap."""
     with decimal.localcontext(DIGITS):
         c = Decimal(units) / ALPHA_UNIT
@@ -108,10 +104,10 @@ def binomial_tail(rank: int, size: int, units: int) -> tuple[Decimal, Decimal]:
 @lru_cache(maxsize=2**16)
 def _exact_units(rank: int, size: int, failure: float) -> int:
     """Return the largest coverage c, in units, with P(Bin(size, c) >= rank) <= failure and c below the cap."""
-    cap, allowed = hoeffding_cap(rank, size), Decimal(repr(failure))
+    cap, allowed = _hoeffding_cap(rank, size), Decimal(repr(failure))
     if not cap or _holds(rank, size, cap, allowed):
         return cap
-    start = _all_below(size, allowed) if rank == size else _root(rank, size, cap, failure)
+    start = _root(rank, size, cap, failure)
     low, high, step = 0, cap, 1  # it holds at the one, not at the other
     while high - low > 1:  # from the start by ever longer steps, then by halves: the answer needs no good start
         middle = start if low < start < high else (low + high) // 2
@@ -122,7 +118,7 @@ def _exact_units(rank: int, size: int, failure: float) -> int:
 
 def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
     """Whether P(Bin(size, c) >= rank) <= allowed; in whole numbers where decimals are too close to tell."""
-    tail = binomial_tail(rank, size, units)[0]
+    tail = _binomial_tail(rank, size, units)[0]
     if abs(tail - allowed) > 4 * ROUNDING * allowed:
         return tail <= allowed
     others = ALPHA_UNIT - units
@@ -133,36 +129,24 @@ def _holds(rank: int, size: int, units: int, allowed: Decimal) -> bool:
 def _root(rank: int, size: int, cap: int, failure: float) -> int:
     """Solve P(Bin(size, c) >= rank) = failure: scipy is right to about 1e-13, and one Newton step does the rest."""
     units = max(1, min(cap, math.floor(float(_inverse_tail([rank], size, failure)[0]) * ALPHA_UNIT)))
-    tail, slope = binomial_tail(rank, size, units)
+    tail, slope = _binomial_tail(rank, size, units)
     with decimal.localcontext(DIGITS):
         return units + math.floor((Decimal(repr(failure)) - tail) / slope)
-
-
-def _all_below(size: int, allowed: Decimal) -> int:
-    """Solve c ** size <= allowed, in units, rounded down."""
-    with decimal.localcontext(MORE_DIGITS):
-        return math.floor((allowed.ln() / size).exp() * (1 - ROUNDING) * ALPHA_UNIT)
 
 
 def _safe_units(ranks: Sequence[int], size: int, failure: float) -> list[int]:
     """Return coverages in units, rounded outward: a little of `failure` and of the coverage is given away."""
     from scipy.special import betainc
 
-    inner = [rank for rank in ranks if 0 < rank < size]
-    r = np.array(inner, dtype=np.float64)
-    grid = ALPHA_UNIT // COARSE
+    r, grid = np.array(ranks, dtype=np.float64), ALPHA_UNIT // COARSE
     # P(Bin(n, c) >= r) <= exp(-2n(r/n - c)^2), should scipy be further off than the margin.
     coarse = np.maximum(0, np.floor((r / size - math.sqrt(-math.log(failure) / (2 * size)) - MARGIN) * grid))
     if size <= FLOAT_SCORES:
-        fine = np.floor(_inverse_tail(inner, size, failure * (1 - MARGIN)) * grid)
+        fine = np.floor(_inverse_tail(ranks, size, failure * (1 - MARGIN)) * grid)
         checked = betainc(r, size - r + 1, fine / grid) <= failure * (1 - MARGIN / 10)
         coarse = np.where(checked, fine, coarse)
-    found = dict(zip(inner, coarse.astype(np.int64).tolist(), strict=True))
-    units = {rank: min(hoeffding_cap(rank, size), coarse * COARSE) for rank, coarse in found.items()}
-    units[0] = 0
-    if size in ranks:
-        units[size] = min(hoeffding_cap(size, size), _all_below(size, Decimal(repr(failure))))
-    return [units[rank] for rank in ranks]
+    found = zip(ranks, coarse.astype(np.int64).tolist(), strict=True)
+    return [min(_hoeffding_cap(rank, size), units * COARSE) for rank, units in found]
 
 
 def _inverse_tail(ranks: Sequence[int], size: int, failure: float) -> Floats:
@@ -203,11 +187,11 @@ def mean_between(rows: int, losses: Fraction, failure: float) -> tuple[Fraction,
 
 
 def _hoeffding(rows: int, losses: Fraction, limit: Fraction) -> Decimal:
-    mean = losses / rows
-    if mean >= limit:
+    if losses / rows >= limit:
         return Decimal(1)
     with decimal.localcontext(MORE_DIGITS):
-        r, a = _decimal(mean), _decimal(limit)
+        r = Decimal(losses.numerator) / (losses.denominator * rows)
+        a = Decimal(limit.numerator) / limit.denominator
         distance = (1 - r) * ((1 - r) / (1 - a)).ln()
         if r:
             distance += r * (r / a).ln()
@@ -221,7 +205,7 @@ def _bentkus(rows: int, losses: Fraction, limit: Fraction) -> Decimal:
     if rank * ALPHA_UNIT < rows * units + ALPHA_UNIT or rows > FLOAT_SCORES:
         return Decimal(1)
     if rows <= EXACT_SCORES:
-        tail = binomial_tail(rank, rows, units)[0]
+        tail = _binomial_tail(rank, rows, units)[0]
     else:
         from scipy.special import betainc
 
@@ -232,26 +216,21 @@ def _bentkus(rows: int, losses: Fraction, limit: Fraction) -> Decimal:
 
 def _hoeffding_root(rows: int, losses: Sequence[Fraction], failure: float) -> Floats:
     """Solve exp(-N kl(R, a)) = failure for a above R by halves, about."""
+    from scipy.special import rel_entr
+
     r = np.array([float(lost / rows) for lost in losses])
     low, high, wanted = r, np.ones(len(r)), -math.log(failure) / rows
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for _ in range(HALVES):
-            a = (low + high) / 2
-            distance = np.where(r > 0, r * np.log(r / a), 0) + np.where(r < 1, (1 - r) * np.log((1 - r) / (1 - a)), 0)
-            low, high = np.where(distance < wanted, a, low), np.where(distance < wanted, high, a)
+    for _ in range(60):
+        a = (low + high) / 2
+        near = rel_entr(r, a) + rel_entr(1 - r, 1 - a) < wanted
+        low, high = np.where(near, a, low), np.where(near, high, a)
     return high
 
 
 def _bentkus_root(rows: int, losses: Sequence[Fraction], failure: float) -> Floats:
-    """Solve e P(Bin(N, a) <= k) = failure for a, about; one if there are too many rows."""
-    from scipy.special import betaincinv
-
-    k = np.array([float(min(rows - 1, math.ceil(lost))) for lost in losses])
+    """Solve e P(Bin(N, a) <= k) = failure for a, about; one if there are too many rows or losses."""
+    k = [math.ceil(lost) for lost in losses]
     if rows > FLOAT_SCORES:
         return np.ones(len(k))
-    found: Floats = 1 - betaincinv(rows - k, k + 1, failure * (1 - MARGIN) / math.e)
-    return np.nan_to_num(np.where([math.ceil(lost) >= rows for lost in losses], 1.0, found), nan=1.0)
-
-
-def _decimal(number: Fraction) -> Decimal:
-    return Decimal(number.numerator) / number.denominator
+    found = 1 - _inverse_tail([rows - lost for lost in k], rows, failure * (1 - MARGIN) / math.e)
+    return np.where(np.array(k) < rows, found, 1.0)

@@ -118,10 +118,8 @@ class OneSite(EverySite):
         return cls(site="b"), cls(site=2)
 
     def __post_init__(self) -> None:
-        if isinstance(self.site, bool) or not isinstance(self.site, str | int | np.integer):
+        if isinstance(self.site, bool) or not isinstance(self.site, str | int):
             raise InputError(f"site is {self.site!r}, expected a site's name or its position")
-        if not isinstance(self.site, str):
-            object.__setattr__(self, "site", int(self.site))
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         if not isinstance(self.site, str):

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
 
 from fedconformal.guarantees.binomial import rank_bound
-from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank, check_no_strata
+from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank
 from fedconformal.guarantees.mixture import BY_CASES, EACH_SITE, WITHIN_SITES, Terms, WeightedSum
 
 
@@ -41,6 +40,7 @@ class FCP(WeightedSum):
     excluded = ("site", "class", "set size")
     caveat = EACH_SITE
     patients = "no patient, or other source of rows, has more than one calibration row at one site"
+    has_strata = False
     why_not_fractional = "it is the paper's theorem, which is for one threshold of scores"
 
     @property
@@ -50,10 +50,6 @@ class FCP(WeightedSum):
     def terms(self, sizes: Counts) -> Terms:
         """Return N + K as the whole: one stand-in at +inf for each site."""
         return Terms(None, sum(sizes) + len(sizes))
-
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
-        check_no_strata(self, stratum)
-        return self
 
     def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
         whole = max(1, sum(sizes) + len(sizes))

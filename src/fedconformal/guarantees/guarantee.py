@@ -25,6 +25,9 @@ Counts = Sequence[int]
 Promise = Callable[[Integers], list[Fraction]]
 """From counts, a column for each q, to the coverage that each q promises."""
 
+Shares = float | tuple[float, ...]
+"""One share, or one for each."""
+
 Stratum = Literal["class", "group", "end"]
 """Stratum of a threshold: a class, a group, or an end of an interval."""
 
@@ -73,8 +76,6 @@ class Shortfall:
         Further scores, at any of the sites.
     sites
         Further sites of the same population.
-    unseen
-        Whether no site holds a row of the stratum, so that the number of further sites is unknown.
     parameter
         A parameter fixed beforehand that is too small: its name, its value, and the least value that is enough.
     """
@@ -82,7 +83,6 @@ class Shortfall:
     scores: Mapping[int, int] = field(default_factory=dict)
     anywhere: int = 0
     sites: int = 0
-    unseen: bool = False
     parameter: tuple[str, int, int] | None = None
 
 
@@ -138,6 +138,8 @@ class Guarantee(ABC):
     """Whether summaries by class are needed."""
     by_group: ClassVar[bool] = False
     """Whether summaries by group are needed."""
+    has_strata: ClassVar[bool] = True
+    """Whether it may be kept for every class or group by itself."""
     over_classes: ClassVar[bool] = False
     """Whether classes take the place of sites; `by_class` is true as well."""
     walks = 1
@@ -167,6 +169,10 @@ class Guarantee(ABC):
         those of all rows: a site without the stratum has the size 0, and still counts. Two forms for an end together
         promise what the guarantee promises.
         """
+        if stratum in ("class", "group") and not self.has_strata:
+            raise InputError(
+                f"{self.name} has no thresholds for classes or groups; use mixture or every-site", param="guarantee"
+            )
         return self
 
     @abstractmethod
@@ -244,18 +250,28 @@ def check_unit(guarantee: Guarantee, unit: int | None = 1) -> None:
         )
 
 
-def check_no_strata(guarantee: Guarantee, stratum: Stratum | None) -> None:
-    """Refuse thresholds by class or by group."""
-    if stratum in ("class", "group"):
-        raise InputError(
-            f"{guarantee.name} has no thresholds for classes or groups; use mixture or every-site", param="guarantee"
-        )
+def check_whole(value: Any, name: str, least: int = 1, most: int = MOST_SCORES) -> None:
+    """Refuse a parameter that is no integer in this range."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise InputError(f"{name} is {abbreviate(value)}, expected a whole number from {least} to {most}", param=name)
 
 
-def check_whole(value: Any, name: str, least: int = 1) -> None:
-    """Refuse a parameter that is no integer, or too small."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{name} is {abbreviate(value)}, expected a whole number, at least {least}", param=name)
+def checked_share(value: Any, name: str) -> float:
+    """Read a number from 0 to 1."""
+    try:
+        number = float(str(value))  # through text: numpy's float32 0.1 is 0.1
+    except ValueError:
+        number = math.nan
+    if isinstance(value, bool | str) or not 0 <= number <= 1:
+        raise InputError(f"{name} is {value!r:.40}, expected a number from 0 to 1")
+    return number
+
+
+def checked_shares(value: Any, name: str) -> Shares:
+    """Read a number from 0 to 1, or several."""
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and getattr(value, "ndim", 1) != 0:
+        return tuple(checked_share(one, name) for one in value)
+    return checked_share(value, name)
 
 
 def feasible(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> bool:

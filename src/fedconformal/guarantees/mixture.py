@@ -34,7 +34,7 @@ from fedconformal.guarantees.guarantee import (
     as_decimal,
     ceil_rank,
     check_unit,
-    check_whole,
+    checked_shares,
     missing_scores,
 )
 
@@ -79,16 +79,16 @@ class WeightedSum(Guarantee):
         """Count sites together whose scores weigh the same; the promise keeps neither sizes nor a weight a site."""
         check_unit(self, unit)
         weights, whole, price = self.terms(sizes)
-        terms, distinct = Terms(None, whole, price), None if weights is None else list(dict.fromkeys(weights))
+        terms, distinct = Terms(None, whole, price), list(dict.fromkeys(weights or [1]))
 
         def promise(sums: Integers) -> list[Fraction]:
-            totals = sums[0] if distinct is None else np.array(distinct, dtype=object) @ sums.astype(object)
+            totals = np.array(distinct, dtype=object) @ sums.astype(object)
             return [terms.share(total, unit or 1) for total in totals.tolist()]
 
-        if weights is None or distinct is None:
+        if weights is None:
             return None, promise
         number = {weight: i for i, weight in enumerate(distinct)}
-        return np.fromiter(map(number.__getitem__, weights), dtype=np.int64, count=len(weights)), promise
+        return np.array([number[weight] for weight in weights], dtype=np.int64), promise
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
         """Return the smallest rank of all scores that promises enough, and the whole; None if weights differ."""
@@ -162,17 +162,12 @@ class Mixture(WeightedSum):
     ----------
     weights
         Site weights: "rows" (n_k / N), "uniform", or one weight per site, in the order of the summaries.
-    most_scores
-        A site that claims more scores weighs as one that has this many. Fixed beforehand, it bounds the influence of a
-        site that claims a million scores.
 
     Examples
     --------
     >>> Mixture().promised(counts=[9, 4], sizes=[10, 5])
     Fraction(4, 5)
     >>> Mixture(weights="uniform").promised(counts=[10, 4], sizes=[10, 5])
-    Fraction(4, 5)
-    >>> Mixture(most_scores=5).promised(counts=[10, 4], sizes=[10, 5])
     Fraction(4, 5)
 
     References
@@ -188,36 +183,26 @@ class Mixture(WeightedSum):
     fractional = True
 
     weights: str | Sequence[float] = "rows"
-    most_scores: int | None = None
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
         weights: list[Sequence[float]] = [(0.5, 0.3, 0.2), (0.0, 1.0, 0.0)]
-        return cls(), cls(weights="uniform"), *(cls(weights=given) for given in weights), cls(most_scores=20)
+        return cls(), cls(weights="uniform"), *(cls(weights=given) for given in weights)
 
     def __post_init__(self) -> None:
-        if self.most_scores is not None:
-            check_whole(self.most_scores, "most_scores")
-            if not isinstance(self.weights, str) or self.weights != "rows":
-                raise InputError("most_scores goes with weights 'rows': others do not depend on the sizes")
         if isinstance(self.weights, str):
             if self.weights not in ("rows", "uniform"):
                 raise InputError(f"weights is {self.weights!r}, expected 'rows', 'uniform' or numbers")
             return
-        try:
-            weights = tuple(float(w) for w in np.asarray(self.weights, dtype=np.float64).ravel())
-        except (ValueError, TypeError, OverflowError):
-            weights = ()
-        if not weights or not all(math.isfinite(w) and w >= 0 for w in weights):
-            raise InputError("weights: expected one finite number a site, none negative")
-        if abs(sum(weights) - 1) > WEIGHT_TOLERANCE:
-            raise InputError(f"weights: they sum to {sum(weights):.6g}, not 1")
+        weights = checked_shares(self.weights, "weights")
+        if not isinstance(weights, tuple) or abs(sum(weights) - 1) > WEIGHT_TOLERANCE:
+            raise InputError("weights: expected one number a site, which sum to 1")
         object.__setattr__(self, "weights", weights)
 
     @property
     def sites_apart(self) -> bool:
-        """Only weights by rows without a cap weigh all scores alike."""
-        return self.weights != "rows" or self.most_scores is not None
+        """Only weights by rows weigh all scores alike."""
+        return self.weights != "rows"
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
         """Weigh a stratum as all rows; its price is the largest weight at any site, whether it holds rows of it or not.
@@ -254,7 +239,7 @@ class Mixture(WeightedSum):
         if self.weights == "uniform":
             return [1] * len(sizes)
         if isinstance(self.weights, str):
-            return sizes if self.most_scores is None else [min(n, self.most_scores) for n in sizes]
+            return sizes
         exact = [as_decimal(weight) for weight in self.weights]
         whole = math.lcm(*(weight.denominator for weight in exact))
         return [int(weight * whole) for weight in exact]
@@ -284,7 +269,7 @@ class Mixture(WeightedSum):
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         weights, lay = f"with weights {list(self.weights)}", f"{ALL_SITES} each site counts as much as was agreed"
         if self.weights == "rows":
-            weights, lay = in_proportion(self.most_scores), BY_CASES
+            weights, lay = "in proportion to n_k", BY_CASES
         elif self.weights == "uniform":
             weights, lay = "each site equally likely", f"{ALL_SITES} each site counts the same"
         return Audience(
@@ -292,11 +277,6 @@ class Mixture(WeightedSum):
             sampling="the test row's site is drawn with the stated weights",
             lay_population=f"{lay}; a single site can be below",
         )
-
-
-def in_proportion(most_scores: int | None) -> str:
-    """Return the weights by rows as a phrase."""
-    return f"in proportion to n_k{'' if most_scores is None else f' (counted up to {most_scores})'}"
 
 
 def _swap_is_cheaper(parts: Counts, sizes: Counts) -> bool:

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Audience, Band, Counts, Guarantee, MissRateBound, Shortfall, Stratum
-from fedconformal.guarantees.mixture import StratumShare, Terms, WeightedSum, weighed
-
-NO_BOUND = "the promise is an average over fresh sites, and rows of these sites do not show how the next one differs"
+from fedconformal.guarantees.guarantee import Audience, Band, Counts, Shortfall, Stratum
+from fedconformal.guarantees.mixture import Terms, WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,16 +39,10 @@ class NewSite(WeightedSum):
         "This is an average over fresh sites and calibration draws, not a promise to each fresh site; "
         "a model that was trained on the calibration sites voids it."
     )
-    why_no_bound = NO_BOUND
+    why_no_bound = "rows of these sites do not show how the next one differs"
+    has_strata = False
     fractional = True
     untrained = True
-
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
-        """Weigh a row of a stratum by its site's number of rows; all rows of the fresh site may be of the stratum."""
-        if stratum in (None, "end"):
-            return self
-        whole = math.lcm(*sizes)
-        return FreshStratumShare(weights=tuple(whole // n for n in sizes), more=whole)
 
     def terms(self, sizes: Counts) -> Terms:
         """Take the mean share of scores; the fresh site stands in for one of K + 1, with its scores at +inf."""
@@ -61,8 +53,7 @@ class NewSite(WeightedSum):
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return at most 1 - alpha + 2/(K + 1): one fresh site and one score of it, plus the slack."""
         # The scores of the fresh site would raise the mean share by at most 1/(K + 1), and the score at which
-        # the target is reached by at most as much again. Where n_k is part of the draw the two overlap, and 1/(K + 1)
-        # is the end (docs/guarantees.md); certificates keep the wider one.
+        # the target is reached by at most as much again. Where n_k is part of the draw, 1/(K + 1) is the end.
         found = super().band(alpha, sizes, gaps)
         return found._replace(most=min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + found.slack))
 
@@ -78,20 +69,3 @@ class NewSite(WeightedSum):
                 "a single new site can be below"
             ),
         )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FreshStratumShare(StratumShare):
-    """The form of `NewSite` for one class or group; only more sites make it more."""
-
-    why_no_bound = NO_BOUND
-
-    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        return []
-
-    def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
-        """Return the sites missing if the next ones hold as much of the stratum as these do."""
-        held = Fraction(weighed(self.weights, sizes), self.more)
-        if not held:
-            return Shortfall(unseen=True)
-        return Shortfall(sites=max(0, math.ceil((1 - alpha) / alpha * len(sizes) / held) - len(sizes)))

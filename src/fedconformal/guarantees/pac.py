@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Self
 
-import numpy as np
-
 from fedconformal._base.arrays import ALPHA_UNIT, Integers
-from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 from fedconformal.guarantees.binomial import coverage_units, means_at_most, rank_bound
 from fedconformal.guarantees.guarantee import (
@@ -22,7 +20,9 @@ from fedconformal.guarantees.guarantee import (
     MissRateBound,
     Promise,
     Stratum,
+    ceil_rank,
     check_whole,
+    checked_share,
 )
 from fedconformal.guarantees.mixture import BY_CASES
 
@@ -63,11 +63,8 @@ class PAC(Guarantee):
     failure: float = 0.05
 
     def __post_init__(self) -> None:
-        try:
-            failure = float(str(self.failure))
-        except ValueError:
-            failure = math.nan
-        if isinstance(self.failure, bool) or not 1 / ALPHA_UNIT <= failure < 1:
+        failure = checked_share(self.failure, "failure")
+        if not 1 / ALPHA_UNIT <= failure < 1:
             raise InputError(f"failure is {self.failure!r}, expected a number between 0 and 1, not below 1e-15")
         object.__setattr__(self, "failure", failure)
 
@@ -96,20 +93,15 @@ class PAC(Guarantee):
             if unit is not None:
                 lost = [rows - Fraction(int(kept), unit) for kept in sums[0].tolist()]
                 return [1 - mean for mean in means_at_most(rows, lost, self.spent)]
-            totals, index = np.unique(sums[0], return_inverse=True)
-            units = [Fraction(found, ALPHA_UNIT) for found in coverage_units(totals.tolist(), rows, self.spent)]
-            return [units[i] for i in index.tolist()]
+            return [Fraction(units, ALPHA_UNIT) for units in coverage_units(sums[0].tolist(), rows, self.spent)]
 
         return None, promise
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
         """Return the smallest rank that promises enough, of N + 1; rank N + 1 is +inf."""
-        size, wanted = sum(sizes), (1 - alpha) * ALPHA_UNIT
-        low, high = 0, size + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if coverage_units([middle], size, self.spent)[0] >= wanted else (middle, high)
-        return high, size + 1
+        size, wanted = sum(sizes), ceil_rank(alpha, ALPHA_UNIT)
+        rank = bisect_left(range(size + 1), wanted, key=lambda rank: coverage_units([rank], size, self.spent)[0])
+        return rank, size + 1
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return 1 - alpha, as the rank promises no more than that, and the share of scores left uncounted."""
@@ -177,9 +169,7 @@ class LearnThenTest(PAC):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole(self.walks, "walks")
-        if self.walks > MOST_WALKS:
-            raise InputError(f"walks is {abbreviate(self.walks)}, expected at most {MOST_WALKS}", param="walks")
+        check_whole(self.walks, "walks", most=MOST_WALKS)
 
     @property
     def spent(self) -> float:

@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_site import EverySite
-from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Stratum, as_decimal
+from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shares, Stratum, as_decimal, checked_shares
 from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
-from fedconformal.guarantees.worst_case import WorstCase, checked_share
+from fedconformal.guarantees.worst_case import WorstCase
 
-Share = float | tuple[float, float]
-Shares = Mapping[Any, Share] | Sequence[tuple[str, Share]]
-"""By the name of a class or its number."""
+Given = Mapping[Any, Shares] | Sequence[tuple[str, Shares]]
+"""A share or two bounds, by the name of a class or its number."""
 
 
 @dataclass(frozen=True)
@@ -68,22 +67,18 @@ class Prevalence(Guarantee):
         "is for the sites as they were calibrated. A single class is promised coverage only if nothing is known of the "
         "shares. The summaries show how many calibration rows of each class a site has."
     )
-    why_no_bound = "the shares that the calibration rows have are outside the bounds, and no other ones are named"
+    why_no_bound = "no single shares of the classes are named"
 
-    shares: Shares | None = None
+    shares: Given | None = None
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        bounds: list[Shares] = [{"b": (0.05, 0.2)}, {"a": 0.5, "c": (0.1, 0.3)}]
-        return cls(), cls({"a": 0.7, "c": 0.3}), cls({0: 0.2, 1: 0.3, 2: 0.5}), *map(cls, bounds)
+        bounds: list[Given] = [{"b": (0.05, 0.2)}, {"a": 0.5, "c": (0.1, 0.3)}]
+        return cls(), cls({"a": 0.7, "c": 0.3}), cls({"a": 0.2, "b": 0.3, "c": 0.5}), *map(cls, bounds)
 
     def __post_init__(self) -> None:
         if self.shares is not None:
             object.__setattr__(self, "shares", _checked(self.shares))
-
-    @property
-    def _pairs(self) -> tuple[tuple[str, Share], ...]:
-        return cast("tuple[tuple[str, Share], ...]", self.shares or ())
 
     @property
     def sites_apart(self) -> bool:
@@ -97,17 +92,14 @@ class Prevalence(Guarantee):
         """
         if self.shares is None:
             return EverySite()
-        found: dict[int, Share] = {}
-        for name, share in self._pairs:
-            place = _class_place(name, sites, len(sizes))
-            if place in found:
-                raise InputError(f"shares: class {abbreviate(name)} is there twice, by name and by number")
-            found[place] = share
+        names, found = list(map(name_key, sites)) or list(map(str, range(len(sizes)))), dict(self.shares)
+        if unknown := sorted(found.keys() - set(names)):
+            raise InputError(
+                f"shares: no class is called {abbreviate(repr(unknown[0]))}; there are {join_names(names)}"
+            )
         if not any(isinstance(share, tuple) for share in found.values()):
-            return Mixture(weights=tuple(_ends(found.get(label, 0.0))[0] for label in range(len(sizes))))
-        lower, upper = zip(*(_ends(found.get(label, (0.0, 1.0))) for label in range(len(sizes))), strict=True)
-        if (most := sum(map(as_decimal, upper))) < 1:
-            raise InputError(f"shares: the upper bounds add up to {float(most):g}, less than 1; raise one of them")
+            return Mixture(weights=tuple(_ends(found.get(name, 0.0))[0] for name in names))
+        lower, upper = zip(*(_ends(found.get(name, (0.0, 1.0))) for name in names), strict=True)
         return WorstCase(box=(lower, upper))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
@@ -120,7 +112,7 @@ class Prevalence(Guarantee):
             each = [
                 f"{abbreviate(name)} "
                 + (f"from {share[0]:g} to {share[1]:g}" if isinstance(share, tuple) else f"= {share:g}")
-                for name, share in self._pairs
+                for name, share in dict(self.shares).items()
             ]
             where = f"where the shares of the classes are {', '.join(each)}"
         return Audience(
@@ -140,17 +132,7 @@ def _class_key(given: Any) -> str:
     return name_key(given)
 
 
-def _class_place(name: str, classes: Sequence[str], count: int) -> int:
-    """Find a class by its name; or by its number, if no class has a number for a name."""
-    names = list(map(name_key, classes)) or list(map(str, range(count)))
-    if name in names:
-        return names.index(name)
-    if name.isdecimal() and int(name) < count and not any(known.isdecimal() for known in names):
-        return int(name)
-    raise InputError(f"shares: no class is called {abbreviate(repr(name))}; there are {join_names(names)}")
-
-
-def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
+def _checked(shares: Any) -> tuple[tuple[str, Shares], ...]:
     """Check the shares as far as that is possible before the classes are known."""
     try:
         pairs = [(name, share) for name, share in (shares.items() if isinstance(shares, Mapping) else shares)]
@@ -158,33 +140,22 @@ def _checked(shares: Any) -> tuple[tuple[str, Share], ...]:
         pairs = []
     if not pairs:
         raise InputError('shares: expected a share for each class, such as {"benign": 0.9, "malignant": 0.1}')
-    found: dict[str, Share] = {}
+    found: dict[str, Shares] = {}
     for given, share in pairs:
         name = _class_key(given)
         if name in found:
             raise InputError(f"shares: class {abbreviate(name)} is there twice")
-        found[name] = _checked_share(share, f"the share of class {abbreviate(name)}")
+        what = f"the share of class {abbreviate(name)}"
+        found[name] = checked_shares(share, what)
+        if len(_ends(found[name])) != 2:
+            raise InputError(f"{what} is {abbreviate(share)}, expected a number or two bounds (low, high)")
     total = float(sum(as_decimal(_ends(share)[0]) for share in found.values()))
-    if any(isinstance(share, tuple) for share in found.values()):
-        if total > 1:
-            raise InputError(f"shares: the lower bounds add up to {total:.6g}, more than 1; lower one of them")
-    elif abs(total - 1) > WEIGHT_TOLERANCE:
+    if abs(total - 1) > WEIGHT_TOLERANCE and not any(isinstance(share, tuple) for share in found.values()):
         raise InputError(
             f"shares: they sum to {total:.6g}, not 1; give each class its share, or a lower and an upper bound"
         )
     return tuple(found.items())
 
 
-def _checked_share(share: Any, what: str) -> Share:
-    if not isinstance(share, Sequence | np.ndarray) or isinstance(share, str) or getattr(share, "ndim", 1) == 0:
-        return checked_share(share, what)
-    if len(share) != 2:
-        raise InputError(f"{what} is {abbreviate(share)}, expected a number or two bounds (low, high)")
-    low, high = (checked_share(bound, what) for bound in share)
-    if low > high:
-        raise InputError(f"{what}: the lower bound {low:g} is above the upper bound {high:g}")
-    return low, high
-
-
-def _ends(share: Share) -> tuple[float, float]:
+def _ends(share: Shares) -> tuple[float, ...]:
     return share if isinstance(share, tuple) else (share, share)

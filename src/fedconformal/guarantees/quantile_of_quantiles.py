@@ -10,7 +10,6 @@ raise it.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,16 +19,12 @@ from typing import Self
 import numpy as np
 
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
-from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
-from fedconformal.guarantees.binomial import rounded_up
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import (
-    MOST_SCORES,
     Audience,
     Band,
     Counts,
-    MissRateBound,
     Shortfall,
     SiteCounts,
     Stratum,
@@ -68,8 +63,6 @@ class QuantileOfQuantiles(SiteCounts):
 
     Examples
     --------
-    >>> QuantileOfQuantiles(liars=0).pair(Fraction(1, 10), sizes=[20] * 10)
-    (19, 5)
     >>> round(float(QuantileOfQuantiles(liars=0).promised(counts=[19] * 5 + [0] * 5, sizes=[20] * 10)), 5)
     0.90791
 
@@ -89,7 +82,7 @@ class QuantileOfQuantiles(SiteCounts):
         "The ranks are as fine as least_scores allows, or else the smallest site; a site with fewer scores counts as "
         "one whose scores are all huge."
     )
-    why_no_bound = "liars may choose the ranks by the sizes that they claim, and nobody knows which rows are honest"
+    why_no_bound = "nobody knows which rows are of an honest site"
 
     liars: int
     least_scores: int | None = None
@@ -102,8 +95,6 @@ class QuantileOfQuantiles(SiteCounts):
         check_whole(self.liars, "liars", least=0)
         if self.least_scores is not None:
             check_whole(self.least_scores, "least_scores")
-            if self.least_scores > MOST_SCORES:
-                raise InputError(f"least_scores is {abbreviate(self.least_scores)}, more scores than any site has")
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         self._least(sizes)
@@ -112,7 +103,7 @@ class QuantileOfQuantiles(SiteCounts):
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Return what the largest pair promises that each column of counts reaches."""
-        least, middle = self._least(sizes), self._middle(len(sizes))
+        least, middle = self._least(sizes), (len(sizes) - self.liars + 1) // 2
         kind = whole_type(max(sizes) * (least + 1))
         # The largest l with ceil(l (n_k + 1)/(n + 1)) <= m_k, site by site; none where n_k is below n.
         levels = counts.astype(kind) * (least + 1) // (np.array(sizes, dtype=kind)[:, None] + 1)
@@ -125,17 +116,6 @@ class QuantileOfQuantiles(SiteCounts):
             for level, among in zip(reached, full, strict=True)
         ]
 
-    def pair(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
-        """Return the first pair (l, k) of the chain that promises 1 - alpha; None if there is none."""
-        least, middle, honest = self._least(sizes), self._middle(len(sizes)), len(sizes) - self.liars
-        chain = range(1, least + honest - middle + 1)
-
-        def at(step: int) -> tuple[int, int]:
-            return min(step, least), middle + max(0, step - least)
-
-        first = bisect_left(chain, 1 - alpha, key=lambda step: self._worth(*at(step), sizes))
-        return at(chain[first]) if first < len(chain) else None
-
     def _least(self, sizes: Counts) -> int:
         if self.least_scores is not None:
             return self.least_scores
@@ -145,9 +125,6 @@ class QuantileOfQuantiles(SiteCounts):
                 "give least_scores, how many scores a site should have at least, fixed before calibration"
             )
         return min(sizes)
-
-    def _middle(self, sites: int) -> int:
-        return (sites - self.liars + 1) // 2
 
     def _worth(self, level: int, among: int, sizes: Counts) -> Fraction:
         least = self._least(sizes)
@@ -160,35 +137,15 @@ class QuantileOfQuantiles(SiteCounts):
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         return EverySite().band(alpha, sizes, gaps)
 
-    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """Find the coverage t with P(B <= t) = failure, every site's chance of a name below t being the largest.
-
-        Then k of the m names are below t with probability I_p(k, m - k + 1), p the largest I_t(l_j, n_j - l_j + 1).
-        """
-        from scipy.special import betaincinv
-
-        found = None if self.liars else self.pair(alpha, sizes)
-        if found is None:
-            return []
-        least = self._least(sizes)
-        share = float(betaincinv(found[1], len(sizes) - found[1] + 1, failure * (1 - MARGIN)))
-        ranks = {(-(-found[0] * (n + 1) // (least + 1)), n) for n in sizes if n >= least}
-        covered = min(float(betaincinv(rank, n - rank + 1, share)) for rank, n in ranks)
-        return [MissRateBound(rounded_up(1 - covered * (1 - MARGIN)))]
-
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
         """Bring the sites with too few scores up to `least_scores`, if that is enough; else raise `least_scores`."""
         stated = self.least_scores
-        if stated is None:
-            return super().missing(alpha, sizes)
 
         def enough(least: int) -> bool:
             return feasible(replace(self, least_scores=least), alpha, [max(n, least) for n in sizes])
 
-        if feasible(self, alpha, sizes):
-            return Shortfall()
-        if enough(stated):
-            return Shortfall(scores={k: stated - n for k, n in enumerate(sizes) if n < stated})
+        if stated is None or feasible(self, alpha, sizes) or enough(stated):
+            return super().missing(alpha, sizes)
         return Shortfall(parameter=("least_scores", stated, least_enough(enough)))
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:

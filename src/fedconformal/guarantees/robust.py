@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
@@ -23,14 +22,12 @@ from fedconformal.guarantees.guarantee import (
     Band,
     Counts,
     Guarantee,
-    MissRateBound,
     Shortfall,
     SiteCounts,
     Stratum,
     check_whole,
     whole_type,
 )
-from fedconformal.guarantees.mixture import Mixture, in_proportion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +60,7 @@ class Robust(SiteCounts):
         "Liars can raise the threshold, never lower it too far: huge scores of more than about K alpha / (1 + alpha) "
         "of the K sites make it infinite."
     )
-    why_no_bound = (
-        "the promise is for the mixture of the honest sites, and nobody knows which rows are of an honest site"
-    )
+    why_no_bound = "nobody knows which rows are of an honest site"
     fractional = True
 
     liars: int
@@ -80,50 +75,37 @@ class Robust(SiteCounts):
         if self.most_scores is not None:
             check_whole(self.most_scores, "most_scores")
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
         """Take the least share of a stratum over the same sets of sites."""
         check_liars(self, self.liars, len(sizes))
-        if stratum in (None, "end"):
-            return self
-        if self.most_scores is not None and max(sizes) > self.most_scores:
-            raise InputError(
-                f"robust: a site has more than most_scores={self.most_scores}, which does not go by {stratum}"
-            )
-        return replace(self, most_scores=None)
+        if self.most_scores is not None and stratum in ("class", "group"):
+            raise InputError(f"robust: most_scores does not go by {stratum}; leave it out")
+        return self
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Go from a set of sites to a worse one until there is none (Dinkelbach's method), all columns at once."""
-        held, weights = self._capped(counts, sizes)
+        capped = [min(n, self.most_scores or n) for n in sizes]
+        # A count times a total of sizes, and the shares of two sets compared crosswise; counts may be of parts of rows.
+        most = math.ceil(counts.sum(axis=0, dtype=np.float64).max(initial=unit) * (1 + 1e-9))
+        kind = whole_type((max(most, sum(capped)) + 1) * (sum(capped) + 1))
+        held, weights = counts.astype(kind), np.array(capped, dtype=kind)
+        if self.most_scores is not None:  # sites that claim too much are scaled down, their counts rounded down
+            held = held * weights[:, None] // np.maximum(1, np.array(sizes, dtype=kind))[:, None]
         honest = len(weights) - self.liars
-        # A set that holds no more than the price is promised nothing, whatever the others hold.
-        some = np.flatnonzero((np.sort(held, axis=0)[:honest].sum(axis=0) > unit).astype(np.bool_))
         tops = held[:honest].sum(axis=0) - unit
-        bottoms = np.full(counts.shape[1], weights[:honest].sum(), dtype=held.dtype)
-        columns = some
+        bottoms = np.full(counts.shape[1], weights[:honest].sum(), dtype=kind)
+        columns = np.arange(counts.shape[1])
         while len(columns):
             # With t/b the share so far, the set with the least sum of b m_k - t n_k has the least share.
             found_tops, found_bottoms = tops[columns], bottoms[columns]
             order = np.argsort(found_bottoms * held[:, columns] - found_tops * weights[:, None], axis=0)[:honest]
             top = np.take_along_axis(held[:, columns], order, axis=0).sum(axis=0) - unit
             bottom = weights[order].sum(axis=0)
-            less = top * found_bottoms < found_tops * bottom
-            columns = columns[less.astype(np.bool_)]
+            less = (top * found_bottoms < found_tops * bottom).astype(np.bool_)
+            columns = columns[less]
             tops[columns], bottoms[columns] = top[less], bottom[less]
-        found = [Fraction(0)] * counts.shape[1]
-        for column in some.tolist():
-            found[column] = Fraction(int(tops[column]), int(bottoms[column]) * unit)
-        return found
-
-    def _capped(self, counts: Integers, sizes: Counts) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return counts and n_k, those of sites that claim too much scaled down, the counts rounded down."""
-        weights = [min(n, self.most_scores or n) for n in sizes]
-        # A count times its weight, and the shares of two sets compared crosswise; counts may be of parts of rows.
-        most = math.ceil(counts.sum(axis=0, dtype=np.float64).max(initial=1) * (1 + 1e-9))
-        kind = whole_type((max(most, sum(weights)) + 1) * (sum(weights) + 1))
-        held, weighing = counts.astype(kind), np.array(weights, dtype=kind)
-        if self.most_scores is not None:
-            held = held * weighing[:, None] // np.maximum(1, np.array(sizes, dtype=kind))[:, None]
-        return held, weighing
+        found = zip(tops.tolist(), bottoms.tolist(), strict=True)
+        return [Fraction(max(0, top), max(1, bottom) * unit) for top, bottom in found]
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return as slack the largest share over the sites, which no set of them exceeds."""
@@ -136,16 +118,12 @@ class Robust(SiteCounts):
             return Shortfall(parameter=("most_scores", self.most_scores, least))
         return super().missing(alpha, sizes)
 
-    def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """If nobody lies the promise is that of the mixture, from counts that are rounded down."""
-        return [] if self.liars else Mixture(most_scores=self.most_scores).miss_rate_bounds(alpha, sizes, failure)
-
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         sent = f"whatever at most {self.liars} of the sites sent"
+        counted = "" if self.most_scores is None else f" (counted up to {self.most_scores})"
         return Audience(
             population=(
-                f"from the mixture of the honest sites, {in_proportion(self.most_scores)}, "
-                f"whichever they are and {sent}"
+                f"from the mixture of the honest sites, in proportion to n_k{counted}, whichever they are and {sent}"
             ),
             sampling="the test row's site is drawn from the honest ones",
             lay_population=(

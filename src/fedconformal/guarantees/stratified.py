@@ -31,13 +31,12 @@ class Stratified(Guarantee):
 
     def __post_init__(self) -> None:
         given: Any = self.guarantee
-        if isinstance(given, ByGroup):
-            raise InputError(
-                f"{self.name}: by group and by class is ByGroup(ByClass(...)), with all columns in one ByGroup"
-            )
         nested = isinstance(self, ByGroup) and isinstance(given, ByClass)
-        if not isinstance(given, Guarantee) or (given.by_class and not nested):
-            raise InputError(f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture()")
+        if not isinstance(given, Guarantee) or given.by_group or (given.by_class and not nested):
+            raise InputError(
+                f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture(); by group and by class "
+                "is ByGroup(ByClass(...))"
+            )
 
     @property
     def inner(self) -> Guarantee:

@@ -8,33 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Integers
 from fedconformal.errors import InputError
-from fedconformal.guarantees.binomial import shares_bound
 from fedconformal.guarantees.every_site import EverySite
 from fedconformal.guarantees.guarantee import (
     Audience,
     Band,
     Counts,
+    Guarantee,
     MissRateBound,
+    Shares,
     Shortfall,
     SiteCounts,
     Stratum,
     as_decimal,
-    check_no_strata,
+    checked_share,
+    checked_shares,
     missing_scores,
 )
 from fedconformal.guarantees.mixture import WITHIN_SITES, Mixture
 
-Bounds = float | tuple[float, ...]
 Given = float | Sequence[float] | NDArray[Any]
 
 
@@ -68,7 +68,8 @@ class WorstCase(SiteCounts):
         "To a single site it is a promise only if the set holds the mixture of that site alone (the guarantee "
         "every-site promises it to each site)."
     )
-    why_no_bound = "the mixture in proportion to n_k is not in the stated set, and no other single one is named"
+    why_no_bound = "no single mixture of the stated set is named"
+    has_strata = False
     fractional = True
 
     contamination: float | None = None
@@ -86,10 +87,9 @@ class WorstCase(SiteCounts):
         if self.box is not None:
             object.__setattr__(self, "box", _checked_box(self.box))
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
         _form(self, tuple(sizes))
-        check_no_strata(self, stratum)
-        return self
+        return super().bind(sites, sizes, stratum)
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
         """Return the least over the set for every column of counts, of which `unit` make one row."""
@@ -103,25 +103,13 @@ class WorstCase(SiteCounts):
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
         """Return the scores missing at the sites that carry weight in some mixture of the set."""
-        weights = _form(self, tuple(sizes)).box.largest_weights()
-        return missing_scores(self, alpha, sizes, [k for k, weight in enumerate(weights) if weight])
+        largest = _form(self, tuple(sizes)).largest
+        return missing_scores(self, alpha, sizes, [k for k, weight in enumerate(largest) if weight])
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """Bound every site if all mixtures are in the set; else the proportional mixture, if it is.
-
-        What the set is promised is the least over its members, so the threshold is no less than the one that each of
-        them would have by itself, and the bound of each member that was fixed beforehand holds.
-        """
-        if self.contamination is None and self.box is None:
-            return EverySite().miss_rate_bounds(alpha, sizes, failure)
-        shares = Mixture().site_shares(sizes)
-        if self.box is not None:
-            low, high = _ends(self.box, len(sizes))
-            if not all(a <= share <= b for a, share, b in zip(low, shares, high, strict=True)):
-                return []
-        if _form(self, tuple(sizes)).price:
-            return Mixture().miss_rate_bounds(alpha, sizes, failure)
-        return [MissRateBound(shares_bound(alpha, sizes, shares, failure), shares)]
+        """Bound every site if all mixtures are in the set."""
+        everything = self.contamination is None and self.box is None
+        return EverySite().miss_rate_bounds(alpha, sizes, failure) if everything else []
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
         which = "whatever the weights"
@@ -140,98 +128,69 @@ class WorstCase(SiteCounts):
         )
 
 
-class Box:
-    """Mixtures whose weights have a lower and an upper bound."""
-
-    def __init__(self, lower: Sequence[Fraction], upper: Sequence[Fraction]) -> None:
-        if not sum(lower) <= 1 <= sum(upper):
-            raise InputError(
-                f"box: the lower bounds add up to {float(sum(lower)):g} and the upper to {float(sum(upper)):g}; "
-                "a mixture needs at most 1 and at least 1"
-            )
-        self._whole = math.lcm(*(bound.denominator for bound in (*lower, *upper)))
-        self._lower = [int(bound * self._whole) for bound in lower]
-        self._room = [int((high - low) * self._whole) for low, high in zip(lower, upper, strict=True)]
-        self._left = self._whole - sum(self._lower)
-
-    def least(self, values: Sequence[int]) -> Fraction:
-        """Return the least weighted sum: fill up the sites with the least values first."""
-        total = sum(w * v for w, v in zip(self._lower, values, strict=True))
-        left = self._left
-        for k in sorted(range(len(values)), key=values.__getitem__):
-            if not left:
-                break
-            more = min(left, self._room[k])
-            total += more * values[k]
-            left -= more
-        return Fraction(total, self._whole)
-
-    def largest_weights(self) -> list[Fraction]:
-        """Return the largest weight of each site."""
-        both = zip(self._lower, self._room, strict=True)
-        return [Fraction(low + min(self._left, room), self._whole) for low, room in both]
-
-
 @dataclass(frozen=True)
 class _Form:
-    """A form of the promise: the divisor of the counts of each site, and the price of the set."""
+    """The set as bounds of the weights, in parts of `whole`; the divisor of the counts of each site; and the price."""
 
-    box: Box
+    lower: tuple[int, ...]
+    room: tuple[int, ...]
+    whole: int
+    largest: tuple[Fraction, ...]
+    """The largest weight of each site."""
     rows: tuple[int, ...]
     price: Fraction
 
     def least(self, values: Sequence[int]) -> Fraction:
-        """Return the least weighted sum over the set of these integers, each divided by the rows of its site."""
-        whole = math.lcm(*set(self.rows))
-        return self.box.least([v * (whole // n) for v, n in zip(values, self.rows, strict=True)]) / whole
+        """Return the least weighted sum of values over the rows of their sites: the least ones are filled up first."""
+        common = math.lcm(*set(self.rows))
+        shares = [v * (common // n) for v, n in zip(values, self.rows, strict=True)]
+        total = sum(low * share for low, share in zip(self.lower, shares, strict=True))
+        left = self.whole - sum(self.lower)
+        for k in sorted(range(len(shares)), key=shares.__getitem__):
+            more = min(left, self.room[k])
+            total += more * shares[k]
+            left -= more
+        return Fraction(total, self.whole * common)
 
 
 @lru_cache(maxsize=16)
 def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
     """Choose the form whose price is smaller in the worst case of the set."""
+    rest = 1 - as_decimal(1.0 if of.contamination is None else of.contamination)
+    lower, upper = [rest * share for share in Mixture().site_shares(sizes)], [Fraction(1)] * len(sizes)
     if of.box is not None:
-        box = Box(*_ends(of.box, len(sizes)))
-    else:
-        rest = 1 - as_decimal(1.0 if of.contamination is None else of.contamination)
-        box = Box([rest * share for share in Mixture().site_shares(sizes)], [Fraction(1)] * len(sizes))
-    largest = (weight / n for weight, n in zip(box.largest_weights(), sizes, strict=True) if n)
-    swap = _Form(box, tuple(max(n, 1) for n in sizes), max(largest, default=Fraction(0)))
-    stand_ins = _Form(box, tuple(n + 1 for n in sizes), Fraction(0))
+        lower, upper = (_each_site(bound, len(sizes)) for bound in of.box)
+    room, left = [high - low for low, high in zip(lower, upper, strict=True)], 1 - sum(lower)
+    if min(room) < 0 or not 0 <= left <= sum(room):
+        raise InputError(
+            "no weights fit the bounds: a lower one must not be above its upper one, the lower ones must add up to at "
+            f"most 1 (here {float(sum(lower)):g}) and the upper ones to at least 1 (here {float(sum(upper)):g})"
+        )
+    largest = tuple(low + min(left, more) for low, more in zip(lower, room, strict=True))
+    whole = math.lcm(*(bound.denominator for bound in (*lower, *upper)))
+    swap = _Form(
+        lower=tuple(int(bound * whole) for bound in lower),
+        room=tuple(int(bound * whole) for bound in room),
+        whole=whole,
+        largest=largest,
+        rows=tuple(max(n, 1) for n in sizes),
+        price=max((weight / n for weight, n in zip(largest, sizes, strict=True) if n), default=Fraction(0)),
+    )
+    stand_ins = replace(swap, rows=tuple(n + 1 for n in sizes), price=Fraction(0))
     return swap if swap.price <= -stand_ins.least([-int(n > 0) for n in sizes]) else stand_ins
 
 
-def checked_share(value: Any, field: str) -> float:
-    """Read a number from 0 to 1."""
-    try:
-        number = float(str(value))  # through text: numpy's float32 0.1 is 0.1
-    except ValueError:
-        number = math.nan
-    if isinstance(value, bool | str) or not 0 <= number <= 1:
-        raise InputError(f"{field} is {value!r:.40}, expected a number from 0 to 1")
-    return number
+def _each_site(bound: Any, sites: int) -> list[Fraction]:
+    """Return the bound of every site."""
+    bounds = bound if isinstance(bound, tuple) else (bound,) * sites
+    if len(bounds) != sites:
+        raise InputError(f"box: {len(bounds)} bounds were given for {sites} sites")
+    return [as_decimal(one) for one in bounds]
 
 
-def _checked_box(value: Any) -> tuple[Bounds, Bounds]:
+def _checked_box(value: Any) -> tuple[Shares, Shares]:
     try:
         lower, upper = value
     except (TypeError, ValueError):
         raise InputError("box: expected (lower, upper), a number for all sites or one for each") from None
-    low, high = (
-        checked_share(bound, "box") if np.ndim(bound) == 0 else tuple(checked_share(one, "box") for one in bound)
-        for bound in (lower, upper)
-    )
-    count = max(np.size(low), np.size(high))
-    each = (bound if isinstance(bound, tuple) else (bound,) * count for bound in (low, high))
-    if any(least > most for least, most in zip(*each, strict=False)):
-        raise InputError("box: a lower bound is above its upper bound")
-    return low, high
-
-
-def _ends(box: Any, sites: int) -> tuple[list[Fraction], list[Fraction]]:
-    """Return the least and the largest weight of every site."""
-    bounds = [bound if isinstance(bound, tuple) else (bound,) * sites for bound in box]
-    for bound in bounds:
-        if len(bound) != sites:
-            raise InputError(f"box: {len(bound)} bounds were given for {sites} sites")
-    lower, upper = ([as_decimal(bound) for bound in column] for column in bounds)
-    return lower, upper
+    return checked_shares(lower, "box"), checked_shares(upper, "box")
