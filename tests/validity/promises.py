@@ -96,26 +96,13 @@ def weighted_mixture(sites: Sequence[Site], alpha: float, weights: Sequence[str]
     costs less.
     """
     shares = [Fraction(w) for w in weights] if weights else [Fraction(1, len(sites))] * len(sites)
-    given = tuple(float(share) for share in shares)
-    return of_shares(fc.Mixture(weights=given if weights else "uniform"), sites, alpha, shares)
-
-
-def capped_mixture(sites: Sequence[Site], alpha: float, most_scores: int) -> Promise:
-    """The mixture in proportion to min(n_k, most_scores), as known weights."""
-    counted = [min(n, most_scores) for n in sizes(sites)]
-    shares = [Fraction(c, sum(counted)) for c in counted]
-    return of_shares(fc.Mixture(most_scores=most_scores), sites, alpha, shares)
-
-
-def of_shares(guarantee: fc.Mixture, sites: Sequence[Site], alpha: float, shares: Sequence[Fraction]) -> Promise:
-    """Any shares, by the smaller of the two prices."""
     rows, price = form([shares], sizes(sites))
     worth = [share / n for share, n in zip(shares, rows, strict=True)]
     target = 1 - exact(alpha) + price
     whole = math.lcm(target.denominator, *(w.denominator for w in worth))
     common = math.gcd(*(int(w * whole) for w in worth))
     return Promise(
-        guarantee=guarantee,
+        guarantee=fc.Mixture(weights=tuple(map(float, shares)) if weights else "uniform"),
         sites=tuple(sites),
         alpha=alpha,
         rule=WeightedCount(tuple(int(w * whole) // common for w in worth), math.ceil(target * whole / common)),

@@ -12,7 +12,6 @@ from scipy import stats
 import fedconformal as fc
 from tests.validity.promises import (
     Promise,
-    capped_mixture,
     every_site,
     fcp,
     mixture,
@@ -80,12 +79,6 @@ WEIGHTS: dict[str, Promise] = {
     ),
 }
 
-CAPPED: dict[str, Promise] = {
-    "one big easy site": capped_mixture([Site(EASY, 44), *[Site(HARD, 1)] * 4], 0.4, 19),
-    "one big hard site": capped_mixture([Site(HARD, 44), *[Site(EASY, 1)] * 4], 0.2, 19),
-    "nobody has as many": capped_mixture([Site(stats.norm(), 24), Site(stats.cauchy(1), 14)], 0.2, 24),
-}
-
 ONE_SITE: dict[str, Promise] = {
     "the others are easier": one_site([Site(EASY, 80), Site(HARD, 39)], 0.1, site=1),
     "the others are harder": one_site([Site(stats.t(2), 39), Site(HARD, 7), Site(stats.cauchy(5), 1)], 0.2, site=0),
@@ -129,7 +122,6 @@ ALL: dict[str, dict[str, Promise]] = {
     "Theorem 1": THEOREM_1,
     "ties": TIES,
     "weights": WEIGHTS,
-    "capped": CAPPED,
     "one site": ONE_SITE,
     "every site": EVERY_SITE,
     "worst case": WORST_CASE,

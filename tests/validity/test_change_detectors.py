@@ -43,22 +43,12 @@ def largest_evidence(p: Floats) -> Floats:
     return largest
 
 
-def check_null(kind: str, streams: int, rows: int, seed: int) -> None:
-    largest = largest_evidence(p_values(kind, streams, rows, seed))
-    for d in (0.2, 0.05, 0.01):
-        assert kept(largest >= 1 / d, d), (d, (largest >= 1 / d).mean())
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["continuous", "discrete", "ties"])
 def test_false_alarms_are_as_rare_as_stated(kind: str) -> None:
-    check_null(kind, 1000, 400, seed=0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["continuous", "discrete", "ties"])
-def test_false_alarms_of_10_000_streams(kind: str) -> None:
-    check_null(kind, 10_000, 2000, seed=1)
+    largest = largest_evidence(p_values(kind, 1000, 400, seed=0))
+    for d in (0.2, 0.05, 0.01):
+        assert kept(largest >= 1 / d, d), (d, (largest >= 1 / d).mean())
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ from tests.validity.simulation import (
     STANDARD_ERRORS,
     Floats,
     Site,
+    by_rows,
     calibrator,
     coverage_by_site,
     draws,
@@ -42,14 +43,9 @@ FEDERATIONS: dict[str, tuple[Site, ...]] = {
 }
 
 
-def shares(sites: Sequence[Site]) -> Floats:
-    """Return the weights in proportion to n_k."""
-    return np.array(sizes(sites)) / sum(sizes(sites))
-
-
 def chances(sites: Sequence[Site], alpha: float) -> Floats:
     """Return F_k(q*) where the mixture covers 1 - alpha; the laws are continuous."""
-    short = lambda q: float(shares(sites) @ coverage_by_site(sites, np.array(q))) - (1 - alpha)  # noqa: E731
+    short = lambda q: float(by_rows(sites) @ coverage_by_site(sites, np.array(q))) - (1 - alpha)  # noqa: E731
     return coverage_by_site(sites, np.array(optimize.brentq(short, -1e3, 1e3, xtol=1e-14)))
 
 
@@ -65,22 +61,10 @@ def rank_of(sites: Sequence[Site], alpha: float = ALPHA, failure: float = FAILUR
     return fc.PAC(failure=failure).rank(exact(alpha), sizes(sites))[0]
 
 
-@pytest.mark.parametrize("failure", [0.05, 0.01, 0.3, 0.7])
-@pytest.mark.parametrize("alpha", [0.1, 0.2, 0.37])
+@pytest.mark.parametrize(("alpha", "failure"), [(0.1, 0.05), (0.2, 0.01), (0.1, 0.7), (0.37, 0.3)])
 @pytest.mark.parametrize("sites", FEDERATIONS.values(), ids=FEDERATIONS)
 def test_it_fails_no_more_often_than_stated(sites: tuple[Site, ...], alpha: float, failure: float) -> None:
     assert failure_rate(sites, alpha, rank_of(sites, alpha, failure)) <= failure + 1e-9
-
-
-def test_the_figures_at_five_hundred() -> None:
-    found = {name: failure_rate(sites, ALPHA, rank_of(sites)) for name, sites in FEDERATIONS.items()}
-    assert found["alike"] == pytest.approx(stats.binom.sf(461, 500, 0.9), abs=1e-9)
-    assert {name: round(rate, 4) for name, rate in found.items() if sum(sizes(FEDERATIONS[name])) == 500} == {
-        "alike": 0.0393,
-        "shifted": 0.0311,
-        "apart": 0.0083,
-        "one of ten is hopeless": 0.0,
-    }
 
 
 @pytest.mark.parametrize("name", ["alike", "small", "large"])
@@ -94,7 +78,7 @@ def check_failure_rate(sites: tuple[Site, ...], repetitions: int = 500) -> None:
     """Calibrate as a user does, and count how often coverage comes out below 1 - alpha."""
     calibrate = calibrator(fc.PAC(failure=FAILURE), ALPHA)
     q = thresholds(calibrate, draws(sites, seed=41, repetitions=repetitions))
-    rate = float(np.mean(shares(sites) @ coverage_by_site(sites, q) < 1 - ALPHA))
+    rate = float(np.mean(by_rows(sites) @ coverage_by_site(sites, q) < 1 - ALPHA))
     expected = failure_rate(sites, ALPHA, rank_of(sites))
     tolerance = STANDARD_ERRORS * (expected * (1 - expected) / repetitions) ** 0.5
     assert abs(rate - expected) <= tolerance, f"{rate:.4f}, expected {expected:.4f}"
@@ -121,10 +105,10 @@ def test_without_hoeffdings_condition_it_fails() -> None:
     assert stats.binom.sf(8, 10, 0.9) < 0.8  # the binomial tail alone would be content with rank 9
     q = draws(sites, seed=42, repetitions=200)
     ninth = np.array([np.sort(np.concatenate(scores))[8] for scores in q])
-    assert (shares(sites) @ coverage_by_site(sites, ninth) < 0.9).all()
+    assert (by_rows(sites) @ coverage_by_site(sites, ninth) < 0.9).all()
     assert rank_of(sites, 0.1, 0.8) == 10
     tenth = np.array([np.concatenate(scores).max() for scores in q])
-    assert (shares(sites) @ coverage_by_site(sites, tenth) >= 0.9).all()
+    assert (by_rows(sites) @ coverage_by_site(sites, tenth) >= 0.9).all()
 
 
 def test_it_holds_for_each_alpha_and_not_for_all_at_once() -> None:

@@ -33,12 +33,6 @@ def test_the_same_few_patients_break_the_mixture(patients: int, sites: int, mixt
         assert (coverage < 0.9 - tolerance) == isinstance(guarantee, fc.Mixture)
 
 
-def test_the_needs_say_so() -> None:
-    for guarantee in (fc.Mixture(), fc.WorstCase(contamination=0.1), fc.Robust(liars=1)):
-        assert guarantee.patients.endswith("more than one calibration row, at any site")
-    assert fc.FCP().patients.endswith("more than one calibration row at one site")
-
-
 def check_same_patients_everywhere(calibrate: Calibrator) -> None:
     """Two sites with the same 24 patients: rank 45 of N + K = 50 is the 23rd patient, who covers 23/25."""
     patients = np.random.default_rng(4).random((800, 24))
