@@ -14,7 +14,7 @@ from tests.cli.command import Command
 
 @pytest.mark.parametrize("sizes", [[9], [40, 5, 12], [100] * 20, [5] * 10])
 def test_without_delta_and_epsilon_it_is_the_papers_rank(sizes: list[int]) -> None:
-    found = FCP().bind([str(k) for k in range(len(sizes))], sizes).rank(Fraction(1, 10), sizes)
+    found = FCP().rank(Fraction(1, 10), sizes)
     assert UnifiedTheorem(sizes=sizes).rank(0.1) == (found[0] if found and found[0] <= sum(sizes) else None)
 
 

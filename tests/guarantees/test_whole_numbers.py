@@ -136,7 +136,8 @@ def test_there_is_a_formula_for_every_guarantee() -> None:
 def drawn(data: st.DataObject, guarantee: fc.Guarantee) -> tuple[list[int], Integers]:
     """Draw what a summary may claim, or more; the mean coverage of a pair of ranks is worked out in floats."""
     both = [claims] if guarantee.name == "quantile-of-quantiles" else [claims, beyond]
-    return data.draw(st.one_of(*map(counted, both)))
+    found: tuple[list[int], Integers] = data.draw(st.one_of(*map(counted, both)))
+    return found
 
 
 @every_guarantee
