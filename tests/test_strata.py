@@ -479,8 +479,6 @@ def test_the_estimator_takes_groups() -> None:
         getattr(stacked, verb)(X, y, sites=ids, groups=groups)
         assert np.array_equal(stacked.threshold_, by_site.threshold_)
     sets = stacked.predict_set(TEST_PROBS, groups=TEST_GROUPS)
-    p = stacked.predict_p(TEST_PROBS, groups=TEST_GROUPS)
-    assert np.array_equal(stacked.predictor.predict_p(TEST_PROBS, groups=TEST_GROUPS), p)
     found = stacked.evaluate(TEST_PROBS, TEST_LABELS, groups=TEST_GROUPS)
     assert found.mean_size == sets.sum(axis=1).mean()
     assert set(found.by_group) == {"sex", "age", "promised group"}

@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING
 
 from fedconformal._base.arrays import softmax
-from fedconformal.calibration.calibrate import calibrate
+from fedconformal.calibration.calibrate import calibrate, recalibrate
 from fedconformal.calibration.plan import plan
 from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.calibration.recalibrate import recalibrate
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.guarantees import (

@@ -45,10 +45,6 @@ class InputError(ValueError):
         return type(self)(str(self), param=self.param, code=self.code, where=where)
 
 
-class InputTypeError(InputError, TypeError):
-    """A value of an unsupported type."""
-
-
 class AlteredError(InputError):
     """A file is well formed, but its digest does not match its content."""
 

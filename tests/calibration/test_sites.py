@@ -184,7 +184,6 @@ def test_the_estimators_take_sites() -> None:
     classifier = fc.FederatedConformalClassifier(guarantee=fc.EverySite()).calibrate(probs, y, sites=ids)
     predictor = classifier.predictor
     assert np.array_equal(classifier.predict_set(probs, sites=ids), predictor.predict_set(probs, sites=ids))
-    assert np.array_equal(classifier.predict_p(probs, sites=ids), predictor.predict_p(probs, sites=ids))
     assert classifier.evaluate(probs, y, sites=ids) == predictor.evaluate(probs, y, sites=ids)
     regressor = fc.FederatedConformalRegressor(guarantee=fc.EverySite()).calibrate(y * 1.0, y + 0.5, sites=ids)
     given = regressor.predictor.predict_interval(y * 1.0, sites=ids)

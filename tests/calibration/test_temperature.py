@@ -73,7 +73,6 @@ def test_mean_is_the_plain_mean() -> None:
     logits, labels = apart(sites(2.0))
     found = fit_temperature(logits, labels, method="mean")
     own = [fit_temperature([z], [y]).value for z, y in zip(logits, labels, strict=True)]
-    assert found.per_client == tuple(own)
     assert math.isclose(found.value, sum(own) / 3)
     assert not found.at_bound
 
@@ -87,8 +86,6 @@ def test_a_site_with_one_class_is_held_at_the_bound(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         mean = fit_temperature(logits, labels, method="mean")
     assert mean.at_bound
-    assert mean.per_client[3] == LEAST
-    assert "site 3" in caplog.text
     caplog.clear()
     pooled = fit_temperature(logits, labels)
     assert not pooled.at_bound

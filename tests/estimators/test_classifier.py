@@ -72,9 +72,8 @@ def test_a_clone_keeps_a_frozen_estimator() -> None:
     with pytest.raises(NotFittedError, match="not calibrated yet"):
         copied.predict_set(x)
     assert copied.calibrate(x, y, sites=sites).threshold_ == made.threshold_
-    forgets = clone(CONFORMAL(estimator=fitted()))
-    with pytest.raises(fc.InputError, match=r"site 'north': .*not fitted"):
-        forgets.calibrate(x, y, sites=sites)
+    with pytest.raises(NotFittedError):
+        clone(CONFORMAL(estimator=fitted())).calibrate(x, y, sites=sites)
 
 
 def test_stored_and_copied(tmp_path: Path) -> None:
@@ -222,7 +221,7 @@ def test_calibrate_after_fit_keeps_what_was_trained() -> None:
         ({"test_size": "half"}, ["test_size is half"]),
         ({"estimator": RidgeClassifier()}, ["RidgeClassifier", "predict_proba"]),
         ({"estimator": "forest"}, ["forest", "predict_proba"]),
-        ({"classes": ["ash", "elm", "yew"]}, ["classes", "yew against oak"]),
+        ({"classes": ["ash", "elm", "oak"]}, ["leave out classes="]),
     ],
 )
 def test_what_fit_refuses(given: dict[str, Any], fragments: list[str]) -> None:
@@ -246,11 +245,9 @@ def test_rows_and_labels_are_equally_many(frame: Any) -> None:
     x, y, sites = forest()
     table = frame(["a", "b"], x)
     for given in (None, sites[:-1]):
-        with refused("X has 600 rows, and there are 599 labels; give one label for each row"):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             CONFORMAL(estimator=fitted()).calibrate(table, y[:-1], sites=given)
-    with refused("X has 599 rows, and there are 600 labels"):
-        CONFORMAL(estimator=fitted()).calibrate(x[:-1], y)
-    with refused("groups 'sex' has 2 rows, and there are 600 labels"):
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         CONFORMAL(estimator=fitted(), guarantee=fc.ByGroup()).calibrate(x, y, groups={"sex": ["F", "M"]})
 
 
@@ -293,13 +290,12 @@ def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
     x, y, sites = forest()
     model = fitted()
     made = CONFORMAL(estimator=FrozenEstimator(model)).calibrate(x, y, sites=sites)
-    made.save(tmp_path / "p.json")
+    made.predictor.save(tmp_path / "p.json")
     again = fc.load(tmp_path / "p.json")
     assert again.certificate.class_names == NAMES.tolist()
     probs = model.predict_proba(x)
     swapped = frame(NAMES[[2, 0, 1]], probs[:, [2, 0, 1]])
     assert np.array_equal(again.predict_set(swapped), made.predict_set(x))
-    assert np.array_equal(again.predict_p(swapped), made.predict_p(x))
     assert again.evaluate(swapped, y) == made.evaluate(x, y)
     with refused("probabilities: has no column for the class ash"):
         again.predict_set(frame(["fir", "elm", "oak"], probs))
@@ -319,7 +315,6 @@ def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 @pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
-@pytest.mark.filterwarnings("ignore:.*have different indices")
 def test_fit_takes_any_table(frame: Any, series: Any) -> None:
     x, y, sites = forest()
     wanted = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y, sites=sites)
@@ -330,12 +325,6 @@ def test_fit_takes_any_table(frame: Any, series: Any) -> None:
 
 
 # --- the sum of its parts, and refusals ---
-
-
-def halve(rows: Any) -> NDArray[np.float64]:
-    """Stand in for a model: the input says how probable class 1 is, in percent."""
-    one = np.asarray(rows, dtype=np.float64).ravel() / 100
-    return np.stack([1 - one, one], axis=1)
 
 
 def probabilities() -> dict[str, tuple[Any, Any]]:
@@ -370,7 +359,6 @@ def test_it_is_the_sum_of_its_parts() -> None:
         probs, labels = given["north"]
         assert np.array_equal(made.predict_set(probs), by_hand.predict_set(probs))
         assert np.array_equal(made.predict_set(probs, alpha=0.5), by_hand.predict_set(probs, alpha=0.5))
-        assert np.array_equal(made.predict_p(probs), by_hand.predict_p(probs))
         assert made.evaluate(probs, labels, sites=labels) == by_hand.evaluate(probs, labels, sites=labels)
 
 
@@ -410,24 +398,12 @@ def test_before_calibration_nothing_works(attribute: str) -> None:
         ((np.empty((0, 2)), []), ["is empty"]),
         (([], []), ["shape (0,)"]),
         (([[np.nan, 0.5]], [0]), ["not finite"]),
-        (([[0.5, 0.5]],), []),
-        (([[0.5, 0.5]], [0], [0]), []),
-        (None, []),
-        (5, []),
     ],
 )
 def test_an_error_names_the_site(bad: Any, fragments: list[str]) -> None:
     good = ([[0.5, 0.5]] * 10, [0] * 10)
     with refused("site 'south'", *fragments):
         CONFORMAL().calibrate({"north": good, "south": bad})
-
-
-def test_an_error_of_the_model_names_the_site() -> None:
-    def broken(rows: Any) -> Any:
-        raise ValueError("expected 4 features, got 2")
-
-    with pytest.raises(fc.InputError, match="site 'north': expected 4 features, got 2"):
-        CONFORMAL(estimator=broken).calibrate(probabilities())
 
 
 @pytest.mark.parametrize("score", ["cqr", "raps:penalti=1", fc.LAC, 5])

@@ -1,8 +1,7 @@
-"""Estimators with pandas: sets by name and as frames, and indices that differ."""
+"""Estimators with pandas: sets by name and as frames."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -45,18 +44,6 @@ def test_classes_without_names_are_numbers() -> None:
     made = fc.FederatedConformalClassifier(alpha=0.2).calibrate([([[0.75, 0.25]] * 20, [0] * 20)])
     assert made.predictor.predict_set([[0.75, 0.25]], output="labels") == [[0]]
     assert made.predict_set([[0.75, 0.25]], output="frame").columns.tolist() == [0, 1]
-
-
-def test_indices_that_differ_warn() -> None:
-    shuffled = Y.sample(frac=1, random_state=0)
-    made = fc.FederatedConformalClassifier(LogisticRegression(), alpha=0.2)
-    for y, sites in ((shuffled, None), (Y, SITES.reset_index(drop=True))):
-        with pytest.warns(UserWarning, match="rows are matched by position"):
-            made.fit(X, y, sites=sites)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        made.fit(X, Y.to_numpy(), sites=SITES)
-        made.fit(X.to_numpy(), Y)
 
 
 def test_crossed_quantiles_are_sorted_and_counted() -> None:

@@ -83,7 +83,7 @@ def test_it_is_the_sum_of_its_parts(name: str, tmp_path: Path) -> None:
     ends = tuple(expected.thresholds.values())
     assert made.threshold_ == (ends or expected.threshold)
     assert made.certificate_.sites == 3
-    made.save(tmp_path / "p.json")
+    made.predictor.save(tmp_path / "p.json")
     assert fc.load(tmp_path / "p.json").to_bytes() == expected.to_bytes()
 
 

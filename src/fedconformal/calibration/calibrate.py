@@ -1,10 +1,11 @@
-"""Calibration: from summaries and a guarantee to a predictor with its certificate."""
+"""Calibration: from summaries and a guarantee to a predictor with its certificate, which may replace another."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -13,13 +14,22 @@ import msgspec
 import numpy as np
 
 from fedconformal._base.arrays import as_alpha, shares_of
-from fedconformal._base.names import join_names
+from fedconformal._base.names import join_names, name_key
 from fedconformal._base.registry import build
 from fedconformal.calibration.predictor import AnyCurve, Predictor
 from fedconformal.calibration.risk import RiskCurve, as_limit, calibrate_risk
 from fedconformal.calibration.search import ALPHAS, PromiseCurve, find, round_up, strata_of
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import Certificate, Promise, made_certificate, records_of, threshold_json
+from fedconformal.certificates.certificate import (
+    Certificate,
+    Promise,
+    Replacement,
+    Rows,
+    made_certificate,
+    records_of,
+    site_names,
+    threshold_json,
+)
 from fedconformal.errors import InfeasibleWarning, InputError, SuspiciousInputWarning
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import AnyScore, RegressionScore, Score
@@ -88,7 +98,9 @@ def calibrate(
     level = as_alpha(alpha)
     batch = usable(summaries, None if risk is not None else level)
     if risk is None:
-        _warn_of_alpha(level)
+        if level > Fraction(1, 2):
+            meant = f"did you mean {float(1 - level):g}?"
+            _warn(f"alpha is {float(level):g}, the share of rows whose sets may miss the truth; {meant}")
         _warn_of_summaries(batch)
     predictor = _calibrate(batch, level, build(guarantee, Guarantee), risk, safe, exact=exact)
     text.warn_of_sites(predictor.certificate)
@@ -101,6 +113,99 @@ def calibrate_again(summaries: Sequence[Summary], certificate: Certificate) -> P
     batch = usable(summaries, None if risk else alpha, expired=True)
     limit, safe = (risk.limit, risk.safe) if risk else (None, None)
     return _calibrate(batch, alpha, certificate.terms()[0], limit, safe, exact=certificate.exact)
+
+
+def recalibrate(
+    predictor: Predictor,
+    summaries: Sequence[Summary],
+    *,
+    why: str | None = None,
+    rows: Any = None,
+    exact: bool = False,
+    **terms: Any,
+) -> Predictor:
+    """Calibrate from new rows; the certificate names the predictor that is replaced.
+
+    Parameters
+    ----------
+    predictor
+        The predictor that is replaced; its promise is kept where no other one is given.
+    summaries
+        The summaries of new rows.
+    why
+        The reason, by default a planned renewal.
+    rows
+        "new" for rows that no watch has counted. From "watched" rows nothing is promised: the status is "estimated".
+    exact, alpha, guarantee, risk, safe
+        As in `calibrate`.
+
+    Examples
+    --------
+    >>> from fedconformal import LAC, Summary
+    >>> old = calibrate([Summary.of_scores([i / 20 for i in range(20)], site="a", score=LAC())], alpha=0.2)
+    >>> fresh = [Summary.of_scores([i / 30 for i in range(30)], site="a", score=LAC())]
+    >>> recalibrate(old, fresh, why="alarm at site a", rows="new")
+    Predictor(LAC(), alpha=0.2, threshold=0.8125, certified: mixture of 1 site)
+    >>> recalibrate(old, fresh, why="alarm at site a", rows="watched").certificate.status
+    'estimated'
+    """
+    replaced = Replacement.of(predictor.digest(), why, rows)
+    kept = kept_terms(predictor, **terms)
+    summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
+    if terms.get("guarantee") is None:
+        check_sites(predictor.certificate, site_names(summaries))
+    return successor(predictor, calibrate(summaries, exact=exact, **kept), replaced)
+
+
+def kept_terms(old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk: Any = None, safe: Any = None) -> Any:
+    """Return the terms of a predictor, except for those that are given, as keywords of `calibrate`."""
+    about = old.certificate
+    wanted = about.terms()[0] if guarantee is None else build(guarantee, Guarantee)
+    if about.risk is None:
+        if risk is not None or safe is not None:
+            raise InputError(
+                "the predictor that is replaced promises coverage, not a limit on losses; leave out risk", param="risk"
+            )
+        return {"guarantee": wanted, "alpha": about.alpha if alpha is None else alpha}
+    if alpha is not None:
+        raise InputError("the predictor that is replaced limits losses; give risk, not alpha", param="risk")
+    limit = about.risk.limit if risk is None else risk
+    return {"guarantee": wanted, "risk": limit, "safe": about.risk.safe if safe is None else safe}
+
+
+def check_sites(old: Certificate, sites: Sequence[str]) -> None:
+    """Refuse to keep a guarantee that has values by the position of sites, such as weights, for other sites."""
+    before = list(map(name_key, site_names(old.summaries)))
+    if before != list(map(name_key, sites)) and _by_position(old.guarantee):
+        raise InputError(
+            f"the guarantee {old.guarantee['name']} has values for sites in their order, and these are other sites, or "
+            "in another order; give the guarantee anew",
+            param="guarantee",
+        )
+
+
+def _by_position(value: Any) -> bool:
+    """Return whether the parameters of a guarantee hold a list, or the position of a site."""
+    if isinstance(value, dict):
+        return any(_by_position(one) or (key == "site" and isinstance(one, int)) for key, one in value.items())
+    return isinstance(value, list | tuple)
+
+
+def successor(old: Predictor, new: Predictor, replaced: Replacement) -> Predictor:
+    """Return the new predictor with a certificate that names the old one."""
+    if replaced.rows == Rows.new and (again := used_again(new.certificate, old.certificate)):
+        raise InputError(
+            f"the summary of site {again!r} calibrated the predictor that is replaced, so its rows are not new; "
+            "summarise new rows there"
+        )
+    return replace(new, certificate=new.certificate.replacing(replaced))
+
+
+def used_again(newer: Certificate, older: Certificate) -> str | None:
+    """Return the name of a site whose summary calibrated both."""
+    before = {record.sha256 for record in older.summaries}
+    found = next((record for record in newer.summaries if record.sha256 in before), None)
+    return None if found is None else ", ".join(found.sites) or found.sha256
 
 
 def _calibrate(
@@ -177,12 +282,10 @@ def _published(about: Certificate, curves: Curves, score: AnyScore | None) -> tu
 
 
 def _rows(about: Certificate) -> list[int]:
-    """Return the number of rows by which the threshold of each promise is rounded: of its group in equal parts.
-
-    The threshold of a row without a site is rounded as coarsely as that of the smallest site: it is never below one.
-    """
+    """Return the number of rows by which the threshold of each promise is rounded: of its group in equal parts."""
     groups = {key: part for key, part in about.parts.items() if part[0].group and len(part) > 1}
     share = {key: sum(one.scores for one in part) // len(part) for key, part in groups.items()}
+    # The threshold of a row without a site is never below that of a site, so it is rounded as coarsely.
     least = min((one.scores for one in about.promises if one.site is not None), default=about.scores)
     return [
         share.get(one.group or "", min(one.scores, least) if one.site is None else one.scores) for one in about.promises
@@ -221,15 +324,6 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
 
 def _name_of(provenance: Provenance, batch: SummaryBatch) -> str:
     return str(next(summary for summary in batch if summary.provenance is provenance))
-
-
-def _warn_of_alpha(alpha: Fraction) -> None:
-    """Warn of an alpha that was probably meant as the coverage."""
-    if alpha > Fraction(1, 2):
-        _warn(
-            f"alpha is {float(alpha):g}, the share of rows whose sets may miss the truth; "
-            f"did you mean {float(1 - alpha):g}?"
-        )
 
 
 def _warn_of_summaries(batch: SummaryBatch) -> None:

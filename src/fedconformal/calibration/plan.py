@@ -100,7 +100,7 @@ def _option(spec: Guarantee | str, alpha: Fraction, sizes: list[int], names: lis
     can_be, band = feasible(bound, alpha, sizes), bound.band(alpha, sizes)
     stratum = "group" if guarantee.by_group else "class" if guarantee.by_class else None
     return Option(
-        guarantee=spec if isinstance(spec, str) else _called(spec),
+        guarantee=spec if isinstance(spec, str) else text.guarantee_name(guarantee.to_dict()),
         feasible=can_be,
         coverage_at_least=float(band.least) if can_be else 1.0,
         coverage_at_most=float(band.most) if can_be else 1.0,
@@ -109,10 +109,3 @@ def _option(spec: Guarantee | str, alpha: Fraction, sizes: list[int], names: lis
         smallest_alpha=float(1 - bound.promised(sizes, sizes)),
         missing="" if can_be else text.shortfall(bound, alpha, sizes, names, stratum=stratum),
     )
-
-
-def _called(guarantee: Guarantee) -> str:
-    """Return the name of a guarantee with its parameters."""
-    about = guarantee.to_dict()
-    own = [f"{key}={value}" for key, value in about.items() if key != "name" and not isinstance(value, dict)]
-    return " ".join([text.guarantee_name(about), *own])

@@ -30,8 +30,8 @@ from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
 from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.summaries.batch import SummaryBatch
-from fedconformal.summaries.losses import UNIT, LossSummary, grid_of
-from fedconformal.summaries.provenance import MAX_GRID, Provenance, as_bound, combine_provenances
+from fedconformal.summaries.losses import UNIT, LossSummary
+from fedconformal.summaries.provenance import MAX_GRID, Provenance, combine_provenances
 
 MOST_SAFE = 200
 
@@ -132,17 +132,30 @@ def calibrate_risk(
     """Return the certificate at the limit `risk`, and the curve of expected losses."""
     summaries = _loss_curves(batch, guarantee)
     bound, sizes = bound_for(batch, guarantee), [n for some in batch.sizes for n in some]
-    provenance, most = combine_provenances(batch.provenances), Fraction(summaries[0].bound)
-    limit = as_limit(risk, summaries[0].bound)
-    alpha, safe = limit / most, safe_action(provenance, limit, safe)
+    provenance, most, grid = combine_provenances(batch.provenances), summaries[0].bound, summaries[0].grid
+    loss = described_loss(provenance.loss)
+    limit, safe = as_limit(risk, most, loss), loss.safe if safe is None and loss is not None else safe
+    record = RiskRecord(
+        limit=float(limit),
+        bound=most,
+        points=len(grid),
+        first=float(grid[0]),
+        last=float(grid[-1]),
+        grid_sha256=hashlib.sha256(provenance.grid or b"").hexdigest(),
+        loss=provenance.loss,
+        rising=provenance.rising,
+        safe=None if safe is None else as_line(safe, "safe", MOST_SAFE),
+    )
     group, promise = bound.grouped(sizes, UNIT)
     promised = promise(_kept(summaries, group, sizes))
-    risks = fixed_sequence([math.ceil(most * (1 - share) * ALPHA_UNIT) for share in promised], bound.walks)
-    curve = RiskCurve(summaries[0].grid, tuple(risks))
+    risks = fixed_sequence([math.ceil(Fraction(most) * (1 - share) * ALPHA_UNIT) for share in promised], bound.walks)
+    curve, alpha = RiskCurve(grid, tuple(risks)), limit / Fraction(most)
     threshold = curve.threshold(limit)
-    if threshold == math.inf:
-        best = f"the best one promises {min(risks) / ALPHA_UNIT:.6g}"
-        warn_of_no_threshold(bound, alpha, sizes, batch.names, limit, safe, best, stacklevel=5)
+    if threshold == math.inf:  # for want of rows, or as losses are too large
+        few = not isinstance(bound, PAC) and not feasible(bound, alpha, sizes)
+        needed = text.shortfall(bound, alpha, sizes, batch.names, answers=text.LOSSES) if few else ""
+        why = needed or f"the best one promises {float(curve.least):.6g}"
+        warnings.warn(text.no_threshold(limit, why, safe), InfeasibleWarning, stacklevel=4)
     certificate = made_certificate(
         guarantee=guarantee,
         provenance=provenance,
@@ -159,7 +172,7 @@ def calibrate_risk(
             )
         ],
         statement=text.statement(guarantee, batch.names, text.LOSSES),
-        risk=risk_record(provenance, limit, safe),
+        risk=record,
     )
     return certificate, lambda: [curve]
 
@@ -180,19 +193,6 @@ def fixed_sequence(risks: Sequence[int], walks: int = 1) -> list[int]:
     return found
 
 
-def safe_action(provenance: Provenance, limit: Fraction, safe: str | None) -> str | None:
-    """Check the limit against the loss, and return what to do where no threshold is good enough."""
-    if loss := described_loss(provenance.loss):
-        as_limit(limit, as_bound(provenance.bound), loss)
-        safe = safe or loss.safe
-    return as_safe(safe)
-
-
-def as_safe(safe: Any) -> str | None:
-    """Check what a safe action is called."""
-    return None if safe is None else as_line(safe, "safe", MOST_SAFE)
-
-
 def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence[int]) -> NDArray[Any]:
     """Add up what is kept of the rows, group by group."""
     place = [0] * len(curves) if group is None else group.tolist()
@@ -201,36 +201,3 @@ def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence
     for k, curve in zip(place, curves, strict=True):
         sums[k] += sum(curve.sizes) * UNIT - curve.units.astype(kind)
     return sums
-
-
-def risk_record(provenance: Provenance, limit: Fraction, safe: str | None) -> RiskRecord:
-    """Say what a promise on these losses is about."""
-    grid = grid_of(provenance)
-    return RiskRecord(
-        limit=float(limit),
-        bound=as_bound(provenance.bound),
-        points=len(grid),
-        first=float(grid[0]),
-        last=float(grid[-1]),
-        grid_sha256=hashlib.sha256(provenance.grid or b"").hexdigest(),
-        loss=provenance.loss,
-        rising=provenance.rising,
-        safe=safe,
-    )
-
-
-def warn_of_no_threshold(
-    bound: Guarantee,
-    alpha: Fraction,
-    sizes: Sequence[int],
-    names: Sequence[str],
-    limit: Fraction,
-    safe: str | None,
-    best: str,
-    *,
-    stacklevel: int = 4,
-) -> None:
-    """Warn, and say why: too few rows, so that no loss at all would not be enough, or losses that are too large."""
-    if not isinstance(bound, PAC) and not feasible(bound, alpha, sizes):
-        best = text.shortfall(bound, alpha, sizes, names, answers=text.LOSSES)
-    warnings.warn(text.no_threshold(limit, best, safe), InfeasibleWarning, stacklevel=stacklevel)

@@ -35,11 +35,10 @@ Likelihood = Callable[[float], tuple[float, float, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """A temperature; whether it is held at a bound; and, for the method "mean", that of every site with rows."""
+    """A temperature, and whether it, or that of a site, is held at a bound."""
 
     value: float
     at_bound: bool = False
-    per_client: tuple[float, ...] = ()
 
 
 def fit_temperature(
@@ -55,7 +54,7 @@ def fit_temperature(
     >>> round(fit_temperature(logits, labels).value, 3)
     3.641
     >>> fit_temperature(logits, labels, method="mean")
-    Temperature(value=10.025, at_bound=True, per_client=(0.05, 20.0))
+    Temperature(value=10.025, at_bound=True)
     """
     if method not in get_args(Method):
         raise InputError(f"temperature is {method!r}; there are {', '.join(get_args(Method))}")
@@ -72,13 +71,9 @@ def fit_temperature(
         found = Temperature(value=value, at_bound=value in (LEAST, MOST))
     else:
         own = tuple(minimise(site) for site in sites.values())
-        found = Temperature(value=math.fsum(own) / len(own), at_bound=LEAST in own or MOST in own, per_client=own)
+        found = Temperature(value=math.fsum(own) / len(own), at_bound=LEAST in own or MOST in own)
     if found.at_bound:
-        held = [name for name, value in zip(sites, found.per_client, strict=False) if value in (LEAST, MOST)]
-        who = f"of {', '.join(held)} " if held else ""
-        logger.warning(
-            "the temperature %sis held at a bound, %g or %g; are all labels the top label?", who, LEAST, MOST
-        )
+        logger.warning("a temperature is held at a bound, %g or %g; are all labels the top label?", LEAST, MOST)
     return found
 
 

@@ -171,16 +171,14 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         as_line(self.why, "why", MOST_WHY)
+        if self.rows not in list(Rows):
+            meant = "expected 'new' or 'watched': has a watch counted rows that calibrate?"
+            raise InputError(f"rows is {abbreviate(self.rows)}, {meant}", param="rows")
 
     @classmethod
-    def of(cls, sha256: str, *, why: Any = None, rows: Any = None) -> Replacement:
-        """Check whether a watch has counted rows that calibrate."""
-        if rows not in list(Rows):
-            said = "rows is not given" if rows is None else f"rows is {abbreviate(rows)}"
-            raise InputError(
-                f"{said}, expected 'new' or 'watched': has a watch counted rows that calibrate?", param="rows"
-            )
-        return cls(sha256=sha256, why=PLANNED if why is None else why, rows=Rows(rows))
+    def of(cls, sha256: str, why: str | None, rows: Any) -> Replacement:
+        """Return a replacement, by default for a planned renewal."""
+        return cls(sha256=sha256, why=PLANNED if why is None else why, rows=rows)
 
 
 class LeftOut(_Record, frozen=True, kw_only=True):

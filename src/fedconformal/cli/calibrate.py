@@ -13,8 +13,8 @@ import typer
 from fedconformal._base.names import as_name, join_names, name_key, plural
 from fedconformal._base.registry import Spec, parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
+from fedconformal.calibration.calibrate import check_sites, kept_terms, successor
 from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.calibration.recalibrate import check_sites, kept_terms, successor
 from fedconformal.certificates.certificate import Replacement, Rows, site_names
 from fedconformal.certificates.text import describe_band, explain_uninformative, why_estimated
 from fedconformal.cli.console import logger, print_result
@@ -143,7 +143,7 @@ def calibrate(
         refuse("goes with --replaces", why=renewal.why, rows=renewal.rows, watch=watches)
     else:
         old = load(renewal.replaces)
-        replaced = Replacement.of(old.digest(), why=renewal.why, rows=renewal.rows)
+        replaced = Replacement.of(old.digest(), renewal.why, renewal.rows)
         check_watches(watches, replaced.sha256)
         terms = terms.kept_from(old, renewal.replaces)
     noisy = read_noisy(summaries)

@@ -22,7 +22,7 @@ from fedconformal.estimators.conformal_estimator import ConformalEstimator, Mode
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import Score
 from fedconformal.summaries import Summary, summarize
-from fedconformal.summaries.provenance import Classes, Provenance, as_classes
+from fedconformal.summaries.provenance import Classes, as_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +33,9 @@ class ProbabilityModel(Model):
     """Names of the classes in order, or their number; None if not known yet."""
     classes: NDArray[Any] | None = None
     """Classes that an estimator has learned, as labels have them."""
-    given: Sequence[str] | None = None
-    """Names of the classes as the user gave them."""
 
     @classmethod
-    def of(cls, estimator: Any, names: Sequence[str] | None, classes: NDArray[Any] | None = None) -> ProbabilityModel:
+    def of(cls, estimator: Any, names: Any, classes: NDArray[Any] | None = None) -> ProbabilityModel:
         """Check the estimator; its classes are those that it has learned, unless given."""
         if estimator is not None and not hasattr(estimator, "predict_proba") and not callable(estimator):
             raise InputError(
@@ -47,18 +45,16 @@ class ProbabilityModel(Model):
         if classes is None:  # those of a method, such as pipeline.predict_proba, are its object's
             found = getattr(estimator, "classes_", getattr(getattr(estimator, "__self__", None), "classes_", None))
             classes = None if found is None else np.asarray(found)
-        stated = None if names is None else as_classes(names)
         if classes is None:
-            return cls(estimator, stated, given=names)
-        known = as_classes(class_names(classes))
-        if stated is not None and (differ := Provenance(classes=stated).difference(Provenance(classes=known))):
-            raise InputError(f"{differ}; the estimator has its own, so leave out classes=")
-        return cls(estimator, known if stated is None else stated, classes, names)
+            return cls(estimator, None if names is None else as_classes(names))
+        if names is not None:
+            raise InputError("the estimator has classes of its own, so leave out classes=", param="classes")
+        return cls(estimator, as_classes(class_names(classes)), classes)
 
     def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> ProbabilityModel:
         """Train a clone; the classes are those of all rows."""
         trained = clone(self.estimator).fit(rows_at(X, train), y[train])
-        return ProbabilityModel.of(trained, self.given, np.unique(y))
+        return ProbabilityModel.of(trained, self.names if self.classes is None else None, np.unique(y))
 
     def outputs(self, rows: Any) -> Any:
         """Return probabilities; a class that was not seen in training has probability zero."""
@@ -203,7 +199,3 @@ class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], Classif
             self._outputs(X), allow_empty=self.allow_empty, groups=groups, sites=sites, alpha=alpha
         )
         return format_sets(sets, self.classes_.tolist(), output, X)
-
-    def predict_p(self, X: Any, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
-        """Return (n, J) p-values."""
-        return self.predictor.predict_p(self._outputs(X), groups=groups, sites=sites)

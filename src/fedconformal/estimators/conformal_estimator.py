@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -18,13 +15,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d, get_tags
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.classes import index_of, rows_at
+from fedconformal._base.classes import rows_at
 from fedconformal._base.groups import Groups, as_sites, group_columns
 from fedconformal._base.names import abbreviate
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.errors import InputError, InputTypeError, SuspiciousInputWarning
+from fedconformal.errors import InputError, prefix_errors
 from fedconformal.guarantees import Guarantee
 from fedconformal.summaries import Summary
 
@@ -103,7 +100,6 @@ class ConformalEstimator(Generic[M]):
         if not _is_trainable(self.estimator):
             return self.calibrate(X, y, sites=sites, groups=groups)
         check_consistent_length(X, y)
-        warn_of_indices(X, y, sites, *group_columns(groups).values())
         truth = column_or_1d(y, warn=True)
         assert_all_finite(truth, input_name="y")
         truth = self._check_target(truth)
@@ -133,7 +129,6 @@ class ConformalEstimator(Generic[M]):
         if model is None or estimator is not self.estimator:
             model = self._model()
         if y is not None:
-            warn_of_indices(X, y, sites)
             return self._calibrate(model, _split(_rows_by_site(len(np.asarray(y)), sites), X, y, groups))
         given: Any = sites if X is None else X
         return self._calibrate(
@@ -143,7 +138,7 @@ class ConformalEstimator(Generic[M]):
     def _calibrate(self, model: M, sites: Mapping[str, Site]) -> Self:
         summaries = []
         for name, site in sites.items():
-            with _prefix_site_errors(name):
+            with prefix_errors(f"site {name!r}"):
                 rows, truth, *groups = site
                 outputs = model.outputs(rows)
                 model = model.named_by(outputs)
@@ -210,10 +205,6 @@ class ConformalEstimator(Generic[M]):
             self._outputs(X), y, allow_empty=self.allow_empty, sites=sites, clusters=clusters, groups=groups
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write the predictor (score, certificate, promise curve; not the estimator) to a JSON file."""
-        self.predictor.save(path)
-
     def __sklearn_tags__(self) -> Any:
         """Accept the inputs that the estimator accepts."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -234,17 +225,6 @@ class ConformalEstimator(Generic[M]):
         return self._ready[1].outputs(X)
 
 
-def warn_of_indices(*tables: Any) -> None:
-    """Warn if pandas objects have different indices."""
-    indices = [index for table in tables if (index := index_of(table)) is not None]
-    if any(not indices[0].equals(index) for index in indices[1:]):
-        warnings.warn(
-            "X, y, sites or groups have different indices, and rows are matched by position; align them first",
-            SuspiciousInputWarning,
-            stacklevel=3,
-        )
-
-
 def parts_of(estimator: Any) -> tuple[Any, ...]:
     """Return the estimators of a tuple or list, or the estimator alone."""
     return tuple(estimator) if isinstance(estimator, tuple | list) else (estimator,)
@@ -260,18 +240,6 @@ def _is_trainable(estimator: Any) -> bool:
     return all(hasattr(one, "fit") for one in parts) and any(clone(one) is not one for one in parts)
 
 
-@contextmanager
-def _prefix_site_errors(site: Any) -> Iterator[None]:
-    """Put the site before the message of an error, and keep the difference between values and types."""
-    try:
-        yield
-    except InputError as error:
-        raise error.at(f"site {site!r}") from error
-    except (ValueError, TypeError) as error:
-        kind = InputTypeError if isinstance(error, TypeError) else InputError
-        raise kind(f"site {site!r}: {error}") from error
-
-
 def _rows_by_site(rows: int, sites: Any) -> dict[str, Integers]:
     """Return the positions of the rows of each site."""
     if sites is None:
@@ -281,14 +249,9 @@ def _rows_by_site(rows: int, sites: Any) -> dict[str, Integers]:
 
 
 def _split(rows: Mapping[str, Integers], X: Any, y: ArrayLike, groups: Groups | None) -> dict[str, Site]:
-    """Split rows, truth and groups by site; all must have the same length."""
+    """Split rows, truth and groups by site."""
     columns = group_columns(groups)
-    warn_of_indices(X, y, *columns.values())
-    count = len(np.asarray(y))
-    for name, table in {"X": X, **{f"groups {name!r}": values for name, values in columns.items()}}.items():
-        length = table.shape[0] if hasattr(table, "shape") else len(np.asarray(table))
-        if length != count:
-            raise InputError(f"{name} has {length} rows, and there are {count} labels; give one label for each row")
+    check_consistent_length(X, y, *columns.values())
     found: dict[str, Site] = {}
     for site, mine in rows.items():
         own = {name: rows_at(values, mine) for name, values in columns.items()}

@@ -184,19 +184,14 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
     mixture: str | None = None
     """The rows that the mixture consists of, in words."""
     why_not: str | None = None
-    missing: list[str] = []
-    """Certified sites without a test row."""
-    others: list[str] = []
-    """Sites with test rows that are not in the mixture; their rows do not count here."""
 
     @property
     def sentence(self) -> str:
         """The result in words."""
         if self.coverage is None:
             return f"Coverage is not reweighted to the certified mixture: {self.why_not}."
-        rest = f" (without the rows of {join_names(self.others)}, not in the mixture)" if self.others else ""
         interval = f"95% interval {self.low:.3f} to {self.high:.3f}"
-        return f"Coverage for a test row {self.mixture}: {self.coverage:.4f}, {interval}{rest}."
+        return f"Coverage for a test row {self.mixture}: {self.coverage:.4f}, {interval}."
 
 
 def reweighted(rows: Outcomes, owners: NDArray[Any] | None, certificate: Certificate) -> Reweighted:
@@ -216,23 +211,19 @@ def reweighted(rows: Outcomes, owners: NDArray[Any] | None, certificate: Certifi
     seen, index = np.unique(owners.astype(np.str_), return_inverse=True)
     found = select_rows(seen, index, dict(zip(certified, shares, strict=True)))
     if found.missing:
-        why = f"there are no test rows of {join_names(found.missing)}"
-        if not len(found.rows):
-            why += f" (the sites are called {join_names(found.others)})"
-        return Reweighted(mixture=words, why_not=why, missing=found.missing, others=found.others)
+        return Reweighted(mixture=words, why_not=f"there are no test rows of {join_names(found.missing)}")
     sample = rows.sample(found.rows, sites=found.sites, shares=found.weights)
     low, high = sample.coverage_interval()
-    return Reweighted(coverage=1 - sample.missed, low=low, high=high, mixture=words, others=found.others)
+    return Reweighted(coverage=1 - sample.missed, low=low, high=high, mixture=words)
 
 
 class MixtureRows(NamedTuple):
-    """Rows of a mixture: positions, sites numbered from 0, weights of these; sites without rows, and without weight."""
+    """Rows of a mixture: positions, sites numbered from 0, weights of these, and sites without rows."""
 
     rows: Integers
     sites: Integers
     weights: Floats
     missing: list[str]
-    others: list[str]
 
 
 def select_rows(seen: NDArray[np.str_], index: Integers, shares: Mapping[str, Fraction]) -> MixtureRows:
@@ -242,8 +233,7 @@ def select_rows(seen: NDArray[np.str_], index: Integers, shares: Mapping[str, Fr
     number = {site: k for k, site in enumerate(site for site in wanted if site in here)}
     places = np.array([number.get(name, -1) for name in names])[index]
     rows, weights = np.flatnonzero(places >= 0), np.array([float(shares[site]) for site in number])
-    missing, others = [site for site in wanted if site not in number], [name for name in names if name not in number]
-    return MixtureRows(rows, places[rows], weights, missing, others)
+    return MixtureRows(rows, places[rows], weights, [site for site in wanted if site not in number])
 
 
 def certified_shares(certificate: Certificate) -> tuple[list[str], tuple[Fraction, ...] | None]:
