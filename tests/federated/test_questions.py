@@ -41,11 +41,6 @@ def like(**others: Any) -> fc.Summary:
     return fc.Summary.of_scores([0.5] * 30, **about | others)
 
 
-def test_answers_say_how_many_classes_there_are_and_how_they_were_scored() -> None:
-    found = read(summary())
-    assert (found.provenance.classes, found.provenance.precision) == (3, "float32")
-
-
 @pytest.mark.parametrize(
     ("found", "why"),
     [

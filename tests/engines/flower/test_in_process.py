@@ -47,17 +47,6 @@ def test_all_else_that_is_used_of_flower_is_public() -> None:
         assert import_module(name).__all__
 
 
-def test_messages_have_a_run_and_replies_name_their_message() -> None:
-    grid = InProcessGrid(calibrating_app(), 2)
-    message = Message(RecordDict(), 2, "query.nothing")
-    assert message.metadata.run_id == TaskIdentity.run_id
-    (number,) = grid.push_messages([message])
-    assert message.metadata.message_id == number
-    (reply,) = grid.pull_messages([number])
-    assert reply.metadata.reply_to_message_id == number
-    assert grid.run.run_id == in_process.RUN
-
-
 def test_a_flower_that_has_changed_inside_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(TaskIdentity, "_run_id")
     with pytest.raises(InputError, match=f"has changed inside .*; take {in_process.VERSIONS}, or run the app"):

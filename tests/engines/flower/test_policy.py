@@ -74,7 +74,6 @@ def test_sites_of_a_sums_run_do_not_answer_with_all_their_scores() -> None:
     [
         ('kinds = ["ranks"]', "this is of the kind sums"),
         ("least_sites = 5", "this is over 4"),
-        ("largest_epsilon = 1.0", "this has no noise"),
         ('ledger = "mandatory"', "no ledger is given to enter this in"),
         ("least_rows = 41", "this site has fewer"),
     ],

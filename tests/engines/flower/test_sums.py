@@ -79,19 +79,6 @@ def test_it_is_the_plain_threshold_rounded_up(score: fc.Score, guarantee: fc.Gua
     assert stage.to_dict()["bytes"]["per_site_received"] < 10_000
 
 
-@pytest.mark.parametrize("sites", [4, SITES])
-def test_in_small_steps_it_is_rounded_up(sites: int) -> None:
-    federation = Federation(grid(sites))
-    found = in_steps(federation, MODEL).certificate
-    plain = calibrate(Federation(grid(sites)), MODEL, kind="exact").certificate
-    assert found.limit >= plain.limit
-    assert found.coverage_at_least == plain.coverage_at_least
-    assert found.privacy is not None
-    assert found.privacy["precision"]["stopped"] == "its cell has fewer than 50 rows"
-    (stage,) = federation.stages
-    assert stage.exchanges <= 20
-
-
 def test_too_few_sites_or_scores() -> None:
     with pytest.raises(InputError, match="there are 2 sites, and sums of fewer than 3 hide too little"):
         calibrate_by_sums(Federation(grid(2)), MODEL)
@@ -190,24 +177,6 @@ def check_dropped(certificate: fc.Certificate, expected: dict[str, str]) -> None
     assert "the promise still includes that site" in certificate.statement.caveat
 
 
-class Leaving(InProcessGrid):
-    """A grid from which one node goes after some exchanges."""
-
-    left = 7
-
-    def get_node_ids(self) -> Any:
-        self.left -= 1
-        return [node for node in super().get_node_ids() if self.left >= 0 or node != 2 + BAD]
-
-
-def test_a_node_that_is_not_connected_any_more() -> None:
-    certificate = calibrate_by_sums(Federation(Leaving(calibrating_app(), SITES)), MODEL).certificate
-    assert certificate.privacy is not None
-    (dropped,) = certificate.privacy["dropped"]
-    assert (dropped["site"], dropped["reason"]) == ("site-2", "is not connected any more")
-    assert certificate.limit >= everybody().limit
-
-
 def test_too_many_lost_sites_end_it_without_a_certificate() -> None:
     faults = {k: From("N", 0, gone) for k in (0, 1, 2)}
     with pytest.raises(InputError, match="only 5 of 8 sites signed the list of those who answered"):
@@ -235,10 +204,6 @@ def altered(reply: Message) -> None:
     set_data(reply, bytes(data))
 
 
-def more_records(reply: Message) -> None:
-    reply.content["more"] = ConfigRecord({})
-
-
 def as_somebody_else(reply: Message) -> None:
     reply.content["site"] = ConfigRecord({"partition-id": BAD, "name": "somebody"})
 
@@ -249,8 +214,6 @@ HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
         "the message Answer is of another session, round or list of sites, expected round 1",
     ),
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
-    "text": (lambda: From("A", 1, lambda reply: set_data(reply, "FCM1")), "sent FCM1, expected bytes"),
-    "one more record": (lambda: From("A", 1, more_records), "holds the records"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }
 
@@ -330,20 +293,6 @@ def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
         app(seen[-1], fresh)
 
 
-def test_the_model_goes_out_once_and_scores_never_leave() -> None:
-    contents: list[Any] = []
-
-    def watched(msg: Message, context: Context) -> Message:
-        reply = app(msg, context)
-        contents.append((msg.content, reply.content))
-        return reply
-
-    app = calibrating_app()
-    calibrate_by_sums(Federation(InProcessGrid(watched, 3)), MODEL)  # type: ignore[arg-type]
-    assert sum("arrays" in asked for asked, _ in contents) == 3
-    assert {tuple(sorted(sent)) for _, sent in contents} == {("answer", "site")}
-
-
 ROWS = 2000
 FOUR = 4
 
@@ -392,12 +341,6 @@ def keyed(tmp_path: Path) -> list[dict[str, Any]]:
     for k, key in enumerate(keys):
         (tmp_path / f"{k}.key").write_bytes(key)
     return [{"key": str(tmp_path / f"{k}.key"), "signed": str(signed)} for k in range(4)]
-
-
-def test_sites_that_have_the_keys_they_are_known_by_go_through(keyed: list[dict[str, Any]]) -> None:
-    certificate = in_steps(Federation(InProcessGrid(calibrating_app(), keyed)), MODEL).certificate
-    assert certificate.sites == 4
-    assert certificate.left_out is None
 
 
 def test_a_session_with_another_key_is_refused_by_all_others(keyed: list[dict[str, Any]], tmp_path: Path) -> None:
