@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -20,9 +19,8 @@ from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.driver import certified
 from fedconformal.privacy.sums.messages import Question, Reveal, pack
 from fedconformal.privacy.sums.radix import Search
-from fedconformal.privacy.sums.state import CoordinatorState
 from tests.contracts.tools import maybe_infeasible, refused
-from tests.privacy.sums_play import Sites, calibrate_by_sums, carried, each, fresh, opened, took
+from tests.privacy.sums_play import calibrate_by_sums, carried, each, fresh, opened, took
 
 TENTH = Fraction(1, 10)
 GRID = np.append(np.linspace(0.1, 1, 15), math.inf)
@@ -55,8 +53,8 @@ def exact_epsilon(law: Floats) -> float:
     return float(2 * ratios.max())
 
 
-@pytest.mark.parametrize("sites", [*range(3, 41), 100, 1000])
-@pytest.mark.parametrize("epsilon", ["0.25", "1", "4"])
+@pytest.mark.parametrize("sites", [*range(3, 13), 40, 1000])
+@pytest.mark.parametrize("epsilon", ["0.25", "4"])
 def test_epsilon_holds_against_a_third_of_the_sites(sites: int, epsilon: str) -> None:
     """Exactly: of the fewest that may answer a third of all subtract their shares, and epsilon is what is left."""
     noisy = made((1,) * sites, epsilon)
@@ -82,17 +80,15 @@ def test_the_honest_sites_alone_send_the_noise_of_one_draw(sites: int) -> None:
     assert np.var(drawn) == pytest.approx(2 * p / (1 - p) ** 2, rel=0.22)
 
 
-@pytest.mark.parametrize("sizes", [(800, 400, 300), (300,) * 9])
-def test_the_margins_allow_for_the_noise_of_all_sites(sizes: tuple[int, ...]) -> None:
-    plan = made(sizes, "1").plan
+def test_the_margins_allow_for_the_noise_of_all_sites() -> None:
+    plan = made((800, 400, 300), "1").plan
     assert plan is not None
-    draws = Fraction(len(sizes), math.ceil(len(sizes) / 2))
-    assert plan.margins.tolist() == margins(Fraction(1), len(GRID), draws, plan.failure).tolist()
+    assert plan.margins.tolist() == margins(Fraction(1), len(GRID), Fraction(3, 2), plan.failure).tolist()
     assert (plan.margins > margins(Fraction(1), len(GRID), Fraction(1), plan.failure)).all()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "10"])
+@pytest.mark.parametrize("epsilon", ["0.1", "10"])
 def test_the_margins_bound_the_error(epsilon: str) -> None:
     """At every candidate at once, with the noise of all three sites; and they are not much too wide."""
     cells, failure = 8, Fraction(1, 16)
@@ -121,19 +117,10 @@ def test_the_threshold_is_that_of_the_noisy_sum() -> None:
     assert negative.advance(Search(), words, frozenset([0, 1, 2])).answer == math.inf
 
 
-def with_noise(parts: dict[str, Floats], epsilon: float, late: str = "") -> tuple[CoordinatorState, bytes, Sites]:
-    """Play a session up to the question of its only round; the late site joins and does not enter."""
-    return opened(parts, late=late, epsilon=epsilon, grid=GRID)
-
-
-def answered(question: bytes, sites: Sites, silent: Sequence[str] = ()) -> tuple[Sites, list[bytes]]:
-    return each(sites, {name: question for name in sites if name not in silent})
-
-
 @pytest.mark.parametrize("late", ["site-3", ""])
 def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
-    state, question, sites = with_noise(sites_of((3000,) * 10), 5, late)
-    left, answers = answered(question, sites, silent=["site-3"])
+    state, question, sites = opened(sites_of((3000,) * 10), late=late, epsilon=5, grid=GRID)
+    left, answers = each(sites, {name: question for name in sites if name != "site-3"})
     state, _, _ = carried(*took(state, answers), left)
     # 27,000 of 30,000 scores are left, fewer than the rank and its margin: nothing but +inf is safe.
     assert state.search.answer == math.inf
@@ -147,8 +134,8 @@ def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
 def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
     """Its counts and its noise are in the sum, by shares, also if a neighbour did not answer; the claim counts it."""
     parts = sites_of((3000,) * 10)
-    state, question, sites = with_noise(parts | {"site-9": np.array([0.5])}, 100)
-    left, answers = answered(question, sites, silent=["site-9"])
+    state, question, sites = opened(parts | {"site-9": np.array([0.5])}, epsilon=100, grid=GRID)
+    left, answers = each(sites, {name: question for name in sites if name != "site-9"})
     state, shown, requests = carried(*took(state, answers), left, until=Reveal)
     state, _, _ = carried(state, requests, {name: site for name, site in shown.items() if name != "site-4"})
     scores = np.sort(np.concatenate([part for name, part in parts.items() if name != "site-9"]))
@@ -165,8 +152,8 @@ def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
 
 
 def test_a_sum_without_enough_noise_stays_hidden() -> None:
-    state, question, sites = with_noise(sites_of((3000,) * 10), 5)
-    left, answers = answered(question, sites)
+    state, question, sites = opened(sites_of((3000,) * 10), epsilon=5, grid=GRID)
+    left, answers = each(sites, dict.fromkeys(sites, question))
     with refused("round 0 has been answered"):
         at_site.answer(left["site-0"], question)  # nobody gets two noisy answers
     with refused("only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"):

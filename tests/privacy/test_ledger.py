@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import stat
 import subprocess
@@ -17,7 +16,6 @@ import pytest
 import fedconformal as fc
 from fedconformal.privacy import Ledger, ledger, read_ledger, write_ledger
 from fedconformal.privacy.ledger import ChargedRows, rows_of, spending
-from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
 
 SCORES = np.random.default_rng(0).random(50)
@@ -53,9 +51,7 @@ def test_one_changed_row_is_no_new_budget() -> None:
 def test_rows_are_their_scores() -> None:
     """The digest knows neither names nor kinds nor the order of the rows."""
     assert rows("a").digest == rows("b").digest == rows("a", SCORES[::-1]).digest == rows("a", kind="ranks").digest
-    assert len(rows("a").digest) == 64
     other = fc.Summary.of_scores(SCORES, kind="exact", site="a", score=fc.LAC(), model="m", temperature=2.0)
-    assert other.provenance != Provenance()
     assert rows_of([other])[0].digest == rows("a").digest
     assert rows("a", SCORES[1:]).digest != rows("a").digest
     first, second = (fc.Summary.of_scores(SCORES, kind="exact", site=site) for site in "ab")
@@ -113,9 +109,6 @@ def test_a_second_name_is_no_second_budget(book: Path, tmp_path: Path) -> None:
     for path in (book, other):
         with refused("has a second name, a hard link"), spending(path, [A], 1.0, "threshold"):
             pass
-    other.unlink()
-    with spending(book, [A], 1.0, "threshold"):
-        pass
 
 
 HOLD = """
@@ -154,12 +147,7 @@ def test_where_nothing_can_be_locked(book: Path, tmp_path: Path, monkeypatch: py
 
 def test_a_ledger_is_its_owner_s(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
-    before = os.umask(0)
-    try:
-        path.write_text('{"budget": 1}')
-        with spending(path, [rows("a")], 0.1, "threshold"):
-            pass
-    finally:
-        os.umask(before)
-    for found in tmp_path.iterdir():
-        assert stat.S_IMODE(found.stat().st_mode) == 0o600
+    path.write_text('{"budget": 1}')
+    with spending(path, [A], 0.1, "threshold"):
+        pass
+    assert {stat.S_IMODE(found.stat().st_mode) for found in tmp_path.iterdir()} == {0o600}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
-from fedconformal.privacy.noise import MOVED, NoisyPlan, below, from_urn, in_cells, margins, mechanism, shares
+from fedconformal.privacy.noise import MOVED, NoisyPlan, below, from_urn, in_cells, margins, shares
 from fedconformal.summaries.format import ProvenanceHeader
-from tests.contracts.tools import maybe_infeasible, refusal, refused
+from tests.contracts.tools import maybe_infeasible, refused
 
 GRID = [*np.linspace(0.05, 1, 20).tolist(), math.inf]
 
@@ -38,12 +38,7 @@ def discrete_laplace(p: float, most: int) -> Floats:
     return law
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(1, 3)])
-def test_opendp_accounts_for_no_more_than_epsilon(epsilon: Fraction) -> None:
-    assert 0.999 * epsilon < mechanism("laplace", epsilon).map(MOVED) <= epsilon
-
-
-@pytest.mark.parametrize("sites", [1, 2, 7])
+@pytest.mark.parametrize("sites", [1, 7])
 def test_an_urn_gives_polya_draws(sites: int) -> None:
     p = math.exp(-1 / 2)
     totals = np.random.default_rng(sites).geometric(1 - p, size=60_000) - 1
@@ -66,13 +61,6 @@ def test_shares_add_up_to_discrete_laplace_noise(epsilon: Fraction, sites: int) 
     assert fits(together[1:].sum(axis=0), discrete_laplace(p, 25), -25) < 1e-6
 
 
-def test_a_single_share_is_the_difference_of_two_polya_draws() -> None:
-    p, sites = math.exp(-1 / 2), 4
-    one = stats.nbinom.pmf(np.arange(60), 1 / sites, 1 - p)
-    law: NDArray[np.float64] = np.convolve(one, one[::-1])
-    assert fits(shares(12_000, Fraction(1), sites), law[59 - 15 : 59 + 16], -15) > 1e-6
-
-
 @pytest.mark.parametrize("limit", [1, 6, 255, 3 * 2**62])
 def test_whole_numbers_are_equally_likely(limit: int) -> None:
     drawn = below(limit, 20_000)
@@ -93,14 +81,11 @@ def test_replacing_a_row_moves_one_count() -> None:
 
 
 def test_what_leaves_a_site_has_that_noise_in_every_cell() -> None:
-    fine = np.append(np.linspace(0, 1, 4095), math.inf)
-    scores = np.random.default_rng(2).random(500)
-    exact = in_cells(keys_of(scores), fine)
-    noise = np.concatenate([noisy_histogram(scores, epsilon=1, site="a", grid=fine).counts - exact for _ in range(3)])
+    fine, scores = np.append(np.linspace(0, 1, 4095), math.inf), np.random.default_rng(2).random(500)
+    sent = [noisy_histogram(scores, epsilon=1, site="a", grid=fine).counts for _ in range(3)]
+    noise = np.concatenate(np.array(sent) - in_cells(keys_of(scores), fine))
     p = math.exp(-1 / 2)
-    variance = 2 * p / (1 - p) ** 2
-    assert abs(noise.var() / variance - 1) < 0.15
-    assert abs(noise.mean()) < 5 * math.sqrt(variance / len(noise))
+    assert fits(noise, discrete_laplace(p, 25), -25) > 1e-6
 
 
 def test_the_margins_allow_for_the_noise_of_every_site() -> None:
@@ -153,16 +138,21 @@ def test_refusals() -> None:
         calibrate_locally([a, other])
     with maybe_infeasible():
         assert calibrate_locally([a, b], alpha=1e-15).threshold == math.inf
-    data = a.to_bytes()
-    assert NoisyHistogram.from_bytes(data) == a
-    for bad in (b"", data[:-1], data + b"\0", b"FCX1" + data[4:], data[:4] + b"\x90"):
-        refusal(lambda bad=bad: NoisyHistogram.from_bytes(bad))  # type: ignore[misc]
-    for changed in (
-        {"counts": a.counts[:-1]},
-        {"grid": a.grid[::-1]},
+
+
+def test_a_histogram_is_read_strictly() -> None:
+    found = noisy_histogram([0.1, 0.2], epsilon=1, site="a", grid=GRID)
+    data = found.to_bytes()
+    assert NoisyHistogram.from_bytes(data) == found
+    changes: list[dict[str, Any]] = [
+        {"counts": found.counts[:-1]},
+        {"grid": found.grid[::-1]},
         {"size": 0},
         {"epsilon": -1.0},
         {"site": "\n"},
         {"header": ProvenanceHeader(score=("none", ()))},
-    ):
-        refusal(lambda changed=changed: NoisyHistogram.from_bytes(msgspec.structs.replace(a, **changed).to_bytes()))  # type: ignore[misc]
+    ]
+    altered = [msgspec.structs.replace(found, **change).to_bytes() for change in changes]
+    for bad in (b"", data[:-1], data + b"\0", b"FCX1" + data[4:], data[:4] + b"\x90", *altered):
+        with pytest.raises(fc.InputError):
+            NoisyHistogram.from_bytes(bad)

@@ -52,7 +52,7 @@ LEAST_LIKELY = (
     "the least likely label of every row has the highest score there is, and in too many calibration rows it is the "
     "true one; lac gives smaller sets on most data (docs/scores.md)"
 )
-NOISE_RAISED = "noise moved the threshold above all scores; more rows, or a larger epsilon, give a lower one"
+PRIVACY_RAISED = "noise or a public cell moved the threshold above all scores; more rows, or epsilon, lower it"
 MORE_FOR_NOISE = "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
 FEW_ALPHAS = "its curve has few alphas; calibrate for this one"
 INEXACT_SUMMARIES = (
@@ -337,7 +337,7 @@ def _at_largest(certificate: Certificate, limit: float, score: Score, classes: i
     if limit <= score.largest(MOST_CLASSES) if classes is None else limit < _least_full(score, classes):
         return None
     labels = "" if classes is None else f", {classes} labels"
-    why = NOISE_RAISED if (certificate.privacy or {}).get("epsilon") is not None else _highest_score(score)
+    why = PRIVACY_RAISED if certificate.privacy is not None else _highest_score(score)
     return (
         f"no label can score more than the threshold {limit:.6g} ({score.name}{labels}), so {SETS.uninformative}; {why}"
     )
