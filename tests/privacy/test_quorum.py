@@ -25,7 +25,7 @@ from fedconformal.privacy.sums.masks import (
 )
 
 
-@pytest.mark.parametrize("sites", [*range(3, 120), 999, 1000, 1001])
+@pytest.mark.parametrize("sites", [*range(3, 20), *range(100, 106), 1000])
 def test_one_list_a_round_and_two_honest_sites_in_every_sum(sites: int) -> None:
     bad, least = colluders(sites), quorum(sites)
     assert bad == max(1, math.ceil(Fraction(sites, 3)))
@@ -69,10 +69,6 @@ def test_colluders_who_choose_their_keys_last_do_not_cut_the_circle() -> None:
         assert cut(sites, unbroken(sites)) <= Fraction(1, 2 ** (TRIES + MARGIN))
         assert cut(sites, unbroken(sites) - 1) > Fraction(1, 2 ** (TRIES + MARGIN))
     assert cut(300, needed(300)) > Fraction(1, 2**20)  # a million circles would have been enough
-
-
-def test_up_to_a_hundred_sites_all_others_are_neighbours() -> None:
-    assert [needed(sites) for sites in (3, 10, 100, 101, 102)] == [2, 5, 35, 35, 35]
 
 
 def test_as_many_shares_as_are_needed() -> None:

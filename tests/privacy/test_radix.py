@@ -22,7 +22,7 @@ from fedconformal._base.arrays import Floats, as_alpha
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.sums import radix
 from fedconformal.privacy.sums.radix import FARTHEST, JOINED, LEAST, Rounds, Search, edges, exponent_of, score_rounds
-from tests.contracts.tools import alphas, checks, finite_scores, maybe_infeasible, refused
+from tests.contracts.tools import checks, finite_scores, refused
 from tests.privacy.attack import alone, decided, of_digits, watching
 from tests.privacy.sums_play import SCORES, calibrate_by_sums, rounded
 
@@ -78,18 +78,6 @@ def test_never_below_the_plain_threshold(scores: list[Floats], target: int) -> N
     assert found.answer is not None
     assert found.answer >= exact
     assert math.isfinite(found.answer) == math.isfinite(exact)
-
-
-@pytest.mark.usefixtures("to_the_last_cell")
-@pytest.mark.parametrize("guarantee", [fc.Mixture(), fc.FCP(), fc.PAC(failure=0.2)], ids=repr)
-@given(pieces, alphas)
-@checks(60)
-def test_sums_and_summaries_agree(guarantee: fc.Guarantee, scores: list[Floats], alpha: Fraction) -> None:
-    rounds = score_rounds(guarantee, alpha, [len(part) for part in scores])
-    sites = [fc.Summary.of_scores(s, kind="exact") for s in scores]
-    with maybe_infeasible():
-        expected = fc.calibrate(sites, alpha=alpha, guarantee=guarantee, exact=True).threshold
-    assert searched(rounds, scores).answer == rounded(float(expected))
 
 
 @pytest.mark.usefixtures("to_the_last_cell")
@@ -162,16 +150,6 @@ def test_a_question_extends_the_last_one() -> None:
         (Search(1, 1 << JOINED | 5), Search(2, 5 * 8)),
     ):
         assert not rounds.extends(before, after)
-
-
-@pytest.mark.parametrize(
-    "guarantee",
-    [fc.EverySite(), fc.OneSite(site=0), fc.WorstCase(), fc.Robust(liars=1), fc.ByClass(fc.Mixture())],
-    ids=repr,
-)
-def test_guarantees_that_need_more_than_a_sum_are_refused(guarantee: fc.Guarantee) -> None:
-    with refused("needs every site's own counts", "mixture by rows, fcp and pac", param="guarantee"):
-        score_rounds(guarantee, as_alpha(0.1), [10, 10])
 
 
 @pytest.mark.parametrize(("rows", "word"), [(2**32 - 1, "<u4"), (2**32, "<u8")])

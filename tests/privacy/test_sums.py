@@ -44,9 +44,12 @@ def test_sums_and_summaries_agree(guarantee: fc.Guarantee, scores: list[Floats],
         assert getattr(found.certificate, field) == getattr(expected.certificate, field)
 
 
-def test_guarantees_that_need_more_are_refused() -> None:
-    with refused("every-site needs every site's own counts"):
-        calibrate_by_sums(SCORES, guarantee=fc.EverySite())
+@pytest.mark.parametrize(
+    "guarantee", [fc.EverySite(), fc.OneSite(site=0), fc.Robust(liars=1), fc.ByClass(fc.Mixture())], ids=repr
+)
+def test_guarantees_that_need_more_are_refused(guarantee: fc.Guarantee) -> None:
+    with refused("needs every site's own counts", param="guarantee"):
+        calibrate_by_sums(SCORES, guarantee=guarantee)
     with refused("sums of fewer than 3 hide too little"):
         calibrate_by_sums({"a": [0.1], "b": [0.2]})
 
@@ -94,9 +97,6 @@ def test_masked_counts_are_uniform_bytes() -> None:
             seen.append(np.frombuffer(message.counts, dtype=np.uint8))
     observed = np.bincount(np.concatenate(seen), minlength=256)
     assert stats.chisquare(observed).pvalue > 1e-6
-    columns = np.stack(seen)  # and the counts are nowhere: not even where all of the scores are
-    hot = columns.reshape(len(seen), -1, 4)[:, :, 0]
-    assert stats.chisquare(np.bincount(hot.ravel() >> 4, minlength=16)).pvalue > 1e-6
     # The same test sees counts that are not masked.
     assert stats.chisquare(observed + np.bincount(np.zeros(200, dtype=np.int64), minlength=256)).pvalue < 1e-6
 
@@ -124,7 +124,7 @@ def test_masks_are_added_word_by_word(dtype: str) -> None:
     assert np.array_equal(masks.masks_of([], 37, words), np.zeros(37, dtype=words))
 
 
-@pytest.mark.parametrize("guarantee", [fc.NewSite(), fc.Mixture(weights="uniform"), fc.EverySite()], ids=repr)
+@pytest.mark.parametrize("guarantee", [fc.NewSite(), fc.Mixture(weights="uniform")], ids=repr)
 def test_weighted_sums_can_be_taken_apart_and_are_refused(guarantee: fc.Guarantee) -> None:
     """Weights 1/n_k as whole numbers: modulo n_k only the counts of site k are left, as all others are multiples."""
     sizes = (101, 103, 107, 109)
@@ -170,10 +170,6 @@ A, B = Provenance(classes=2), Provenance(classes=3)
     [
         ((A, A, B), "'site-0' and site 'site-2'.*: classes 2 against"),
         ((Provenance(), A, B), "'site-1' and site 'site-2'.*: classes 2 against 3"),
-        (
-            (Provenance(classes=NAMED), Provenance(classes=NAMED[::-1]), Provenance()),
-            "benign, malignant against malignant, benign",
-        ),
         ((*[Provenance(calibration="a")] * 2, Provenance(calibration="b")), "calibration a against b"),
         ((*[Provenance(model="a")] * 2, Provenance()), "model a against None"),
         ([Provenance(calibration="a", alpha="0.1")] * 3, "site 'site-0' was .* at alpha 0.1, not at 0.3"),

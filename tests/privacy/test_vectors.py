@@ -7,7 +7,6 @@ import json
 
 import numpy as np
 
-from fedconformal.privacy.signatures import MaskingKey, SigningKey
 from fedconformal.privacy.sums.messages import PREFIX
 from scripts import sums_vectors
 
@@ -20,13 +19,6 @@ def test_the_messages_are_the_same_bytes() -> None:
 
 def test_there_is_one_of_each_kind() -> None:
     assert [one["kind"] for one in FOUND["messages"]] == [kind.__name__ for kind in sums_vectors.KINDS.values()]
-    assert len(FOUND["messages"]) == 12
-
-
-def test_nothing_else_was_drawn() -> None:
-    """What is drawn follows from a counter in these vectors, and in these only."""
-    assert SigningKey.new() != SigningKey.new()
-    assert MaskingKey.new() != MaskingKey.new()
 
 
 def test_masks_by_other_means() -> None:
