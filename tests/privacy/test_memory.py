@@ -55,13 +55,6 @@ def test_the_difference_of_two_sums_shows_a_site() -> None:
         session(again(everybody, "c"))
 
 
-def test_the_same_sites_may_sum_again() -> None:
-    everybody = session(fresh())
-    assert len({site.summed for site in everybody.values()}) == 1
-    once_more = session(again(everybody))
-    assert {site.summed for site in once_more.values()} == {site.summed for site in everybody.values()}
-
-
 def test_a_site_that_is_lost_is_missing_in_the_sum_as_well() -> None:
     """The roster is the same, and the sum is not over the same sites."""
     everybody = session(fresh())
@@ -72,12 +65,12 @@ def test_a_site_that_is_lost_is_missing_in_the_sum_as_well() -> None:
     session(again(session(fresh(), silent="c")))  # those who were in the first sum
 
 
-def test_sizes_count() -> None:
+def test_sizes_count_and_the_same_sites_may_sum_again() -> None:
     everybody = session(fresh())
-    other = again(everybody, "c") | {"c": at_site.new_site("c", SCORES["c"][:-1])}
     with refused(REFUSED):
-        session(other)
-    session(again(everybody, "c") | {"c": at_site.new_site("c", SCORES["d"])})  # as many rows: its own affair
+        session(again(everybody, "c") | {"c": at_site.new_site("c", SCORES["c"][:-1])})
+    once_more = session(again(everybody, "c") | {"c": at_site.new_site("c", SCORES["d"])})
+    assert {site.summed for site in [*once_more.values(), *everybody.values()]} == {everybody["a"].summed}
 
 
 def test_noise_spends_epsilon_instead() -> None:
@@ -129,11 +122,6 @@ def test_sessions_are_counted(tmp_path: Path) -> None:
     policy.check(Outgoing.of_sums(noisy))  # which spends epsilon instead
 
 
-def test_a_session_that_opens_no_sum_does_not_count() -> None:
-    _, _, sites = opened()
-    assert at_site.renewed(sites["a"]).sessions == 0
-
-
 def test_a_changed_score_is_the_same_row(tmp_path: Path) -> None:
     """A coordinator that asks for another temperature gets other scores of the same rows."""
     path = tmp_path / "ledger.json"
@@ -161,15 +149,11 @@ def test_session_after_session_in_which_one_site_is_lost() -> None:
         sites = again(sites)
 
 
-def test_only_the_first_sum_is_noted() -> None:
-    """Until a site signs, nothing can be read from what it sent: the session may start again with others."""
-    state, invitation = invite(fc.Mixture(), 0.1)
-    sites, joins = each(fresh(), dict.fromkeys(SCORES, invitation))
-    state, outgoing = took(state, joins)
-    for _ in range(2):
-        sites, sent = each(sites, outgoing)
-        assert {site.summed for site in sites.values()} == {""}
-        state, outgoing = took(state, sent)
+def test_until_a_site_signs_nothing_is_noted() -> None:
+    """Nothing can be read from what it sent: the session may start again with others, and does not count."""
+    _, question, sites = opened()
+    sites, _ = each(sites, dict.fromkeys(sites, question))
+    assert {(site.summed, at_site.renewed(site).sessions) for site in sites.values()} == {("", 0)}
     session(again(sites, "c"))
 
 
