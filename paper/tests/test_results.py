@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,16 +54,6 @@ def test_the_pages_are_complete_and_repeatable(setup: Setup, tmp_path: Path) -> 
         assert str(tmp_path) not in text
         assert name.endswith(".svg") or "| - |" not in text
     assert "-o LOGITS/DATASET_METHOD" in found[0]["results.md"].decode()
-
-
-def test_a_place_that_is_a_dot_changes_no_sentence(
-    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_results(setup, tmp_path / "one" / "results.md")
-    monkeypatch.chdir(setup.logits.directory)
-    here = replace(setup, logits=LogitsFolder(directory=Path()))
-    write_results(here, tmp_path / "two" / "results.md")
-    assert written(tmp_path / "one" / "results.md") == written(tmp_path / "two" / "results.md")
 
 
 def test_what_was_measured_is_kept_when_its_logits_are_gone(setup: Setup, tmp_path: Path) -> None:
@@ -156,15 +144,3 @@ def test_the_record_is_what_the_logits_give() -> None:
             assert row[:4] == before[:4]
             # another processor may round a score across the threshold
             assert (*row[4], *row[6]) == pytest.approx((*before[4], *before[6]), abs=0.003)
-
-
-@pytest.mark.slow
-@needs_logits
-def test_the_command_writes_the_pages_in_the_docs(tmp_path: Path) -> None:
-    for name in ("results", "images/results"):
-        shutil.copytree(PAGE.parent / name, tmp_path / name)
-    before = written(tmp_path / "results.md") | {"results.md": PAGE.read_bytes()}
-    setup = Setup(logits=LogitsFolder(directory=SUPPLIED), data=SUPPLIED.parent)
-    write_results(setup, tmp_path / "results.md", runs=ROOT / "results")
-    after = written(tmp_path / "results.md")
-    assert [name for name in {*before, *after} if before.get(name) != after.get(name)] == []

@@ -64,19 +64,6 @@ def test_a_model_that_cannot_be_sent() -> None:
         FedAvg(workers=2).fit(Local(9.0), [client, client])
 
 
-def test_a_program_that_cannot_be_copied(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import torch\n"
-        "from fedconformal.training import FedAvg\n"
-        "x, y = torch.zeros(2, 2), torch.tensor([0, 1])\n"
-        "FedAvg(workers=2).fit(torch.nn.Linear(2, 2), [(x, y), (x, y)])\n"
-    )
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "InputError: a worker process could not start" in done.stderr
-
-
 INTERRUPTED = """
 import torch, multiprocessing, signal
 from fedconformal.training.pool import local_engine

@@ -47,19 +47,6 @@ def accuracy(model: nn.Module) -> float:
     return float((model(x).argmax(dim=1) == y).float().mean())
 
 
-def test_it_predicts_with_one_thread_and_gives_the_others_back() -> None:
-    """With more, threads wait for each other at every small step, and for whatever else runs."""
-    model, seen, before = LinearisedModel.of(network(), classes=3, coordinates=20, seed=0), [], torch.get_num_threads()
-    model.features.register_forward_hook(lambda *_: seen.append(torch.get_num_threads()))
-    torch.set_num_threads(2)
-    try:
-        model(torch.zeros(3, 6))
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert seen == [1]
-
-
 def test_it_learns_from_one_class_a_client() -> None:
     model = network()
     before = weights_of(model)
@@ -77,7 +64,7 @@ def test_on_disk_in_half_precision_is_nearly_the_same() -> None:
     assert not torch.equal(in_memory(x), on_disk(x))
 
 
-@pytest.mark.parametrize("after", [1, 2, 4])
+@pytest.mark.parametrize("after", [1, 3])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_resumed_is_the_same_bit_for_bit(solver: Any, after: int) -> None:
     states: list[RoundState] = []
@@ -115,15 +102,6 @@ def test_a_step_that_is_too_long_is_lowered(caplog: pytest.LogCaptureFixture) ->
     assert accuracy(trained) > 0.8
 
 
-def test_weights_can_be_loaded_into_a_fresh_module() -> None:
-    trained = TCT(**QUICK).fit(network(), clients())
-    fresh = TCT(**QUICK, seed=4).fit(network(), clients())
-    x = clients()[1][0]
-    assert not torch.allclose(fresh(x), trained(x))
-    fresh.load_state_dict(trained.state_dict())
-    assert torch.equal(fresh(x), trained(x))
-
-
 def test_a_network_that_is_not_finite() -> None:
     broken = network()
     nn.init.constant_(next(broken.parameters()), torch.nan)
@@ -154,11 +132,9 @@ def test_the_optimum_ends_the_rounds() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"rounds": -1}, "rounds is -1"),
-        ({"rounds": 0, "batch": 0}, "batch is 0"),
-        ({"linear_rounds": 0}, "linear_rounds is 0"),
-        ({"step": 0.0}, "step is 0.0"),
-        ({"memory": float("nan")}, "memory is nan"),
+        ({"rounds": -1}, "rounds: expected `int` >= 0"),
+        ({"linear_rounds": 0}, "linear-rounds: expected `int` >= 1"),
+        ({"step": 0.0}, "step: expected `float` > 0"),
         ({"solver": "newton"}, "solver: invalid enum value 'newton'; there are lbfgs, scaffold"),
     ],
 )

@@ -60,11 +60,6 @@ class TestEveryTrainer:
         assert [state.round for state in states] == [1, 2, 3]
         assert same(trainer.fit(SmallNet(), images(), resume=states[after - 1]), whole)
 
-    def test_progress_ends_at_the_total(self, cls: type[FedAvg]) -> None:
-        told: list[tuple[int, int, str]] = []
-        cls(rounds=2, workers=1).fit(SmallNet(), images(), progress=lambda *now: told.append(now))
-        assert [done for done, _, _ in told] == list(range(1, told[-1][1] + 1))
-
     def test_it_learns(self, cls: type[FedAvg]) -> None:
         clients = images((200, 200))
         trained = cls(rounds=5, epochs=2, workers=1).fit(SmallNet(), clients)
@@ -145,13 +140,6 @@ def test_fedprox_adds_the_gradient_of_half_mu_times_the_squared_distance() -> No
     torch.testing.assert_close(weights_of(trained), weights_of(expected), rtol=1e-4, atol=1e-6)
 
 
-def test_fedprox_without_pull_is_fedavg() -> None:
-    assert same(
-        FedProx(mu=0.0, rounds=2, workers=1).fit(SmallNet(), images()),
-        FedAvg(rounds=2, workers=1).fit(SmallNet(), images()),
-    )
-
-
 def test_central_does_not_care_who_has_a_row() -> None:
     one, two = images((40,)), images((40,))
     parts = [ClientData(name=n, x=two[0].x[s], y=two[0].y[s]) for n, s in (("a", slice(25)), ("b", slice(25, 40)))]
@@ -183,13 +171,12 @@ def test_frozen_weights_stay() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"rounds": 0}, "rounds is 0, expected at least 1"),
-        ({"rate": float("nan")}, "rate is nan, expected a positive number"),
-        ({"momentum": 1.0}, "momentum is 1.0"),
-        ({"seed": -1}, "seed is -1"),
+        ({"rounds": 0}, "rounds: expected `int` >= 1"),
+        ({"rate": float("nan")}, "rate: expected `float`"),
+        ({"momentum": 1.0}, "momentum: expected `float` < 1"),
         ({"weighting": "rows"}, "weighting: invalid enum value 'rows'; there are examples, uniform"),
-        ({"workers": -1}, "workers is -1"),
-        ({"mu": -0.1}, "mu is -0.1"),
+        ({"workers": -1}, "workers: expected `int` >= 0"),
+        ({"mu": -0.1}, "mu: expected `float` >= 0"),
     ],
 )
 def test_wrong_settings(fields: dict[str, Any], message: str) -> None:

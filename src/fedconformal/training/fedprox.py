@@ -5,9 +5,10 @@ Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, "Federated optimization in heter
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
 
 from fedconformal.training.fedavg import FedAvg
 
@@ -22,11 +23,7 @@ class FedProx(FedAvg):
 
     name: ClassVar[str] = "fedprox"
 
-    mu: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(["mu"], lambda value: 0 <= value < math.inf, "a number from 0")
+    mu: Annotated[float, Meta(ge=0, le=1e300)] = 0.1
 
     @property
     def proximal(self) -> float:

@@ -199,17 +199,11 @@ def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
 
 def read_metrics(path: Path, done: int) -> list[bytes]:
     """Return the lines of metrics of the rounds done, without a last line that was cut off."""
-    kept = []
-    for line in read_bytes(path).splitlines() if path.exists() else ():
-        try:
-            metrics = json.loads(line)
-        except (ValueError, RecursionError):
-            break
-        if not isinstance(metrics, dict) or type(metrics.get("round")) is not int:
-            raise InputError(f"{path}: has a line that is not of a round; start again in another directory")
-        if metrics["round"] <= done:
-            kept.append(line + b"\n")
-    return kept
+    lines = read_bytes(path).splitlines(keepends=True) if path.exists() else []
+    try:
+        return [line for line in lines if line.endswith(b"\n") and json.loads(line)["round"] <= done]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path}: has a line that is not of a round; start again in another directory") from None
 
 
 def _check_settings(config: Config, output: Path, *, resume: bool) -> None:

@@ -26,7 +26,7 @@ from fedconformal.training.linear_site import linear_task
 from fedconformal.training.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.training.pool import one_thread
 from fedconformal.training.step import OnRound, RoundState, Step, Update, average
-from fedconformal.training.trainer import Trainer
+from fedconformal.training.trainer import Count, NotNegative, Positive, Trainer
 from fedconformal.training.weights import weights_of, with_weights
 
 logger = logging.getLogger(__name__)
@@ -131,24 +131,17 @@ class TCT(Trainer):
     """
 
     name: ClassVar[str] = "tct"
-    counts = (*Trainer.counts, "linear_rounds", "coordinates", "steps")
-    positive = (*Trainer.positive, "step", "ridge", "memory")
 
-    linear_rounds: int = 20
-    coordinates: int = 10_000
+    rounds: NotNegative = 20
+    linear_rounds: Count = 20
+    coordinates: Count = 10_000
     solver: Literal["lbfgs", "scaffold"] = "lbfgs"
     intercept: bool = True
-    ridge: float = 0.3
-    steps: int = 500
-    step: float = 10.0
+    ridge: Positive = 0.3
+    steps: Count = 500
+    step: Positive = 10.0
     loss: Loss = "cross-entropy"
-    memory: float = 8.0
-
-    def __post_init__(self) -> None:
-        if self.rounds == 0:  # check everything else
-            replace(self, rounds=1)
-            return
-        super().__post_init__()
+    memory: Positive = 8.0
 
     @property
     def total_rounds(self) -> int:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import nn
 
 from fedconformal.errors import InputError
@@ -21,6 +21,10 @@ from fedconformal.training.data import Progress
 from fedconformal.training.pool import Task, local_engine
 from fedconformal.training.step import OnRound, RoundState, Step, Update
 from fedconformal.training.weights import weights_of
+
+Count = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[int, Meta(ge=0)]
+Positive = Annotated[float, Meta(gt=0, le=1e300)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,35 +45,22 @@ class Trainer(ABC):
     """
 
     name: ClassVar[str]
-    counts: ClassVar[tuple[str, ...]] = ("rounds", "epochs", "batch")
-    """Settings that are at least 1."""
-    positive: ClassVar[tuple[str, ...]] = ("rate",)
-    """Settings that are positive numbers."""
 
-    rounds: int = 20
-    epochs: int = 1
-    rate: float = 0.01
-    momentum: float = 0.9
-    batch: int = 64
+    rounds: Count = 20
+    epochs: Count = 1
+    rate: Positive = 0.01
+    momentum: Annotated[float, Meta(ge=0, lt=1)] = 0.9
+    batch: Count = 64
     balanced: bool = False
-    seed: int = 0
+    seed: NotNegative = 0
     weighting: Literal["examples", "uniform"] = "examples"
-    workers: int | None = None
+    workers: NotNegative | None = None
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
+        hints = get_type_hints(type(self), include_extras=True)
         for setting in fields(self):
             convert(getattr(self, setting.name), hints[setting.name], setting.name)
-        self._require(self.counts, lambda value: value >= 1, "at least 1")
-        self._require(self.positive, lambda value: 0 < value < math.inf, "a positive number")
-        self._require(["momentum"], lambda value: 0 <= value < 1, "at least 0 and below 1")
-        self._require(["seed", "workers"], lambda value: value is None or value >= 0, "at least 0")
-
-    def _require(self, names: Sequence[str], holds: Callable[[Any], bool], expected: str) -> None:
-        for name in names:
-            if not holds(getattr(self, name)):
-                raise InputError(f"{name} is {getattr(self, name)}, expected {expected}", param=name)
 
     @property
     def total_rounds(self) -> int:

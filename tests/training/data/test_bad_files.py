@@ -53,8 +53,6 @@ def test_a_pickle_in_an_npz_file_is_not_opened(place: Path) -> None:
     [
         ({}, "holds no train_images, val_images, test_images; get the official file"),
         ({"train_images": np.zeros((1, 28, 28, 3))}, "train_images: float64 (1, 28, 28, 3), expected bytes"),
-        ({"train_images": np.zeros((1, 28, 28, 4), np.uint8)}, "train_images: uint8 (1, 28, 28, 4), expected bytes"),
-        ({"train_images": GREY[:0]}, "train_images: uint8 (0, 28, 28, 1)"),
         ({"train_images": GREY}, "has train_images but no train_labels"),
         ({"train_images": GREY, "train_labels": np.array([0, 7])}, "train_labels: row 1 is 7, expected a whole class"),
         ({"train_images": GREY, "train_labels": np.array([0])}, "train_labels: has shape (1,), expected (2,)"),
@@ -88,21 +86,14 @@ def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.Mo
     refused("cifar100", "has more than 4999 bytes when unpacked")
 
 
-def test_medical_images_without_their_validation_rows(place: Path) -> None:
-    made.write_npz(place / "bloodmnist.npz", classes=8, val=False)
-    refused("bloodmnist", "holds no val_images; get the official file again")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"not gzip", "cannot be read (Not a gzipped file"),
-        (gzip.compress(b"", mtime=0), "is no IDX file of bytes"),
         (gzip.compress(b"\0\0\x08\x03" + bytes(5), mtime=0), "is no IDX file of bytes"),
         (gzip.compress(b"\0\0\x0d\x01" + b"\0\0\0\1" + b"1234", mtime=0), "is no IDX file of bytes"),
         (gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12, mtime=0), "is no IDX file of bytes"),
         (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\5" + b"1234", mtime=0), "does not hold the 5 bytes it says"),
-        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\3" + b"1234", mtime=0), "does not hold the 3 bytes it says"),
         (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\x80" + bytes(range(128)), mtime=0)[:-9], "cannot be read"),
     ],
 )
@@ -111,13 +102,6 @@ def test_idx_files_that_are_none(place: Path, content: bytes, message: str) -> N
     path = place / "fashion-mnist" / "train-images-idx3-ubyte.gz"
     path.write_bytes(content)
     refused("fashionmnist", str(path), message)
-
-
-def test_labels_that_are_fewer_than_images(place: Path) -> None:
-    made.write_fashion(place / "fashion-mnist")
-    path = place / "fashion-mnist" / "t10k-labels-idx1-ubyte.gz"
-    made.write_idx(path, np.zeros(3, np.uint8))
-    refused("fashionmnist", str(path), "expected (20,) as there are 20 rows")
 
 
 def test_an_archive_writes_nothing_to_disk_whatever_its_paths_say(place: Path) -> None:
@@ -153,11 +137,9 @@ def test_an_archive_with_half_an_image_or_a_wrong_label(place: Path, train: byte
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([""], "starts with ''"),
         (["age,sex", "1,2"], "starts with 'age,sex', expected hospital,age,sex,cp"),
         ([made.HEART_HEADER, f"va,{made.PATIENT}"], "line 2 is no patient"),
         ([made.HEART_HEADER, f"va,{made.PATIENT},1", f"va,{made.PATIENT},5"], "line 3 is no patient"),
-        ([made.HEART_HEADER, f"va,{made.PATIENT},"], "line 2 is no patient"),
         ([made.HEART_HEADER, f"va,{made.PATIENT.replace('63.0', 'inf')},1"], "line 2 is no patient"),
         ([made.HEART_HEADER, f"va,{made.PATIENT.replace('63.0', 'old')},1"], "line 2 is no patient"),
     ],
@@ -171,7 +153,6 @@ def test_patients_that_are_none(place: Path, lines: list[str], message: str) -> 
     ("line", "message"),
     [
         ("../../etc/passwd,1,1,acne,inflammatory,benign", "line 2 has no md5hash"),
-        (",1,1,acne,inflammatory,benign", "line 2 has no md5hash"),
         ("abc,1,1", "line 2 has no md5hash"),
         ("abc,7,1,acne,inflammatory,benign", "line 2 has a skin type that is not 1 to 6 or -1"),
         ("abc,1,1,acne,inflammatory,benign", "holds no photograph of the table"),

@@ -105,13 +105,6 @@ def test_an_interruption_leaves_no_file_behind(server: str) -> None:
     assert leftovers() == []
 
 
-def test_a_cache_that_cannot_be_written_is_said(server: str) -> None:
-    download.cache().parent.mkdir()
-    download.cache().write_text("a file, not a directory", "utf-8")
-    with pytest.raises(InputError, match="cannot be downloaded"):
-        fetch(release(f"{server}/file"))
-
-
 def test_of_two_names_the_first_wins_but_not_over_an_earlier_directory(place: Path) -> None:
     download.cache().mkdir(parents=True)
     (download.cache() / "first").touch()

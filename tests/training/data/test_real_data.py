@@ -65,12 +65,3 @@ def test_the_four_hospitals() -> None:
     assert np.abs(everyone).max() < 10
     sick = np.concatenate([dataset.rows(split).y for split in SPLITS])
     assert int(sick.sum()) == 509
-
-
-def test_skin_lesions_by_the_collection_they_are_from() -> None:
-    dataset = at_hand("dermamnist")
-    if "source" not in dataset.train.columns:
-        pytest.skip("this dermamnist.npz does not say where the images are from")
-    sites = partitions.Column(column="source").split(dataset)
-    assert sites.names == ("rosendahl", "vidir_modern", "vidir_molemax", "vienna_dias")
-    assert (len(dataset.train), len(dataset.val), len(dataset.test)) == (7007, 1003, 2005)

@@ -201,8 +201,3 @@ def test_absent_data_is_one_line_that_says_where_to_put_it(place: Path, name: st
         assert "https://" in text
         if may_download and "fitzpatrick" not in name:
             assert "no network in tests" in text
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"called 'mnist'; there are bloodmnist, cifar10, .*tissuemnist"):
-        load("mnist")

@@ -18,7 +18,7 @@ from fedconformal._base.registry import members  # noqa: E402
 from fedconformal.training import models  # noqa: E402
 from fedconformal.training.models import Network  # noqa: E402
 
-IMAGES = [(1, 28, 28), (3, 28, 28), (1, 32, 32), (3, 32, 32)]
+IMAGES = [(1, 28, 28), (3, 32, 32)]
 CHECKPOINT = Path("checkpoints", "cifar100_fedavg_resnet14_round100.pth")
 
 
@@ -57,14 +57,7 @@ def test_the_names_of_imagenet_weights() -> None:
     known = {
         "features.0.0.weight": (32, 3, 3, 3),
         "features.0.1.running_mean": (32,),
-        "features.1.0.block.0.0.weight": (32, 1, 3, 3),
         "features.1.0.block.1.fc1.weight": (8, 32, 1, 1),
-        "features.1.0.block.1.fc2.bias": (32,),
-        "features.1.0.block.2.1.weight": (16,),
-        "features.1.1.block.1.fc1.bias": (4,),
-        "features.2.0.block.0.0.weight": (96, 16, 1, 1),
-        "features.2.0.block.1.0.weight": (96, 1, 3, 3),
-        "features.2.0.block.2.fc1.weight": (4, 96, 1, 1),
         "features.2.0.block.3.0.weight": (24, 96, 1, 1),
         "features.6.4.block.1.0.weight": (1152, 1, 5, 5),
         "features.7.1.block.3.1.running_var": (320,),
@@ -109,8 +102,6 @@ def test_examples_skip_blocks_only_in_training() -> None:
     ("name", "shape", "message"),
     [
         ("lenet", (1, 8, 8), "lenet"),
-        ("lenet", (3, 32), "lenet"),
-        ("lenet", (0, 28, 28), "lenet"),
         ("lenet", (1, 28, 28, 1), "lenet"),
         ("resnet", (3, 32, 32), "no network is called 'resnet'; there are efficientnet-b1, efficientnet-lite1, lenet"),
     ],
@@ -158,7 +149,6 @@ def _other(name: str, columns: int = 3) -> Any:
         (lambda: [1, 2], "holds no weights by name"),
         (lambda: _other("mlp"), r"cannot be read \(not a file of tensors"),  # a whole module is code
         (b"", r"cannot be read \(not a file of tensors"),
-        (b"export A=1\n", r"cannot be read \(not a file of tensors"),
         (b"PK\x03\x04", r"cannot be read \(not a file of tensors"),
         (None, "No such file"),
     ],

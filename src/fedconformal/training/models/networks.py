@@ -38,11 +38,14 @@ class Network(nn.Module, ABC):
     name: ClassVar[str]
     head_name: ClassVar[str]
     """Path of the last linear layer, which transfer and linearisation replace."""
+    least_side: ClassVar[int] = 0
+    """Least height and width of images; 0 for a network that takes tables, too."""
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__()
-        if len(shape) not in (1, 3) or min(*shape, classes) < 1:
-            expected = "expected (channels, height, width) or (columns,), and at least one class"
+        images = len(shape) == 3 and min(shape[1:]) >= self.least_side
+        if min(*shape, classes) < 1 or not (images or (len(shape) == 1 and not self.least_side)):
+            expected = f"expected images of at least {self.least_side} pixels a side; take mlp or logistic"
             raise InputError(f"{self.name}: has the input shape {tuple(shape)} and {classes} classes, {expected}")
         self.shape = tuple(shape)
         self.classes = classes
@@ -55,15 +58,9 @@ class Network(nn.Module, ABC):
 class ImageNetwork(Network):
     """Network for images of a minimum size."""
 
-    least_side: ClassVar[int] = 1
+    least_side = 1
     channels_last: ClassVar[bool] = True
     """Memory format that trains faster on one thread, and that `view` cannot take."""
-
-    def __init__(self, shape: Sequence[int], classes: int) -> None:
-        super().__init__(shape, classes)
-        if len(shape) != 3 or min(shape[1:]) < self.least_side:
-            expected = f"expected images of at least {self.least_side} pixels a side; take mlp or logistic"
-            raise InputError(f"{self.name}: has the input shape {tuple(shape)}, {expected}")
 
 
 def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Network:
