@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from fedconformal.cli import app
 from tests.cli.command import Command, site_rows
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
@@ -15,12 +13,11 @@ ROWS = ("summarize", "probs-0.npy", "labels-0.npy", "-o", "out.fcs")
 SITES = ("calibrate", *SUMMARIES, "-o", "out.json")
 SETS = ("test-probs.npy", "-o", "out.npz")
 REFUSED: list[tuple[tuple[str, ...], str]] = [
-    ((*ROWS, "labels-1.npy"), "3 files were given; expected PROBS LABELS, or many files with --chunks"),
+    ((*ROWS, "labels-1.npy"), "3 files were given; expected PROBS LABELS"),
     (("summarize", "probs-0.npy", "-o", "out.fcs"), "probs-0.npy: give LABELS as well"),
     (("summarize", "absent.npy", *ROWS[2:]), "absent.npy: cannot be read (No such file"),
     (("summarize", "logits.npy", *ROWS[2:]), "(--from logits)"),
     ((*ROWS[:2], "few.npy", *ROWS[3:]), "few.npy: has 9 rows, and probs-0.npy has 60"),
-    ((*ROWS, "--chunks", "--kind", "exact"), "kind ranks only"),
     ((*ROWS, "--score", "best"), "no score is called 'best'"),
     ((*ROWS, "--alpha", "1"), "alpha is 1, expected a number between 0 and 1"),
     ((*ROWS, "--bogus"), "--bogus"),
@@ -67,7 +64,7 @@ def test_runs_without_their_parts(here: Path, command: Command) -> None:
         command.refuses(f"logits.npz: {said}", "summarize", "logits.npz", "-o", "run")
 
 
-def test_a_slip_names_the_help_to_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slip_names_the_help_to_read(command: Command) -> None:
     assert command("summarise", "x.csv").err == (
         "error: No such command 'summarise'. Did you mean 'summarize'? (fedconformal --help shows what there is)\n"
     )
@@ -78,5 +75,3 @@ def test_a_slip_names_the_help_to_read(command: Command, monkeypatch: pytest.Mon
     done = command("policy")
     assert done.code == 2
     assert done.err == "error: Name one of these commands. (fedconformal policy --help shows what there is)\n"
-    monkeypatch.setattr(app, "_plugins", dict)
-    assert "pip install ./paper" in command("paper", "list").err

@@ -65,7 +65,7 @@ def test_the_walk(folder: Path, command: Command) -> None:
     command.ok("report", "p.json", "test.csv", *COLUMNS, "-o", "r.html")
     assert "<h2>Coverage by promised group</h2>" in Path("r.html").read_text("utf-8")
     held = command.ok("show", "0.fcs", "--json").json["holds"]
-    assert "all rows: 120, " in held["rows of each group"]
+    assert "all rows: 120, " in held["rows of each"]
     shown = command.ok("show", "p.json", "--json").json["holds"]
     assert all(f"{name}: " in shown["threshold of each group"] for name in ("all rows", "sex=F", "none of the others"))
 
@@ -90,7 +90,6 @@ def test_slips_are_one_clear_line(folder: Path, command: Command) -> None:
         ("evaluate", "p.json", "odd.csv", *COLUMNS): "leave such rows out",
         (*summarize, "sex,size"): "has no column size",
         (*summarize, ","): "--groups names no column",
-        (*summarize, "sex", "--chunks"): "does not go with --chunks",
         (*summarize, "label"): "label has two uses",
         ("calibrate", "plain.fcs", "1.fcs", "--guarantee", "by-group", "-o", "m.json"): "(summarize --groups)",
     }.items():

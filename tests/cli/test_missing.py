@@ -47,9 +47,7 @@ def test_rows_are_left_out_and_counted(gaps: Path, command: Command) -> None:
     assert [gaps_.count_at_most(q / 20) for q in range(20)] == [whole.count_at_most(q / 20) for q in range(20)]
     assert gaps_.n == whole.n == ROWS - 3
     assert (gaps_.skipped, whole.skipped) == (3, 0)
-    assert command.ok("show", "gaps.fcs", "--json").json["holds"]["rows left out for missing values"] == "3"
-    command.ok(*summarize, "gaps.csv", "--chunks", "-o", "chunks.fcs")
-    assert fc.Summary.from_bytes(Path("chunks.fcs").read_bytes()).to_bytes() == gaps_.to_bytes()
+    assert command.ok("show", "gaps.fcs", "--json").json["holds"]["rows left out"] == "3"
     two = ("summarize", "probs.csv", "truth.csv", "--id", "patient", "-o", "two.fcs")
     assert command(*two).code == 2
     assert "1 row left out: line 11, column truth" in command.ok(*two, "--skip-missing").err

@@ -195,16 +195,6 @@ def test_a_small_site_is_told_what_it_shows(tables: Path, command: Command) -> N
         assert [fact["all_scores"] for fact in facts] == [shows]
 
 
-def test_labels_before_probabilities(tables: Path, command: Command) -> None:
-    np.save("logits.npy", np.log(np.array(columns(rows(7), 2, 3), dtype=float) + 1e-9))
-    for arguments in (
-        ("summarize", "labels-0.csv", "./probs-0.csv", "--id", "patient", "-o", "x.fcs"),
-        ("evaluate", "predictor.json", "truth.csv", "plain.csv", "--id", "patient"),
-        ("summarize", "labels.npy", "logits.npy", "--from", "logits", "-o", "x.fcs"),
-    ):
-        command.refuses(" look swapped: probabilities come first, then labels", *arguments)
-
-
 def test_a_header_of_numbers_is_no_patient(tables: Path, command: Command) -> None:
     """Tables as pandas writes them by default, with and without row numbers."""
     lines = [",".join(row) for row in columns(rows(7), 2, 3)]

@@ -147,24 +147,19 @@ def test_ids_that_look_like_formulas(clinic: Path, command: Command) -> None:
 def test_periods_are_written(clinic: Path, command: Command) -> None:
     command.refuses("nothing was added so far", "monitor", "send", "watch.db", "-o", "w.fcw")
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    about = ("--to", "2026-10-20", "--json")
-    done = command.ok("monitor", "send", "watch.db", "-o", "w.fcw", *about).json
-    periods = read_periods(Path("w.fcw").read_bytes())
-    assert (done["messages"], len(periods)) == (20, 20)
-    assert [one.streams[0].after.known for one in periods] == list(range(10, 201, 10))
+    done = command.ok("monitor", "send", "watch.db", "-o", "w.fcw", "--json").json
+    data = Path("w.fcw").read_bytes()
+    known = [one.streams[0].after.known for one in read_periods(data)]
+    assert (done["messages"], known[:29]) == (30, list(range(10, 291, 10)))
     command.ok("monitor", "send", "watch.db", "-o", "w.fcw")
-    assert read_periods(Path("w.fcw").read_bytes())[:20] == periods  # the same as before, and one more
-    before = Path("w.fcw").read_bytes()
-    command.ok("monitor", "send", "watch.db", "-o", "w.fcw")
-    assert Path("w.fcw").read_bytes() == before
-    command.refuses("a day is sent once", "monitor", "send", "watch.db", "-o", "w.fcw", "--to", "2026-10-15")
+    assert Path("w.fcw").read_bytes() == data
 
 
 def test_a_policy_is_asked_before_a_message_is_written(clinic: Path, command: Command) -> None:
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
     send = ["monitor", "send", "watch.db", "-o", "w.fcw", "--policy", "policy.toml"]
     Path("policy.toml").write_text("least_rows = 291", "utf-8")
-    command.refuses("policy.toml, line 1: least_rows = 291, and this site has fewer", *send)
+    command.refuses("least_rows = 291, and this site has fewer", *send)
     Path("policy.toml").write_text("least_rows = 290", "utf-8")
     assert command.ok(*send, "--json").json["messages"] == 1  # nothing was sent before
 
@@ -182,11 +177,10 @@ def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:
 
 
 POISONED = {
-    "id,label\nquiet0,benign\nquiet0,benign\n": "bad.csv: the id quiet0 is there twice",
+    "id,label\nquiet0,benign\nquiet0,benign\n": "outcomes: the id quiet0 is there twice",
     "id,time,label\nquiet0,soon,benign\n": "line 2, column time holds 'soon', which is no time",
     "id,size,labels\nz,1,other\n": "'other', which is no class of the predictor",
-    "id,size,labels,predictor\nz,1,benign,3f2a\n": "names another predictor than the watch",
-    "id,size,labels\nz,1,benign\nquiet0,1,benign\n": "bad.csv: the id quiet0 is there already",
+    "id,size,labels\nz,1,benign\nquiet0,1,benign\n": "rows: the id quiet0 is there already",
     "name,label\nquiet0,benign\n": "name the column of ids with --id",
 }
 
@@ -226,7 +220,7 @@ def test_intervals_and_losses(here: Path, command: Command) -> None:
     losses = fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")
     fc.calibrate([losses], risk=0.2).save("risk.json")
     command.ok("monitor", "start", "r.db", "risk.json")
-    write("rows.csv", {"id": ["p", "q"], "time": ["2026-10-01", "1790812800"]})
+    write("rows.csv", {"id": ["p", "q"], "time": ["2026-10-01", "2026-10-01T08:00"]})
     write("losses.csv", {"id": ["p", "q"], "loss": [0.25, 0.5]})
     command.ok("monitor", "add", "r.db", "rows.csv", "losses.csv")
     assert command.ok("monitor", "status", "r.db", "--json").json["streams"][0]["misses"] == 0.75

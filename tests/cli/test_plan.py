@@ -44,12 +44,10 @@ def test_refusals(calibrated: Path, command: Command) -> None:
     for guarantee, said in REFUSED.items():
         command.refuses(said, *CALIBRATE, guarantee)
     command.refuses("failure is 2", "plan", "--sizes", "60,60", "--guarantee", "pac:2")
-    command.refuses("give --sizes", "plan")
-    command.refuses("one of them", "plan", "site-0.fcs", "--sizes", "3")
+    command.refuses("--sizes", "plan")
 
 
 def test_weights_by_the_names_of_sites(calibrated: Path, command: Command) -> None:
     named = command.ok(*CALIBRATE, "mixture:weights=site-2=0.5,site-0=0.3,site-1=0.2").json["certificate"]
     assert named == command.ok(*CALIBRATE, "mixture:0.3,0.2,0.5").json["certificate"]
     assert named["guarantee"]["weights"] == [0.3, 0.2, 0.5]
-    assert command.ok("plan", *SUMMARIES, "--json").json["sizes"] == [60, 60, 60]

@@ -60,7 +60,7 @@ def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
     page = Path("report.html").read_text()
     assert fc.load("predictor.json").digest() in page
     assert ("&lt;b&gt;alarm&lt;/b&gt;" in page, "<b>alarm" in page) == (True, False)
-    assert "It was calibrated on cases that a watch had counted" in page
+    assert "Nothing is promised: rows that a watch has counted are not like those to come" in page
 
 
 REFUSED = {

@@ -64,7 +64,6 @@ LISTENS: list[tuple[tuple[str, ...], str]] = [
     ((), "calibrated for an ONNX model; give that model too (--onnx)"),
     (("--onnx", "other.onnx"), "summarise the calibration rows with this model (--onnx)"),
     (("--onnx", "model.onnx", "--host", "192.0.2.1"), "needs a token; give it with --token-file"),
-    (("--onnx", "model.onnx", "--max-body", "0"), "--max-body"),
     (("--onnx", "model.onnx", "--token-file", "none"), "cannot be read"),
     (("--onnx", "model.onnx", "--host", "256.1.1.1", "--token-file", "token"), "cannot listen"),
     (("--onnx", "model.onnx", "--monitor", "watch.db"), "watch.db: is bound to another predictor"),
@@ -174,19 +173,3 @@ def test_a_server_with_a_watch_loses_nothing_when_it_is_killed(site: Path, comma
     ]
     (whole,) = command("monitor", "status", "watch.db", "--json").json["streams"]
     assert (whole["known"], whole["misses"], whole["waiting"]) == (20, missed.sum(), 0)
-
-
-@pytest.mark.engine
-def test_two_workers_share_a_watch_and_log_requests(site: Path, command: Command) -> None:
-    command.ok("monitor", "start", "watch.db", "predictor.json")
-    options = ("--onnx", "model.onnx", "--monitor", "watch.db", "--workers", "2", "--access-log")
-    with running(*options) as (process, said):
-        for k in range(12):
-            rows = features(2, seed=k).tolist()
-            status, _ = ask(said["url"], "/predict", {"features": rows, "ids": [f"{k}-a", f"{k}-b"]})
-            assert status == 200
-        process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
-    assert err.count("POST /predict") == 12
-    (whole,) = command.ok("monitor", "status", "watch.db", "--json").json["streams"]
-    assert whole["waiting"] == 24

@@ -1,4 +1,4 @@
-"""Rows that a watch has counted calibrate nothing: a site refuses them, and the coordinator closes the watch."""
+"""Rows that a watch has counted calibrate nothing: a site refuses them."""
 
 import csv
 from pathlib import Path
@@ -59,31 +59,3 @@ def test_a_site_refuses_rows_that_were_counted(watched: Path, command: Command) 
         held.purge(10**6)
     purged = "120 rows were purged; whether these are among them is not known any more"
     assert purged in command.ok(*summarize("seen", *WATCH)).err
-
-
-def test_chunks_are_looked_at_too(watched: Path, command: Command) -> None:
-    for name in ("seen", "new"):
-        probs, labels = (
-            list(csv.reader(Path(f"{name}-{what}.csv").read_text().splitlines())) for what in ("probs", "labels")
-        )
-        joined = [[*row, label[1]] for row, label in zip(probs, labels, strict=True)]
-        with Path(f"{name}.csv").open("w", newline="") as file:
-            csv.writer(file).writerows(joined)
-    options = ("--chunks", "--id", "id", "--labels", "label", "--watch", "watch.db", "--site", "a", "-o", "c.fcs")
-    assert "scan-1000" in command("summarize", "new.csv", "seen.csv", *options).err
-    command.ok("summarize", "new.csv", *options)
-
-
-def test_after_an_alarm_the_watch_is_closed(watched: Path, command: Command) -> None:
-    command.ok(*summarize("new", *WATCH))
-    renew = ("calibrate", "--replaces", "predictor.json", "new.fcs", "-o", "next.json", "--watch", "watch.db")
-    done = command.ok(*renew, "--why", "alarm", "--rows", "new")
-    assert "closed watch.db: it counts no more, and still answers" in done.out
-    status = command("monitor", "status", "watch.db", "--json")
-    assert (status.code, status.json["closed"], status.json["verdict"]) == (1, True, "alarm")
-    write("late", 4, 3000)
-    assert command("monitor", "add", "watch.db", "late-probs.csv", "late-labels.csv", "--id", "id").code == 2
-    command.ok("verify", "next.json", "new.fcs", "--replaces", "predictor.json")
-    command.ok("monitor", "start", "next.db", "next.json")
-    other = (*renew[:5], "x.json", "--rows", "new", "--watch", "next.db")
-    command.refuses("next.db: watches another predictor", *other)

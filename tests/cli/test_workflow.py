@@ -27,7 +27,7 @@ def test_ctrl_c_says_so(command: Command, monkeypatch: pytest.MonkeyPatch) -> No
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedconformal.cli.plan.make_plan", interrupted)
+    monkeypatch.setattr("fedconformal.cli.calibrate.make_plan", interrupted)
     done = command("plan", "--sizes", "10")
     assert (done.code, done.out, done.err) == (130, "", "stopped\n")
 
@@ -61,11 +61,9 @@ def test_commands_agree_with_python(calibrated: Path, command: Command) -> None:
 def test_every_format_gives_the_same_bytes(calibrated: Path, command: Command) -> None:
     probs, labels = site_rows(0)
     np.savez("all.npz", probs=probs, labels=labels)
-    np.savez("part-0.npz", probs=probs[:20], labels=labels[:20])
-    np.savez("part-1.npz", probs=probs[20:], labels=labels[20:])
     Path("probs.csv").write_text("0,1,2,3\n" + "\n".join(",".join(map(repr, row)) for row in probs.tolist()))
     Path("labels.csv").write_text("label\n" + "\n".join(map(str, labels)))
-    for files in (("all.npz", "all.npz"), ("probs.csv", "labels.csv"), ("--chunks", "part-0.npz", "part-1.npz")):
+    for files in (("all.npz", "all.npz"), ("probs.csv", "labels.csv")):
         command.ok("summarize", *files, "--site", "site-0", "-o", "again.fcs")
         assert Path("again.fcs").read_bytes() == Path("site-0.fcs").read_bytes()
 
@@ -140,7 +138,6 @@ def test_by_class(folder: Path, command: Command) -> None:
     found = command.ok("evaluate", "p.json", "test-probs.npy", "test-labels.npy", "--json").json
     assert all(group["coverage"] > 0.5 for group in found["by_class"])
     command.ok("calibrate", *SUMMARIES, "-o", "all.json")  # they serve promises to all classes together as well
-    command.refuses("does not go with", "summarize", "probs-0.npy", "-o", "x.fcs", "--by-class", "--chunks")
 
 
 def test_infeasible_warns_and_gives_all_labels(calibrated: Path, command: Command) -> None:
@@ -170,4 +167,4 @@ def test_wildcards_are_expanded_by_the_program(calibrated: Path, command: Comman
     command.ok("calibrate", "site-*.fcs", "-o", "all.json")
     assert Path("all.json").read_bytes() == Path("predictor.json").read_bytes()
     Path("site-1.fcs").rename("odd[1].fcs")  # a file of that very name
-    assert command.ok("plan", "odd[1].fcs", "--json").json["sizes"] == [60]
+    command.ok("calibrate", "odd[1].fcs", "-o", "one.json")

@@ -32,7 +32,6 @@ def test_the_page_says_limit_threshold_and_risk_by_site() -> None:
     assert f"{found.threshold:.6g}" in page
     assert f"{evaluation.judged.mean_loss:.3f}" in page
     assert "The promised mixture has no rows of clinic-1" in page
-    assert "Promised risk against the threshold" in page
     assert "Risk by site" in page
     assert "<b>a</b>" not in page
     assert "FalseNegativeRate()" in page

@@ -30,9 +30,8 @@ def test_what_to_do_is_on_the_first_screen() -> None:
     assert "At least 90% of sets hold the label." in page
     for part in ("Coverage and evidence over time", "Group by group"):
         assert f"<h2>{part}</h2>" in page
-    assert page.index(">clinic-2</b>") < page.index(">clinic-0</b>")
-    assert page.count('role="img"') == page.count("<svg") == 2 + 2 * (4 + 2)
-    assert page.count("<summary>Numbers</summary>") == 2
+    assert page.index("<td>clinic-2</td>") < page.index("<td>clinic-0</td>")
+    assert page.count('role="img"') == page.count("<svg") == 2
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def thousand() -> Combined:
 def test_a_thousand_sites_over_a_year_stay_below_two_megabytes() -> None:
     page = combined_page(thousand())
     assert len(page.encode()) < 2_000_000
-    assert page.count("<svg") == 2 + 2 * (24 + 3)
-    assert "The other 976 are in the numbers." in page
+    assert page.count("<svg") == 2
+    assert "<summary>976 more</summary>" in page
     assert max(path.count("L") for path in re.findall(r'<path class="s0" d="(.*?)"', page)) <= 100
     assert page.count("<style>") == 1

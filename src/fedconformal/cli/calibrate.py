@@ -1,12 +1,12 @@
-"""fedconformal calibrate: at the coordinator, from summaries to a predictor and its certificate."""
+"""fedconformal calibrate and plan: at the coordinator, from summaries to a predictor and its certificate."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -14,18 +14,18 @@ from fedconformal._base.names import as_name, join_names, name_key, plural
 from fedconformal._base.registry import Spec, parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.calibrate import check_sites, kept_terms, successor
+from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.calibration.predictor import Predictor, load
 from fedconformal.certificates.certificate import Replacement, Rows, site_names
 from fedconformal.certificates.text import describe_band, explain_uninformative, why_estimated
-from fedconformal.cli.console import logger, print_result
-from fedconformal.cli.monitor_rows import check_watches, close_watch
+from fedconformal.cli.console import logger, print_json, print_result, say, table
 from fedconformal.cli.options import (
     GUARANTEES,
     SPEC,
+    Alpha,
     CalibrationId,
     Json,
     Ledger,
-    Risk,
     Trusted,
     check_output,
     expand_options,
@@ -40,6 +40,7 @@ from fedconformal.guarantees import Guarantee, Mixture
 from fedconformal.privacy.dp import as_epsilon, release_threshold
 from fedconformal.privacy.ledger import rows_of, spending
 from fedconformal.privacy.local_dp import calibrate_locally
+from fedconformal.report.cards import privacy_claim
 from fedconformal.summaries.summary import Summary
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ class PromiseOptions:
 
     alpha: Annotated[str | None, typer.Option(help="How often the truth may be missed.", show_default="0.1")] = None
     guarantee: Annotated[str | None, typer.Option(metavar=SPEC, help=GUARANTEES)] = None
-    risk: Risk = None
+    risk: Annotated[str | None, typer.Option(metavar="LIMIT", help="For losses: the largest expected loss.")] = None
     safe: Annotated[
         str | None, typer.Option(metavar="TEXT", help="With --risk: what to do if no threshold is good enough.")
     ] = None
@@ -119,9 +120,6 @@ class RenewalOptions:
     rows: Annotated[
         Rows | None, typer.Option(metavar="KIND", help="With --replaces: new, or watched (nothing is promised).")
     ] = None
-    watch: Annotated[
-        list[Path] | None, typer.Option("--watch", metavar="WATCH", help="With --replaces: a watch to close (.db).")
-    ] = None
 
 
 @expand_options
@@ -135,16 +133,15 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
-    watches, old, replaced = renewal.watch or [], None, None
-    check_output(output, *summaries, *watches, renewal.replaces, trust.ledger, trust.signed, ending=".json")
+    old, replaced = None, None
+    check_output(output, *summaries, renewal.replaces, trust.ledger, trust.signed, ending=".json")
     if terms.risk is not None and (terms.alpha is not None or trust.epsilon is not None):
         raise InputError("--risk is for losses; leave out --alpha and --epsilon")
     if renewal.replaces is None:
-        refuse("goes with --replaces", why=renewal.why, rows=renewal.rows, watch=watches)
+        refuse("goes with --replaces", why=renewal.why, rows=renewal.rows)
     else:
         old = load(renewal.replaces)
         replaced = Replacement.of(old.digest(), renewal.why, renewal.rows)
-        check_watches(watches, replaced.sha256)
         terms = terms.kept_from(old, renewal.replaces)
     noisy = read_noisy(summaries)
     trust.check(terms, noisy=noisy is not None)
@@ -168,44 +165,26 @@ def calibrate(
     if old is not None and replaced is not None:
         predictor = successor(old, predictor, replaced)
         history.append(f"It replaces {renewal.replaces}, sha256 {replaced.sha256} ({replaced.why}).")
-        history += [f"closed {one}: it counts no more, and still answers" for one in watches]
     predictor.save(output)
-    for path in watches:
-        close_watch(path)
     about = predictor.certificate
     if why := explain_uninformative(about):
         logger.warning("%s", why)
     lines = [predictor.sentence(), f"Assumption: {about.statement.assumption}.", _describe(predictor)]
     if about.privacy is not None:
-        lines += describe_privacy(about.privacy, finite=False)
+        lines.append(privacy_claim(about.privacy))
     print_result({"predictor": output, "certificate": about}, *lines, *history, f"wrote {output}", json=json)
 
 
 def _describe(predictor: Predictor) -> str:
     """Describe the threshold, and what it promises."""
     about = predictor.certificate
+    what = "scores" if about.risk is None else "rows"
+    found = f"threshold {about.limit_text}, {about.status} from {about.scores} {what} of {plural(about.sites, 'site')}"
     if about.risk is not None:
-        return (
-            f"threshold {about.limit_text}, {about.status} from {about.scores} rows of "
-            f"{plural(about.sites, 'site')}; the best of {plural(predictor.risk.points, 'threshold')} promises "
-            f"{float(predictor.curve.least):.4g} (rounding sums costs at most {about.slack:.2g})"
-        )
-    found = f"threshold {about.limit_text}, {about.status} from {about.scores} scores of {plural(about.sites, 'site')}"
+        return found
     if about.status != "certified":
         return f"{found}; nothing is promised: {why_estimated(about)}"
     return f"{found}; {describe_band(about)} (summaries cost at most {about.slack:.4f})"
-
-
-def describe_privacy(claim: Mapping[str, Any], *, finite: bool) -> list[str]:
-    """Describe a claim of privacy, and how precise a finite threshold from sums is."""
-    words = claim.get("claim")
-    if "epsilon" in claim:
-        words = f"epsilon {claim['epsilon']:g} for {claim['unit']}; outside the claim: {claim['outside']}"
-    lines = [str(words)]
-    precision = claim.get("precision")
-    if precision is not None and finite:
-        lines.append(f"the threshold is rounded up to the edge of a cell, as {precision['stopped']}")
-    return lines
 
 
 def place_weights(spec: Spec[T], sites: Sequence[str]) -> Spec[T]:
@@ -230,3 +209,37 @@ def _warn_of_unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]
         they = "gives its" if len(silent) == 1 else "give their"
         taken = f"they are taken as {join_names(named)}, in this order"
         logger.warning("%s: %s %d classes no names; %s", join_names(silent), they, len(named), taken)
+
+
+def plan(
+    sizes: Annotated[str, typer.Option(help="Calibration rows of each site, such as 200,50,20.")],
+    alpha: Alpha = "0.1",
+    guarantees: Annotated[list[str] | None, typer.Option("--guarantee", metavar=SPEC, help=GUARANTEES)] = None,
+    json: Json = False,
+) -> None:
+    """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
+    try:
+        rows = [int(part) for part in sizes.split(",")]
+    except ValueError:
+        raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
+    found = make_plan(alpha=alpha, sizes=rows, guarantees=guarantees or ())
+    if json:
+        print_json(found.to_dict())
+        return
+    table(
+        ["guarantee", "feasible", "coverage", "smallest alpha"],
+        [
+            (
+                one.guarantee,
+                "yes" if one.feasible else "no",
+                f"{one.coverage_at_least:.4f} to {one.coverage_at_most:.4f}" if one.feasible else "-",
+                f"{one.smallest_alpha:.4f}",
+            )
+            for one in found.options
+        ],
+    )
+    say("", *(f"{one.guarantee}: {one.missing}" for one in found.options if not one.feasible))
+    say(
+        "If a guarantee is not feasible, every set holds every label, or every interval is the whole line.",
+        f"Coverage by class or by group takes {found.rows_of_a_stratum} rows of each class or group, over all sites.",
+    )

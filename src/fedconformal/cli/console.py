@@ -78,11 +78,10 @@ def tell(line: str) -> None:
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Show a transient bar on a terminal while iterating."""
-    if not sys.stderr.isatty():
-        yield from items
-        return
-    with _bar() as bar:
-        yield from bar.track(items, total=total, description=label)
+    with tracking(label) as told:
+        for done, item in enumerate(items):
+            told(done, total, label)
+            yield item
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from fedconformal.cli.options import (
     OtherAlpha,
     Page,
     PredictorFile,
-    Risk,
     check_output,
     expand_options,
     load_predictor,
@@ -49,7 +48,6 @@ def evaluate(
         str | None, typer.Option(metavar="COLUMN|FILE", help="The cluster of each row, such as its patient.")
     ] = None,
     alpha: OtherAlpha = None,
-    risk: Risk = None,
     *,
     columns: Columns,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if the rows contradict the promise.")] = False,
@@ -60,11 +58,13 @@ def evaluate(
     about = rule.certificate
     if about.risk is not None:
         if alpha or cluster or columns.given:
-            raise InputError(f"{predictor}: limits a loss; give SCORES and TRUTH, and no more than --sites and --risk")
-        above = _print_risk(rule, probs, truth, sites=sites, risk=risk, json=json)
+            raise InputError(f"{predictor}: limits a loss; give SCORES and TRUTH, and no more than --sites")
+        warn_of_expiry(rule)
+        losses = _evaluate_risk(rule, probs, truth, sites)
+        # Other guarantees are on average over calibration draws: one calibration may be above the limit by luck.
+        above = isinstance(about.terms()[0], PAC) and losses.judged.low > about.risk.limit
+        _print_risk(rule, losses, above=above, json=json)
         raise typer.Exit(int(check and above))
-    if risk is not None:
-        raise InputError(f"{predictor}: does not limit a loss; leave out --risk")
     level = as_alpha(about.alpha if alpha is None else alpha)
     rows = _read(rule, probs, truth, columns, sites, cluster)
     if cluster is None:
@@ -162,9 +162,7 @@ def _print_tables(result: Any, rows: Sequence[Any]) -> None:
             table((title, *result.columns), [group.cells for group in groups])
 
 
-def _evaluate_risk(
-    rule: Predictor, scores: Path, truth: Path | None, sites: str | None, risk: str | None = None
-) -> LossEvaluation:
+def _evaluate_risk(rule: Predictor, scores: Path, truth: Path | None, sites: str | None) -> LossEvaluation:
     """Return the mean loss of new rows at the threshold, over all and by site."""
     found, labels = read_scores_and_truth(scores, truth)
     names = None
@@ -172,31 +170,18 @@ def _evaluate_risk(
         column = tables.read_table(Path(sites), arrays=("sites",))
         names = as_sites(np.array(column.texts(column.columns[0])), rows=len(found), name=sites)
     with prefix_errors(f"{scores}, {truth}"):
-        result: LossEvaluation = rule.evaluate(found, labels, sites=names, alpha=risk)
+        result: LossEvaluation = rule.evaluate(found, labels, sites=names)
     return result
 
 
-def _print_risk(
-    rule: Predictor, scores: Path, truth: Path | None, *, sites: str | None, risk: str | None, json: bool
-) -> bool:
-    """Print the mean loss of new rows; return whether they contradict the promise."""
-    warn_of_expiry(rule)
-    found = _evaluate_risk(rule, scores, truth, sites, risk)
-    limit, pac = rule.risk_limit(risk), isinstance(rule.certificate.terms()[0], PAC)
-    at, above = rule.curve.threshold(limit), pac and found.judged.low > float(limit)
+def _print_risk(rule: Predictor, found: LossEvaluation, *, above: bool, json: bool) -> None:
+    """Print the mean loss of new rows, and whether they contradict the promise."""
+    about = rule.certificate
     if json:
-        terms = {"risk": float(limit), "threshold": threshold_json(at), "contradicts": above}
+        terms = {"risk": rule.risk.limit, "threshold": threshold_json(rule.threshold), "contradicts": above}
         print_json({**terms, **found.to_dict()})
-        return above
+        return
     _print_tables(found, [found.overall, *([] if found.mixture is None else [found.mixture])])
     say("", "low, high: where the mean of such rows is, in 95 of 100 cases, if rows are independent.")
-    say(*filter(None, [found.note]), f"threshold {at:.6g}. {rule.sentence()}")
-    if above:
-        say("These rows contradict the promise: the low end is above the limit.")
-    elif not pac:
-        say(
-            "The promise is on average over calibration draws: of one calibration the mean loss may be above the limit "
-            "by luck, so these rows alone do not contradict it (the guarantee pac promises it for nearly all draws)."
-        )
-    say(rule.certificate.statement.caveat)
-    return above
+    say(*filter(None, [found.note]), f"threshold {rule.threshold:.6g}. {rule.sentence()}")
+    say(*["These rows contradict the promise: the low end is above the limit."] * above, about.statement.caveat)

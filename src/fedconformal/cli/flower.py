@@ -12,36 +12,11 @@ import typer
 from fedconformal._base.names import plural
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.certificates.text import full_set_count, sentence
-from fedconformal.cli.calibrate import describe_privacy
 from fedconformal.cli.console import print_result, say, table, tracking, write
 from fedconformal.cli.options import Json
 from fedconformal.cli.train import setting
 from fedconformal.errors import InputError, requires_extra
-
-
-class StageRecord(msgspec.Struct):
-    """Participants and messages of one stage."""
-
-    stage: str
-    took_part: dict[str, int]
-    refused: list[dict[str, str]]
-    exchanges: int
-    bytes: dict[str, int]
-
-    @property
-    def cells(self) -> list[str]:
-        """The row of a table."""
-        sent, received = self.bytes["per_site_sent"], self.bytes["per_site_received"]
-        counts = (len(self.took_part), len(self.refused), self.exchanges)
-        return [self.stage, *map(str, counts), f"{sent:,}", f"{received:,}"]
-
-
-class SiteCoverage(msgspec.Struct):
-    """Coverage on the sites' test rows."""
-
-    overall: dict[str, float]
-    by_site: dict[str, dict[str, float]]
-    why_full: str | None = None
+from fedconformal.report.cards import privacy_claim
 
 
 class Result(msgspec.Struct):
@@ -49,8 +24,8 @@ class Result(msgspec.Struct):
 
     threshold: Any
     certificate: Certificate
-    evaluation: SiteCoverage
-    participants: list[StageRecord]
+    evaluation: dict[str, Any]
+    participants: list[dict[str, Any]]
     output: str
 
 
@@ -123,27 +98,30 @@ def _result(output: Path) -> Result:
 
 def show_result(found: Result) -> None:
     """Print the promise, the coverage at the sites, and the messages of each stage."""
-    about, overall = found.certificate, found.evaluation.overall
+    about, overall = found.certificate, found.evaluation["overall"]
     say(sentence(about), f"threshold {about.limit_text}, {about.status} from {about.scores} scores")
     if about.privacy is not None:
-        words, *precision = describe_privacy(about.privacy, finite=found.threshold != "inf")
-        say(f"from sums only, in {plural(about.privacy['rounds'], 'round')}: {words}", *precision)
+        say(f"from sums only, in {plural(about.privacy['rounds'], 'round')}: {privacy_claim(about.privacy)}")
         for one in about.privacy["dropped"]:
             say(f"{one['site']} dropped out {one['when']} (the promise still covers it): {one['reason']}")
     for left in about.left_out or ():
         say(f"The promise does not cover {left.site}: {left.reason}")
     if overall:
-        size = f"{overall['mean_size']:.2f} labels a set"
-        say(f"coverage {overall['coverage']:.3f}, {size}, on the sites' test rows")
+        numbers = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in overall.items())
+        say(f"on the sites' test rows: {numbers}")
     if overall.get("full_sets"):
-        rows = sum(one["rows"] for one in found.evaluation.by_site.values())
+        rows = sum(one["rows"] for one in found.evaluation["by_site"].values())
         say(full_set_count(int(overall["full_sets"]), int(rows)))
-    if found.evaluation.why_full:
-        say(f"Sets say little: {found.evaluation.why_full}")
+    if found.evaluation.get("why_full"):
+        say(f"{'Intervals' if about.intervals else 'Sets'} say little: {found.evaluation['why_full']}")
     say("")
-    heads = ("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site")
-    table(heads, [stage.cells for stage in found.participants])
-    for stage in found.participants:
-        for refused in stage.refused:
-            say(f"refused in {stage.stage}: {refused['site']}: {refused['reason']}")
+    rows = []
+    for one in found.participants:
+        counts = (len(one["took_part"]), len(one["refused"]), one["exchanges"])
+        sizes = (one["bytes"]["per_site_sent"], one["bytes"]["per_site_received"])
+        rows.append((one["stage"], *(f"{count:,}" for count in (*counts, *sizes))))
+    table(("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site"), rows)
+    for one in found.participants:
+        for refused in one["refused"]:
+            say(f"refused in {one['stage']}: {refused['site']}: {refused['reason']}")
     say("", f"Everything is in {found.output}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import time as clock
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -35,7 +33,7 @@ from fedconformal.federated.watch import outgoing
 from fedconformal.monitoring import combine as combination
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES
 from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.messages import EPOCH, Period, day_of, read_periods, write_periods
+from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
 from fedconformal.monitoring.monitor import ALARM
 from fedconformal.monitoring.store import Watch
 from fedconformal.monitoring.text import Status, date, sentence, to_dict, to_do
@@ -146,7 +144,7 @@ def add(
             rows = None if answered is None else reader.read_predicted(answered)
             some = one_file and rows is not None
             came = NO_OUTCOMES if outcomes is None else reader.read_outcomes(outcomes, some=some)
-        with _prefix_errors(rows=answered, outcomes=outcomes), tracking("adding"):
+        with tracking("adding"):
             counts = held.add(rows, came)
         purged = None if forget is None else held.purge(int(clock.time() // DAY) - forget)
         found = held.status()
@@ -160,17 +158,6 @@ def add(
         lines.append(f"forgot {plural(forgotten['rows'], 'row')}, {forgotten['waiting']} of which still waited")
     record = {"added": counts, "forgotten": forgotten, "verdict": found.verdict}
     print_result(record, *lines, found.sentence, json=json)
-
-
-@contextmanager
-def _prefix_errors(**files: Path | None) -> Iterator[None]:
-    """Name the file that is refused."""
-    try:
-        yield
-    except InputError as error:
-        if files.get(error.where or "") is None:
-            raise
-        raise type(error)(error.problem, param=error.param, code=error.code, where=files[error.where or ""]) from None
 
 
 def status(watch: File, json: Json = False) -> None:
@@ -211,12 +198,6 @@ def _print_streams(found: Status) -> None:
 def send(
     watch: File,
     output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the messages (.fcw).")],
-    last: Annotated[
-        dt.datetime | None,
-        typer.Option(
-            "--to", formats=["%Y-%m-%d"], metavar="DATE", help="The last day.", show_default="of the last row"
-        ),
-    ] = None,
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
@@ -227,10 +208,9 @@ def send(
     """
     check_output(output, watch, policy, ending=".fcw")
     rules = policy_of() if policy is None else read_policy(policy)
-    end = None if last is None else (last.date() - EPOCH).days
     least = max(rules.least_rows, rules.least_patients)
     with Watch.open(watch) as held:
-        found = held.send(end, by_day=least <= 1, least=least, check=lambda new: rules.check(outgoing(new)))
+        found = held.send(by_day=least <= 1, least=least, check=lambda new: rules.check(outgoing(new)))
     if found[-1].withheld:
         note(f"groups, classes and sites are withheld: one of them has fewer than {least} new outcomes")
     data, (first, to) = write_periods(found), (str(day_of(day)) for day in (found[0].first, found[-1].last))

@@ -1,10 +1,10 @@
-"""Rows of a watch: the files of monitor add, and the watches of a predictor that is replaced."""
+"""Rows of a watch: the files of monitor add."""
 
 from __future__ import annotations
 
 import math
 import time as clock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from fedconformal.tables.table import absent
 
 IDS = ("id", "row")
 """The columns with ids, where none is named; `predict` writes row where there are none."""
-TIME, SITE, SETS, ENDS, DIGEST = "time", "site", "labels", ("lower", "upper"), "predictor"
+TIME, SITE, SETS, ENDS = "time", "site", "labels", ("lower", "upper")
 
 NewRows = Annotated[
     Path | None,
@@ -56,20 +56,6 @@ def check_new(watch: Path | None, found: Predictions) -> None:
             "so it is not new; "
             "leave such rows out, or summarise without --watch and calibrate with --rows watched"
         )
-
-
-def check_watches(watches: Sequence[Path], digest: str) -> None:
-    """Refuse watches of another predictor."""
-    for path in watches:
-        with Watch.open(path) as held:
-            if held.settings.predictor != digest:
-                raise InputError(f"{path}: watches another predictor, whose SHA-256 is {held.settings.predictor}")
-
-
-def close_watch(path: Path) -> None:
-    """End the watch of a predictor that was replaced; it still answers."""
-    with Watch.open(path) as held:
-        held.close()
 
 
 @dataclass(frozen=True)
@@ -108,13 +94,11 @@ class WatchReader:
             sets = _sets(table, rule)
         elif kind == "sets":
             label = self.label if name_key(self.label) in named else None
-            beside = [time, site, label, DIGEST if DIGEST in named else None]
             columns = replace(self.columns, ids=ids, labels=None, groups=",".join(by) or None)
-            rows = columns.read_for(rule, path, beside=[name for name in (*by, *beside) if name is not None])
+            rows = columns.read_for(rule, path, beside=[*by, time, site, label])
             table = rows.table.table
             sets = make_answers(rule, rows, as_alpha(rule.certificate.alpha)).values
             scores = rule.score.evaluate_all(rows.table.values.astype(np.float32)).min(axis=1)
-        _check_digest(table, self.watch)
         return Predicted(
             ids=filled(table, table.texts(ids), ids) or [],
             times=_times_of(table, time),
@@ -177,18 +161,6 @@ def _headed(table: Table) -> Table:
     return table
 
 
-def _check_digest(table: Table, watch: Watch) -> None:
-    if DIGEST not in (table.names or ()):
-        return
-    cells, column = table.texts(DIGEST), table.column(DIGEST)
-    other = next((row for row, cell in enumerate(cells) if cell.lower() != watch.settings.predictor), None)
-    if other is not None:
-        mine = watch.settings.predictor
-        raise table.error(
-            f"{table.place(other, column)} names another predictor than the watch, whose SHA-256 is {mine}"
-        )
-
-
 def _ends(table: Table) -> Floats:
     ends = table.numbers(list(ENDS)).astype(np.float64)
     wrong = ~(ends[:, 0] <= ends[:, 1])
@@ -221,7 +193,7 @@ def _sets(table: Table, rule: Predictor) -> Booleans:
 
 
 def _times_of(table: Table, name: str | None) -> Floats:
-    """Read times: seconds since 1970, or dates, in UTC unless they say otherwise; without a column, it is now."""
+    """Read dates, in UTC unless they say otherwise, as seconds since 1970; without a column, it is now."""
     now = clock.time()
     if name is None:
         return np.full(table.rows, now)
@@ -239,16 +211,13 @@ def _times_of(table: Table, name: str | None) -> Floats:
 
 
 def seconds(cell: str) -> float:
-    """Return a time as seconds since 1970; NaN if it is none.
+    """Return a date as seconds since 1970; NaN if it is none.
 
-    >>> seconds("2026-11-16"), seconds("2026-11-16T01:00+01:00"), seconds("1794787200"), seconds("soon")
-    (1794787200.0, 1794787200.0, 1794787200.0, nan)
+    >>> seconds("2026-11-16"), seconds("2026-11-16T01:00+01:00"), seconds("soon")
+    (1794787200.0, 1794787200.0, nan)
     """
     try:
-        when = datetime.fromisoformat(cell) if "-" in cell[1:] else None
-        if when is None:
-            value = float(cell)
-            return value if math.isfinite(value) else math.nan
+        when = datetime.fromisoformat(cell)
         return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         return math.nan

@@ -37,7 +37,6 @@ PredictorFile = Annotated[Path, typer.Argument(metavar="PREDICTOR", help="The pr
 Page = Annotated[Path, typer.Option("-o", "--output", help="Where to write the page (.html).")]
 Alpha = Annotated[str, typer.Option("--alpha", help="How often the truth may be missed.")]
 OtherAlpha = Annotated[str | None, typer.Option("--alpha", help="Another alpha than the certified one.")]
-Risk = Annotated[str | None, typer.Option("--risk", metavar="LIMIT", help="With losses: the largest expected loss.")]
 Ledger = Annotated[Path | None, typer.Option("--ledger", help="Pays for epsilon (.json with a budget).")]
 PolicyFile = Annotated[Path | None, typer.Option("--policy", envvar=VARIABLE, help="This site's policy (.toml).")]
 Trusted = Annotated[

@@ -28,7 +28,6 @@ from fedconformal.cli.options import (
     Json,
     OtherAlpha,
     PredictorFile,
-    Risk,
     check_output,
     expand_options,
     load_predictor,
@@ -59,7 +58,6 @@ def predict(
     probs: Annotated[Path, typer.Argument(help="Probabilities, predictions, or scores of a loss.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The sets or intervals (.csv .npz .npy).")],
     alpha: OtherAlpha = None,
-    risk: Risk = None,
     *,
     columns: Unlabelled,
     sites: Sites = None,
@@ -75,11 +73,9 @@ def predict(
     check_output(output, predictor, probs, file_in(sites))
     if about.risk is not None:
         if alpha or sites or columns.given:
-            raise InputError(f"{predictor}: limits a loss; give SCORES, and no more than --risk")
-        _predict_decisions(rule, probs, output, risk=risk, json=json)
+            raise InputError(f"{predictor}: limits a loss; give SCORES alone")
+        _predict_decisions(rule, probs, output, json=json)
         return
-    if risk is not None:
-        raise InputError(f"{predictor}: does not limit a loss; leave out --risk")
     if output.suffix not in (".npz", ".npy", ".csv"):
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     if (keep or wide) and output.suffix != ".csv":
@@ -199,19 +195,22 @@ def _cell(value: Any, *, comma: bool) -> str:
     return repr(value).replace(".", ",") if comma else repr(value)
 
 
-def _predict_decisions(rule: Predictor, scores: Path, output: Path, *, risk: str | None, json: bool) -> None:
+def _predict_decisions(rule: Predictor, scores: Path, output: Path, *, json: bool) -> None:
     """Write the decisions of a loss at the threshold."""
-    if output.suffix not in (".npz", ".npy"):
-        raise InputError(f"{output}: expected a name that ends in .npz or .npy")
-    rows, limit = LossRows.read(scores), rule.risk_limit(risk)
+    rows = LossRows.read(scores)
+    if output.suffix != ".npz" and (rows.names is not None or output.suffix != ".npy"):
+        raise InputError(f"{output}: expected a name that ends in .npz, or of one array in .npy")
     with prefix_errors(scores):
-        found = rule.predict(rows.values, risk=risk)
-    if rows.names is not None and output.suffix == ".npy":
-        raise InputError(f"{output}: images of different sizes do not fit into an .npy file; write an .npz file")
+        found = rule.predict(rows.values)
     images = {"sets": found} if rows.names is None else dict(zip(rows.names, found, strict=True))
     write_bytes(output, _arrays(output.suffix, **images))
-    threshold, share = rule.curve.threshold(limit), float(np.mean([one.mean() for one in found])) if len(found) else 0.0
-    record = {"output": output, "rows": len(found), "risk": float(limit), "threshold": threshold_json(threshold)}
+    share, safe = float(np.mean([one.mean() for one in found])) if len(found) else 0.0, np.isinf(rule.threshold)
+    record = {
+        "output": output,
+        "rows": len(found),
+        "risk": rule.risk.limit,
+        "threshold": threshold_json(rule.threshold),
+    }
     words = f"wrote {output}: answers to {len(found)} rows, {share:.1%} of the entries are predicted on average"
-    safe = [f"no threshold is good enough, so this is the safe action: {rule.risk.safe}"] if np.isinf(threshold) else []
-    print_result({**record, "mean_size": share}, words, *safe, json=json)
+    action = f"no threshold is good enough, so this is the safe action: {rule.risk.safe}"
+    print_result({**record, "mean_size": share}, words, *[action] * bool(safe), json=json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -175,24 +176,16 @@ class Columns:
         *,
         wanted: Classes = None,
         temperature: float | None = None,
-        quiet: bool = False,
     ) -> Predictions:
         """Read outputs, in the order of the classes `wanted`, and the truth; state once what was recognised.
 
-        The truth is in a column, or in a file of its own. Files that can be read only in the other order look swapped.
+        The truth is in a column, or in a file of its own.
         """
         if isinstance(score, RegressionScore):
             found = self._read_numbers(score, path, labels)
         else:
-            try:
-                found = self._read_classes(path, labels, wanted, temperature)
-            except InputError:
-                if labels is not None and labels != path and self._reads(labels, path, wanted, temperature):
-                    problem = f"{path} and {labels} look swapped: probabilities come first, then labels"
-                    raise InputError(problem, code="swapped") from None
-                raise
-        if not quiet:
-            _note_recognised(found)
+            found = self._read_classes(path, labels, wanted, temperature)
+        _note_recognised(found)
         return found
 
     def values_of(self, found: Predictions, given: str, array: str) -> NDArray[Any]:
@@ -227,14 +220,6 @@ class Columns:
         if labels is None:
             return found
         return pair(found, self.open(labels, "labels"), labels=self.labels, skip_missing=self.skip_missing)
-
-    def _reads(self, path: Path, labels: Path, wanted: Classes, temperature: float | None) -> bool:
-        """Whether these files are probabilities and their labels; features may be anything."""
-        try:
-            as_probabilities(self._read_classes(path, labels, wanted, temperature).values)
-        except InputError:
-            return False
-        return self.content is not Source.features
 
     def _read_classes(self, path: Path, labels: Path | None, wanted: Classes, temperature: float | None) -> Predictions:
         if self.predictions is not None:
@@ -342,15 +327,11 @@ def _note_recognised(found: Predictions) -> None:
         logger.warning("%s: %s left out: %s", found.table.source, plural(len(found.skipped), "row"), names)
 
 
-def warn_of_repeated_ids(found: Predictions, advice: str, seen: set[str] | None = None) -> None:
-    """Warn if ids have several rows, which no guarantee allows; `seen` are those of earlier files, and is added to."""
-    seen, repeated = set() if seen is None else seen, dict[str, None]()
-    for one in found.ids or ():
-        if one in seen:
-            repeated[one] = None
-        seen.add(one)
+def warn_of_repeated_ids(found: Predictions, advice: str) -> None:
+    """Warn if ids have several rows, which no guarantee allows."""
+    repeated = [one for one, count in Counter(found.ids or ()).items() if count > 1]
     if repeated:
-        first, names = abbreviate(next(iter(repeated))), plural(len(repeated), "id")
+        first, names = abbreviate(repeated[0]), plural(len(repeated), "id")
         logger.warning("%s: %s with several rows, such as %s: %s", found.table.source, names, first, advice)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,7 +16,6 @@ from fedconformal.cli.rows import Onnx, open_model
 from fedconformal.errors import InputError, requires_extra
 from fedconformal.monitoring.store import Watch
 
-MEGABYTE = 10**6
 GRACE = 30
 """Seconds that requests under way have to end, once the server is asked to stop."""
 
@@ -32,11 +30,9 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the access token.", show_default="the variable FEDCONFORMAL_TOKEN")
     ] = None,
-    max_body: Annotated[float, typer.Option(metavar="MB", help="The largest body, in megabytes.")] = 16.0,
     monitor: Annotated[
         Path | None, typer.Option(metavar="WATCH", help="The watch that keeps answers and takes outcomes (.db).")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request: address, path, status.")] = False,
     json: Json = False,
 ) -> None:
@@ -46,74 +42,38 @@ def serve(
         raise InputError(f"{predictor}: is a predictor of another kind; give one of sets")
     with requires_extra("serve"):
         import uvicorn
-        from uvicorn.supervisors import Multiprocess
 
-        from fedconformal.serving.guard import HERE, read_token
-    if not 0 < max_body <= 1000:
-        raise InputError(f"--max-body is {max_body:g}, expected megabytes, more than 0 and at most 1000")
+        from fedconformal.serving.app import Settings, make_app
+        from fedconformal.serving.guard import HERE, LimitedProtocol, read_token
     token = read_token(token_file)
     if token is None and host not in HERE:
         raise InputError(f"--host {host} lets other machines ask, which needs a token; give it with --token-file")
-    level, body = logger.getEffectiveLevel(), int(max_body * MEGABYTE)
-    worker = Worker(predictor, onnx, monitor, token, body, access_log=access_log, level=level)
-    app = worker.app()  # which refuses what does not fit, before the port is opened
+    app = make_app(
+        rule,
+        model=None if onnx is None else open_model(onnx),
+        settings=Settings(token=token),
+        watch=None if monitor is None else Watch.open(monitor),
+    )
     listening = _listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     facts: dict[str, object] = {"url": url, "predictor": str(predictor), "model": rule.certificate.provenance.model}
-    facts |= {"token": token is not None, "monitor": None if monitor is None else str(monitor), "workers": workers}
+    facts |= {"token": token is not None, "monitor": None if monitor is None else str(monitor)}
     print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.sentence(), json=json)
-    if workers == 1:
-        worker.run([listening], app)
-    else:
-        Multiprocess(uvicorn.Config("", workers=workers, log_config=None), worker.run, [listening]).run()
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A process that answers: its files and settings."""
-
-    predictor: Path
-    onnx: str | None
-    monitor: Path | None
-    token: bytes | None = field(repr=False)
-    max_body: int
-    access_log: bool
-    level: int
-
-    def app(self) -> Any:
-        """Return the ASGI app."""
-        from fedconformal.serving.app import Settings, make_app
-
-        return make_app(
-            load_predictor(self.predictor),
-            model=None if self.onnx is None else open_model(self.onnx),
-            settings=Settings(token=self.token, max_body=self.max_body),
-            watch=None if self.monitor is None else Watch.open(self.monitor),
-        )
-
-    def run(self, sockets: list[socket.socket] | None, app: Any = None) -> None:
-        """Answer until the process is stopped."""
-        import uvicorn
-
-        from fedconformal.serving.guard import LimitedProtocol
-
-        logger.setLevel(self.level)
-        for name in ("uvicorn.error", "uvicorn.access"):
-            logging.getLogger(name).handlers = logger.handlers or [logging.StreamHandler()]
-        made = app or self.app()
-        config = uvicorn.Config(
-            made,
-            access_log=self.access_log,
-            log_config=None,
-            log_level=logging.INFO if self.access_log else self.level,
-            lifespan="off",
-            ws="none",
-            server_header=False,
-            http=LimitedProtocol,
-            timeout_graceful_shutdown=GRACE,
-        )
-        with made.state.watch or nullcontext():
-            uvicorn.Server(config).run(sockets=sockets)
+    for name in ("uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).handlers = logger.handlers
+    config = uvicorn.Config(
+        app,
+        access_log=access_log,
+        log_config=None,
+        log_level=logging.INFO if access_log else logger.getEffectiveLevel(),
+        lifespan="off",
+        ws="none",
+        server_header=False,
+        http=LimitedProtocol,
+        timeout_graceful_shutdown=GRACE,
+    )
+    with app.state.watch or nullcontext():
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

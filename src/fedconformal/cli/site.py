@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fedconformal._base.files import write_bytes
-from fedconformal.cli.console import print_result, write
+from fedconformal.cli.console import print_result
 from fedconformal.cli.options import Alpha, Json, Page, check_output, split
 from fedconformal.errors import InputError
 from fedconformal.privacy.policy import EXAMPLE, VARIABLE, read_policy
@@ -31,7 +31,6 @@ def sql(
     scores: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of scores, taken as they are.")] = None,
     labels: Annotated[str, typer.Option(metavar="COLUMN", help="The true class, or the true number.")] = "label",
     alpha: Alpha = "0.1",
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="The .sql file.", show_default="print")] = None,
     json: Json = False,
 ) -> None:
     """Print an SQL query that summarises rows in DuckDB or PostgreSQL; summarize reads its result."""
@@ -41,32 +40,18 @@ def sql(
         rows = lac_of(split(classes), labels)
     else:
         rows = column_of(scores) if scores is not None else residual_of(predictions or "", labels)
-    text = f"{NEXT}\n{statement(table, rows, alpha)};\n"
-    if output is not None:
-        check_output(output, ending=".sql")
-        if output.exists():
-            raise InputError(f"{output}: exists; choose another place with -o")
-        write_bytes(output, text.encode())
-    record = {"query": text, "output": output}
-    if output is None and not json:
-        write(text)
-    else:
-        print_result(record, f"wrote {output}: a query for DuckDB or PostgreSQL", json=json)
+    text = f"{NEXT}\n{statement(table, rows, alpha)};"
+    print_result({"query": text}, *text.splitlines(), json=json)
 
 
 def page(output: Page = Path("summarize.html"), json: Json = False) -> None:
     """Write an HTML page that summarises a table in a browser, with nothing to install."""
     check_output(output, ending=".html")
-    digest = write_page(output)
-    said = f"wrote {output}: open it in a browser at the site; it sends nothing"
-    print_result({"output": output, "sha256": digest}, said, f"SHA-256 {digest}", json=json)
-
-
-def write_page(output: Path) -> str:
-    """Write the page that scripts/build_page.py has built, and return its SHA-256."""
     data = resources.files("fedconformal.cli").joinpath("page.html").read_bytes()
     write_bytes(output, data)
-    return hashlib.sha256(data).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
+    said = f"wrote {output}: open it in a browser at the site; it sends nothing"
+    print_result({"output": output, "sha256": digest}, said, f"SHA-256 {digest}", json=json)
 
 
 policy = typer.Typer(help="Rules on what may leave a site.", no_args_is_help=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +39,6 @@ from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.ranks import RankSummary
-from fedconformal.summaries.rows import ScoredRows, score_rows, summarize_chunks
 from fedconformal.summaries.rows import summarize as summarize_rows
 from fedconformal.summaries.sql import read_result
 from fedconformal.summaries.strata import StratifiedSummary
@@ -50,15 +47,14 @@ from fedconformal.tables import Predictions
 ONE_ROW_EACH = "every guarantee needs one row of each patient, or coverage can fall far below the promise; keep one"
 DEFAULT_ALPHA = "0.1"
 STRATA = ("by_class", "groups")
-OF_ROWS = (*STRATA, "chunks", "kind", "epsilon", "watch", "temperature", "labels")
+OF_ROWS = (*STRATA, "kind", "epsilon", "watch", "temperature", "labels")
 REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     "loss": ((*OF_ROWS, "score"), "does not go with --loss; leave it out"),
     "query": (OF_ROWS, "is for rows, and this is the result of a query; leave it out, or give it to sql"),
     "run": (("watch", "site", "labels"), "is for tables; a training run has its own sites, and no columns"),
     "numbers": ((*STRATA, "epsilon", "temperature"), "is for classes, and the score is one of numbers"),
-    "noise": ((*STRATA, "chunks", "kind"), "does not go with --epsilon, which writes noisy counts"),
+    "noise": ((*STRATA, "kind"), "does not go with --epsilon, which writes noisy counts"),
     "plain": (("ledger",), "goes with --epsilon"),
-    "chunks": (STRATA, "does not go with --chunks; summarise the rows in one piece"),
 }
 """Options that an input or another option refuses, and why; labels stands for all options of columns."""
 
@@ -107,14 +103,13 @@ def summarize(
     expires: Annotated[str | None, typer.Option(metavar="DAY", help="The last day of use, such as 2027-06-30.")] = None,
     by_class: Annotated[bool, typer.Option("--by-class", help="Class by class; shows the class counts.")] = False,
     watch: NewRows = None,
-    chunks: Annotated[bool, typer.Option("--chunks", help="One site in many files, read one at a time.")] = False,
     epsilon: Annotated[str | None, typer.Option(help="Write noisy counts (.fcn), with this privacy.")] = None,
     ledger: Ledger = None,
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
     """Score a site's calibration rows and write a summary of the scores."""
-    source, onnx = _source_of(files, columns, chunks=chunks, loss=loss), columns.model
+    source, onnx = _source_of(files, columns, loss), columns.model
     if onnx is not None and model is not None:
         raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
     of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
@@ -134,7 +129,6 @@ def summarize(
     given: dict[str, object] = {
         "by_class": by_class,
         "groups": columns.groups,
-        "chunks": chunks,
         "kind": kind != "ranks",
         "epsilon": epsilon,
         "watch": watch,
@@ -144,11 +138,11 @@ def summarize(
         "site": site,
         "ledger": ledger,
     }
-    for mode in (source, "noise" if epsilon else "plain", "numbers" * numbers, "chunks" * chunks):
+    for mode in (source, "noise" if epsilon else "plain", "numbers" * numbers):
         options, reason = REFUSED.get(mode, ((), ""))
         refuse(reason, **{option: given[option] for option in options})
     ending, name = ".fcs" if epsilon is None else ".fcn", output.stem if site is None else site
-    reader, inputs = RowReader(terms, columns, watch), (*files, ledger, policy, watch)
+    inputs, rows = (*files, ledger, policy, watch), None
     if source != "run":
         check_output(output, *inputs, ending=ending)
     if source == "run":
@@ -158,14 +152,16 @@ def summarize(
     elif source == "query":
         made = {output: terms.summarize_result(files[0], name, None if score is None else terms.score)}
     else:
-        made = {output: reader.summarize_chunks(files, name) if chunks else reader.summarize(files, name)}
-    patients, directory = len(reader.ids) or None, source == "run"
+        rows = _read(files, terms, columns, watch)
+        made = {output: _of_rows(rows, terms, columns, name)}
+    # Ids without --id may be names of rows, not of patients.
+    patients, directory = None if rows is None or columns.ids is None else len(set(rows.ids or ())), source == "run"
     written = _send(made, inputs, epsilon=epsilon, ledger=ledger, policy=policy, patients=patients, directory=directory)
     used = next(iter(made.values())).provenance.score
     record = {"score": None if used is None else str(used), "loss": loss, "summaries": written}
     what = "scores" if loss is None else "rows"
     lines = [line for one in written for line in _lines(one, what, hidden=not numbers)]
-    print_result({**record, "skipped": len(reader.skipped)}, *lines, json=json)
+    print_result({**record, "skipped": 0 if rows is None else len(rows.skipped)}, *lines, json=json)
 
 
 def _send(
@@ -195,13 +191,13 @@ def _send(
     return [_write(path, one) for path, one in sent.items()]
 
 
-def _source_of(files: list[Path], columns: Columns, *, chunks: bool, loss: str | None) -> str:
+def _source_of(files: list[Path], columns: Columns, loss: str | None) -> str:
     """Return what the files are: "loss", "rows", a "run", or the result of a "query" of `fedconformal sql`."""
-    if len(files) > 2 and not chunks:
-        raise InputError(f"{len(files)} files were given; expected PROBS LABELS, or many files with --chunks")
+    if len(files) > 2:
+        raise InputError(f"{len(files)} files were given; expected PROBS LABELS")
     if loss is not None:
         return "loss"
-    if len(files) > 1 or chunks or columns.labels is not None:
+    if len(files) > 1 or columns.labels is not None:
         return "rows"
     query = files[0].suffix.lower() in TEXT and b"fc_rank" in read_bytes(files[0])[:200]
     return "query" if query else "run"
@@ -254,52 +250,21 @@ class Terms:
             return found.summary(site=site, score=score, **self.provenance)
 
 
-@dataclass(frozen=True)
-class RowReader:
-    """Reads one site's rows from tables; collects the ids of the patients, and the rows with a missing value."""
+def _read(files: list[Path], terms: Terms, columns: Columns, watch: Path | None) -> Predictions:
+    """Read rows of classes or numbers from one or two files; warn of ids that have several."""
+    kept = columns.keeping(*columns.group_columns())
+    rows = kept.read(terms.score, files[0], files[1] if len(files) > 1 else None, temperature=terms.temperature)
+    check_new(watch, rows)
+    warn_of_repeated_ids(rows, ONE_ROW_EACH)
+    return rows
 
-    terms: Terms
-    columns: Columns
-    watch: Path | None = None
-    ids: set[str] = field(default_factory=set)
-    skipped: list[str] = field(default_factory=list)
 
-    def read(self, file: Path, truth: Path | None, seen: set[str] | None = None, *, again: bool = False) -> Predictions:
-        """Read rows of classes or numbers; warn of ids that have several or are in `seen`, but not `again`."""
-        columns = self.columns.keeping(*self.columns.group_columns())
-        rows = columns.read(self.terms.score, file, truth, temperature=self.terms.temperature, quiet=again)
-        check_new(self.watch, rows)
-        if not again:
-            warn_of_repeated_ids(rows, ONE_ROW_EACH, seen)
-            self.skipped.extend(rows.skipped)
-        if columns.ids is not None:  # row names may be of rows, not of patients
-            self.ids.update(rows.ids or ())
-        return rows
-
-    def summarize(self, files: list[Path], site: str) -> Summary:
-        """Summarise the rows of one or two files; bad rows are named by file and line."""
-        rows = self.read(files[0], files[1] if len(files) > 1 else None)
-        groups = {name: self.columns.values_of(rows, name, "groups") for name in self.columns.group_columns()} or None
-        with rows.table.in_lines():
-            about = {"site": site, "classes": rows.classes, "groups": groups, "skipped": len(rows.skipped)}
-            return self.terms.summarize(rows.values, rows.truth, **about)
-
-    def summarize_chunks(self, files: list[Path], site: str) -> Summary:
-        """Summarise the rows of many files, read one at a time, more than once."""
-        if self.terms.kind != "ranks":
-            raise InputError("--chunks makes summaries of the kind ranks only")
-        terms, passes = self.terms, count(1)
-
-        def read() -> Iterator[tuple[str, ScoredRows]]:
-            number, seen = next(passes), set[str]()
-            for file in progress(files, f"reading, pass {number}", len(files)):
-                truth = None if self.columns.labels is not None else file
-                rows = self.read(file, truth, seen, again=number > 1)
-                with rows.table.in_lines():
-                    yield str(file), score_rows(rows.values, rows.truth, terms.score, rows.classes)
-
-        summary = summarize_chunks(read, score=terms.score, alpha=terms.alpha, site=site, **terms.provenance)
-        return replace(summary, skipped=len(self.skipped))
+def _of_rows(rows: Predictions, terms: Terms, columns: Columns, site: str) -> Summary:
+    """Summarise the rows of one site; bad rows are named by file and line."""
+    groups = {name: columns.values_of(rows, name, "groups") for name in columns.group_columns()} or None
+    with rows.table.in_lines():
+        about = {"site": site, "classes": rows.classes, "groups": groups, "skipped": len(rows.skipped)}
+        return terms.summarize(rows.values, rows.truth, **about)
 
 
 def _of_run(path: Path, terms: Terms, temperature: float | None) -> dict[str, Summary]:

@@ -106,8 +106,6 @@ def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | Non
         found: Callable[[], Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"{option} {value}: cannot be imported ({error})", param=key) from None
-    if not callable(found):
-        raise InputError(f"{option} {value}: cannot be called; name a class or a function", param=key)
     return found
 
 

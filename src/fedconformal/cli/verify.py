@@ -14,9 +14,9 @@ import typer
 from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import join_names
 from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.certificates import text
-from fedconformal.certificates.certificate import Certificate, SignatureRecord
-from fedconformal.cli.console import logger, print_result
+from fedconformal.certificates.certificate import SignatureRecord
+from fedconformal.certificates.text import warn_of_sites
+from fedconformal.cli.console import print_result
 from fedconformal.cli.options import (
     Json,
     PredictorFile,
@@ -25,11 +25,11 @@ from fedconformal.cli.options import (
     expand_wildcards,
     read_noisy,
     read_summaries,
+    warn_of_expiry,
 )
 from fedconformal.errors import AlteredError, InputError, prefix_errors
 from fedconformal.monitoring.messages import Period, read_periods
 from fedconformal.privacy import signatures
-from fedconformal.summaries.provenance import has_expired
 from fedconformal.summaries.summary import Summary
 from fedconformal.verification import verify as verify_predictor
 
@@ -105,7 +105,8 @@ def verify(
         if not problems and found.to_bytes() != data:
             problems = [REFORMATTED]
         if not problems:
-            _warn(found.certificate)
+            warn_of_expiry(found)
+            warn_of_sites(found.certificate)
     if coordinator is not None and not sealed:
         problems.append(f"{_signature_path(predictor)} is not the signature of this coordinator for this predictor")
     lines = problems or [f"confirmed from {len(given)} summaries"]
@@ -113,16 +114,6 @@ def verify(
     print_result(record, *(f"{predictor}: {line}" for line in lines), json=json)
     if problems:
         raise typer.Exit(1)
-
-
-def _warn(certificate: Certificate) -> None:
-    """Warn of an expired certificate and of sites that outweigh the others."""
-    if has_expired(certificate.provenance.expires):
-        logger.warning(
-            "the certificate expired on %s; it is right, and no longer to be used", certificate.provenance.expires
-        )
-    for site, share in certificate.heavy_sites.items():
-        logger.warning("%s", text.heavy_site(site, share))
 
 
 def _signer(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | signatures.Seal]:

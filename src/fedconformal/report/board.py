@@ -28,6 +28,7 @@ from fedconformal.summaries.provenance import has_expired
 APART = 0.01
 """Coverage of the rows and of the promised mixture are both shown if they are this far apart."""
 PROMISED, HOLDS, COSTS, TO_DO = "What is promised", "Does it hold?", "What it costs", "What to do"
+COLLECT = "Collect more calibration cases: the note below says how many."
 AGAIN = "Check again with new cases at fixed times: patients, devices and models change."
 FOUND = {
     "no contradiction": "Nothing here speaks against the promise.",
@@ -42,75 +43,45 @@ class Wording(NamedTuple):
 
     one: str
     many: str
+    hold: str
     endless: str
-    aim: str
-    promise: str
     known: str
-    inside: str
     size: str
 
 
-LISTS = Wording(
-    one="list",
-    many="lists",
-    endless="list names every answer",
-    aim="hold the right answer",
-    promise="The list of answers holds the right one",
-    known="answers",
-    inside="the right answer on their list",
-    size="long",
-)
-INTERVALS = Wording(
-    one="interval",
-    many="intervals",
-    endless="interval is the whole line",
-    aim="hold the true value",
-    promise="The interval holds the true value",
-    known="values",
-    inside="the true value in their interval",
-    size="wide",
-)
+LISTS = Wording("list", "lists", "hold the right answer", "list names every answer", "answers", "long")
+INTERVALS = Wording("interval", "intervals", "hold the true value", "interval is the whole line", "values", "wide")
 
 
 def coverage_answers(about: Certificate, evaluation: AnyEvaluation | None) -> Iterator[Answer]:
     """Answer the four questions about sets or intervals."""
     words = INTERVALS if about.intervals else LISTS
-    infinite = np.isinf(np.array([one.limit for one in about.whole]) if about.intervals else about.limit)
-    endless = bool(infinite.size and np.all(infinite))
-    lacking, collect = _without_promise(about, infinite) if np.any(infinite) else ("", "")
-    yield _promised(about, words, endless=endless, lacking=lacking)
+    endless = bool(np.isinf([one.limit for one in about.whole] if about.intervals else about.limit).all())
+    lacking = [name for name, limit in about.thresholds.items() if np.isinf(limit).any()]
+    yield _promised(about, words, lacking, endless=endless)
     yield _holds(about, evaluation, words)
     yield _costs(evaluation, words)
-    yield Answer(TO_DO, steps=list(_to_do(about, evaluation, words, endless=endless, collect=collect)))
+    yield Answer(TO_DO, steps=list(_to_do(about, evaluation, words, endless=endless, few=bool(lacking))))
 
 
-def _without_promise(about: Certificate, infinite: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> tuple[str, str]:
-    """Name the classes, groups or ends without a threshold, and the cases to collect."""
-    if about.intervals:
-        one_end = "The intervals have one end only: there are too few calibration cases for the other."
-        return one_end, "Collect more calibration cases: the note below says how many."
-    if about.by == "group":
-        left = [str(group) for group, own in zip(about.parts, infinite, strict=True) if np.any(own)]
-        which = "every answer" if infinite.ndim == 1 else "some answers always"
-        lacking = f"These groups have too few cases, so their lists name {which}: {join_names(left)}."
-        return lacking, "Collect more calibration cases of the groups with too few."
-    left = [text.class_called(label, about.class_names) for label in np.flatnonzero(infinite).tolist()]
-    lacking = f"Nothing is promised for the answers {join_names(left)}: every list names them."
-    return lacking, "Collect more calibration cases of the answers without a promise."
-
-
-def _promised(about: Certificate, words: Wording, *, endless: bool, lacking: str) -> Answer:
+def _promised(about: Certificate, words: Wording, lacking: Sequence[str], *, endless: bool) -> Answer:
     wanted = f"{100 * (1 - about.alpha):.10g}%"
     if endless:
         few = f"There are not enough calibration cases to promise {wanted}, so every {words.endless}."
         return Answer(PROMISED, "Nothing", [few, f"Such {words.many} are always right and say nothing."])
     if about.status != "certified":
-        aim = f"The {words.many} aim to {words.aim} in {wanted} of new cases. {_why_estimated(about)}"
-        return Answer(PROMISED, "Nothing", [aim])
+        aim = f"The {words.many} aim to {words.hold} in {wanted} of new cases."
+        return Answer(PROMISED, "Nothing", [aim, "There is no promise: the fine print says why."])
     guarantee, sites, _ = about.terms()
-    texts = [f"{words.promise} in at least {wanted} of {text.lay_description(guarantee, sites)}.", lacking]
-    texts += [f"The promise ended on {about.provenance.expires}."] * has_expired(about.provenance.expires)
-    return Answer(PROMISED, wanted, list(filter(None, texts)))
+    whom = text.lay_description(guarantee, sites)
+    texts = [f"The {words.many} {words.hold} in at least {wanted} of {whom}."]
+    if lacking:
+        of = "end" if about.intervals else "answer" if about.by == "class" else about.by
+        few = "there are too few calibration cases"
+        texts.append(f"Nothing is promised for the {of} {join_names(lacking)}: {few}.")
+    if has_expired(about.provenance.expires):
+        texts.append(f"The promise ended on {about.provenance.expires}.")
+    return Answer(PROMISED, wanted, texts)
 
 
 def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording) -> Answer:
@@ -123,7 +94,7 @@ def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording)
     if isinstance(evaluation, Evaluation) and evaluation.full_sets == overall.rows:
         empty = f"Each of the {overall.rows:,} lists names every answer, so none can miss the right one."
         return Answer(HOLDS, "No test", [f"{empty} {FOUND['no verdict']}"], badge=badge, level=level)
-    texts = [f"of {overall.rows:,} checked cases have {words.inside} ({_interval(evaluation)})."]
+    texts = [f"of the {words.many} of {overall.rows:,} checked cases {words.hold} ({_interval(evaluation)})."]
     mixed, whose = evaluation.reweighted, "sites" if about.provenance.class_scores is None else "answers"
     if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
         texts.append(f"With the {whose} counted as promised it is {mixed.coverage:.1%}.")
@@ -161,15 +132,13 @@ def _costs(evaluation: AnyEvaluation | None, words: Wording) -> Answer:
         return Answer(COSTS, f"{evaluation.mean_size:.2f}", [mean, one])
     overall = evaluation.overall
     texts = ["is the mean width of an interval, in the units of the value."]
-    if overall.median_width is not None and overall.mean_width is not None:
-        texts.append(f"Half of the intervals are at most {overall.median_width:.4g} wide.")
     if overall.infinite:
         texts.append(f"{infinite_words(overall.infinite, overall.rows)}, and so say little.")
     return Answer(COSTS, overall.width_text, texts)
 
 
 def _to_do(
-    about: Certificate, evaluation: AnyEvaluation | None, words: Wording, *, endless: bool, collect: str
+    about: Certificate, evaluation: AnyEvaluation | None, words: Wording, *, endless: bool, few: bool
 ) -> Iterator[str]:
     """List the next steps, the most urgent first."""
     verdict = None if evaluation is None else evaluation.verdict
@@ -177,17 +146,15 @@ def _to_do(
         yield f"Do not rely on the {words.many} until the cause is found: other patients, other devices, another model?"
         yield "Then calibrate again with recent cases."
     if endless:
-        yield f"Do not use the {words.many} yet. Collect more calibration cases: the note below says how many."
+        yield f"Do not use the {words.many} yet. {COLLECT}"
         return
-    mended = [collect, *_to_mend(about)]
+    mended = [COLLECT] * few + list(_to_mend(about))
     if isinstance(evaluation, Evaluation) and 2 * evaluation.full_sets >= evaluation.overall.rows:
         mended.append("Most lists name every answer. The note below says what makes them shorter.")
-    yield from filter(None, mended)
+    yield from mended
     if evaluation is None:
         yield "Check the promise on cases with known answers before anyone relies on it."
         return
-    if lacking := sites_without_rows(about, evaluation):
-        yield f"Check cases of {join_names(lacking)} too."
     if not evaluation.by_site and about.sites > 1:
         yield "Record which site each checked case is from, so that sites can be compared."
     kind = "no contradiction" if verdict is None else verdict.kind
@@ -195,48 +162,31 @@ def _to_do(
         yield "Collect more cases with known answers and check again."
     if kind == "no verdict":
         yield "Ask a statistician to read the fine print: these cases do not test the promise."
-    if kind == "no contradiction" and not any(mended):
+    if kind == "no contradiction" and not mended:
         yield f"Use the {words.many}. A {words.size} {words.one} means that the model is not sure: let a person decide."
         yield AGAIN
 
 
 def _to_mend(about: Certificate) -> Iterator[str]:
-    if about.status != "certified" and about.watched:
-        yield "Collect new cases at every site, and calibrate again with these alone."
-    elif about.status != "certified" and about.provenance.trained:
-        yield "Train a model at other sites, or calibrate for the sites that trained it."
-    elif about.status != "certified":
-        yield "Ask the sites for summaries that allow a promise (of the kind ranks or exact)."
+    if about.status != "certified":
+        yield "Calibrate again with new cases: the fine print says why there is no promise."
     if has_expired(about.provenance.expires):
         yield "Calibrate again: the promise has ended."
 
 
-def _why_estimated(about: Certificate) -> str:
-    if about.watched:
-        return (
-            "It was calibrated on cases that a watch had counted. New cases are not like them, so there is no promise."
-        )
-    if about.provenance.trained:
-        return "The model was trained at the very sites that calibrated it, so there is no promise to a new site."
-    return "The sites sent estimates, which can be off either way, so there is no promise."
-
-
 def risk_answers(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[Answer]:
-    """Answer the four questions about a limit on a loss."""
+    """Answer three questions about a limit on a loss."""
     about, limit, chosen = rule.risk, f"{rule.risk.limit:.4g}", rule.certificate.limit
     if chosen == math.inf:
-        yield Answer(PROMISED, "Nothing", [f"No threshold of the grid keeps the limit {limit}."])
-        safe = about.safe or "there is none, so nothing is promised"
-        yield Answer("Which threshold", "None", [f"The safe action is left: {safe}."])
+        safe = f"The safe action is left: {about.safe or 'there is none, so nothing is promised'}."
+        yield Answer(PROMISED, "Nothing", [f"No threshold of the grid keeps the limit {limit}.", safe])
     else:
         sure = rule.certificate.status == "certified"
         what = rule.loss.means.removesuffix(",") if rule.loss else "The expected loss"
         guarantee, names, _ = rule.certificate.terms()
         whom = text.lay_description(guarantee, names)
         words = f"{what} is {'' if sure else 'estimated to be '}at most {limit}, over {whom}."
-        yield Answer(PROMISED, f"at most {limit}" if sure else "Nothing", [words])
-        loss = f"The loss is {rule.loss}." if rule.loss else "The certificate does not name the loss."
-        yield Answer("Which threshold", f"{chosen:.6g}", [f"The smallest that promises enough. {loss}"])
+        yield Answer(PROMISED, f"at most {limit}" if sure else "Nothing", [words, f"The threshold is {chosen:.6g}."])
     yield _risk_holds(rule, evaluation)
     steps: Sequence[str] = ["Use this threshold, with the same model and the same loss.", AGAIN]
     if chosen == math.inf:

@@ -1,19 +1,17 @@
-"""Cards of a report: coverage and losses in groups, set sizes, thresholds, the promise curve, and the fine print."""
+"""Cards of a report: coverage and losses in groups, set sizes, thresholds, and the fine print."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
 
-from fedconformal._base.arrays import ALPHA_UNIT
-from fedconformal._base.names import abbreviate, join_names
+from fedconformal._base.names import abbreviate
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.calibration.search import PromiseCurve
-from fedconformal.certificates.certificate import Certificate, Promise, band_of
+from fedconformal.certificates.certificate import Certificate, band_of
 from fedconformal.certificates.text import (
     before_rounding,
     class_called,
@@ -27,11 +25,11 @@ from fedconformal.evaluation import AnyEvaluation, Evaluation
 from fedconformal.evaluation.coverage import CoverageGroup
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.report.board import sites_without_rows
-from fedconformal.report.charts import Bar, Bars, group_chart, percent, promise_chart, shortened
+from fedconformal.report.charts import Bar, Bars, group_chart, percent, shortened
 from fedconformal.report.html import card, fine_print, soft, table
 
-MAX_BARS, MAX_GROUPS = 16, 40
-"""Set sizes and groups that are drawn one by one; of more groups those furthest from the promise."""
+MAX_GROUPS = 40
+"""Groups that are drawn one by one; of more groups those furthest from the promise."""
 STRATA = {
     "site": "A case whose site is not given takes the largest threshold. A site with too few scores has none: nothing "
     "is ruled out there.",
@@ -53,41 +51,26 @@ def coverage_cards(predictor: Predictor, evaluation: AnyEvaluation | None) -> It
         yield _sizes(evaluation)
     if about.by is not None:
         yield _strata(about)
-    if isinstance(predictor.curve, PromiseCurve) and np.any(predictor.curve.promised):
-        curve, some = predictor.curve, predictor.curve.promised > 0
-        points = list(zip(curve.thresholds[some].tolist(), curve.promised[some] / ALPHA_UNIT, strict=True))
-        text = soft("The promise curve. Valid for an alpha fixed beforehand.")
-        chart = promise_chart(points, about.threshold, 1 - about.alpha, "coverage")
-        yield card("What each threshold promises", text + chart)
 
 
 def risk_cards(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[str]:
-    """Write the cards about a limit on a loss."""
-    about, curve = rule.risk, rule.curve
-    risks = [min(about.bound, risk / ALPHA_UNIT) for risk in curve.promised]
-    text = "An upper bound, rounded up. Valid for a limit fixed beforehand."
-    if about.rising:
-        text += " The loss may rise with the threshold, so each walk along the grid is tested from its safest end."
-    points = list(zip(curve.thresholds.tolist(), risks, strict=True))
-    chart = promise_chart(points, rule.certificate.threshold, about.limit, "risk", most=about.bound)
-    yield card("What each threshold promises", soft(text) + chart)
-    if evaluation is not None and evaluation.by_site:
-        text = "Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit. "
-        text += _promised_to(rule.certificate, "site")
-        numbers = table(("site", *evaluation.columns), (group.cells for group in evaluation.by_site))
-        most = min(about.bound, max(2 * about.limit, *(group.high for group in evaluation.by_site)))
-        drawn = sorted(evaluation.by_site, key=lambda group: -group.mean_loss)[:MAX_GROUPS]
-        chart = group_chart(drawn, about.limit, (0.0, most), "mean loss", "{:.4g}".format)
-        yield card("Risk by site", soft(text) + chart, numbers)
+    """Write the card about a limit on a loss."""
+    if evaluation is None or not evaluation.by_site:
+        return
+    about = rule.risk
+    text = "Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit. "
+    numbers = table(("site", *evaluation.columns), (group.cells for group in evaluation.by_site))
+    most = min(about.bound, max(2 * about.limit, *(group.high for group in evaluation.by_site)))
+    drawn = sorted(evaluation.by_site, key=lambda group: -group.mean_loss)[:MAX_GROUPS]
+    chart = group_chart(drawn, about.limit, (0.0, most), "mean loss", "{:.4g}".format)
+    yield card("Risk by site", soft(text + _promised_to(rule.certificate, "site")) + chart, numbers)
 
 
 def _coverage_by(column: str, groups: Sequence[CoverageGroup], evaluation: AnyEvaluation, about: Certificate) -> str:
     text = _promised_to(about, column)
     if groups is evaluation.by_site:
         lines = f"Dots: coverage; dashed: the target. Lines: 95% interval, if {evaluation.interval_assumes}."
-        lacking = sites_without_rows(about, evaluation)
-        absent = f" No test row is from {join_names(lacking)}." if lacking else ""
-        text = f"{lines} A dot a little below the target is no violation.{absent} {text}"
+        text = f"{lines} A dot a little below the target is no violation. {text}"
     drawn, target = groups, 1 - about.alpha
     if len(groups) > MAX_GROUPS:
         text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
@@ -113,17 +96,17 @@ def _promised_to(about: Certificate, column: str) -> str:
 
 
 def _sizes(evaluation: Evaluation) -> str:
-    """Draw the frequency of each set size; many sizes are drawn in classes."""
-    counts = np.array(evaluation.size_histogram)
-    first, last = np.flatnonzero(counts)[[0, -1]].tolist()
-    sizes = [(str(size), int(counts[size])) for size in range(first, last + 1)]
-    if last >= MAX_BARS:
-        sizes = [(group.name, group.rows) for group in evaluation.by_size]
+    """Draw the frequency of each set size."""
+    rows = evaluation.overall.rows
     bars = [
-        Bar(f"{name} label{'' if name == '1' else 's'}", count, f"{count} ({count / counts.sum():.1%})")
-        for name, count in sizes
+        Bar(
+            f"{group.name} label{'' if group.name == '1' else 's'}",
+            group.rows,
+            f"{group.rows} ({group.rows / rows:.1%})",
+        )
+        for group in evaluation.by_size
     ]
-    full = soft(f"{full_set_count(evaluation.full_sets, evaluation.overall.rows)}.")
+    full = soft(f"{full_set_count(evaluation.full_sets, rows)}.")
     numbers = table(("set size", *evaluation.columns), (group.cells for group in evaluation.by_size))
     return card("Set sizes", full + Bars(title="How many rows have sets of each size", bars=bars).svg(), numbers)
 
@@ -132,26 +115,23 @@ def _strata(about: Certificate) -> str:
     """Tabulate the promise of each site, group or class."""
     stratum, cells = about.by or "class", []
     for key, part in about.parts.items():
-        one, name = part[-1], class_called(int(key), about.class_names) if stratum == "class" else str(key)
-        if stratum == "group" and part[1:]:
-            cells.append((name, f"{sum(promise.scores for promise in part):,}", "by class", "", ""))
-            continue
-        rank = "none" if one.rank is None else f"{one.rank:,} of {one.rank_out_of or 0:,}"
-        band = "{:.4f} to {:.4f}".format(*band_of(part))
-        cells.append((name, f"{one.scores:,}", " to ".join(map(_limit_text, part)), rank, band))
-    text = soft(f"Calibration scores, threshold, rank and promised coverage. {STRATA[stratum]}")
-    return card(f"Every {stratum} by itself", text + table((stratum, "scores", "threshold", "rank", "coverage"), cells))
-
-
-def _limit_text(promise: Promise) -> str:
-    return "none" if np.isinf(promise.limit) else f"{promise.limit:.4g}"
+        name = class_called(int(key), about.class_names) if stratum == "class" else str(key)
+        by_class = stratum == "group" and part[1:]
+        limits = ["none" if np.isinf(one.limit) else f"{one.limit:.4g}" for one in part]
+        scores = sum(one.scores for one in part) if by_class else part[-1].scores
+        band = "" if by_class else "{:.4f} to {:.4f}".format(*band_of(part))
+        cells.append((name, f"{scores:,}", "by class" if by_class else " to ".join(limits), band))
+    text = soft(f"Calibration scores, threshold and promised coverage. {STRATA[stratum]}")
+    return card(f"Every {stratum} by itself", text + table((stratum, "scores", "threshold", "coverage"), cells))
 
 
 def exact_words(predictor: Predictor, evaluation: AnyEvaluation | LossEvaluation | None) -> str:
     """Write the fine print: the verdict, the certificate and the contributions."""
     about = predictor.certificate
     tested = "" if evaluation is None or isinstance(evaluation, LossEvaluation) else _tested(about, evaluation)
-    return fine_print(tested + _promises(about) + _contributions(about) + _facts(predictor))
+    facts = table(("fact", "value"), certificate_facts(predictor).items())
+    certificate = f'<h3>Certificate</h3><div class="facts">{facts}</div>'
+    return fine_print(tested + _promises(about) + _contributions(about) + certificate)
 
 
 def _tested(about: Certificate, evaluation: AnyEvaluation) -> str:
@@ -175,7 +155,7 @@ def _promises(about: Certificate) -> str:
         most = f"at most {about.coverage_at_most:.4f} if scores are distinct{empty}{before_rounding(about)}"
         band = f"Coverage is at least {about.coverage_at_least:.4f}, and {most}."
     promised = [f"{sentence(about)} {band}".strip(), f"Provided that {about.statement.assumption}."]
-    denied = [about.statement.caveat, *re.split(r"(?<=\.) (?=[A-Z])", about.statement.conditions)]
+    denied = [about.statement.caveat, about.statement.conditions]
     columns = {"Promised": promised, "Not promised, and conditions": denied}
     inside = "".join(
         f"<div><h3>{title}</h3><ul>{''.join(f'<li>{escape(text)}</li>' for text in texts if text)}</ul></div>"
@@ -201,28 +181,40 @@ def _contributions(about: Certificate) -> str:
     return f"<h3>Who contributed what</h3>{text}{inside}"
 
 
-def _facts(predictor: Predictor) -> str:
+def certificate_facts(predictor: Predictor) -> dict[str, str]:
+    """Return the facts of a certificate as text by name; what is not recorded is left out."""
     about = predictor.certificate
-    temperature, replaced, risk = about.provenance.temperature, about.replaces, about.risk
-    facts = {"status": about.status, "guarantee": guarantee_name(about.guarantee), "threshold": about.limit_text}
+    origin, replaced, risk = about.provenance, about.replaces, about.risk
+    facts: dict[str, Any] = {"status": about.status, "guarantee": guarantee_name(about.guarantee)}
+    facts["threshold"] = about.limit_text
     if risk is None:
         band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}{before_rounding(about)}"
         facts |= {"alpha": f"{about.alpha:g}", "score": str(predictor.score), "coverage band": band}
     else:
         facts |= {
             "limit on the risk": f"{risk.limit:g}",
-            "loss": str(predictor.loss or "not recorded"),
+            "loss": predictor.loss and str(predictor.loss),
             "bound of a loss": f"{risk.bound:g}",
             "grid": f"{risk.points} thresholds from {risk.first:g} to {risk.last:g}",
-            "safe action": risk.safe or "none is named",
+            "safe action": risk.safe,
         }
+    facts |= {name: getattr(origin, name) for name in ("model", "precision", "calibration", "expires")}
     facts |= {
-        "temperature": "not recorded" if temperature is None else f"{temperature:.4g}",
-        "model": about.provenance.model or "not recorded",
+        "temperature": origin.temperature and f"{origin.temperature:.4g}",
         "sites": f"{about.sites}, with {about.scores:,} calibration {'scores' if risk is None else 'rows'}",
         "of which the summaries cost at most": f"{about.slack:.4f}",
+        "sites left out": ", ".join(f"{one.site} ({one.reason})" for one in about.left_out or ()),
+        "signed by": ", ".join(used.signature.site for used in about.summaries if used.signature),
+        "privacy": about.privacy and privacy_claim(about.privacy),
     }
     if replaced is not None:
         facts |= {"replaces the predictor with sha256": replaced.sha256, "why": replaced.why, "rows": replaced.rows}
     facts["made with"] = ", ".join(f"{name} {version}" for name, version in about.versions.items())
-    return f'<h3>Certificate</h3><div class="facts">{table(("fact", "value"), facts.items())}</div>'
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def privacy_claim(claim: Mapping[str, Any]) -> str:
+    """Describe the claim of a private release."""
+    if not isinstance(claim.get("epsilon"), int | float):
+        return str(claim.get("claim"))
+    return f"epsilon {claim['epsilon']:g} for {claim.get('unit')}; outside the claim: {claim.get('outside')}"

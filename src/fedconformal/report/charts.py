@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from html import escape
 from typing import NamedTuple
 
@@ -24,9 +23,7 @@ LEGEND_ROW, ROW = 18, 24
 LETTER, NUMBERS = 7.4, 112
 """The width of a letter on a phone, where it is largest, and the space for numbers beside bars."""
 LONGEST = 18
-"""Letters of a name that are drawn; all of it is in the tooltip and in the numbers below."""
-EPOCH = date(1970, 1, 1)
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+"""Letters of a name that are drawn; all of it is in the numbers below."""
 MOST_SERIES = 6
 
 STYLE = """
@@ -87,8 +84,6 @@ class Plot(Chart):
     x_label: str
     y_label: str
     height: float = HEIGHT
-    bare: bool = False
-    """Without axes and legend."""
     x_text: Callable[[float], str] = "{:.6g}".format
     y_text: Callable[[float], str] = "{:.6g}".format
     _parts: list[str] = field(default_factory=list)
@@ -99,18 +94,16 @@ class Plot(Chart):
         """Place a point on the page."""
         across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
-        left, right, top, bottom = (0, 0, 2, 2) if self.bare else (LEFT, RIGHT, TOP, BOTTOM)
-        return left + across * (self.width - left - right), self.height - bottom - up * (self.height - bottom - top)
+        return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
 
-    def line(self, points: Iterable[Point], name: str, *, step: bool = False, markers: bool = False) -> None:
-        """Draw a line through points, or a step function."""
+    def line(self, points: Iterable[Point], name: str, *, markers: bool = False) -> None:
+        """Draw a line through points."""
         i = self._number(name)
         placed = [self.at(*point) for point in points]
         if not placed:
             return
-        path = f"M{placed[0][0]:.1f},{placed[0][1]:.1f}"
-        path += "".join(f"H{x:.1f}V{y:.1f}" if step else f"L{x:.1f},{y:.1f}" for x, y in placed[1:])
-        self._parts.append(f'<path class="s{i}" d="{path}"/>')
+        path = "L".join(f"{x:.1f},{y:.1f}" for x, y in placed)
+        self._parts.append(f'<path class="s{i}" d="M{path}"/>')
         key = f'<path class="s{i}" d="M0,0H22"/>'
         if markers:
             self._parts += [_marker(i, *point) for point in placed]
@@ -145,12 +138,12 @@ class Plot(Chart):
 
     def inside(self) -> str:
         """Write the axes, the series and the legend."""
-        return "".join(self._parts if self.bare else [*self._frame(), *self._parts, self._legend()[0]])
+        return "".join([*self._frame(), *self._parts, self._legend()[0]])
 
     @property
     def full_height(self) -> float:
         """The height with the legend below."""
-        rows = 0 if self.bare else self._legend()[1]
+        rows = self._legend()[1]
         return self.height + LEGEND_ROW * rows + (6 if rows else 0)
 
     def _frame(self) -> Iterable[str]:
@@ -193,27 +186,6 @@ def _legend(keys: Sequence[tuple[str, str]], left: float, top: float, width: flo
         parts.append(f'<g transform="{place}">{drawing}<text x="28" y="4">{escape(name)}</text></g>')
         x += length
     return "".join(parts), (row + 1 if parts else 0)
-
-
-@dataclass(kw_only=True)
-class TimePlot(Plot):
-    """A plot whose x are days since 1970.
-
-    >>> plot = TimePlot(title="Misses", x=(20743, 20773), y=(0, 1), y_label="")
-    >>> [text for _, text in plot._x_ticks()]
-    ['19 Oct', '24 Oct', '29 Oct', '3 Nov', '8 Nov', '13 Nov']
-    """
-
-    x_label: str = "day (UTC)"
-    height: float = 240
-
-    def _x_ticks(self) -> list[tuple[float, str]]:
-        days = {math.floor(day): EPOCH + timedelta(days=math.floor(day)) for day in round_numbers(*self.x)}
-        years = self.x[1] - self.x[0] > 366
-        return [
-            (x, f"{MONTHS[day.month - 1]} {day.year}" if years else f"{day.day} {MONTHS[day.month - 1]}")
-            for x, day in days.items()
-        ]
 
 
 class Bar(NamedTuple):
@@ -285,31 +257,12 @@ def group_chart(
         y = ROW * i + ROW / 2 + 4
         ends = f'x1="{x(group.low):.1f}" x2="{x(group.high):.1f}"'
         line = f'<line class="interval s0" {ends} y1="{y}" y2="{y}"/>'
-        label = f"{group.name}: {group.mean:.4g} ({group.interval}), {group.rows} rows"
         parts.append(
-            f"<g><title>{escape(label)}</title>"
             f'<text x="{left - 10:.0f}" y="{y + 4}" text-anchor="end">{escape(shortened(group.name, LONGEST))}</text>'
-            f'{line}<circle class="f0" cx="{x(group.mean):.1f}" cy="{y}" r="4.5"/></g>'
+            f'{line}<circle class="f0" cx="{x(group.mean):.1f}" cy="{y}" r="4.5"/>'
         )
     title = f"{of.capitalize()} of {len(groups)} groups against {target:g}"
     return svg("".join(parts), WIDTH, bottom + 44, title)
-
-
-def promise_chart(steps: Sequence[Point], threshold: float, target: float, of: str, *, most: float = 1.0) -> str:
-    """Draw the promised coverage or risk against the threshold, as the step function that it is."""
-    low, high = steps[0][0], steps[-1][0]
-    plot = Plot(
-        title=f"Promised {of} against the threshold",
-        x=(low, high if high > low else low + 1.0),
-        y=(0.0, most),
-        x_label="threshold",
-        y_label=f"promised {of}",
-        height=190,
-    )
-    plot.line(steps, "promised", step=True)
-    plot.target(target, "wanted")
-    plot.dots([point for point in steps if point[0] == threshold], "chosen")
-    return plot.svg()
 
 
 def shortened(text: str, most: int) -> str:

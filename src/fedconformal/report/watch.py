@@ -1,43 +1,38 @@
 """The page of a watch: verdict, next steps, and counts over time by site and by group.
 
 One file with everything in it and no script. Names of sites and groups come from outside and are escaped wherever they
-are written. Only the sites with the most evidence have charts of their own.
+are written.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal.monitoring.combine import Combined, Refused, SiteHistory, combine
-from fedconformal.monitoring.messages import Period
+from fedconformal._base.names import join_names
+from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused, SiteHistory, combine
+from fedconformal.monitoring.messages import Period, day_of
 from fedconformal.monitoring.text import chance, count, date, sentence, to_do
-from fedconformal.report.charts import Point, TimePlot, percent, shortened
+from fedconformal.report.charts import Plot, Point, percent
 from fedconformal.report.html import Answer, board, card, fine_print, page, soft, table
 
+LEAST_DAYS = 6
+"""The shortest axis of days, on which no day is named twice."""
 POINTS = 100
 """Points of a chart, at most."""
 MOST_NOTES = 100
 """Messages without groups that are listed one by one."""
 FIRST = 24
-"""Sites or groups that have a small chart; the others are in the numbers."""
-SMALL = (-3.0, 4.0)
-"""Powers of ten between which evidence is drawn in a small chart."""
-LONGEST = 26
-PLAIN = 6
+"""Sites or groups that are shown; the others are folded away."""
+PLAIN = 4
 """Evidence beyond ten to this power is written as a power."""
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEVEL = {"alarm": "bad", "in doubt": "caution", "holds": "good", "too early": ""}
 HEADS = ("state", "since", "outcomes", "missed", "covered", "watched", "evidence", "waiting", "size", "last day")
-KEYS = (
-    '<ul class="keys"><li><i></i>coverage since the start; below, evidence</li>'
-    '<li><i class="kb"></i>interval</li><li><i class="kp"></i>what is watched; below, the alarm</li></ul>'
-)
 METHOD = (
     "Evidence is worked out here from the counts that sites send, not taken from them: an e-value of a mixture of bets "
     "against the limit. Rows without an outcome count as covered. Over sites it is the mean of their e-values; sites "
@@ -117,13 +112,7 @@ def _seen(line: SiteHistory) -> tuple[str, list[str]]:
 def _where(found: Combined) -> tuple[str, list[str]]:
     together = found.all_rows
     sites = count(together.sites, "site")
-    texts = []
-    by_name = {line.site: line for line in together.histories}
-    for name in together.named[:5]:
-        line = by_name[name]
-        texts.append(f"{name}: {_numbers(line)}" + (f", since {date(line.alarm)}." if line.alarm is not None else "."))
-    if len(together.named) > 5:
-        texts.append(f"And {len(together.named) - 5} more, on top of the list below.")
+    texts = [f"{join_names(together.named)}: on top of the list below."] if together.named else []
     if found.named_groups:
         texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
     if not texts:
@@ -133,19 +122,40 @@ def _where(found: Combined) -> tuple[str, list[str]]:
 
 
 def _over_time(line: SiteHistory) -> str:
+    """Draw coverage with its interval and the limit, and evidence on a log scale with the level of the alarm."""
+    at = thinned(line)
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
-    x, lowest = (
-        (float(line.days[0]), float(line.days[-1])),
-        1 - max(line.limit, *(line.misses / np.maximum(line.known, 1))),
-    )
-    floor = max(0.0, math.floor(10 * lowest - 0.5) / 10)
-    coverage += _coverage_plot(line, x, floor) if line.coverage is not None else soft("No outcome yet.")
+    coverage += _coverage_plot(line, at) if line.coverage is not None else soft("No outcome yet.")
     evidence = soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
     tens, enough = line.log_e / math.log(10), -math.log10(line.false_alarm)
     y = min(-2.0, math.floor(tens.min())), max(2.0, math.ceil(enough + 0.3), math.ceil(tens.max()))
-    evidence += _evidence_plot(line, x, y)
-    charts = f'<div class="grid2"><div>{coverage}</div><div>{evidence}</div></div>'
+    title, power = "evidence against the promise over time, on a log scale", lambda tens: e_value(tens * math.log(10))
+    plot = _over_days(line, title=title, y=y, y_label="evidence (e-value)", y_text=power)
+    plot.line(points(line.days[at], tens[at]), "mean over sites")
+    plot.target(enough, f"alarm: {1 / line.false_alarm:,.4g}")
+    charts = f'<div class="grid2"><div>{coverage}</div><div>{evidence}{plot.svg()}</div></div>'
     return card("Coverage and evidence over time", charts)
+
+
+def _over_days(line: SiteHistory, **about: Any) -> Plot:
+    first, last = float(line.days[0]), float(line.days[-1])
+    style = "%b %Y" if last - first > 366 else "%d %b"
+    x = (min(first, last - LEAST_DAYS), last)
+    return Plot(x=x, x_label="day (UTC)", x_text=lambda day: f"{day_of(int(day)):{style}}", height=240, **about)
+
+
+def _coverage_plot(line: SiteHistory, at: Integers) -> str:
+    shares = 1 - line.misses / np.maximum(line.known, 1)
+    floor = max(0.0, math.floor(10 * min(1 - line.limit, *shares) - 0.5) / 10)
+    low, high = line.intervals(at)
+    since = np.where(line.known[at] > 0, shares[at], math.nan)
+    title = "coverage over time, with its interval and the limit"
+    plot = _over_days(line, title=title, y=(floor, 1.0), y_label="coverage", y_text=percent)
+    lower, upper, middle = (points(line.days[at], np.maximum(values, floor)) for values in (low, high, since))
+    plot.band(lower, upper, "interval, at all times at once")
+    plot.line(middle, "since the start")
+    plot.target(1 - line.limit, f"watched: {percent(round(1 - line.limit, 4))}")
+    return plot.svg()
 
 
 def _messages(found: Combined) -> str:
@@ -174,37 +184,24 @@ def _fine_print(found: Combined) -> str:
 
 
 def _by_site(found: Combined) -> str:
-    """Draw all sites; those that stand out come first. Its own alarm alone leaves a site in doubt."""
+    """Tabulate all sites; those that stand out come first. Its own alarm alone leaves a site in doubt."""
     named = set(found.all_rows.named)
     lines = sorted(found.all_rows.histories, key=lambda line: line.site not in named)  # the rest stays by evidence
-    states = [line.state if line.alarm is None else "alarm" if line.site in named else "in doubt" for line in lines]
-    return _drawn("Site by site", found, lines, states) if len(lines) > 1 else ""
+    return _table("site", lines, [_state(one, named=one.site in named) for one in lines]) if len(lines) > 1 else ""
 
 
 def _by_group(found: Combined) -> str:
-    """Draw all groups, each over all sites."""
-    lines = [one.pooled for one in found.groups]
-    states = [
-        "alarm" if one.group in found.named_groups else "in doubt" if one.alarm is not None else one.state
-        for one in found.groups
-    ]
-    return _drawn("Group by group", found, lines, states) if lines else ""
+    """Tabulate all groups, each over all sites."""
+    states = [_state(one, named=one.group in found.named_groups) for one in found.groups]
+    return _table("group", [one.pooled for one in found.groups], states) if states else ""
 
 
-def _drawn(title: str, found: Combined, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
-    floor = max(0.0, (10 - 30 * max(line.limit for line in lines)) // 1 / 10)  # three times the limit is seen
-    drawn = [
-        _small(line, (found.first - 1, found.last), floor, state)
-        for line, state in zip(lines[:FIRST], states, strict=False)
-    ]
-    scale = f"Coverage from {floor:.0%} to 100%; evidence on a log scale. The most evidence comes first."
-    scale += f" The other {len(lines) - FIRST:,} are in the numbers." if len(lines) > FIRST else ""
-    shown = f'{soft(scale)}{KEYS}<div class="sites">{"".join(drawn)}</div>'
-    return card(title, shown, _table(title.partition(" ")[0].lower(), lines, states))
+def _state(line: SiteHistory | CombinedEvidence, *, named: bool) -> str:
+    return "alarm" if named else line.state if line.alarm is None else "in doubt"
 
 
 def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> str:
-    rows = (
+    rows = [
         (
             line.site,
             state,
@@ -219,47 +216,11 @@ def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> st
             date(int(line.days[-1])),
         )
         for line, state in zip(lines, states, strict=True)
-    )
-    return table((what, *HEADS), rows)
-
-
-def _coverage_plot(line: SiteHistory, x: Point, floor: float, **about: Any) -> str:
-    """Draw coverage since the start with its interval, and the limit."""
-    at = thinned(line)
-    low, high = line.intervals(at)
-    since = np.divide((line.known - line.misses)[at], line.known[at], out=high - np.nan, where=line.known[at] > 0)
-    title = f"{line.site}: coverage over time, with its interval and the limit"
-    plot = TimePlot(title=title, x=x, y=(floor, 1.0), y_label="coverage", y_text=percent, **about)
-    lower, upper, middle = (points(line.days[at], np.maximum(values, floor)) for values in (low, high, since))
-    plot.band(lower, upper, "interval, at all times at once")
-    plot.line(middle, "since the start")
-    plot.target(1 - line.limit, f"watched: {percent(round(1 - line.limit, 4))}")
-    return plot.svg()
-
-
-def _evidence_plot(line: SiteHistory, x: Point, y: Point, **about: Any) -> str:
-    """Draw evidence on a log scale with the level of the alarm."""
-    at, title = thinned(line), f"{line.site}: evidence against the promise over time, on a log scale"
-    plot = TimePlot(title=title, x=x, y=y, y_label="evidence (e-value)", y_text=_power_of_ten, **about)
-    plot.line(points(line.days[at], np.clip(line.log_e[at] / math.log(10), *y)), "mean over sites")
-    plot.target(-math.log10(line.false_alarm), f"alarm: {1 / line.false_alarm:,.4g}")
-    return plot.svg()
-
-
-def _small(line: SiteHistory, x: Point, floor: float, state: str) -> str:
-    """Draw a site or a group: coverage above, evidence below, on the same scales as all others."""
-    name, bare = shortened(line.site, LONGEST), {"width": 240, "bare": True}
-    charts = _coverage_plot(line, x, floor, height=64, **bare) + _evidence_plot(line, x, SMALL, height=40, **bare)
-    caption = f'<b title="{escape(line.site)}">{escape(name)}</b><span class="badge {LEVEL[state]}">{state}</span>'
-    return f"<figure><figcaption>{caption}</figcaption>{charts}<p>{escape(_numbers(line))}</p></figure>"
-
-
-def _numbers(line: SiteHistory) -> str:
-    """Say in one line how a site does."""
-    if line.coverage is None:
-        return f"no outcome yet, {count(line.rows, 'row')}"
-    wait = line.waiting[-1] / line.rows
-    return f"{line.coverage:.1%} of {int(line.known[-1]):,}, {wait:.0%} wait, evidence\u00a0{e_value(line.now)}"
+    ]
+    others = len(rows) - FIRST
+    more = f"<details><summary>{others:,} more</summary>{table((what, *HEADS), rows[FIRST:])}</details>"
+    shown = table((what, *HEADS), rows[:FIRST]) + (more if others > 0 else "")
+    return card(f"{what.capitalize()} by {what}", soft("The most evidence comes first.") + shown)
 
 
 def e_value(log_e: float) -> str:
@@ -270,20 +231,8 @@ def e_value(log_e: float) -> str:
     """
     tens = log_e / math.log(10)
     if not -PLAIN < tens < PLAIN:
-        return _power_of_ten(math.floor(tens))
-    value = math.exp(log_e)
-    return f"{value:.2g}" if tens < 0 else f"{value:.3g}" if tens < 2 else f"{value:,.0f}"
-
-
-def _power_of_ten(value: float) -> str:
-    """Write ten to this power.
-
-    >>> [_power_of_ten(value) for value in (-2, 0, 3, 12)]
-    ['0.01', '1', '10³', '10¹²']
-    """
-    if abs(value) <= 2:
-        return f"{10.0**value:,.10g}"
-    return f"10{f'{value:g}'.translate(POWERS)}"
+        return f"10{str(math.floor(tens)).translate(POWERS)}"
+    return f"{math.exp(log_e):,.0f}" if tens >= 2 else f"{math.exp(log_e):.2g}"
 
 
 def thinned(line: SiteHistory) -> Integers:
