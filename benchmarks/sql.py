@@ -22,7 +22,7 @@ import numpy as np
 from common import Seconds, best, in_a_fresh_process, memory, save, table
 
 import fedconformal as fc
-from fedconformal.summaries.sql import DIALECTS, column_of, lac_of, read_result, statement
+from fedconformal.summaries.sql import column_of, lac_of, read_result, statement
 
 ALPHA = 0.1
 BAR = 1.5
@@ -36,12 +36,12 @@ def write(path: Path, rows: int) -> None:
     from pyarrow import parquet
 
     rng = np.random.default_rng(rows)
-    with parquet.ParquetWriter(path, pa.schema([("a", "f8"), ("b", "f8"), ("s", "f8"), ("y", "i4")])) as file:
+    with parquet.ParquetWriter(path, pa.schema([("0", "f8"), ("1", "f8"), ("s", "f8"), ("y", "i4")])) as file:
         for start in range(0, rows, MOST):
             first = rng.beta(0.5, 0.5, min(MOST, rows - start))
             label = (rng.random(len(first)) > first).astype(np.int32)
             score = 1.0 - np.where(label == 0, first, 1 - first)
-            file.write_table(pa.table({"a": first, "b": 1 - first, "s": score, "y": label}))
+            file.write_table(pa.table({"0": first, "1": 1 - first, "s": score, "y": label}))
 
 
 def ran(path: Path, query: str) -> Path:
@@ -64,15 +64,12 @@ def duckdb_sort(path: Path) -> None:
 
 def duckdb_query(path: Path) -> fc.Summary:
     """Run the query on the column of scores."""
-    dialect = DIALECTS["duckdb"]
-    return read_result(ran(path, statement(dialect, "ROWS.parquet", column_of(dialect, "s"), ALPHA))).summary()
+    return read_result(ran(path, statement("ROWS.parquet", column_of("s"), ALPHA))).summary()
 
 
 def duckdb_rows(path: Path) -> fc.Summary:
     """Run the query on probabilities and labels."""
-    dialect = DIALECTS["duckdb"]
-    rows = lac_of(dialect, ["a", "b"], "y", ["0", "1"])
-    return read_result(ran(path, statement(dialect, "ROWS.parquet", rows, ALPHA))).summary()
+    return read_result(ran(path, statement("ROWS.parquet", lac_of(["0", "1"], "y"), ALPHA))).summary()
 
 
 def polars_sort(path: Path) -> None:

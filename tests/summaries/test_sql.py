@@ -68,10 +68,8 @@ def case(number: int) -> Case:
         classes = CLASSES[:k] if number % 5 else tuple(map(str, range(k)))
         drawn = rng.integers(0, k, n)
         labels = [classes[j] for j in drawn] if number % 5 else drawn.astype(float).tolist()
-        named = number % 5 and number % 2  # classes that are not called as their columns
-        columns = [f"p {j}" for j in range(k)] if named else classes
-        table = {**{one: probs[:, j].tolist() for j, one in enumerate(columns)}, 'the "label': labels}
-        rows = lac_of(columns, 'the "label', classes if named else None)
+        table = {**{one: probs[:, j].tolist() for j, one in enumerate(classes)}, 'the "label': labels}
+        rows = lac_of(classes, 'the "label')
         truth = drawn if isinstance(rows.classes, int) else labels
         made = fc.summarize(probs, truth, score=fc.LAC(), classes=rows.classes, alpha=alpha, site="a")
         return table, statement("rows", rows, alpha), made.to_bytes()
@@ -96,44 +94,29 @@ def test_the_bytes_are_those_of_the_rows(run: Database, block: int) -> None:
         assert read_result(run(table, query)).summary(site="a").to_bytes() == expected, number
 
 
+ODD = (float("nan"), float("inf"), float("-inf"))
 TWO: dict[str, list[Any]] = {"a": [0.5, 0.25], "b": [0.5, 0.75], "y": ["a", "b"]}
 
 
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("a", None),
-        ("a", float("nan")),
-        ("a", float("inf")),
-        ("a", float("-inf")),
-        ("a", -0.25),
-        ("a", 0.2),
-        ("a", 1e300),
-        ("y", None),
-        ("y", "c"),
-        ("y", "A"),
-        ("y", ""),
-    ],
-)
-def test_a_row_that_cannot_be_scored_is_counted(run: Database, column: str, value: Any) -> None:
-    table = {**TWO, column: [value, TWO[column][1]]}
-    rows = lac_of(["a", "b"], "y")
-    found = run(table, statement("rows", rows, 0.1))
-    assert len(found.splitlines()) == 2  # the header and the count: no score leaves
-    assert "1 of 2 rows cannot be scored" in refusal(partial(read_result, found))
+BAD_ROWS: list[tuple[sql.Scored, dict[str, list[Any]]]] = [
+    *(
+        (lac_of(["a", "b"], "y"), {**TWO, column: [value, TWO[column][1]]})
+        for column, values in {"a": [None, *ODD, -0.25, 0.2, 1e300], "y": [None, "c", "A", ""]}.items()
+        for value in values
+    ),
+    (lac_of(["a", "b"], "y"), {"a": [-1e-300, 0.5], "b": [1.0, 0.5], "y": ["b", "b"]}),  # never taken for zero
+    *(
+        (rows, {"a": [1.0, value], "b": [1.0, 2.0]})
+        for value in (None, *ODD)
+        for rows in (column_of("a"), residual_of("a", "b"), residual_of("b", "a"))
+    ),
+]
 
 
-def test_a_negative_probability_is_never_taken_for_zero(run: Database) -> None:
-    table: dict[str, list[Any]] = {"a": [-1e-300], "b": [1.0], "y": ["b"]}
-    found = run(table, statement("rows", lac_of(["a", "b"], "y"), 0.1))
-    assert "1 of 1 rows cannot be scored" in refusal(partial(read_result, found))
-
-
-@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_is_not_finite_is_counted(run: Database, value: float | None) -> None:
-    table: dict[str, list[Any]] = {"a": [1.0, value], "b": [1.0, 2.0]}
-    for rows in (column_of("a"), residual_of("a", "b"), residual_of("b", "a")):
+def test_a_row_that_cannot_be_scored_is_counted(run: Database) -> None:
+    for rows, table in BAD_ROWS:
         found = run(table, statement("rows", rows, 0.1))
+        assert len(found.splitlines()) == 2  # the header and the count: no score leaves
         assert "1 of 2 rows cannot be scored" in refusal(partial(read_result, found))
 
 
@@ -182,17 +165,11 @@ def test_what_cannot_be_quoted_is_refused() -> None:
     # With standard_conforming_strings = off the text would go on.
     for odd in ("a\\", "a\\`b.c", "a\\'; DROP TABLE rows; --"):
         assert "cannot be quoted" in refusal(partial(sql.quote_table, odd))
-        assert "has a backslash" in refusal(partial(lac_of, ["p", "q"], "y", [odd, "other"]))
+        assert "cannot be quoted" in refusal(partial(lac_of, [odd, "other"], "y"))
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    for columns, classes, message in (
-        (["a"], None, "two columns or more"),
-        (["a", "a"], None, "not all different"),
-        (["a", "b"], ["x"], "1 classes and 2 columns"),
-        (["a", "b"], ["x", " x"], "twice"),
-    ):
-        assert message in refusal(partial(lac_of, columns, "y", classes))
+    assert "twice" in refusal(partial(lac_of, ["a", "a"], "y"))
     assert "alpha is 2" in refusal(lambda: statement("x", column_of("s"), 2))
 
 
@@ -200,7 +177,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def result(**altered: str) -> bytes:
-    made = {"query": 1, "alpha": "0.1", "score": "residual", "classes": None, "precision": None}
+    made = {"query": 1, "alpha": "0.1", "score": "residual", "classes": None}
     line = {"fc_rank": "1", "fc_score": "0.5", "fc_digits": "3", "fc_rows": "1", "fc_refused": "0"}
     line |= {"fc_about": json.dumps(made)} | altered
     cells = ",".join('"' + value.replace('"', '""') + '"' for value in line.values())
@@ -215,13 +192,13 @@ def result(**altered: str) -> bytes:
         ({"fc_rows": "-1"}, "expected a whole number"),
         ({"fc_rows": "9" * 15}, "rows, expected 1 to"),
         ({"fc_refused": "2.5"}, "expected a whole number"),
-        ({"fc_score": "0.50"}, "the database wrote 3 characters"),
-        ({"fc_score": "0,5"}, "expected a finite number"),
-        ({"fc_score": "nan"}, "expected a finite number"),
+        ({"fc_score": "0.50"}, "expected 3 characters"),
+        ({"fc_score": "0,5"}, "expected 3 characters"),
+        ({"fc_score": "nan"}, "expected 3 characters"),
         ({"fc_digits": "0"}, "to the last digit"),
         ({"fc_about": "{"}, "fc_about cannot be read"),
         ({"fc_about": result().decode().partition('"{')[2][:20]}, "fc_about cannot be read"),
-        ({"fc_about": '{"query": 1, "alpha": "7", "score": null, "classes": null, "precision": null}'}, "alpha is 7"),
+        ({"fc_about": '{"query": 1, "alpha": "7", "score": null, "classes": null}'}, "alpha is 7"),
     ],
 )
 def test_an_altered_result_is_refused(altered: dict[str, str], message: str) -> None:
@@ -264,7 +241,7 @@ def test_results_of_other_programs_are_read() -> None:
 
 
 def test_the_score_of_a_column_of_scores_may_be_named() -> None:
-    made = {"query": 1, "alpha": "0.1", "score": None, "classes": None, "precision": None}
+    made = {"query": 1, "alpha": "0.1", "score": None, "classes": None}
     found = read_result(result(fc_about=json.dumps(made)))
     assert found.summary(score=fc.APS()).provenance.score == fc.APS()
     assert found.summary().provenance.score is None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import LARGEST, SUM_TOLERANCE, as_alpha
-from fedconformal._base.names import abbreviate, as_name, escape_control, join_names
+from fedconformal._base.names import abbreviate, as_name, escape_control
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.scores import LAC, AnyScore, Residual
 from fedconformal.summaries.format import MAX_SIZE
@@ -72,65 +71,52 @@ def as_float32(value: str) -> str:
     return f"CASE {normal} WHEN {value} >= 0 AND {value} <= {TINY!r} THEN 0 END"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Scored:
-    """SQL expressions that score a row of a table."""
+    """SQL that scores the rows of fc_table: a table fc_scored with the score s, NULL for a row that has none."""
 
-    steps: tuple[dict[str, str], ...]
-    """Columns by their names in the statement; a step may use those before it."""
-    sound: str
-    """Condition of a row that can be scored."""
-    score: str
+    tables: str
     function: AnyScore | None = None
     """The score; None if a column holds scores of any kind."""
     classes: Classes | None = None
 
 
-def lac_of(probabilities: Sequence[str], label: str, classes: Sequence[str] | None = None) -> Scored:
-    """Score by one minus the probability of the label; classes are called as their columns unless they are named.
+def lac_of(probabilities: Sequence[str], label: str) -> Scored:
+    """Score by one minus the probability of the label; classes are called as their columns.
 
     Columns that are called 0, 1, 2 and so on have no names, and their labels are numbers.
     """
-    if len(probabilities) < 2:
-        raise InputError("a probability for each class is needed, in a column each; name two columns or more")
-    if len(set(probabilities)) < len(probabilities):
-        raise InputError(f"the columns {join_names(probabilities)} are not all different; name each once")
-    numbered = classes is None and list(probabilities) == [str(k) for k in range(len(probabilities))]
-    known = as_classes(len(probabilities) if numbered else list(probabilities if classes is None else classes))
-    if not isinstance(known, int) and len(known) != len(probabilities):
-        raise InputError(
-            f"there are {len(known)} classes and {len(probabilities)} columns; give a column for each class"
-        )
-    if not isinstance(known, int) and (odd := next((name for name in known if "\\" in name), None)):
-        raise InputError(f"the class {abbreviate(odd)} has a backslash, which databases read in two ways; rename it")
-    doubles = {f"d{k}": as_double(name) for k, name in enumerate(probabilities)}
-    truth = quote_name(label) if isinstance(known, int) else f"TRIM(CAST({quote_name(label)} AS VARCHAR))"
-    values = [str(k) for k in range(known)] if isinstance(known, int) else [quote_text(name) for name in known]
+    count = range(len(probabilities))
+    numbered = list(probabilities) == [str(k) for k in count]
+    known = as_classes(len(count) if numbered else list(probabilities))
+    truth = quote_name(label) if numbered else f"TRIM(CAST({quote_name(label)} AS VARCHAR))"
+    values = map(str, count) if isinstance(known, int) else map(quote_text, known)
+    doubles = ", ".join(f"{as_double(name)} AS d{k}" for k, name in enumerate(probabilities))
+    floats = ",\n  ".join(f"{as_float32(f'd{k}')} AS p{k}" for k in count)
     own = " ".join(f"WHEN y = {value} THEN p{k}" for k, value in enumerate(values))
-    rounded = {f"p{k}": as_float32(f"d{k}") for k in range(len(doubles))}
-    total = " + ".join(rounded)  # NULL if one of them is
-    return Scored(
-        steps=({"y": truth, **doubles}, {"y": "y", **rounded}, {"own": f"CASE {own} END", "total": total}),
-        sound=f"own IS NOT NULL AND ABS(total - 1) <= {SUM_TOLERANCE!r}",
-        score="1 - own",
-        function=LAC(),
-        classes=known,
-    )
+    total = " + ".join(f"p{k}" for k in count)  # NULL if one of them is
+    tables = f"""fc_doubles AS (SELECT {truth} AS y, {doubles} FROM fc_table),
+fc_floats AS (SELECT y, {floats} FROM fc_doubles),
+fc_own AS (SELECT CASE {own} END AS own, {total} AS total FROM fc_floats),
+fc_scored AS (SELECT CASE WHEN own IS NOT NULL AND ABS(total - 1) <= {SUM_TOLERANCE!r} THEN 1 - own END AS s
+  FROM fc_own)"""
+    return Scored(tables, LAC(), known)
 
 
 def residual_of(prediction: str, label: str) -> Scored:
     """Score by the absolute error of a prediction."""
-    value = f"ABS({as_double(label)} - {as_double(prediction)})"
-    return Scored(steps=({"s": value},), sound=_finite("s"), score="s", function=Residual())
+    return Scored(_finite(f"ABS({as_double(label)} - {as_double(prediction)})"), Residual())
 
 
 def column_of(column: str) -> Scored:
     """Take scores from a column."""
-    return Scored(steps=({"s": as_double(column)},), sound=_finite("s"), score="s")
+    return Scored(_finite(as_double(column)))
 
 
 def _finite(value: str) -> str:
-    return f"{value} BETWEEN {-LARGEST!r} AND {LARGEST!r}"  # NaN is above all numbers, or nothing holds for it
+    # NaN is above all numbers, or nothing holds for it.
+    return f"""fc_values AS (SELECT {value} AS v FROM fc_table),
+fc_scored AS (SELECT CASE WHEN v BETWEEN {-LARGEST!r} AND {LARGEST!r} THEN v END AS s FROM fc_values)"""
 
 
 class QueryTerms(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag=1, tag_field="query"):
@@ -139,7 +125,6 @@ class QueryTerms(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag=1,
     alpha: str
     score: str | None
     classes: int | tuple[str, ...] | None
-    precision: str | None
 
 
 @dataclass(frozen=True)
@@ -157,10 +142,9 @@ class QueryResult:
             raise InputError(f"the query is for the score {known.name}, not {score.name}; leave the score out")
         if score is not None and score.lower_share is not None:
             raise InputError(f"the query has no ranks for the lower end of {score.name}; summarise the rows themselves")
-        alpha, terms = as_alpha(self.terms.alpha), self.terms
-        made = provenance_of(
-            alpha=alpha, classes=terms.classes, precision=terms.precision, score=known or score, **about
-        )
+        alpha, classes = as_alpha(self.terms.alpha), self.terms.classes
+        precision = None if classes is None else PRECISION
+        made = provenance_of(alpha=alpha, classes=classes, precision=precision, score=known or score, **about)
         sites = () if site is None else (as_name(site, "site"),)
         return RankSummary.scheduled(
             np.array(self.values), (POINTS, alpha), sizes=(self.rows,), sites=sites, provenance=made
@@ -170,47 +154,26 @@ class QueryResult:
 def statement(table: str, rows: Scored, alpha: object) -> str:
     """Write the statement."""
     exact = as_alpha(alpha)
-    score = None if rows.function is None else rows.function.name
-    about = QueryTerms(repr(float(exact)), score, rows.classes, PRECISION if rows.classes is not None else None)
+    about = QueryTerms(repr(float(exact)), None if rows.function is None else rows.function.name, rows.classes)
+    levels = ",\n    ".join(f"({i}, {level})" for i, level in enumerate(levels_of(POINTS, exact).tolist(), 1))
     divided = f"(CAST(level AS BIGINT) * good + {LEVEL - 1}) >> {LEVEL.bit_length() - 1}"  # rounding down
-    rank = f"CASE WHEN good <= {POINTS} THEN i ELSE GREATEST(1, {divided}) END"
-    wanted = f"WHERE n = good AND (good > {POINTS} OR i <= good)"
-    parts = [
-        *_read(quote_table(table), rows),
-        "fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good FROM fc_scored)",
-        f"fc_levels AS ({_levels(exact)})",
-        f"fc_ranks AS (SELECT DISTINCT {rank} AS r\n  FROM fc_levels CROSS JOIN fc_totals {wanted})",
-        "fc_numbered AS (SELECT s, ROW_NUMBER() OVER (ORDER BY s) AS r FROM fc_scored WHERE s IS NOT NULL)",
-        "fc_found AS (SELECT fc_ranks.r, s FROM fc_ranks JOIN fc_numbered ON fc_ranks.r = fc_numbered.r)",
-    ]
-    written = "CAST(s AS VARCHAR)"
-    digits = f"CASE WHEN CAST({written} AS DOUBLE PRECISION) = s THEN LENGTH({written}) ELSE 0 END"
-    return (
-        f"-- The scores at about {POINTS} ranks, for a summary. {TESTED}. "
-        "Save the result as CSV with its header.\nWITH " + ",\n".join(parts) + "\n"
-        f"SELECT r AS fc_rank, {written} AS fc_score,\n  {digits} AS fc_digits,\n"
-        "  n AS fc_rows, n - good AS fc_refused,\n"
-        f"  {quote_text(msgspec.json.encode(about).decode())} AS fc_about\n"
-        "FROM fc_totals LEFT JOIN fc_found ON n = good\n"
-        "ORDER BY 1"
-    )
-
-
-def _levels(alpha: Fraction) -> str:
-    """List the levels with their numbers, as a table."""
-    pairs = [f"({i}, {level})" for i, level in enumerate(levels_of(POINTS, alpha).tolist(), 1)]
-    lines = ",\n    ".join(", ".join(pairs[k : k + 6]) for k in range(0, len(pairs), 6))
-    return f"SELECT i, level FROM (VALUES\n    {lines}) AS levels(i, level)"
-
-
-def _read(table: str, rows: Scored) -> list[str]:
-    """Read the columns step by step, then score the valid rows."""
-    parts: list[str] = []
-    for number, columns in enumerate(rows.steps):
-        made = ",\n  ".join(f"{value} AS {name}" for name, value in columns.items())
-        parts.append(f"fc_read_{number} AS (SELECT {made}\n  FROM {f'fc_read_{number - 1}' if number else table})")
-    last = f"fc_read_{len(rows.steps) - 1}"
-    return [*parts, f"fc_scored AS (SELECT CASE WHEN {rows.sound}\n  THEN {rows.score} END AS s FROM {last})"]
+    return f"""-- The scores at about {POINTS} ranks, for a summary. {TESTED}. Save the result as CSV with its header.
+WITH fc_table AS (SELECT * FROM {quote_table(table)}),
+{rows.tables},
+fc_totals AS (SELECT COUNT(*) AS n, COUNT(s) AS good FROM fc_scored),
+fc_levels AS (SELECT i, level FROM (VALUES
+    {levels}) AS levels(i, level)),
+fc_ranks AS (SELECT DISTINCT CASE WHEN good <= {POINTS} THEN i ELSE GREATEST(1, {divided}) END AS r
+  FROM fc_levels CROSS JOIN fc_totals WHERE n = good AND (good > {POINTS} OR i <= good)),
+fc_numbered AS (SELECT s, ROW_NUMBER() OVER (ORDER BY s) AS r FROM fc_scored WHERE s IS NOT NULL),
+fc_found AS (SELECT fc_ranks.r, s, CAST(s AS VARCHAR) AS digits
+  FROM fc_ranks JOIN fc_numbered ON fc_ranks.r = fc_numbered.r)
+SELECT r AS fc_rank, digits AS fc_score,
+  CASE WHEN CAST(digits AS DOUBLE PRECISION) = s THEN LENGTH(digits) ELSE 0 END AS fc_digits,
+  n AS fc_rows, n - good AS fc_refused,
+  {quote_text(msgspec.json.encode(about).decode())} AS fc_about
+FROM fc_totals LEFT JOIN fc_found ON n = good
+ORDER BY 1"""
 
 
 def read_result(path: Path) -> QueryResult:
@@ -259,14 +222,10 @@ def _score(text: str, digits: str, line: int) -> float:
             f"line {line}: the database wrote {abbreviate(text)}, which is not its score to the last digit; "
             "let it write all digits (PostgreSQL: SET extra_float_digits = 1)"
         )
-    if length != len(text):
-        raise InputError(
-            f"line {line}: fc_score is {abbreviate(text)}, and the database wrote {length} characters; {AGAIN}"
-        )
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"line {line}: fc_score is {abbreviate(repr(text))}, expected a finite number")
+    if length != len(text) or not math.isfinite(value):
+        raise InputError(f"line {line}: fc_score is {abbreviate(repr(text))}, expected {length} characters; {AGAIN}")
     return value + 0.0  # -0.0 becomes 0.0
