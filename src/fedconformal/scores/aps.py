@@ -157,11 +157,7 @@ class TopOfRow:
 
 
 def more_probable(probs: Probabilities, own: Probabilities) -> tuple[NDArray[np.signedinteger], bool]:
-    """Return -1, which is all bits, where an entry is above its row's `own`, else 0; and whether any other equals it.
-
-    One pass sets each row against its own number, and what follows goes over the whole at once: with 100 classes two
-    thirds of the time of two comparisons, a mask of floats and a product.
-    """
+    """Return -1, which is all bits, where an entry is above its row's `own`, else 0; and whether another equals it."""
     rest = (own + 0.0)[:, None] - probs  # all bits are zero where they are equal: there is no -0.0 in `own + 0.0`
     signs: NDArray[np.signedinteger] = rest.view(f"i{probs.itemsize}")
     tied = bool(np.count_nonzero(signs) < signs.size - len(signs))
@@ -170,10 +166,8 @@ def more_probable(probs: Probabilities, own: Probabilities) -> tuple[NDArray[np.
 
 
 def largest(probs: Probabilities, depth: int) -> Probabilities:
-    """Return the `depth` largest entries of each row, in rising order; of short rows all.
-
-    The bits of numbers from 0 on, read as integers, are in the order of the numbers and are sorted faster.
-    """
+    """Return the `depth` largest entries of each row, in rising order; of short rows all."""
+    # The bits of numbers from 0 on, read as integers, are in the order of the numbers and are sorted faster.
     bits = probs.view(f"i{probs.itemsize}")
     start = bits.shape[1] - depth
     if start and bits.shape[1] > SHORT:
@@ -182,10 +176,7 @@ def largest(probs: Probabilities, depth: int) -> Probabilities:
 
 
 def running_sums(lines: Floats) -> Floats:
-    """Sum up line by line, in place, which takes half of the time of a second matrix.
-
-    `cumsum` goes down the columns one by one, which is faster only if they are few.
-    """
+    """Sum up line by line, in place; `cumsum` goes down the columns, which is faster only if they are few."""
     if lines.shape[1] < FEW:
         return lines.cumsum(axis=0, out=lines)
     for last, line in itertools.pairwise(lines):
@@ -202,10 +193,8 @@ def on_grid(probs: Probabilities) -> Floats:
 
 
 def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
-    """Sum probabilities on the grid along each row, of which none but zeros is below the row's own `least`.
-
-    Rows that need no rounding are summed without it, in two thirds of the time of a score.
-    """
+    """Sum probabilities on the grid along each row, of which none but zeros is below the row's own `least`."""
+    # Rows that need no rounding are summed without it.
     fine = np.flatnonzero(least < COARSE[probs.dtype])
     sums: Floats = np.einsum("ij->i", probs, dtype=np.float64)
     sums[fine] = row_sums(on_grid(probs[fine]))
