@@ -133,20 +133,6 @@ def test_a_row_that_loses_more_never_lowers_the_threshold(guarantee: fc.Guarante
         assert all(a >= b for a, b in zip(after.curve.promised, before.curve.promised, strict=True))
 
 
-@taking
-def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
-    rng = np.random.default_rng(1)
-    sites = summaries_of([-np.sort(-rng.random((30, 6)), axis=1) for _ in SITES])
-    pooled = [fc.pool(sites[:2]), sites[2]]
-    if guarantee.bind(SITES, [30] * 3).sites_apart:
-        with pytest.raises(fc.InputError, match=r"site 'a' and 1 more came pooled.*send the sites apart"):
-            fc.calibrate(pooled, risk=0.5, guarantee=guarantee, exact=True)
-        return
-    with maybe_infeasible():
-        apart, together = (fc.calibrate(given, risk=0.5, guarantee=guarantee, exact=True) for given in (sites, pooled))
-    assert apart.content()["curves"] == together.content()["curves"]
-
-
 HUGE = [
     fc.Mixture(),
     fc.Mixture(weights="uniform"),

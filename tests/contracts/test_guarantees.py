@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from fractions import Fraction
 from typing import Any
@@ -62,11 +61,6 @@ def test_any_sizes(guarantee: fc.Guarantee, sizes: list[int], seed: int, scale: 
     check_guarantee(guarantee, [n * scale for n in sizes], seed=seed)
 
 
-@every_guarantee
-def test_the_usual_checks(guarantee: fc.Guarantee) -> None:
-    check_guarantee(guarantee)
-
-
 @pytest.mark.parametrize(
     "described",
     [
@@ -85,21 +79,6 @@ def test_nothing_may_be_absent_or_added(described: dict[str, Any]) -> None:
     """Only what a description leaves out of itself may be absent: every guarantee has one form in a file."""
     with refused(f"{described['name']}: has the parameters", "expected ["):
         registry.rebuild(described, fc.Guarantee)
-
-
-def test_scores_are_described_in_full() -> None:
-    for described in ({"name": "raps"}, {"name": "lac", "more": 1}):
-        with refused("has the parameters", "expected ["):
-            registry.rebuild(described, fc.Score)
-
-
-@every_guarantee
-def test_a_description_without_one_of_its_parts_is_refused(guarantee: fc.Guarantee) -> None:
-    described = guarantee.to_dict()
-    optional = {"name", *(one.name for one in dataclasses.fields(guarantee) if one.default is None)}
-    for absent in set(described) - optional:
-        with refused("has the parameters"):
-            registry.rebuild({key: value for key, value in described.items() if key != absent}, fc.Guarantee)
 
 
 @every_guarantee

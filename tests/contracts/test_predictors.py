@@ -176,12 +176,3 @@ def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Gua
     for usual in (0.01, 0.1, 0.5):  # the curve is exact at the usual alphas
         alone = fc.calibrate(sites, alpha=usual, guarantee=guarantee, exact=True)
         assert curve.threshold(as_alpha(usual)) == alone.threshold
-
-
-@every_guarantee
-@every_kind
-def test_repr_tells_what_is_promised(kind: str, guarantee: fc.Guarantee) -> None:
-    predictor = calibration(fc.LAC(), kind, guarantee)
-    assert repr(predictor).startswith("Predictor(LAC(), alpha=0.1, threshold=")
-    assert predictor.certificate.status in repr(predictor)
-    assert guarantee.name in repr(predictor)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-import warnings
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -262,50 +259,6 @@ def test_predictors_keep_what_they_were_made_from(
     assert predictor.evaluate(predictions, y).coverage == ((ends[:, 0, 3] <= y) & (y <= ends[:, 1, 3])).mean()
 
 
-def sealed(content: dict[str, Any]) -> bytes:
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return json.dumps({**content, "sha256": digest}).encode()
-
-
-@every_score
-def test_hostile_files_are_refused(score: fc.RegressionScore) -> None:
-    """A file whose digest is right, and whose parts do not belong together."""
-    site = fc.summarize(*site_rows(score, 60, 1), score=score, site="a")
-    honest = fc.calibrate([site], alpha=0.2, exact=True)
-    content = honest.content()
-    about, curves = content["certificate"], content["curves"]
-    other = fc.Signed() if score.lower_share is None else fc.Residual()
-    lies: list[dict[str, Any]] = [
-        {"certificate": about | {"provenance": {"score": other.to_dict()}}},
-        {"certificate": about | {"provenance": {"score": {"name": "signed", "scaled": 1, "lower": 0.5}}}},
-        {"curves": [{"thresholds": curves[0]["promised"], "promised": [1.5]}, *curves[1:]]},
-        {"curves": [{"thresholds": [0.5], "promised": [10**15]}, *curves[1:]]},
-        {"curves": [None, *curves[1:]]},
-        {"curves": [*curves, curves[0]]},
-        {"curves": 3},
-        {"certificate": about | {"alpha": 0.5}},
-        {"certificate": about | {"promises": about["promises"][::-1] * 2}},
-        {"more": 1},
-        {"format": 2},
-    ]
-    assert sealed(content) != honest.to_bytes()
-    assert fc.Predictor.from_bytes(sealed(content)).to_bytes() == honest.to_bytes()
-    for lie in lies:
-        with pytest.raises(fc.InputError):
-            fc.Predictor.from_bytes(sealed(content | lie))
-    with refused("altered"):
-        fc.Predictor.from_bytes(honest.to_bytes().replace(b'"alpha": 0.2', b'"alpha": 0.3', 1))
-
-
-@every_score
-def test_too_few_scores_give_the_whole_line_and_say_so(score: fc.RegressionScore) -> None:
-    predictions, y = site_rows(score, 5, 1)
-    with pytest.warns(fc.InfeasibleWarning, match=r"every interval is the whole line; calibration scores needed: \d+"):
-        predictor = fc.calibrate([fc.summarize(predictions, y, score=score)], alpha=0.1)
-    with pytest.warns(fc.InfeasibleWarning, match=r"every interval is the whole line; calibration scores needed: \d+"):
-        assert (predictor.predict_interval(predictions) == [-np.inf, np.inf]).all()
-
-
 @every_score
 def test_classes_and_groups_are_refused(score: fc.RegressionScore) -> None:
     predictions, y = site_rows(score, 20, 1)
@@ -336,22 +289,3 @@ def test_float32_and_float64_do_not_lose_rows_to_each_other(score: fc.Regression
         conforms = (lower <= scored) & (scored <= upper)
         low, high = predictor.predict_interval(predictions.astype(used)).T
         assert ((low <= y) & (y <= high))[conforms].all()
-
-
-def test_sites_with_predictions_in_different_precision_are_not_mixed() -> None:
-    """All rows are off by 0.2. In float32 that is a little less, and a threshold from there would miss all others."""
-    sites = [
-        fc.summarize(np.full(100, 0.1, dtype=kind), np.full(100, 0.3), kind="exact", score=fc.Residual(), site=kind)
-        for kind in ("float32", "float64")
-    ]
-    with refused("site 'float32' and site 'float64' do not go together: precision float32 against None"):
-        fc.calibrate(sites)
-
-
-def test_no_warning_where_nothing_is_wrong() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for score in SCORES:
-            site = fc.summarize(*site_rows(score, 100, 1), score=score)
-            predictor = fc.calibrate([site], alpha=0.2)
-            predictor.predict_interval(site_rows(score, 10, 2)[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from tests.contracts.tools import (
     SCORES,
     FakeTensor,
     checks,
-    maybe_infeasible,
     rows_of_probabilities,
     score_examples,
 )
@@ -31,11 +29,6 @@ every_score = pytest.mark.parametrize("score", score_examples(), ids=repr)
 def test_there_is_an_example_of_every_score() -> None:
     assert {type(score) for score in score_examples()} == set(SCORES.values())
     assert {name: cls.name for name, cls in SCORES.items()} == {name: name for name in SCORES}
-
-
-@every_score
-def test_the_usual_checks(score: fc.Score) -> None:
-    check_score(score)
 
 
 @every_score
@@ -104,16 +97,3 @@ def test_a_score_is_a_frozen_value(score: fc.Score) -> None:
     make: Any = type(score)
     with pytest.raises(TypeError):
         make(None)  # parameters have names
-
-
-@every_score
-@given(rows_of_probabilities(most_rows=4, most_classes=10))
-@checks(30)
-def test_sets_are_nested_in_alpha(score: fc.Score, probs: Probs) -> None:
-    labels = np.arange(len(probs)) % probs.shape[1]
-    site = fc.Summary.of_scores(np.tile(score.evaluate(probs, labels), 5), score=score, kind="exact")
-    predictor = fc.calibrate([site], alpha=0.5)
-    levels = [Fraction(i, 10) for i in range(1, 10)]
-    with maybe_infeasible():
-        sets = np.array([predictor.predict_set(probs, alpha=alpha, allow_empty=True) for alpha in levels])
-    assert (sets[1:] <= sets[:-1]).all()

@@ -22,11 +22,6 @@ def test_kinds_have_names_of_their_own() -> None:
 
 
 @every_kind
-def test_the_usual_checks(kind: str) -> None:
-    check_summary(kind)
-
-
-@every_kind
 @given(vectors(80), vectors(60), st.sampled_from([None, 0.1, 0.01, 0.5, 1e-15, 0.999]))
 @checks(120)
 def test_any_scores(kind: str, scores: Floats, more: Floats, alpha: float | None) -> None:

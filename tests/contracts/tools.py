@@ -23,7 +23,6 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, as_alpha
 from fedconformal.calibration.search import PromiseCurve
 from fedconformal.errors import SuspiciousInputWarning
-from fedconformal.summaries import LossSummary
 from fedconformal.testing import summed
 
 FEW_MEGABYTES = 4 * 2**20
@@ -105,20 +104,6 @@ def strata_examples() -> list[fc.Guarantee]:
     return [one for one in guarantee_examples() if one.has_strata and getattr(one, "most_scores", None) is None]
 
 
-def summary_examples(kind: str) -> list[fc.Summary]:
-    """Return a summary of one score, of many ties, and of more scores than are sent one by one."""
-    rng = np.random.default_rng(0)
-    scores = (np.array([0.5]), rng.random(60).round(1), rng.normal(size=3000))
-    return [fc.Summary.of_scores(some, kind=kind, alpha=0.1, site="a") for some in scores]
-
-
-def loss_examples() -> list[LossSummary]:
-    """Return loss curves of one row, of curves without steps, and of few steps."""
-    rng = np.random.default_rng(0)
-    curves = (np.array([[0.5]]), -np.sort(-rng.random((60, 7)), axis=1), rng.random((9, 1)) > np.arange(100) / 50)
-    return [fc.LossSummary.of_losses(losses, thresholds=range(losses.shape[1]), site="a") for losses in curves]
-
-
 def certified_kinds() -> list[str]:
     """Return the kinds of summary that bound counts for sure."""
     return [name for name, cls in KINDS.items() if cls.certified]
@@ -147,11 +132,6 @@ def one_curve(holder: fc.Predictor) -> PromiseCurve:
     """Return the promise curve of something that has one threshold for all classes."""
     assert isinstance(holder.curve, PromiseCurve)
     return holder.curve
-
-
-def says_a_gap(summary: fc.Summary) -> bool:
-    """Whether its stated gap says anything: of any scores, the bounds leave n - 1 at most."""
-    return summary.gap < summary.n - 1
 
 
 @st.composite

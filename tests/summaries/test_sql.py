@@ -227,19 +227,6 @@ def test_scores_that_do_not_ascend_are_refused() -> None:
     assert "not in ascending order" in refusal(lambda: read_result(lines[0] + lines[1].splitlines()[1]))
 
 
-def test_results_of_other_programs_are_read() -> None:
-    plain = result()
-    tabs = plain.replace(b",fc", b"\tfc").replace(b'","', b'"\t"')
-    header, line = plain.splitlines()
-    for other in (
-        plain.replace(b"\n", b"\r\n"),
-        b"\xef\xbb\xbf" + plain,
-        tabs,
-        header.upper() + b"\n" + line + b"\n\n",
-    ):
-        assert read_result(other).values == [0.5]
-
-
 def test_the_score_of_a_column_of_scores_may_be_named() -> None:
     made = {"query": 1, "alpha": "0.1", "score": None, "classes": None}
     found = read_result(result(fc_about=json.dumps(made)))

@@ -126,13 +126,6 @@ def test_pooling_goes_stratum_by_stratum(kind: str) -> None:
             check_counts(both.in_group(group or ALL), SCORES[MASKS[group or ALL]])
 
 
-def test_the_size_follows_the_groups_that_have_rows() -> None:
-    few = grouped(SCORES[:100], "exact", groups={"sex": ["F"] * 100, "age": [None] * 100})
-    assert list(few.groups) == [ALL, "sex=F"]
-    plain = len(fc.Summary.of_scores(SCORES[:100], kind="exact").to_bytes())
-    assert len(few.to_bytes()) < 2 * plain + 100
-
-
 @pytest.mark.parametrize(
     ("groups", "reason"),
     [
