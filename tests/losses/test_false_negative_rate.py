@@ -80,7 +80,12 @@ def test_memory_is_bounded_by_the_pixels_of_some_images() -> None:
         ([0.5, 0.5], [1, 0], None, "truth: has shape (2,), the scores (2,); expected the same, a row each"),
         ([[0.5]], [[1]], [0.5, 0.1], "thresholds: expected finite numbers in rising order, each once"),
         ([[0.5]], [[1]], [0.5, np.inf], "thresholds: expected finite numbers in rising order, each once"),
-        ([np.ones((2, 2))], [np.ones((2, 3))], None, "truth of row 0: has shape (2, 3), its scores have (2, 2)"),
+        (
+            [np.ones((2, 2))],
+            [np.ones((2, 3))],
+            None,
+            "truth: has shape (1, 2, 3), the scores (1, 2, 2); expected the same, a row each",
+        ),
         ([np.full((2, 2), 2.0)], [np.ones((2, 2))], None, "scores: row 0 holds 2, expected numbers from 0 to 1"),
     ],
 )

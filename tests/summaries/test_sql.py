@@ -98,10 +98,11 @@ ODD = (float("nan"), float("inf"), float("-inf"))
 TWO: dict[str, list[Any]] = {"a": [0.5, 0.25], "b": [0.5, 0.75], "y": ["a", "b"]}
 
 
-BAD_ROWS: list[tuple[sql.Scored, dict[str, list[Any]]]] = [
+BAD_CELLS: dict[str, list[Any]] = {"a": [None, *ODD, -0.25, 0.2, 1e300], "y": [None, "c", "A", ""]}
+BAD_ROWS: list[tuple[sql.Scored, Any]] = [
     *(
         (lac_of(["a", "b"], "y"), {**TWO, column: [value, TWO[column][1]]})
-        for column, values in {"a": [None, *ODD, -0.25, 0.2, 1e300], "y": [None, "c", "A", ""]}.items()
+        for column, values in BAD_CELLS.items()
         for value in values
     ),
     (lac_of(["a", "b"], "y"), {"a": [-1e-300, 0.5], "b": [1.0, 0.5], "y": ["b", "b"]}),  # never taken for zero

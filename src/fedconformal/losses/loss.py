@@ -68,11 +68,11 @@ class Loss(registry.Plugin):
         """Return booleans in the shape of the scores; a list of arrays for a list."""
         limit = as_threshold(threshold)
         if is_list(scores):
-            return [self.answer(as_row(row, i), limit) for i, row in enumerate(scores)]
+            return [self.answer(checked(as_array(row, "scores"), i, alone=True), limit) for i, row in enumerate(scores)]
         array = as_array(scores, "scores")
         if array.ndim < 2:
             raise InputError(f"scores: has shape {array.shape}, expected rows of scores, or a list of images")
-        return self.answer(checked(array.reshape(len(array), -1), 0).reshape(array.shape), limit)
+        return self.answer(checked(array, 0), limit)
 
 
 def as_grid(thresholds: ArrayLike | None) -> Floats:
@@ -101,30 +101,14 @@ def is_list(rows: Any) -> bool:
     return isinstance(rows, Sequence) and any(np.ndim(row) > 1 or hasattr(row, "shape") for row in rows[:1])
 
 
-def as_row(row: Any, number: int) -> Scores:
-    """Check the scores of one row."""
-    array = as_array(row, f"scores of row {number}")
-    return checked(array.reshape(1, -1), number).reshape(array.shape)
-
-
-def checked(scores: NDArray[Any], start: int) -> Scores:
-    """Refuse scores outside [0, 1], and round the others to float32; `start` is the number of the first row."""
+def checked(scores: NDArray[Any], start: int, *, alone: bool = False) -> Scores:
+    """Refuse scores outside [0, 1], and round the others to float32; `start` is the first row, or the one `alone`."""
     bad = ~((scores >= 0) & (scores <= 1))
     if bad.any():
-        row, column = np.argwhere(bad)[0].tolist()
-        problem = f"holds {scores[row, column]:.6g}, expected numbers from 0 to 1"
-        raise InputError(problem, where="scores", row=start + row)
+        at = tuple(np.argwhere(bad)[0].tolist())
+        problem = f"holds {scores[at]:.6g}, expected numbers from 0 to 1"
+        raise InputError(problem, where="scores", row=start if alone else start + at[0])
     return scores.astype(np.float32, copy=False)
-
-
-def as_truth(truth: Any, name: str) -> Booleans:
-    """Check for booleans, or zeros and ones."""
-    array = as_array(truth, name)
-    if array.dtype != np.bool_:
-        if not ((array == 0) | (array == 1)).all():
-            raise InputError("expected booleans, or zeros and ones", where=name)
-        array = array == 1
-    return array
 
 
 def chunked(scores: Any, truth: Any, points: int) -> Iterator[tuple[int, Scores, Booleans]]:
@@ -132,19 +116,18 @@ def chunked(scores: Any, truth: Any, points: int) -> Iterator[tuple[int, Scores,
     if len(truth) != len(scores):
         raise InputError(f"truth: has {len(truth)} rows, the scores have {len(scores)}")
     if is_list(scores):
-        for i, row in enumerate(scores):
-            own, label = as_row(row, i), as_truth(truth[i], f"truth of row {i}")
-            if own.shape != label.shape:
-                raise InputError(f"truth of row {i}: has shape {label.shape}, its scores have {own.shape}")
-            yield (i, own.reshape(1, -1), label.reshape(1, -1))
-        return
-    array, labels = as_array(scores, "scores"), as_array(truth, "truth")
-    if array.ndim < 2 or array.shape != labels.shape:
-        raise InputError(f"truth: has shape {labels.shape}, the scores {array.shape}; expected the same, a row each")
-    step = max(1, CHUNK // max(1, points, array[:1].size))
-    for start in range(0, len(array), step):
-        part = array[start : start + step].reshape(min(step, len(array) - start), -1)
-        yield (start, checked(part, start), as_truth(labels[start : start + step], "truth").reshape(part.shape))
+        parts = ((i, as_array(row, "scores")[None], as_array(truth[i], "truth")[None]) for i, row in enumerate(scores))
+    else:
+        array, labels = as_array(scores, "scores"), as_array(truth, "truth")
+        step = max(1, CHUNK // max(1, points, array[:1].size))
+        places = range(0, len(array), step)
+        parts = ((start, array[start : start + step], labels[start : start + step]) for start in places)
+    for start, part, label in parts:
+        if part.ndim < 2 or part.shape != label.shape:
+            raise InputError(f"truth: has shape {label.shape}, the scores {part.shape}; expected the same, a row each")
+        if not ((label == 0) | (label == 1)).all():
+            raise InputError("expected booleans, or zeros and ones", where="truth")
+        yield start, checked(part, start).reshape(len(part), -1), (label == 1).reshape(len(part), -1)
 
 
 def counts_at(positions: Integers, row: Integers, rows: int, points: int) -> Integers:

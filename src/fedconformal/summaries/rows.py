@@ -42,7 +42,6 @@ class ScoredRows:
     """Scores of some rows, and the provenance that follows from the rows."""
 
     scores: Floats
-    score: AnyScore
     labels: Integers | None = None
     classes: Classes | None = None
     precision: str | None = None
@@ -175,12 +174,12 @@ def score_rows(
     """Score rows, and return what a summary records of them."""
     if isinstance(score, RegressionScore):
         rounded = as_array(outputs, "predictions").dtype == PRECISION
-        return ScoredRows(score.evaluate(outputs, truth), score, precision=PRECISION if rounded else None)
+        return ScoredRows(score.evaluate(outputs, truth), precision=PRECISION if rounded else None)
     if not isinstance(score, Score):
         raise InputError(f"score is {score!r:.80}, expected a score such as fedconformal.LAC()", param="score")
     matrix, labels, known = read_rows(outputs, truth, classes)
     pairs = Counter(zip(labels.tolist(), matrix.argmax(axis=1).tolist(), strict=True))
-    return ScoredRows(score.evaluate(matrix, labels), score, labels, known, PRECISION, pairs)
+    return ScoredRows(score.evaluate(matrix, labels), labels, known, PRECISION, pairs)
 
 
 def read_rows(
@@ -235,8 +234,6 @@ def _batches(outputs: Any, truth: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _joined(batches: Sequence[ScoredRows]) -> ScoredRows:
-    if len(batches) == 1:
-        return batches[0]
     if not batches:
         raise InputError("there are no batches; a site needs at least one calibration row")
     first = batches[0]
@@ -245,7 +242,7 @@ def _joined(batches: Sequence[ScoredRows]) -> ScoredRows:
     labels = None if first.labels is None else np.concatenate([rows.labels for rows in batches])
     scores = np.concatenate([rows.scores for rows in batches])
     pairs = sum((rows.pairs for rows in batches), Counter[tuple[int, int]]())
-    return ScoredRows(scores, first.score, labels, first.classes, first.precision, pairs)
+    return ScoredRows(scores, labels, first.classes, first.precision, pairs)
 
 
 def _check_same(first: ScoredRows, rows: ScoredRows, known: str, name: str) -> None:
