@@ -100,7 +100,6 @@ def test_what_is_refused_leaves_no_trace(tmp_path: Path) -> None:
             (answered(["q", "q"]), true([], 0), "the id q is there twice"),
             (answered(["q", ""]), true([], 0), "is empty"),
             (answered(["q"], time=np.nan), true([], 0), "not one since 1970"),
-            (answered(["q"]), true(["p", "p"], 0), "the id p is there twice"),
             (answered(["q"]), true(["q"], 3), "3 is not a class from 0 to 2"),
             (answered(["q"]), true(["q"], np.nan), "nan is not a class"),
             (Predicted(ids=["q"], times=np.zeros(1)), true([], 0), "the watch is over sets"),
@@ -133,6 +132,10 @@ def test_an_outcome_is_never_before_its_row(tmp_path: Path) -> None:
         watch.add(answered(["q"], time=START + 9 * DAY))
         assert watch.add(None, true(["q"], 2, time=START + 6 * DAY)).late == 0
         assert [one.streams[0].after.known for one in watch.history()] == [1, 1, 1, 1, 2]
+    with started(tmp_path / "v.db", limit=0.2) as watch:  # misses come first, and all rows were there before
+        ids = [f"p{i}" for i in range(400)]
+        watch.add(answered(ids), true(ids, [2] * 60 + [0] * 340))
+        assert (watch.whole().misses, watch.whole().alarm_at) == (60, None)
 
 
 def test_periods_fit_together(tmp_path: Path) -> None:

@@ -119,7 +119,6 @@ def test_a_body_has_to_come_in_time_and_to_its_end() -> None:
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "no JSON": (b"{", "cannot be read"),
     "not UTF-8": (b'{"ids": ["\xff\xfe"], "probabilities": [[1]]}', "cannot be read"),
-    "nothing": (b"{}", "no rows"),
     "no rows": (b'{"probabilities": []}', "has no rows"),
     "two kinds": (b'{"probabilities": [[1]], "logits": [[1]]}', "probabilities and logits"),
     "unknown field": (b'{"probs": [[1]]}', "probs"),
