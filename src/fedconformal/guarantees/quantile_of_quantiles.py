@@ -152,9 +152,7 @@ class QuantileOfQuantiles(SiteCounts):
         sent = f"whatever at most {self.liars} of the sites sent"
         return Audience(
             population=f"like those of the honest sites, if these are alike, whichever they are and {sent}",
-            lay_population=(
-                f"new cases like those of the honest sites, if the cases of all honest sites are alike, {sent}"
-            ),
+            lay_population=f"new cases like those of the honest sites, if these are all alike, {sent}",
         )
 
 
