@@ -62,6 +62,10 @@ def test_huge_scores_of_about_k_alpha_sites_are_withstood(alpha: str, sites: int
         assert (huge >= 1 - Fraction(alpha)) == (liars <= most)
 
 
+def test_the_slack_is_the_largest_share_of_uncounted_scores() -> None:
+    assert fc.Robust(liars=1).band(TENTH, [4, 9], [1, 2]).slack == Fraction(1, 4)
+
+
 def test_the_shortfall_counts_the_honest_sites() -> None:
     words = shortfall(fc.Robust(liars=1), TENTH, [2] * 5, [])  # ten rows at four honest sites take three each
     assert "1 more at site number 1, 1 more at site number 2" in words
