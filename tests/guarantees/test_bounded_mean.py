@@ -44,6 +44,11 @@ def test_it_is_the_textbook_formula_rounded_up(rows: int, share: float, thousand
     assert found == pytest.approx(expected, rel=2e-6, abs=1e-290) or losses > rows * limit - 2
 
 
+@pytest.mark.parametrize("rows", [1, 10, 333, 20_000])
+def test_without_losses_it_is_a_power_rounded_up(rows: int) -> None:
+    assert Fraction(hoeffding_bentkus(rows, Fraction(0), Fraction(1, 10))) >= Fraction(9, 10) ** rows
+
+
 @pytest.mark.parametrize(("rows", "failure"), [(1, 0.2), (9, 1e-9), (120, 0.05), (7000, 1e-9), (2**40, 0.05)])
 def test_the_bound_is_the_smallest_limit_that_is_rejected(rows: int, failure: float) -> None:
     losses = [Fraction(rows * i, 8) for i in range(9)]
