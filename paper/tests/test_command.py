@@ -38,23 +38,6 @@ def test_table_in_text_and_json(command: Command, logits: Path) -> None:
     assert all(len(line) <= 80 for line in text.split("\n\n")[1].splitlines())
 
 
-def test_training_happens_only_when_asked(command: Command, logits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedconformal.cli import app
-
-    asked: list[list[str]] = []
-
-    def run(words: list[str]) -> int:
-        asked.append(words)
-        return 0
-
-    monkeypatch.setattr(app, "run", run)
-    arguments = ("paper", "table", "full-results", "--datasets", "dermamnist", "--logits", logits)
-    command.ok(*arguments)
-    assert not asked
-    command.ok(*arguments, "--train")
-    assert [words[6] for words in asked] == ["fedprox", "tct"]
-
-
 @pytest.fixture
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paper's settings, but for how long they take."""

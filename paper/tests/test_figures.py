@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -69,14 +68,6 @@ def test_what_is_absent_is_named_with_its_command(setup: Setup, name: str) -> No
         FIGURES[name].make(setup)
 
 
-def test_the_sweep_needs_clients(setup: Setup) -> None:
-    write_logits(setup.logits.directory, "cifar10_tct_overlap3", classes=10)
-    with pytest.raises(InputError, match="has no val_clients"):
-        setup.need("cifar10", "tct", variant="overlap3")
-    command = str(setup.logits.command("cifar10", "tct", variant="overlap3"))
-    assert "--partition overlap --set classes_per_client=3" in command
-
-
 def as_run(folder: Path, name: str, classes: int) -> None:
     """Turn logits into a training run, which has clients."""
     write_logits(folder, name, classes=classes)
@@ -122,15 +113,6 @@ def test_real_sites_need_the_rows_of_the_logits(setup: Setup, tmp_path: Path) ->
     assert "practice" in FIGURES["derma-by-source"].make(setup)
 
 
-def test_a_model_across_the_real_sites_is_drawn_too(setup: Setup, tmp_path: Path) -> None:
-    logits = tmp_path / "logits"
-    shutil.copytree(setup.logits.directory, logits)
-    as_run(logits, "dermamnist_fedavg_source", 7)
-    svg = FIGURES["derma-by-source"].make(replace(setup, logits=LogitsFolder(directory=logits)))
-    assert "FedAvg across the collections" in svg
-    assert svg.count("promised to every site") == 2
-
-
 def test_a_figure_is_written_as_pdf(setup: Setup) -> None:
     pytest.importorskip("cairosvg", reason="CairoSVG is not installed")
     assert to_pdf(FIGURES["conformal-score-compare"].make(setup)).startswith(b"%PDF")
@@ -145,14 +127,6 @@ def test_known_quantiles_lie_on_the_exact_curve_and_others_off(setup: Setup) -> 
 
 
 LOGITS = Path(os.environ.get("FEDCONFORMAL_DATA", "")) / "logits"
-
-
-def test_mid_bucket_is_within_its_relative_accuracy(setup: Setup) -> None:
-    (trial,) = trials(setup.need("cifar100", "tct"), count=1)
-    (exact,) = trial.thresholds(LAC(), [0.3], kind="exact")
-    read = quantiles.mid_bucket(trial, 0.3)
-    assert read != exact
-    assert abs(read / exact - 1) <= quantiles.ACCURACY + 1e-9
 
 
 def test_mid_bucket_is_what_the_papers_package_says(setup: Setup) -> None:

@@ -10,7 +10,6 @@ from fedconformal_paper.logits import LogitsFolder
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Table
 
-from fedconformal.errors import InputError
 from paper.tests.conftest import write_logits
 
 
@@ -94,15 +93,3 @@ def test_a_newcomer_is_covered_by_its_own_promise(setup: Setup) -> None:
         assert newcomer[3] >= others[3]  # never less than the promise that says nothing of it
         assert newcomer[3] >= 0.7
         assert newcomer[5] >= others[5]
-
-
-def test_hospital_files_are_checked(tmp_path: Path) -> None:
-    setup = Setup(logits=LogitsFolder(directory=tmp_path), data=tmp_path)
-    with pytest.raises(InputError, match="does not exist; set FEDCONFORMAL_DATA"):
-        TABLES["heart-disease"].make(setup)
-    (tmp_path / "heart_disease.csv").write_text("hospital,age,num\na,old,1\n")
-    with pytest.raises(InputError, match="could not convert"):
-        TABLES["heart-disease"].make(setup)
-    (tmp_path / "heart_disease.csv").write_text("age,num\n1,1\n")
-    with pytest.raises(InputError, match="expected the columns hospital and num"):
-        TABLES["heart-disease"].make(setup)

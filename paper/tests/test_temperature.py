@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from fedconformal_paper.clients import GROUPS, client_of_each
-from fedconformal_paper.temperature import LEAST, MOST, Temperatures, probabilities, shifted
+from fedconformal_paper.clients import GROUPS
+from fedconformal_paper.temperature import LEAST, MOST, Temperatures, shifted
 from scipy.optimize import minimize_scalar
 
 from fedconformal._base.arrays import Integers, softmax
@@ -43,20 +43,8 @@ def test_a_client_that_is_always_right_is_held() -> None:
     assert Temperatures.of(logits, np.array([1, 1]), np.array([0, 0])).mean(logits, both) == MOST
 
 
-def test_probabilities_are_the_softmax() -> None:
-    logits, _ = rows(1.0)
-    assert np.allclose(probabilities(logits, 1.7), softmax(logits, temperature=1.7), atol=1e-6)
-
-
 def test_every_class_has_one_site() -> None:
     for groups in GROUPS.values():
         held = sorted(label for group in groups for label in group)
         assert held == list(range(len(held)))
     assert len(GROUPS["cifar100"]) == 20
-
-
-def test_partitions() -> None:
-    labels = np.arange(10)
-    assert client_of_each(labels, "cifar10", "classes").tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-    assert np.bincount(client_of_each(labels, "cifar10", "iid")).tolist() == [2] * 5
-    assert not client_of_each(labels, "cifar10", "one").any()

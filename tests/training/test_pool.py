@@ -109,16 +109,3 @@ def test_no_process_outlives_the_run(sent: signal.Signals, tmp_path: Path) -> No
             break
         time.sleep(0.1)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
-
-
-def test_one_thread_and_the_same_random_state() -> None:
-    before, state = torch.get_num_threads(), torch.get_rng_state()
-    torch.set_num_threads(2)
-    try:
-        with local_engine(Doubles(), NAMES, workers=1) as ask:
-            assert {update.numbers["threads"] for _, update, _ in ask(step())} == {1}
-            torch.rand(3)
-        assert torch.get_num_threads() == 2
-        assert torch.equal(state, torch.get_rng_state())
-    finally:
-        torch.set_num_threads(before)

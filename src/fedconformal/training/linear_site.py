@@ -109,17 +109,12 @@ class LinearTask:
     storage: FeatureStorage
     residuals: Tensor
 
-    @property
-    def device(self) -> torch.device:
-        """The device of the features."""
-        return self.storage.device
-
     @torch.no_grad()
     def __call__(self, site: int, step: Step) -> Update:
         """Take one step at one site."""
         if step.what == "measure":
             return self._measure(site)
-        tensors = {name: tensor.to(self.device) for name, tensor in step.tensors.items()}
+        tensors = {name: tensor.to(self.storage.device) for name, tensor in step.tensors.items()}
         if step.what == "prepare":
             return self._prepare(site, tensors["mean"], tensors["scale"])
         if step.what == "gradient":
@@ -153,7 +148,9 @@ class LinearTask:
 
     def _gradient(self, site: int, theta: Tensor) -> Update:
         _, y = self.clients.rows(site)
-        loss, gradient = loss_and_gradient(self.storage.matrix(site), y.to(self.device), theta, self.settings.loss)
+        loss, gradient = loss_and_gradient(
+            self.storage.matrix(site), y.to(self.storage.device), theta, self.settings.loss
+        )
         finite = math.isfinite(loss) and bool(gradient.isfinite().all())
         return Update(len(y), {"gradient": gradient.cpu()}, {"loss": loss}, finite=finite)
 
@@ -163,12 +160,12 @@ class LinearTask:
         local = LocalDescent(
             features=matrix,
             gram=self.storage.gram(site),
-            y=y.to(self.device),
+            y=y.to(self.storage.device),
             steps=self.settings.steps,
             rate=rate,
             loss=self.settings.loss,
         )
-        now, before = local.run(theta, control, self.residuals[:, mine].to(self.device))
+        now, before = local.run(theta, control, self.residuals[:, mine].to(self.storage.device))
         mean_gradient = matrix.combine(now)
         finite = bool(mean_gradient.isfinite().all())
         if finite:
@@ -179,7 +176,7 @@ class LinearTask:
         x, _ = self.clients.rows(site)
         for start in range(0, len(x), ROWS):
             rows = slice(start, min(start + ROWS, len(x)))
-            yield rows, self.features(self.clients.preprocess(x[rows].to(self.device)))
+            yield rows, self.features(self.clients.preprocess(x[rows].to(self.storage.device)))
 
 
 @contextlib.contextmanager

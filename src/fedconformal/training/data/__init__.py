@@ -6,7 +6,7 @@ from fedconformal._base.registry import find, members
 from fedconformal.training.data import partitions
 from fedconformal.training.data.dataset import SPLITS, Dataset, Progress, Rows, Split
 from fedconformal.training.data.partitions import Partition, Sites
-from fedconformal.training.data.sets import DataSource
+from fedconformal.training.data.sets.source import DataSource
 
 __all__ = [
     "SPLITS",
