@@ -64,15 +64,6 @@ def test_noise_before_anything_leaves_the_site(noisy: list[str], command: Comman
     command.no("of site 'clinic-1' was not given", "verify", "p.json", noisy[0])
 
 
-def test_another_name_is_no_new_budget(noisy: list[str], command: Command) -> None:
-    again = ("summarize", "probs-0.npy", "labels-0.npy", *LOCAL, "-o")
-    command.refuses("'clinic-0' has spent 2 of 3; 2 more is over its budget", *again, "clinic-0.fcn")
-    command.refuses("'other' has spent 2 of 3", *again, "other.fcn")
-    Path("link.json").symlink_to("site.json")
-    rows = ("summarize", "probs-2.npy", "labels-2.npy", "--epsilon", "2", "--ledger", "link.json")
-    command.refuses("'clinic-1' has spent 2 of 3", *rows, "--site", "clinic-1 ", "-o", "other.fcn")
-
-
 ROWS = ("summarize", "probs-0.npy", "labels-0.npy", "-o", "x.fcn")
 SITES = ("calibrate", "site-0.fcs", "site-1.fcs", "-o", "x.json")
 NOISY = ("calibrate", "clinic-0.fcn", "-o", "x.json")

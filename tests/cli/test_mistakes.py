@@ -163,16 +163,6 @@ def test_sets_by_name_and_patient(tables: Path, command: Command) -> None:
     assert [row["labels"] for row in found] == named
 
 
-def test_groups_sites_and_clusters_from_columns(tables: Path, command: Command) -> None:
-    done = command.ok(*TABLE, "--groups", "sex", "--sites", "site", "--cluster", "patient", "--json").json
-    assert [(group["name"], group["rows"]) for group in done["by_group"]["sex"]] == [("f", 40), ("m", 40)]
-    assert [group["name"] for group in done["by_site"]] == ["clinic-0", "clinic-1"]
-    assert [group["name"] for group in done["by_class"]] == list(NAMES)
-    assert done["overall"]["clusters"] == ROWS
-    said = command.ok(*TABLE, "--groups", "sex", "--sites", "site").out
-    assert "\nsex " in said
-
-
 def test_classes_are_compared_at_calibration(tables: Path, command: Command) -> None:
     cells("probs-1.csv", swapped)()
     command.ok(*SUMMARIZE)
@@ -193,17 +183,6 @@ def test_a_small_site_is_told_what_it_shows(tables: Path, command: Command) -> N
         assert ("use sums over Flower, or --epsilon" in done.out) is shows
         facts = command.ok("summarize", "p.npy", "y.npy", "-o", "small.fcs", "--json").json["summaries"]
         assert [fact["all_scores"] for fact in facts] == [shows]
-
-
-def test_a_header_of_numbers_is_no_patient(tables: Path, command: Command) -> None:
-    """Tables as pandas writes them by default, with and without row numbers."""
-    lines = [",".join(row) for row in columns(rows(7), 2, 3)]
-    Path("numbered.csv").write_text("\n".join(["0,1", *lines]))
-    Path("indexed.csv").write_text("\n".join([",0,1", *(f"{k},{line}" for k, line in enumerate(lines))]))
-    Path("truth-only.csv").write_text("\n".join(["0", *(row[4] for row in rows(7))]))
-    right = command.ok(*EVALUATE, "--json").json
-    for name in ("numbered.csv", "indexed.csv"):
-        assert command.ok("evaluate", "predictor.json", name, "truth-only.csv", "--json").json == right
 
 
 def test_a_predictor_knows_its_classes(tables: Path, command: Command) -> None:

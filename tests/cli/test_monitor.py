@@ -81,27 +81,6 @@ def test_from_start_to_alarm(clinic: Path, command: Command) -> None:
     assert command("monitor", "status", "watch.db").code == 1
 
 
-def test_the_alarm_is_that_of_the_rows_in_order_of_time(clinic: Path, command: Command) -> None:
-    """The files hold one stream; added at once they give what a monitor gives that sees one event after the other."""
-    command.ok("monitor", "add", "watch.db", "drift-rows.csv", "drift-outcomes.csv")
-    found = command("monitor", "status", "watch.db", "--json").json["streams"][0]
-    probs, y = rows_of(300, 11, shift=SHIFT)
-    missed = ~fc.load("predictor.json").predict_set(np.round(probs, 6))[np.arange(300), y]
-    watch = fc.Monitor.of(fc.load("predictor.json"))
-    for day in range(15):
-        rows = range(20 * day, 20 * day + 20)
-        watch = watch.update(waiting=watch.waiting + 20)
-        for row in (row for row in rows if row < 290):
-            watch = watch.update(misses=[missed[row]], waiting=watch.waiting - 1)
-    assert (found["alarm_at"], found["misses"], found["log_e_value"]) == (
-        watch.alarm_at,
-        watch.misses,
-        watch.log_e_value,
-    )
-    assert watch.alarm_at is not None
-    assert found["alarm_day"] == f"2026-11-{1 + (watch.alarm_at - 1) // 20:02d}"
-
-
 def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -> None:
     command.ok("monitor", "start", "two.db", "predictor.json")
     command.ok("predict", "predictor.json", "quiet-rows.csv", "--id", "id", "-o", "sets.csv")

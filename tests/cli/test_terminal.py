@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -62,31 +61,6 @@ def test_a_predictor_that_talks_to_the_terminal(calibrated: Path, command: Comma
             assert done.code in (0, 1)
             assert harmless(done)
         assert f"All is well{as_shown(name)}." in done.out
-
-
-WRONG = (
-    ["predict", "predictor.json", "{}.npy", "-o", "x.npz"],  # the name of a file that is not there
-    ["predict", "predictor.json", "names.npz", "-o", "x.npz"],
-    ["predict", "predictor.json", "cell.csv", "-o", "x.npz"],
-    ["predict", "predictor.json", "header.npy", "-o", "x.npz"],
-    ["predict", "kind.json", "test-probs.npy", "-o", "x.npz"],
-    ["verify", "predictor.json", "site-0.fcs", "site-1.fcs", "site-2.fcs", "--signed", "keys.json"],
-    ["calibrate", "site-0.fcs", "--guarantee", "one-site:{}", "-o", "x.json"],
-    ["plan", "--sizes", "{}"],
-    ["plan", "--{}", "3"],
-)
-
-
-def test_errors(calibrated: Path, command: Command) -> None:
-    for name in COMMANDS[1:3]:
-        np.savez("names.npz", **{f"{name}a": np.zeros(1), f"{name}b": np.zeros(1)})  # type: ignore[arg-type]
-        Path("cell.csv").write_text(f"0.5,0.5\n0.5,{name}\n", encoding="utf-8")
-        Path("header.npy").write_bytes(b"\x93NUMPY\x01\x00\x40\x00" + name.encode().ljust(64))
-        Path("kind.json").write_text(json.dumps({"kind": name}))
-        Path("keys.json").write_text(json.dumps({name: 1}))
-        for arguments in WRONG:
-            done = command.refuses("", *(argument.format(name) for argument in arguments))
-            assert harmless(done)
 
 
 def test_warnings_and_bars(calibrated: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,13 +34,6 @@ def test_changed_digits_are_noticed(calibrated: Path, command: Command) -> None:
     command.ok("predict", "changed.json", "test-probs.npy", "-o", "sets.npz")
 
 
-def test_other_or_missing_summaries_are_named(calibrated: Path, command: Command) -> None:
-    command.ok("summarize", "probs-0.npy", "labels-0.npy", "--kind", "exact", "--site", "site-1", "-o", "other.fcs")
-    other = "site 'site-1' is not the one that was certified"
-    done = command.no(other, "verify", "predictor.json", "site-0.fcs", "other.fcs")
-    assert "the certified summary of site 'site-2' was not given" in done.out
-
-
 def test_who_was_left_out_needs_the_signature_of_the_coordinator(calibrated: Path, command: Command) -> None:
     predictor = fc.load("predictor.json")
     invented = [LeftOut(site="nobody", reason="none")]

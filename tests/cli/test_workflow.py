@@ -160,11 +160,3 @@ def test_text_for_people(calibrated: Path, command: Command) -> None:
     assert "95% interval" in command.ok("evaluate", "predictor.json", "test-probs.npy", "test-labels.npy").out
     assert command.ok("--version").out == f"fedconformal {fc.__version__}\n"
     assert "summarize" in command.ok().out
-
-
-def test_wildcards_are_expanded_by_the_program(calibrated: Path, command: Command) -> None:
-    """As the shells of Windows leave them to the program."""
-    command.ok("calibrate", "site-*.fcs", "-o", "all.json")
-    assert Path("all.json").read_bytes() == Path("predictor.json").read_bytes()
-    Path("site-1.fcs").rename("odd[1].fcs")  # a file of that very name
-    command.ok("calibrate", "odd[1].fcs", "-o", "one.json")

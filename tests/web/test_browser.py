@@ -284,17 +284,3 @@ def test_what_is_wrong_with_a_predictor_is_said(form: Form, made: Path, tmp_path
     assert "truncated or altered" in checks(form, "good", "bad", "bad")[2]
     give(form, made, own="other.fcs")
     assert any("is not in this predictor" in checks(form, "good", "bad", "bad")[2] for _ in range(200))
-
-
-def test_the_walk_of_the_docs(form: Form, tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
-    pytest.importorskip("cryptography")
-    from tests.web.walk import IMAGES, NAMES, walk
-
-    (tmp_path / "saved").symlink_to(form.folder)
-    summary: Any = fc.Summary.from_bytes(walk(form, tmp_path, tmp_path))
-    assert (summary.sites, summary.n, summary.provenance.classes) == (("clinic-a",), 240, NAMES)
-    taken, kept = ({path.name for path in folder.glob("*.png")} for folder in (tmp_path, IMAGES))
-    assert taken == kept
-    assert all(path.stat().st_size < 100_000 for path in IMAGES.iterdir())
-    assert all(f"images/page/{name}" in (IMAGES.parents[1] / "page.md").read_text("utf-8") for name in kept)
