@@ -145,15 +145,6 @@ def lost_after_its_answer(count: int) -> tuple[Session, list[Sequence[int]]]:
     return played, [everybody]
 
 
-def left_out_later(count: int) -> tuple[Session, list[Sequence[int]]]:
-    """The last site is in the first sum, and is to be left out of the second: nobody answers."""
-    played, everybody, rest = Session(count), range(count), range(count - 1)
-    played.reveal(played.ask(0, 0, everybody), everybody)
-    with refused("a site was lost after the first sum"):
-        played.ask(1, 5, rest)
-    return played, [everybody]
-
-
 def falsely_lost(count: int) -> tuple[Session, list[Sequence[int]]]:
     """All answer; the coordinator calls the last one lost, has the sum without it, and then calls everybody lost.
 
@@ -171,7 +162,6 @@ def falsely_lost(count: int) -> tuple[Session, list[Sequence[int]]]:
 PLAYS = {
     "normal": normal,
     "lost after its answer": lost_after_its_answer,
-    "left out later": left_out_later,
     "falsely lost": falsely_lost,
 }
 

@@ -20,7 +20,7 @@ from fedconformal.privacy.sums.messages import Closed, Identity, Join, Roster, U
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries import Provenance
 from tests.contracts.tools import refused
-from tests.privacy.sums_play import SCORES, Attack, Sites, carried, each, fresh, one_of, opened, took
+from tests.privacy.sums_play import SCORES, Attack, Sites, each, fresh, one_of, opened, took
 
 ALL, SIX = range(7), range(6)
 """All sites, and all but g."""
@@ -180,18 +180,6 @@ def joined_with(
         for name, key in keys.items()
     }
     return state, {name: site for name, (site, _) in done.items()}, [data for _, data in done.values()]
-
-
-def test_sites_know_each_other_by_their_keys() -> None:
-    state, sites, joins = joined_with(KEYS, PUBLIC)
-    state, roster = took(state, joins)
-    sites, deposits = each(sites, roster)
-    state, questions = took(state, deposits)
-    assert carried(state, questions, sites)[0].search.answer is not None
-    session = sites["a"].session
-    assert session.fingerprint == sites["d"].session.fingerprint
-    assert session.names == tuple("abcd")
-    assert [one and one.key.hex() for one in session.identities] == list(PUBLIC.values())
 
 
 @pytest.mark.parametrize(

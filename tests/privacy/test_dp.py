@@ -113,19 +113,6 @@ def test_the_paper_s_mechanism_is_not_private() -> None:
     assert 0.3 not in changed
 
 
-def test_an_atom_of_fifteen_percent() -> None:
-    """The usual score -|count - r| aims below the target; ours never does."""
-    scores = np.concatenate([np.linspace(0, 0.5, 850), np.full(150, 0.75)])
-    rank = fc.Mixture().rank(TENTH, [1000])[0]  # type: ignore[index]
-    counts = counts_of(scores, SMALL_GRID)
-    usual = -np.abs(counts - rank)
-    assert counts[int(usual.argmax())] == 850
-    assert counts[int(utilities(counts, rank).argmax())] == 1000
-    site = fc.Summary.of_scores(scores, kind="exact", site="a")
-    released = [release_threshold([site], epsilon=10, grid=SMALL_GRID).threshold for _ in range(100)]
-    assert np.mean(np.array(released) >= 0.75) > 0.95
-
-
 @pytest.mark.parametrize(("epsilon", "sizes"), [("0.1", [3000, 1500]), ("1", [600, 200]), ("10", [150, 60])])
 def test_the_rank_is_missed_no_more_often_than_stated(epsilon: str, sizes: list[int]) -> None:
     """Coverage is in tests/validity/test_noise.py."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import signal
 import stat
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,7 +10,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.privacy import Ledger, ledger, read_ledger, write_ledger
+from fedconformal.privacy import Ledger, read_ledger, write_ledger
 from fedconformal.privacy.ledger import ChargedRows, rows_of, spending
 from tests.contracts.tools import refused
 
@@ -109,40 +105,6 @@ def test_a_second_name_is_no_second_budget(book: Path, tmp_path: Path) -> None:
     for path in (book, other):
         with refused("has a second name, a hard link"), spending(path, [A], 1.0, "threshold"):
             pass
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from fedconformal.privacy.ledger import ChargedRows, spending
-with spending(Path(sys.argv[1]), [ChargedRows("a", "0")], 0.1, "first"):
-    print("locked", flush=True)
-    time.sleep(600)
-"""
-
-
-def test_a_killed_process_holds_no_lock(book: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLD, str(book)], stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "locked\n"
-        with refused("is in use by another release"), spending(book, [A], 0.1, "second"):
-            pass
-        other.send_signal(signal.SIGKILL)
-    with spending(book, [A], 0.1, "third"):
-        pass
-    assert [entry.purpose for entry in read_ledger(book).entries] == ["third"]  # what was never released costs nothing
-
-
-def test_where_nothing_can_be_locked(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(handle: int, *, wait: bool) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(ledger, "_lock", fail)
-    with refused("cannot be locked (No locks available); keep it on a local disk"), spending(book, [A], 0.1, "x"):
-        pass
-    with refused("cannot be read"), spending(tmp_path / "none.json", [A], 0.1, "x"):
-        pass
-    assert sorted(found.name for found in tmp_path.iterdir()) == ["ledger.json", "ledger.json.lock"]
 
 
 def test_a_ledger_is_its_owner_s(tmp_path: Path) -> None:

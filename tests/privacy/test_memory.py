@@ -17,7 +17,7 @@ from fedconformal.privacy.sums.site import known_by, note, recalled
 from fedconformal.privacy.sums.state import decode_state, encode_state
 from tests.contracts.tools import refused
 from tests.privacy.attack import watching
-from tests.privacy.sums_play import SCORES, Attack, Sites, each, fresh, opened, took
+from tests.privacy.sums_play import SCORES, Sites, each, fresh, opened, took
 
 A = ChargedRows("a", "0")
 REFUSED = "has shown a sum of these rows with other sites"
@@ -132,21 +132,6 @@ def test_a_changed_score_is_the_same_row(tmp_path: Path) -> None:
     assert known_by(warmer)[0] != known_by(new)[0]
     with refused(REFUSED):
         session({name: site for name, site in fresh().items() if name != "c"} | {"a": warmer})
-
-
-def test_session_after_session_in_which_one_site_is_lost() -> None:
-    """Each would tell how many of its rows are in one cell: the first one does not, nor do later ones."""
-    sites = fresh()
-    for digit in range(2):
-        state, invitation = invite(fc.Mixture(), 0.1)
-        outgoing = dict.fromkeys(sites, invitation)
-        while state.search.number == 0:
-            sites, sent = each(sites, outgoing)
-            state, outgoing = took(state, sent)
-        attack = Attack(state, sites)
-        with refused("a site was lost after the first sum, and the difference of two sums shows a single site"):
-            attack.send(attack.question(range(6), 1, digit), to="abcdef")
-        sites = again(sites)
 
 
 def test_until_a_site_signs_nothing_is_noted() -> None:

@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal._base.arrays import Floats
 from fedconformal._base.float_bits import keys_of
 from fedconformal.privacy.sums import radix
 from fedconformal.privacy.sums.radix import FARTHEST, JOINED, LEAST, Rounds, Search, edges, exponent_of, score_rounds
 from tests.contracts.tools import checks, finite_scores, refused
-from tests.privacy.attack import alone, decided, of_digits, watching
+from tests.privacy.attack import decided, of_digits, watching
 from tests.privacy.sums_play import SCORES, calibrate_by_sums, rounded
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -104,14 +104,6 @@ def test_a_cell_of_few_rows_is_split_in_fewer_parts(rows: int, parts: int) -> No
     assert found.answer == upper[place]
     if parts > 1:
         assert set(np.flatnonzero(seen[1][2])) <= set(range(8 // parts - 1, 8, 8 // parts))
-
-
-def test_many_rows_are_narrowed_to_a_cell() -> None:
-    scores = [np.random.default_rng(k).random(100_000) for k in range(3)]
-    rounds = score_rounds(fc.Mixture(), as_alpha(0.1), [len(s) for s in scores])
-    found, exact = searched(rounds, scores), plain(scores, rounds.target)
-    assert (found.number, found.stopped) == (4, "it was the last round")
-    assert found.answer == rounded(exact) < exact + 0.001
 
 
 def coverage(alpha: Fraction) -> Fraction:
@@ -246,15 +238,6 @@ def test_hardly_a_member_is_decided(score: fc.Score, monkeypatch: pytest.MonkeyP
     assert max(shares[3]) <= 0.01
     assert min(shares[12]) >= 0.015  # or the attack would be too weak to show anything
     assert sum(shares[12]) >= 5 * sum(shares[3])
-
-
-def test_hardly_a_row_is_seen_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = np.random.default_rng(0).beta(10, 0.5, 10_000)  # a weak model for many classes
-    for width, fewest, most in ((12, 50, 10_000), (3, 0, 2)):
-        monkeypatch.setattr(radix, "WIDTH", width)
-        with watching() as seen:
-            calibrate_by_sums({f"site-{k}": scores[k::SITES] for k in range(SITES)})
-        assert fewest <= alone(seen) <= most
 
 
 def test_the_certificate_says_why_it_is_no_smaller_cell() -> None:

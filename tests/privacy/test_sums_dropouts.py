@@ -67,25 +67,6 @@ def test_a_site_that_vanishes_after_its_answer_still_counts_in_that_round(number
         assert vanished.search.answer == PLAIN
 
 
-@in_four_rounds
-@pytest.mark.parametrize("number", [0, 3])
-def test_a_site_that_vanishes_while_a_neighbour_is_out_still_counts(number: int) -> None:
-    """One is out before the first sum; the search goes on without it until another one is lost."""
-    scores = MORE | {name: np.array([0.01]) for name in "ab"}
-    early = played(scores, lambda _n, s: s != "a").search
-    both = played(scores, lambda _n, s: s != "a", lambda n, s: s != "b" or n < number)
-    assert both.dropped == {0: "before its answer in round 1", 1: f"after its answer in round {number + 1}"}
-    assert (both.search.number, early.number) == (number + 1, 4)
-    assert (both.search.answer or 0) >= (early.answer or 1)
-    if number == 3:
-        assert both.search == early
-    certificate = certified(both).certificate
-    assert certificate.privacy is not None
-    assert [one["site"] for one in certificate.privacy["dropped"]] == ["a", "b"]
-    assert "the promise still includes that site" in certificate.statement.caveat
-    assert (certificate.sites, certificate.coverage_at_most) == (12, 1.0)
-
-
 STAGES: dict[str, Callable[[Stage], dict[str, Stage]]] = {
     "answers": lambda there: {"answers": there},
     "signs": lambda there: {"signs": there},
