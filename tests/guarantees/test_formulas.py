@@ -27,6 +27,8 @@ def test_ranks_at_one_tenth(sizes: list[int], paper: int, rank: int) -> None:
     """A rank above N is infinite: the paper's, at 200 sites of five rows."""
     assert fc.FCP().rank(Fraction(1, 10), sizes) == (paper, sum(sizes) + len(sizes))
     assert fc.Mixture().rank(Fraction(1, 10), sizes) == (rank, sum(sizes))
+    band = fc.Mixture().band(Fraction(1, 10), sizes)
+    assert (band.least, band.most) == (Fraction(rank - 1, sum(sizes)), Fraction(rank, sum(sizes)))
 
 
 @pytest.mark.parametrize("guarantee", [fc.FCP(), fc.NewSite(), fc.WorstCase()], ids=repr)
@@ -71,6 +73,7 @@ def test_neither_price_is_always_the_smaller() -> None:
     assert uniform.promised(few, few) == 1 - Fraction(1, 12) - Fraction(5, 6 * 201)
     assert uniform.promised(many, many) == 1 - Fraction(1, 200)
     assert float(1 - uniform.promised(few, few)) == pytest.approx(0.0875, abs=1e-4)
+    assert fc.Mixture().promised([1, 1], [1, 1]) == Fraction(1, 2)  # both prices are one row: a tie is a swap
 
 
 def test_a_share_on_a_site_without_rows_may_be_covered_or_not() -> None:

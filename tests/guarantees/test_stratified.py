@@ -63,6 +63,10 @@ def test_a_site_without_rows_may_hold_nothing_but_the_class() -> None:
     assert bound.promised([8, 3, 0], [9, 6, 0]) == top / (Fraction(9, 3 * 30) + Fraction(6, 3 * 12) + Fraction(1, 3))
 
 
+def test_the_outermost_stratum_is_named_first() -> None:
+    assert fc.ByGroup(fc.ByClass()).audience(SITES).strata == ("group", "class")
+
+
 def test_a_class_by_itself_is_promised_no_more_than_asked_for() -> None:
     """How many rows it has is a part of the draw: 10 of 11 is not what 0.9 becomes."""
     assert fc.Mixture().bind((), TOTALS, "class").band(Fraction(1, 10), [5, 6, 0]).least == Fraction(9, 10)
