@@ -17,16 +17,13 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal._base.groups import ALL, NONE, members
 from fedconformal.certificates import text
-from fedconformal.certificates.text import explain_uninformative
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.evaluation.verdict import standing
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.report import report_page
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.strata import Stratum
-from tests.contracts.tools import maybe_infeasible, refused, score_examples, strata_examples
+from tests.contracts.tools import maybe_infeasible, refused, strata_examples
 from tests.guarantees.plain_fractions import in_class
 
 pytestmark = pytest.mark.filterwarnings(
@@ -153,14 +150,6 @@ def test_sets_p_values_and_files_agree(wanted: fc.Guarantee, tmp_path: Path) -> 
     assert fc.verify(again, sites(wanted, fc.RAPS())[::-1]) == []
 
 
-@three
-@pytest.mark.parametrize("score", score_examples(), ids=str)
-def test_every_score(wanted: fc.Guarantee, score: fc.Score) -> None:
-    predictor = made(wanted, score, kind="exact")
-    larger, sets = (predictor.predict_set(TEST_PROBS, groups=groups_of(predictor), alpha=a) for a in (0.1, 0.3))
-    assert (sets <= larger).all()
-
-
 @twins
 def test_the_theorem_of_the_paper_is_refused(stratified: Any) -> None:
     wanted = stratified(fc.FCP())
@@ -181,20 +170,6 @@ def test_pooled_sites_serve_equal_weights_only(wanted: fc.Guarantee) -> None:
         fc.calibrate(pooled, alpha=0.2, guarantee=weighted)
 
 
-@twins
-def test_estimates_stay_estimates(stratified: Any) -> None:
-    about = made(stratified(), kind="tdigest").certificate
-    assert (about.status, about.coverage_at_least) == ("estimated", 0)
-    assert all(record.coverage_at_least == 0 for record in about.promises)
-
-
-def test_each_class_alone_gives_the_same_threshold() -> None:
-    probs, labels, _ = rows(1)
-    for label, limit in made(fc.ByClass(fc.OneSite(site="b")), kind="exact").thresholds.items():
-        alone = fc.Summary.of_scores(fc.LAC().evaluate(probs, labels)[labels == int(label)], kind="exact", site="b")
-        assert limit == fc.calibrate([alone], alpha=0.2, guarantee=fc.OneSite(site="b"), exact=True).threshold
-
-
 def test_all_rows_are_promised_what_they_are_without_groups() -> None:
     for inner in EXAMPLES:
         given = sites(fc.ByGroup(inner))
@@ -202,20 +177,6 @@ def test_all_rows_are_promised_what_they_are_without_groups() -> None:
         assert made(fc.ByGroup(inner)).thresholds[ALL] == plain.threshold
     both, alone = made(fc.ByGroup(fc.ByClass())), made(fc.ByClass())
     assert both.thresholds[ALL] == tuple(alone.thresholds.values())
-
-
-def test_the_certificate_lists_the_classes() -> None:
-    about = made(fc.ByClass()).certificate
-    assert about.status == "certified"
-    assert [record.class_index for record in about.promises] == [0, 1, 2]
-    assert sum(record.scores for record in about.promises) == about.scores == 450
-    assert about.thresholds == {str(record.class_index): record.threshold for record in about.promises}
-    assert about.threshold == max(about.thresholds.values())
-    for record in about.promises:
-        assert record.rank is not None
-        assert record.rank_out_of == record.scores  # (m - 1) / N_c
-        assert record.coverage_at_least >= 0.8
-    assert "given the true label, whichever it is" in text.sentence(about)
 
 
 def test_the_certificate_lists_the_groups() -> None:
@@ -231,64 +192,12 @@ def test_the_certificate_lists_the_groups() -> None:
     assert "given any group that the row is in, for a test row from the mixture" in text.sentence(about)
 
 
-@pytest.mark.parametrize("guarantee", EXAMPLES, ids=repr)
-def test_a_class_between_that_nobody_has(guarantee: fc.Guarantee) -> None:
-    gap = [
-        fc.Summary.of_scores(np.linspace(0, 1, 60), labels=np.repeat([0, 2], 30), site=site, score=fc.LAC())
-        for site in SITES
-    ]
-    predictor = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(guarantee))
-    limits = predictor.certificate.limit
-    assert isinstance(limits, np.ndarray)
-    assert limits[1] == np.inf
-    assert predictor.predict_set([[0.9, 0.0, 0.1]])[0, 1]
-    assert fc.verify(predictor, gap) == []
-
-
-@pytest.mark.filterwarnings("default::fedconformal.errors.InfeasibleWarning")
-def test_classes_with_too_few_scores_are_named() -> None:
-    few = fc.Summary.of_scores([0.1] * 8 + [0.2], labels=[0] * 7 + [1] * 2, score=fc.LAC())
-    with pytest.warns(fc.InfeasibleWarning, match=r"to the classes 0, 1, which are in every set; class 0: .* 17 more"):
-        result = fc.calibrate([few], alpha=0.04, guarantee=fc.ByClass())
-    with pytest.warns(fc.InfeasibleWarning, match="17 more in all"):
-        assert result.predict_set([[0.9, 0.1]]).all()
-
-
-def test_the_classifier_does_it_too() -> None:
-    given = {site: rows(seed)[:2] for seed, site in enumerate(SITES)}
-    classifier = fc.FederatedConformalClassifier(
-        score=fc.RAPS(), alpha=0.2, guarantee=fc.ByClass(), kind="ranks"
-    ).calibrate(given)
-    direct = fc.calibrate(sites(fc.ByClass(), fc.RAPS()), alpha=0.2, guarantee=fc.ByClass()).certificate.limit
-    # It rounds probabilities to float32, and knows of a class that nobody has seen.
-    assert classifier.threshold_ == pytest.approx([*np.asarray(direct), np.inf], rel=1e-6)
-    evaluation = classifier.evaluate(TEST_PROBS, TEST_LABELS)
-    assert all(group.coverage > 0.6 for group in evaluation.by_class)
-
-
-def test_the_page_shows_the_classes() -> None:
-    predictor = made(fc.ByClass())
-    page = report_page(predictor, predictor.evaluate(TEST_PROBS, TEST_LABELS))
-    assert "Coverage by class" in page
-    assert "Every class by itself" in page
-    assert "mixture by class" in page
-
-
 def test_too_few_columns_are_refused() -> None:
     predictor = made(fc.ByClass())
     with refused("2 classes"):
         predictor.predict_set([[0.5, 0.5]])
     with refused("2 classes"):
         predictor.predict_p([[0.5, 0.5]])
-
-
-def test_very_many_classes_are_absent() -> None:
-    gap = [fc.Summary.of_scores(np.linspace(0, 1, 30), labels=[4000] * 30, site=site, score=fc.LAC()) for site in SITES]
-    found = fc.calibrate(gap, alpha=0.2, guarantee=fc.ByClass(fc.EverySite()))
-    records = found.certificate.promises
-    assert [record.class_index for record in records] == list(range(4001))
-    assert {record.threshold for record in records[:-1]} == {"inf"}
-    assert records[-1].limit < 1
 
 
 @pytest.mark.parametrize("last", [2**20 - 1, 4200])
@@ -344,7 +253,7 @@ def test_no_warning_for_groups_without_a_row_at_prediction() -> None:
 def test_rows_that_are_promised_nothing_are_refused() -> None:
     predictor, few = made(fc.ByGroup()), TEST_PROBS[:3]
     ask = predictor.predict_set
-    with refused("groups: row 1 is in sex=X, as no calibration row is", "leave such rows out"):
+    with refused("groups: row 1 is in sex=X, as no calibration row", "leave such rows out"):
         ask(few, groups={"sex": ["F", "X", "X"], "age": [40, 40, 40]})
     with refused("needs the columns age, sex of every row, got none"):
         ask(few)
@@ -357,7 +266,7 @@ def test_rows_that_are_promised_nothing_are_refused() -> None:
     full = {"sex": ["F"] * 30}
     whole = [fc.Summary.of_scores(np.arange(30) / 30, groups=full, site=site, score=fc.LAC()) for site in "ab"]
     every = fc.calibrate(whole, alpha=0.2, guarantee=fc.ByGroup())
-    with refused("row 2 has no value of sex", "fill in a value"):
+    with refused("row 2 has no value of sex", "correct the value"):
         every.predict_set([[0.5, 0.5]] * 3, groups={"sex": ["F", "F", None]})
     plain = fc.calibrate(sites(fc.ByGroup()), alpha=0.2)
     with refused("not calibrated by group"):
@@ -448,21 +357,6 @@ def test_what_cannot_be_tested_says_why() -> None:
     untold = evaluate_sets(sets, labels, certificate=predictor.certificate).verdict
     assert untold is not None
     assert untold.words == "No verdict: the groups of the rows are not given."
-
-
-def test_a_group_with_too_few_scores_is_told_apart_in_the_verdict() -> None:
-    few = [lettered(*one, score=fc.LAC()) for one in PAIR]
-    predictor = fc.calibrate(few, alpha=0.35, guarantee=fc.ByGroup())
-    probs, groups = np.tile([[0.9, 0.1]], (60, 1)), {"A": ["yes"] * 30 + [""] * 30, "B": [""] * 60}
-    found = predictor.evaluate(probs, [0] * 60, groups=groups).verdict
-    assert found is not None
-    assert "Nothing is promised to none of the others" in found.words
-    assert "B=yes" in found.without_rows
-    why = explain_uninformative(predictor.certificate)
-    assert why is not None
-    assert "cannot be promised to none of the others, where every label is in every set" in why
-    assert "none of the others: calibration scores needed: 2 more in all" in why
-    assert standing(predictor.certificate)[0] == "not promised to every group"
 
 
 def test_the_estimator_takes_groups() -> None:

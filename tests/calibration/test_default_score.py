@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import sys
@@ -57,22 +56,6 @@ def test_the_flower_template_names_the_default() -> None:
     assert registry.find(tomllib.loads(text)["tool"]["flwr"]["app"]["config"]["score"], Score)() == DEFAULT
 
 
-def test_nobody_else_names_a_score() -> None:
-    """A default of one's own would need one; a certificate says which score helps, and a query writes LAC in SQL."""
-    scores = {"APS", "LAC", "RAPS"}
-    query = SOURCE / "summaries" / "sql.py"
-    paths = [path for path in SOURCE.rglob("*.py") if path != query]
-    texts = [(path.relative_to(SOURCE).parts[0], path.read_text("utf-8")) for path in paths]
-    naming = {
-        part
-        for part, text in texts
-        if any(score in text for score in scores)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ImportFrom) and scores & {alias.name for alias in node.names}
-    }
-    assert naming == {"_public.py", "certificates", "scores"}
-
-
 @pytest.fixture(scope="module")
 def evidence() -> ModuleType:
     """The script that measured, which also writes the page."""
@@ -91,11 +74,6 @@ def evidence() -> ModuleType:
 @pytest.fixture(scope="module")
 def results(evidence: ModuleType) -> Any:
     return json.loads((evidence.RESULTS / f"{evidence.NAME}.json").read_bytes())["results"]
-
-
-def test_the_page_is_what_the_results_give(evidence: ModuleType) -> None:
-    advice = "run `python benchmarks/default_score.py --page`"
-    assert (ROOT / "docs" / "scores.md").read_text("utf-8") == evidence.page(), advice
 
 
 def test_the_default_is_what_the_results_choose(evidence: ModuleType, results: Any) -> None:

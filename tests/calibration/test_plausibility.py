@@ -61,17 +61,6 @@ def test_two_swapped_classes_are_said_although_the_third_is_right() -> None:
     assert "in the order of the columns" in said
 
 
-def test_the_coordinator_sees_it_in_the_scores() -> None:
-    good, bad = (
-        fc.Summary.of_scores(fc.LAC().evaluate(p, LABELS), score=fc.LAC(), classes=3, site=s)
-        for p, s in ((PROBS, "good"), (PROBS[:, [1, 2, 0]], "bad"))
-    )
-    (said,) = messages(lambda: fc.calibrate([good, bad]))
-    assert said.startswith(
-        "at site bad the model gives the true label less probability than a guess, 0.33, in at least "
-    )
-
-
 def test_the_same_rows_under_two_names() -> None:
     scores = RNG.random(50)
     a, b, c = (fc.Summary.of_scores(s, site=n) for s, n in ((scores, "a"), (scores[::-1], "b"), (scores[:49], "c")))

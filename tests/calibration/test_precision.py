@@ -7,7 +7,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats, Integers
-from tests.contracts.tools import refused, score_examples
+from tests.contracts.tools import score_examples
 
 
 def saturated(seed: int, rows: int = 4000) -> tuple[Floats, Integers]:
@@ -54,23 +54,3 @@ def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
     for dtype in DTYPES:
         predictor = fc.calibrate([stated], alpha=0.2, exact=True)
         assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
-
-
-def test_the_loss_that_this_is_about() -> None:
-    """Scored as float32 and looked up as float64 the saturated rows fall out: what a plain comparison gives."""
-    scores = fc.LAC().evaluate(PROBS.astype(np.float32), LABELS)
-    threshold = fc.calibrate([fc.Summary.of_scores(scores, kind="exact", site="a")], alpha=0.4, exact=True).threshold
-    assert threshold == 0.0
-    naive = fc.LAC().predict_set(TEST, threshold, allow_empty=True)
-    right = fc.LAC().predict_set(TEST.astype(np.float32), threshold, allow_empty=True)
-    covered = [sets[np.arange(len(TRUTH)), TRUTH].mean() for sets in (naive, right)]
-    assert covered[0] < 0.6 <= covered[1]
-
-
-def test_another_number_of_columns_is_refused() -> None:
-    site = fc.summarize(PROBS, LABELS, score=fc.LAC(), site="a")
-    predictor = fc.calibrate([site])
-    with refused("probabilities: have 4 columns, expected one for each of 5 classes"):
-        predictor.predict_set(np.full((3, 4), 0.25))
-    with refused("have 6 columns"):
-        predictor.predict_p(np.eye(6))

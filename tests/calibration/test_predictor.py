@@ -127,33 +127,6 @@ def test_p_values_of_the_proportional_mixture(sites: list[Floats], tested: Float
         assert exact <= Fraction(round(p * 10**15), 10**15) < exact + Fraction(1, 10**15)
 
 
-def test_an_alpha_of_any_form(predictor: fc.Predictor) -> None:
-    rows = [[0.5, 0.25, 0.25]]
-    wanted = predictor.predict_set(rows, alpha=0.2)
-    for alpha in ("0.2", Fraction(1, 5), np.float32(0.2), np.float64(0.2), np.array(0.2)):
-        assert np.array_equal(predictor.predict_set(rows, alpha=alpha), wanted)
-
-
-@pytest.mark.parametrize("alpha", [0, 1, -1, float("nan"), "x", [], [0.1, 2], np.array([])])
-def test_bad_alphas(predictor: fc.Predictor, alpha: Any) -> None:
-    with refused("alpha is "):
-        predictor.predict_set([[0.5, 0.25, 0.25]], alpha=alpha)
-
-
-def test_bad_rows(predictor: fc.Predictor) -> None:
-    with refused("row 1", "sums to"):
-        predictor.predict_set([[0.5, 0.5], [0.5, 0.6]])
-    with refused("row 0", "not finite"):
-        predictor.predict_p([[np.nan, 0.5]])
-
-
-def test_the_top_label_is_forced_in_unless_told_otherwise(predictor: fc.Predictor) -> None:
-    rows = [[0.34, 0.33, 0.33]]
-    assert predictor.predict_set(rows, alpha=0.999).tolist() == [[True, False, False]]
-    assert predictor.predict_set(rows, alpha=0.999, allow_empty=True).sum() in (0, 1)
-    assert predictor.evaluate(rows, [0], alpha=0.999).mean_size == 1.0
-
-
 def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
     rows, labels = np.array(make.PROBS), np.array(make.LABELS)
     found = predictor.evaluate(rows, labels, sites=list("aabbb"), alpha=0.4)
@@ -349,32 +322,6 @@ def test_load_names_the_file(tmp_path: Path) -> None:
 
 
 # --- the curve itself ---
-
-
-BAD_CURVES: dict[str, tuple[list[float], list[int]]] = {
-    "empty": ([], []),
-    "unequal": ([0.1, 0.2], [1]),
-    "too long": ([float(i) for i in range(1025)], list(range(1025))),
-    "nan": ([0.1, np.nan], [1, 2]),
-    "inf": ([0.1, np.inf], [1, 2]),
-    "falling": ([0.2, 0.1], [1, 2]),
-    "equal thresholds": ([0.1, 0.1], [1, 2]),
-    "flat": ([0.1, 0.2], [2, 2]),
-    "certain": ([0.1, 0.2], [2, 10**15]),
-    "negative": ([0.1, 0.2], [-1, 2]),
-}
-
-
-@pytest.mark.parametrize("name", BAD_CURVES)
-def test_bad_curves_are_refused(name: str) -> None:
-    thresholds, promised = BAD_CURVES[name]
-    with refused("promise curve"):
-        PromiseCurve(np.array(thresholds), np.array(promised, dtype=np.int64))
-
-
-def test_a_curve_of_the_largest_numbers() -> None:
-    curve = PromiseCurve(np.array([-1.7e308, 0.0, 1.7e308]), np.array([1, 2, 3]))
-    assert curve.threshold(1 - Fraction(3, 10**15)) == 1.7e308
 
 
 @given(

@@ -84,12 +84,6 @@ def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]
     assert any(one.startswith("status") for one in fc.verify(replace(new, certificate=forged), fresh, older=old))
 
 
-def test_without_a_predecessor_no_byte_is_other() -> None:
-    certificate = fc.calibrate(sites(1)).certificate
-    assert "replaces" not in certificate.to_dict()
-    assert text.sentence(certificate).count(".") == 2  # 0.9, and the end
-
-
 def test_a_renewal_needs_word_of_the_rows() -> None:
     old = fc.calibrate(sites(1))
     planned = fc.recalibrate(old, sites(2), rows="new").certificate.replaces
@@ -148,18 +142,6 @@ def test_weights_by_place_are_not_kept_for_other_sites() -> None:
     fc.recalibrate(old, turned, guarantee=fc.Mixture(weights=[0.1, 0.9]), rows="new")
     plain = fc.calibrate(sites(1))
     fc.recalibrate(plain, turned, rows="new")  # which has none
-
-
-@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
-def test_groups_and_classes_lose_their_bands_too() -> None:
-    rng = np.random.default_rng(3)
-    probs, labels = rng.dirichlet([1, 1], 400), rng.integers(0, 2, 400)
-    old, fresh = ([fc.summarize(probs[k::2], labels[k::2], score=fc.LAC(), site="a", by_class=True)] for k in range(2))
-    predictor = fc.calibrate(old, guarantee=fc.ByClass(fc.Mixture()))
-    new = fc.recalibrate(predictor, fresh, why="alarm", rows="watched")
-    assert new.certificate.guarantee == predictor.certificate.guarantee
-    assert {(one.coverage_at_least, one.coverage_at_most) for one in new.certificate.promises} == {(0.0, 1.0)}
-    assert fc.verify(new, fresh, older=predictor) == []
 
 
 def test_one_link_is_verified() -> None:

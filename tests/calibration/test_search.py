@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.calibration.search import MAX_POINTS, USUAL_ALPHAS, Search, in_units
-from fedconformal.summaries.batch import SummaryBatch
 from tests.contracts.tools import KINDS, checks, promised_many, vectors
 
 pytestmark = pytest.mark.long
@@ -112,10 +111,3 @@ def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(5)
     sites: list[Any] = [fc.Summary.of_scores(rng.normal(size=300), alpha=0.1) for _ in range(4)]
     check([fc.pool(sites[:2]), *sites[2:]], guarantee)
-
-
-def test_sites_of_one_size_share_their_counts() -> None:
-    rng = np.random.default_rng(6)
-    for kind in ("exact", "ranks"):
-        sent = [fc.Summary.of_scores(rng.normal(size=300), kind=kind, alpha=0.1).to_bytes() for _ in range(5)]
-        assert len({id(summary.lower_counts) for summary in SummaryBatch.from_bytes(sent)}) == 1

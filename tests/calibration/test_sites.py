@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.monitoring.limits import limits_of, summary_limit
 from tests.contracts.tools import changed, maybe_infeasible, refused
 
 SIZES = {"a": 60, "b": 19, "few": 8}
@@ -139,75 +138,6 @@ def test_it_is_saved_and_verified(score: Any) -> None:
         about = changed(predictor.certificate, promises=forged)
         (problem,) = fc.verify(replace(predictor, certificate=about), sites(score))
         assert problem.startswith(f"promises[{len(promises) - 1}].")
-
-
-def test_malformed_files_are_refused() -> None:
-    predictor = made()
-    whole, first, *others = predictor.certificate.promises
-    lies: list[dict[str, Any]] = [
-        {"promises": [whole, first]},
-        {"promises": [whole, *others, first]},
-        {"promises": [first, *others]},
-        {"guarantee": fc.Mixture().to_dict()},
-    ]
-    for lie in lies:
-        forged = replace(predictor, certificate=changed(predictor.certificate, **lie))
-        with refused("its promises do not fit its guarantee, sites and score"):
-            fc.Predictor.from_bytes(forged.to_bytes())
-    lower = [whole, msgspec.structs.replace(first, threshold=0.0), *others]
-    forged = replace(predictor, certificate=changed(predictor.certificate, promises=lower))
-    with refused("different thresholds"):
-        fc.Predictor.from_bytes(forged.to_bytes())
-    forged = replace(predictor, make_curves=lambda: predictor.curves[:-1])
-    with refused("not one promise curve for each promise"):
-        fc.Predictor.from_bytes(forged.to_bytes())
-
-
-@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
-def test_losses_classes_and_groups_keep_one_threshold() -> None:
-    labels = [np.arange(n) % 2 for n in SIZES.values()]
-    with maybe_infeasible():
-        by_class = [
-            fc.Summary.of_scores(np.arange(n) / n, site=site, score=fc.LAC(), labels=own)
-            for (site, n), own in zip(SIZES.items(), labels, strict=True)
-        ]
-        assert fc.calibrate(by_class, guarantee=fc.ByClass(fc.EverySite())).certificate.by != "site"
-        losses = [fc.LossSummary.of_losses(np.zeros((n, 1)), thresholds=[0.5], site=site) for site, n in SIZES.items()]
-        assert fc.calibrate(losses, risk=0.3, guarantee=fc.EverySite()).certificate.by != "site"
-
-
-def test_the_estimators_take_sites() -> None:
-    rng = np.random.default_rng(5)
-    probs = rng.dirichlet([1.0] * 3, 200)
-    y = np.array([rng.choice(3, p=p) for p in probs])
-    ids = np.where(np.arange(200) % 3, "a", "b")
-    classifier = fc.FederatedConformalClassifier(guarantee=fc.EverySite()).calibrate(probs, y, sites=ids)
-    predictor = classifier.predictor
-    assert np.array_equal(classifier.predict_set(probs, sites=ids), predictor.predict_set(probs, sites=ids))
-    assert classifier.evaluate(probs, y, sites=ids) == predictor.evaluate(probs, y, sites=ids)
-    regressor = fc.FederatedConformalRegressor(guarantee=fc.EverySite()).calibrate(y * 1.0, y + 0.5, sites=ids)
-    given = regressor.predictor.predict_interval(y * 1.0, sites=ids)
-    assert np.array_equal(regressor.predict_interval(y * 1.0, sites=ids), given)
-
-
-def test_a_watch_takes_each_sites_own_threshold() -> None:
-    predictor, given = made(), sites()
-    found = limits_of(predictor)
-    assert set(found.sites) == {"a", "b"}  # the third misses nothing
-    own = limits_of(predictor, site="a", summaries=given[:1])
-    assert own.rate == summary_limit(rank_of(60), 60, 0.025 / 3)
-    with maybe_infeasible():
-        nobody = fc.calibrate(sites(), alpha=0.01, guarantee=fc.EverySite())
-    with refused("nothing can be missed"):
-        limits_of(nobody)
-
-
-def test_from_watched_rows_no_site_is_promised_anything() -> None:
-    for score in (fc.LAC(), fc.Signed()):
-        with maybe_infeasible():
-            new = fc.recalibrate(made(score), sites(score), why="alarm", rows="watched")
-        for one in new.certificate.promises:
-            assert (one.coverage_at_least, one.coverage_at_most) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -54,21 +54,6 @@ def test_slope_and_curvature_are_those_of_the_likelihood() -> None:
         assert math.isclose((above - 2 * here + below) / step**2, curvature, rel_tol=1e-2)
 
 
-@pytest.mark.parametrize("true", [0.3, 1.0, 3.0])
-def test_few_rounds_suffice(true: float) -> None:
-    from fedconformal.calibration import temperature
-
-    asked = []
-    one = likelihood_of(*sites(true)[0])
-
-    def counted(b: float) -> tuple[float, float, float]:
-        asked.append(b)
-        return one(b)
-
-    temperature.minimise(counted)
-    assert len(asked) <= 12
-
-
 def test_mean_is_the_plain_mean() -> None:
     logits, labels = apart(sites(2.0))
     found = fit_temperature(logits, labels, method="mean")
@@ -103,15 +88,6 @@ def test_bounds_on_both_sides(caplog: pytest.LogCaptureFixture) -> None:
 def test_rows_that_say_nothing() -> None:
     assert fit_temperature([[[1.0, 1.0]]], [[0]]) == Temperature(value=1.0)
     assert fit_temperature([[[1e300, -1e300]]], [[0]]) == Temperature(value=1.0)
-
-
-def test_huge_logits() -> None:
-    assert fit_temperature([[[-1e300, 1e300]]], [[0]]).value == MOST
-    assert fit_temperature([[[1e3, 0.0], [1e3, 0.0]]], [[0, 1]]).value == MOST
-
-
-def test_none_looks_at_nothing() -> None:
-    assert fit_temperature([], [], method="none") == Temperature(value=1.0)
 
 
 def test_sites_without_rows_are_left_out() -> None:

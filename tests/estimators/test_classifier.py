@@ -22,7 +22,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import fedconformal as fc
-from fedconformal.scores import DEFAULT
 from tests.contracts.frames import FRAMES, SERIES
 from tests.contracts.tools import refused
 
@@ -230,15 +229,6 @@ def test_what_fit_refuses(given: dict[str, Any], fragments: list[str]) -> None:
         CONFORMAL(**{"estimator": LogisticRegression(), **given}).fit(x, y)
 
 
-def test_ids_of_sites_are_one_a_row() -> None:
-    x, y, sites = forest()
-    for action in (CONFORMAL(estimator=LogisticRegression()).fit, CONFORMAL(estimator=fitted()).calibrate):
-        with refused("sites: has shape (10,)"):
-            action(x, y, sites=sites[:10])
-        with refused("sites: row 1 has no id"):
-            action(x, y, sites=np.array(["a", None] * 300, dtype=object))
-
-
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_rows_and_labels_are_equally_many(frame: Any) -> None:
     """Rows beyond the last label were left out silently, and the certificate said nothing of it."""
@@ -273,18 +263,6 @@ def test_labels_of_any_kind(series: Any, labels: NDArray[Any]) -> None:
     assert made.score(x, y) == np.mean(made.predict(x) == y)
 
 
-def test_unknown_labels_are_named() -> None:
-    x, y, _ = forest()
-    made = CONFORMAL(estimator=FrozenEstimator(fitted()))
-    with refused("site 'a': labels: row 0: 'yew' is not a class", "the classes are ash, elm, oak"):
-        made.calibrate({"a": (x[:2], ["yew", "ash"])})
-    made.calibrate(x, y)
-    with refused("labels: row 1: 'fir', 'yew' are not classes"):
-        made.evaluate(x[:3], ["oak", "fir", "yew"])
-    with refused("labels: row 0: '2' is not a class", "leave out the names"):
-        made.evaluate(x[:1], [2])
-
-
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
     x, y, sites = forest()
@@ -311,17 +289,6 @@ def test_names_go_with_the_saved_predictor(frame: Any, tmp_path: Path) -> None:
         CONFORMAL().calibrate({**halves, "b": (frame(["fir", "elm", "oak"], probs), y)})
     table = CONFORMAL().calibrate(frame(NAMES, probs), y, sites=sites)
     assert table.predictor.to_bytes() == made.predictor.to_bytes()
-
-
-@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-@pytest.mark.parametrize("series", SERIES.values(), ids=SERIES)
-def test_fit_takes_any_table(frame: Any, series: Any) -> None:
-    x, y, sites = forest()
-    wanted = CONFORMAL(estimator=LogisticRegression(), random_state=0).fit(x, y, sites=sites)
-    made = CONFORMAL(estimator=LogisticRegression(), random_state=0)
-    made.fit(frame(["width", "height"], x), series(y.tolist()), sites=series(sites.tolist()))
-    assert made.predictor.to_bytes() == wanted.predictor.to_bytes()
-    assert np.array_equal(made.predict_set(frame(["width", "height"], x)), wanted.predict_set(x))
 
 
 # --- the sum of its parts, and refusals ---
@@ -362,15 +329,6 @@ def test_it_is_the_sum_of_its_parts() -> None:
         assert made.evaluate(probs, labels, sites=labels) == by_hand.evaluate(probs, labels, sites=labels)
 
 
-def test_lists_and_dicts_of_sites() -> None:
-    named = CONFORMAL().calibrate(probabilities())
-    numbered = CONFORMAL().calibrate(list(probabilities().values()))
-    assert [record.sites for record in named.certificate_.summaries] == [("north",), ("south",)]
-    assert [record.sites for record in numbered.certificate_.summaries] == [("#1",), ("#2",)]
-    assert named.threshold_ == numbered.threshold_
-    assert named.predictor.score == DEFAULT
-
-
 def test_empty_sets_only_if_wanted() -> None:
     probs = np.full((30, 2), 0.5)
     labels = np.zeros(30, dtype=int)
@@ -404,9 +362,3 @@ def test_an_error_names_the_site(bad: Any, fragments: list[str]) -> None:
     good = ([[0.5, 0.5]] * 10, [0] * 10)
     with refused("site 'south'", *fragments):
         CONFORMAL().calibrate({"north": good, "south": bad})
-
-
-@pytest.mark.parametrize("score", ["cqr", "raps:penalti=1", fc.LAC, 5])
-def test_a_bad_score(score: Any) -> None:
-    with refused(param="score"):
-        CONFORMAL(score=score).calibrate(probabilities())

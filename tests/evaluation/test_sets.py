@@ -60,12 +60,6 @@ def test_intervals_are_those_of_scipy(rows: int) -> None:
     assert (low[0], high[-1]) == (0.0, 1.0)
 
 
-def test_intervals_at_another_confidence() -> None:
-    low, high = clopper_pearson(np.array([9]), np.array([10]), confidence=0.8)
-    found = binomtest(9, 10).proportion_ci(0.8, "exact")
-    assert (low[0], high[0]) == pytest.approx((found.low, found.high), abs=1e-12)
-
-
 def test_size_classes_of_many_labels() -> None:
     sizes = [0, 1, 2, 3, 4, 10, 11, 100, 101, 1000, 1001, 10_000, 10_001]
     sets = np.arange(10_001)[None, :] < np.array(sizes)[:, None]
@@ -75,17 +69,6 @@ def test_size_classes_of_many_labels() -> None:
     ]  # fmt: skip
     assert len(found.size_histogram) == 10_002
     assert sum(found.size_histogram) == len(sizes)
-
-
-def test_clients_of_any_form() -> None:
-    for clients in (
-        [2, 1, 1, 2, 1, 1],
-        np.array([[2], [1], [1], [2], [1], [1]]),
-        np.array([2, 1, 1, 2, 1, 1], np.uint8),
-    ):
-        assert [group.name for group in evaluate_sets(SETS, LABELS, sites=clients).by_site] == ["1", "2"]
-    as_bytes = evaluate_sets(SETS, LABELS, sites=np.array(CLIENTS, dtype="S"))
-    assert [group.name for group in as_bytes.by_site] == ["a", "b"]
 
 
 def test_it_is_plain_json() -> None:

@@ -165,11 +165,6 @@ def test_clusters_count_as_few_rows() -> None:
     assert verdict(certified(), 0.4, clusters=np.arange(1000) // 4).below
 
 
-def test_another_alpha_has_another_limit() -> None:
-    strict, loose = (verdict(certified(), 0.2, alpha=alpha) for alpha in (0.1, 0.3))
-    assert (strict.below, loose.below) == (True, False)
-
-
 def test_noise_for_privacy_takes_its_part() -> None:
     plain = certified()
     little = verdict(msgspec.structs.replace(plain, privacy={"failure": 0.015}), 0.05)

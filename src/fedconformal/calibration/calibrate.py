@@ -32,16 +32,14 @@ from fedconformal.certificates.certificate import (
 )
 from fedconformal.errors import InfeasibleWarning, InputError, SuspiciousInputWarning
 from fedconformal.guarantees import Guarantee
-from fedconformal.scores import AnyScore, RegressionScore, Score
+from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries.batch import SummaryBatch, check_together
-from fedconformal.summaries.provenance import Provenance, combine_provenances, number_of
+from fedconformal.summaries.provenance import combine_provenances
 from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
 MOST_SITES = 1_000
 """More sites are not compared with each other."""
-TOLERANCE = 1e-6
-"""Rounding of probabilities to float32."""
 LEAST_VALUES = 10
 """Number of different scores from which on two sites with the same ones are suspicious."""
 
@@ -101,7 +99,7 @@ def calibrate(
         if level > Fraction(1, 2):
             meant = f"did you mean {float(1 - level):g}?"
             _warn(f"alpha is {float(level):g}, the share of rows whose sets may miss the truth; {meant}")
-        _warn_of_summaries(batch)
+        _warn_of_equal_sites(batch)
     predictor = _calibrate(batch, level, build(guarantee, Guarantee), risk, safe, exact=exact)
     text.warn_of_sites(predictor.certificate)
     return predictor
@@ -318,39 +316,22 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
         raise InputError("there are no summaries to calibrate from", param="summaries")
     check_together(batch)
     for provenance in batch.provenances:
-        provenance.check_use(alpha, partial(_name_of, provenance, batch), expired=expired)
+        holders = (str(summary) for summary in batch if summary.provenance is provenance)
+        provenance.check_use(alpha, partial(next, holders), expired=expired)
     return batch
 
 
-def _name_of(provenance: Provenance, batch: SummaryBatch) -> str:
-    return str(next(summary for summary in batch if summary.provenance is provenance))
-
-
-def _warn_of_summaries(batch: SummaryBatch) -> None:
-    """Warn of sites with the same scores, and of sites whose labels contradict the model."""
+def _warn_of_equal_sites(batch: SummaryBatch) -> None:
     if len(batch) > MOST_SITES:
         return
     values, rises = batch.points()
     ends = np.cumsum(batch.lengths())[:-1]
-    parts = list(zip(np.split(values, ends), np.split(rises, ends), strict=True))
-    names = [join_names(some) if some else f"number {i + 1}" for i, some in enumerate(batch.sites)]
     seen: dict[bytes, str] = {}
-    for (points, counts), name in zip(parts, names, strict=True):
+    for i, (points, counts) in enumerate(zip(np.split(values, ends), np.split(rises, ends), strict=True)):
+        name = join_names(batch.sites[i]) or f"number {i + 1}"
         first = seen.setdefault(points.tobytes() + counts.tobytes(), name)
         if first is not name and len(np.unique(points)) >= LEAST_VALUES:
             _warn(f"the sites {first} and {name} have the same scores; are they the same rows under two names?")
-    provenance = combine_provenances(batch.provenances)
-    if not isinstance(provenance.score, Score) or provenance.classes is None:
-        return
-    classes = number_of(provenance.classes)
-    guess = provenance.score.of_guess(classes) + TOLERANCE
-    for (points, counts), name, sizes, gap in zip(parts, names, batch.sizes, batch.gaps, strict=True):
-        n, likely = sum(sizes), int(counts[points <= guess].sum()) + gap
-        if likely < n / 2 - math.sqrt(n):
-            _warn(
-                f"at site {name} the model gives the true label less probability than a guess, {1 / classes:.2g}, in "
-                f"at least {n - likely} of {n} rows; are its classes or its rows in another order?"
-            )
 
 
 def _warn(message: str) -> None:

@@ -37,20 +37,10 @@ def rows_by_group(certificate: Certificate, groups: Groups | None, rows: int) ->
     found = members(given, rows=rows)
     known = certificate.parts
     for group in (one for one in found if one not in known):
-        row = found[group][0]
-        if group == NONE:
-            raise InputError(
-                f"has no value of {join_names(needed)}, and every calibration row had one, so nothing is "
-                "promised to it; fill in a value, or leave such rows out",
-                where="groups",
-                row=row,
-            )
-        raise InputError(
-            f"is in {group}, as no calibration row is, so nothing is promised to it; correct the "
-            "value, leave such rows out, or calibrate again with rows of that group",
-            where="groups",
-            row=row,
-        )
+        what = f"has no value of {join_names(needed)}" if group == NONE else f"is in {group}"
+        advice = "correct the value, leave such rows out, or calibrate again with such rows"
+        problem = f"{what}, as no calibration row, so nothing is promised to it; {advice}"
+        raise InputError(problem, where="groups", row=found[group][0])
     return found
 
 

@@ -12,7 +12,6 @@ import msgspec
 from fedconformal._base.arrays import as_alpha, as_sizes
 from fedconformal._base.registry import build
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import Json
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import feasible
@@ -42,10 +41,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rows_of_a_stratum: int
     """The number of rows, over all sites, that a class or a group takes if it is promised coverage by itself."""
     options: list[Option]
-
-    def to_dict(self) -> Json:
-        """Return plain lists, dicts and numbers for JSON."""
-        return msgspec.json.decode(msgspec.json.encode(self), type=Json)
 
 
 def plan(

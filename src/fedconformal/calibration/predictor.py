@@ -279,11 +279,7 @@ class Predictor:
         return ends
 
     def _ends(self, given: Any, limit: Floats) -> Floats:
-        """Return the ends for predictions as they were scored at calibration.
-
-        Predictions with fewer digits may be rounded from others, at most one step away. The ends go that much further
-        out, so that no coverage is lost to the rounding.
-        """
+        """Return the ends for predictions as they were scored; those with fewer digits may be off by one step."""
         if not isinstance(self.score, RegressionScore):
             raise InputError(f"{self.score.name} scores labels; use predict_set")
         upper, lower = (float(limit[1]), float(limit[0])) if limit.ndim else (float(limit), None)

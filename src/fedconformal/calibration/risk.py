@@ -31,7 +31,7 @@ from fedconformal.guarantees.guarantee import check_unit, feasible, whole_type
 from fedconformal.losses.loss import Loss, described_loss
 from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.losses import UNIT, LossSummary
-from fedconformal.summaries.provenance import MAX_GRID, Provenance, combine_provenances
+from fedconformal.summaries.provenance import MAX_GRID, combine_provenances
 
 MOST_SAFE = 200
 
@@ -66,11 +66,8 @@ class RiskCurve:
         return Fraction(min(self.promised), ALPHA_UNIT)
 
     def few(self, limit: Fraction, bound: Fraction, rows: int) -> RiskCurve:
-        """Round the expected losses up to the certified limit, to a few others, or to the bound.
-
-        Losses that fall do so at the last threshold of the grid and at every k-th before it, 4 sqrt(n) of them at most;
-        at those between, the loss is that of the one before.
-        """
+        """Round the expected losses up to the certified limit, to a few others, or to the bound."""
+        # Losses that fall do so at the last threshold and at every k-th before it, 4 sqrt(n) of them at most.
         falling = all(one >= after for one, after in pairwise(self.promised))
         step = 1 + (len(self.promised) - 1) // (4 * math.isqrt(rows)) if falling else 1
         first = (len(self.promised) - 1) % step
@@ -113,17 +110,13 @@ def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]
             raise InputError(f"{summary} sent scores, not losses; pass alpha=, or summarise there with loss=")
         curves.append(summary)
     check_unit(guarantee)
-    if may_rise(curves[0].provenance) and not isinstance(guarantee, PAC):
+    provenance, loss = curves[0].provenance, described_loss(curves[0].provenance.loss)
+    may_rise = provenance.rising or (loss is not None and not loss.monotone)  # whatever the rows show
+    if may_rise and not isinstance(guarantee, PAC):
         raise InputError(
             f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
         )
     return curves
-
-
-def may_rise(provenance: Provenance) -> bool:
-    """Whether a row's loss need not fall along the grid: it is so stated, or known of the loss, whatever rows show."""
-    loss = described_loss(provenance.loss)
-    return provenance.rising or (loss is not None and not loss.monotone)
 
 
 def calibrate_risk(

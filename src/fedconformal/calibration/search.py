@@ -203,11 +203,7 @@ class Search:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stratum:
-    """Rows that share a threshold.
-
-    Sizes are computed when they are needed: there may be thousands of groups, each with a million sites that one
-    message claims.
-    """
+    """Rows that share a threshold; sizes are computed when needed, as one message may claim a million sites."""
 
     bound: Guarantee
     alpha: Fraction

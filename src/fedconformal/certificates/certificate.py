@@ -61,10 +61,7 @@ class SummaryRecord(_Record, frozen=True, kw_only=True, gc=False):
 
 
 class Promise(_Record, frozen=True, kw_only=True):
-    """The threshold of one stratum and the coverage it promises.
-
-    The stratum is all rows, or those of a site, a group or a class, or one end of an interval; or a combination.
-    """
+    """The threshold of one stratum and the coverage it promises."""
 
     site: str | None = None
     group: str | None = None

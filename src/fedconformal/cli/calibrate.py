@@ -224,7 +224,7 @@ def plan(
         raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
     found = make_plan(alpha=alpha, sizes=rows, guarantees=guarantees or ())
     if json:
-        print_json(found.to_dict())
+        print_json(found)
         return
     table(
         ["guarantee", "feasible", "coverage", "smallest alpha"],

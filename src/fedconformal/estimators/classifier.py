@@ -53,6 +53,7 @@ class ProbabilityModel(Model):
 
     def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> ProbabilityModel:
         """Train a clone; the classes are those of all rows."""
+        check_classification_targets(y)
         trained = clone(self.estimator).fit(rows_at(X, train), y[train])
         return ProbabilityModel.of(trained, self.names if self.classes is None else None, np.unique(y))
 
@@ -74,7 +75,7 @@ class ProbabilityModel(Model):
         return self if self.names is not None else replace(self, names=table_of(outputs)[0])
 
 
-class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], ClassifierMixin, BaseEstimator):
+class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEstimator):
     """Classifier that is calibrated on the rows of several sites and returns prediction sets.
 
     Parameters
@@ -136,10 +137,6 @@ class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], Classif
     def _model(self) -> ProbabilityModel:
         return ProbabilityModel.of(self.estimator, self.classes)
 
-    def _check_target(self, y: NDArray[Any]) -> NDArray[Any]:
-        check_classification_targets(y)
-        return y
-
     def _summarize(
         self, model: ProbabilityModel, site: str, outputs: Any, truth: Any, groups: Groups | None
     ) -> Summary:
@@ -163,7 +160,7 @@ class FederatedConformalClassifier(ConformalEstimator[ProbabilityModel], Classif
         """The classes as labels have them: those of the estimator, their names or their numbers."""
         predictor, model = self._ready
         if model.classes is not None:
-            return model.classes
+            return np.asarray(model.classes)
         names: Any = predictor.certificate.class_names
         return np.arange(names) if isinstance(names, int) else np.array(names)
 

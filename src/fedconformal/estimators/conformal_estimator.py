@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,28 +35,17 @@ class NotCalibratedError(InputError, NotFittedError):
 
 
 @dataclass(frozen=True, eq=False)
-class Model(ABC):
-    """Adapts an estimator, several of them, a function or given outputs to one interface."""
+class Model:
+    """Adapts an estimator, several of them, a function or given outputs; `fitted` trains a copy, `outputs` predicts."""
 
     estimator: Any
-
-    @abstractmethod
-    def outputs(self, rows: Any) -> Any:
-        """Return the outputs of the estimator for these rows."""
-
-    @abstractmethod
-    def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> Self:
-        """Return a trained copy; `train` are the positions of the training rows."""
 
     def named_by(self, outputs: Any) -> Self:
         """Take the class names from a table of outputs, if none are known."""
         return self
 
 
-M = TypeVar("M", bound=Model)
-
-
-class ConformalEstimator(Generic[M]):
+class ConformalEstimator:
     """Predictor and model of a calibrated estimator."""
 
     __metadata_request__fit = {"sites": True}  # noqa: RUF012
@@ -68,18 +57,14 @@ class ConformalEstimator(Generic[M]):
     allow_empty = False
     test_size: float
     random_state: Any
-    _calibrated: tuple[Predictor, M]
+    _calibrated: tuple[Predictor, Any]
 
     @abstractmethod
-    def _model(self) -> M:
+    def _model(self) -> Any:
         """Adapt the estimator as it was given."""
 
     @abstractmethod
-    def _check_target(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Check the target of training rows."""
-
-    @abstractmethod
-    def _summarize(self, model: M, site: str, outputs: Any, truth: Any, groups: Groups | None) -> Summary:
+    def _summarize(self, model: Any, site: str, outputs: Any, truth: Any, groups: Groups | None) -> Summary:
         """Summarise the rows of one site."""
 
     def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None, groups: Groups | None = None) -> Self:
@@ -102,7 +87,6 @@ class ConformalEstimator(Generic[M]):
         check_consistent_length(X, y)
         truth = column_or_1d(y, warn=True)
         assert_all_finite(truth, input_name="y")
-        truth = self._check_target(truth)
         held = self._hold_out(_rows_by_site(len(truth), sites))
         train = np.setdiff1d(np.arange(len(truth)), np.concatenate(list(held.values())))
         if not len(train):
@@ -135,7 +119,7 @@ class ConformalEstimator(Generic[M]):
             model, given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
         )
 
-    def _calibrate(self, model: M, sites: Mapping[str, Site]) -> Self:
+    def _calibrate(self, model: Any, sites: Mapping[str, Site]) -> Self:
         summaries = []
         for name, site in sites.items():
             with prefix_errors(f"site {name!r}"):
@@ -216,7 +200,7 @@ class ConformalEstimator(Generic[M]):
         return "_calibrated" in vars(self)
 
     @property
-    def _ready(self) -> tuple[Predictor, M]:
+    def _ready(self) -> tuple[Predictor, Any]:
         if not self.__sklearn_is_fitted__():
             raise NotCalibratedError("not calibrated yet; call calibrate first")
         return self._calibrated

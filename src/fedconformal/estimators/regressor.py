@@ -41,7 +41,7 @@ class PredictionModel(Model):
 
     def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> PredictionModel:
         """Train clones; that of a scale is trained on absolute errors."""
-        rows, target = rows_at(X, train), y[train]
+        rows, target = rows_at(X, train), y[train].astype(np.float64)
         first, *others = parts_of(self.estimator)
         trained = clone(first).fit(rows, target)
         if not isinstance(self.estimator, tuple):
@@ -66,7 +66,7 @@ class PredictionModel(Model):
         return predictions
 
 
-class FederatedConformalRegressor(ConformalEstimator[PredictionModel], RegressorMixin, BaseEstimator):
+class FederatedConformalRegressor(ConformalEstimator, RegressorMixin, BaseEstimator):
     """Regressor that is calibrated on the rows of several sites and returns prediction intervals.
 
     Parameters
@@ -119,9 +119,6 @@ class FederatedConformalRegressor(ConformalEstimator[PredictionModel], Regressor
     def _score(self) -> RegressionScore:
         score: RegressionScore | str = vars(self)["score"]
         return build(score, RegressionScore)
-
-    def _check_target(self, y: NDArray[Any]) -> NDArray[Any]:
-        return y.astype(np.float64)
 
     def _summarize(self, model: PredictionModel, site: str, outputs: Any, truth: Any, groups: Groups | None) -> Summary:
         if groups is not None:

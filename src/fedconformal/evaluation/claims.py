@@ -195,10 +195,7 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reweighted(rows: Outcomes, owners: NDArray[Any] | None, certificate: Certificate) -> Reweighted:
-    """Average the coverage of the sites with the certified weights.
-
-    Where classes take the place of sites, `owners` are the classes of the rows.
-    """
+    """Average the coverage of the owners of the rows, sites or classes, with the certified weights."""
     guarantee, names, _ = certificate.terms()
     certified, shares = certified_shares(certificate)
     if shares is None:

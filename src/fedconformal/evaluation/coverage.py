@@ -106,10 +106,7 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
     def judge(
         self, certificate: Certificate, alpha: Any, rows: Outcomes, *, full: bool, noun: str, parties: Any
     ) -> Self:
-        """Add the coverage of the certified mixture and the verdict; `parties` are the sites, or classes, of the rows.
-
-        `full` says whether every set holds every label, or every interval is the whole line.
-        """
+        """Add the coverage of the certified mixture of the parties, which are sites or classes, and the verdict."""
         level = as_alpha(certificate.alpha if alpha is None else alpha)
         return msgspec.structs.replace(
             self,

@@ -69,11 +69,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def verdict_of(
     certificate: Certificate, alpha: Fraction, rows: Outcomes, *, all_full: bool = False, noun: str = "sets"
 ) -> Verdict:
-    """Test a certificate's promise at an alpha that was fixed before the rows were seen.
-
-    `all_full` says whether every set holds every label, or every interval is the whole line; `noun` is "sets" or
-    "intervals".
-    """
+    """Test a promise at an alpha fixed beforehand; with `all_full`, every set holds every label, or all numbers."""
     infinite = bool(certificate.whole) and all(one.limit == np.inf for one in certificate.whole)
     if all_full or (noun == "sets" and infinite and float(alpha) == certificate.alpha):
         all_of_it = "every label is in every set" if noun == "sets" else "every interval is the whole line"

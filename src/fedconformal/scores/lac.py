@@ -39,10 +39,6 @@ class LAC(Score):
         """Return the score of a label without probability."""
         return 1.0
 
-    def of_guess(self, classes: int) -> float:
-        """Return the score of a label as probable as any other."""
-        return 1 - 1 / classes
-
     def rule(self, limit: Floats) -> Rule:
         """Compare with the least probability that conforms, in the input's own precision."""
         if limit.ndim:

@@ -102,10 +102,6 @@ class Score(AnyScore):
         """
         return math.inf
 
-    def of_guess(self, classes: int) -> float:
-        """Return the score that most true labels stay below unless the model contradicts them; +inf if not known."""
-        return math.inf
-
     def evaluate(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
         """Score these labels: (n, J) probabilities and (n,) labels give (n,) scores."""
         matrix = as_matrix(probs, NAME)
