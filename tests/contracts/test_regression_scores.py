@@ -18,6 +18,7 @@ from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
 from fedconformal.scores import AnyScore
 from fedconformal.summaries.batch import SummaryBatch
+from tests.calibration.test_predictor import resealed
 from tests.contracts.tools import (
     KINDS,
     PUBLIC,
@@ -257,6 +258,28 @@ def test_predictors_keep_what_they_were_made_from(
     assert (ends[:, 0, 1:] >= ends[:, 0, :-1]).all()
     assert (ends[:, 1, 1:] <= ends[:, 1, :-1]).all()
     assert predictor.evaluate(predictions, y).coverage == ((ends[:, 0, 3] <= y) & (y <= ends[:, 1, 3])).mean()
+
+
+@every_score
+def test_files_whose_parts_do_not_belong_together_are_refused(score: fc.RegressionScore) -> None:
+    content = fc.calibrate([fc.summarize(*site_rows(score, 60, 1), score=score)], alpha=0.2, exact=True).content()
+    about, curves = content["certificate"], content["curves"]
+    promises, other = about["promises"], fc.Residual() if score.lower_share else fc.Signed()
+    lies: list[dict[str, Any]] = [
+        *({"curves": wrong} for wrong in (3, [], [None, *curves[1:]], [*curves, curves[0]])),
+        {"curves": [{"thresholds": curves[0]["promised"], "promised": [1.5]}, *curves[1:]]},
+        {"curves": [{"thresholds": [0.5], "promised": [10**15]}, *curves[1:]]},
+        {"certificate": about | {"alpha": 0.5}},
+        {"certificate": about | {"promises": promises * 2}},
+        {"certificate": about | {"promises": [promises[0] | {"threshold": 9.0}, *promises[1:]]}},
+        {"certificate": about | {"promises": [promises[0] | {"end": "upper"}, *promises[1:]]}},
+        {"certificate": about | {"provenance": {"score": other.to_dict()}}},
+        {"certificate": about | {"provenance": {"score": {"name": "signed", "scaled": 1, "lower": 0.5}}}},
+    ]
+    assert fc.Predictor.from_bytes(resealed(content)).content() == content
+    for lie in lies:
+        with refused():
+            fc.Predictor.from_bytes(resealed(content | lie))
 
 
 @every_score
