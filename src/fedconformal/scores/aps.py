@@ -9,7 +9,6 @@ the sorted and the unsorted way agree to the last bit.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -24,7 +23,6 @@ SHIFT = 1.5 * 2.0**12
 """Adding and subtracting this rounds to the grid: numbers of that size are multiples of 2^-40."""
 
 FIRST_DEPTH = 32
-FEW = 512
 SHORT = 256
 """Rows up to this length are sorted as fast as they are partitioned."""
 
@@ -147,8 +145,8 @@ class TopOfRow:
         top = ordered[:, : -depth - 1 : -1]
         own = on_grid(top.T)  # a line for each rank
         ranks = np.arange(1, depth + 1)[:, None]
-        taken = self._score.taken_off(own, draws)  # before the sums take the place of these numbers
-        inside = self._score.combine(running_sums(own), ranks, taken) <= self._limit
+        taken = self._score.taken_off(own, draws)
+        inside = self._score.combine(own.cumsum(axis=0), ranks, taken) <= self._limit
         # Scores rise, so these are the first ranks; counted in as few bytes as hold the depth.
         count = inside.view(np.uint8).sum(axis=0, dtype=np.min_scalar_type(depth)).astype(np.int64)
         least = of_own_label(ordered, ordered.shape[1] - np.maximum(count, 1))
@@ -173,15 +171,6 @@ def largest(probs: Probabilities, depth: int) -> Probabilities:
     if start and bits.shape[1] > SHORT:
         bits = np.partition(bits, start, axis=1)[:, start:]
     return np.sort(bits, axis=1).view(probs.dtype)
-
-
-def running_sums(lines: Floats) -> Floats:
-    """Sum up line by line, in place; `cumsum` goes down the columns, which is faster only if they are few."""
-    if lines.shape[1] < FEW:
-        return lines.cumsum(axis=0, out=lines)
-    for last, line in itertools.pairwise(lines):
-        np.add(last, line, out=line)
-    return lines
 
 
 def on_grid(probs: Probabilities) -> Floats:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -75,15 +75,7 @@ class RankSummary(Summary):
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
         after = np.searchsorted(self.values, q, side="right")
-        return self._lower_from_zero[after], self._below_to_end[after]
-
-    @cached_property
-    def _lower_from_zero(self) -> Integers:
-        return np.append(0, self.lower).astype(np.int64)
-
-    @cached_property
-    def _below_to_end(self) -> Integers:
-        return np.append(self.below, self.n).astype(np.int64)
+        return np.append(0, self.lower)[after], np.append(self.below, self.n)[after]
 
     def __neg__(self) -> RankSummary:
         """At least n - below scores are >= a point, and at most n - lower are above it."""
@@ -99,8 +91,8 @@ class RankSummary(Summary):
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
         for part in parts:
-            lower += part._lower_from_zero[np.searchsorted(part.values, values, side="right")]
-            below += part._below_to_end[np.searchsorted(part.values, values, side="left")]
+            lower += part.bounds(values)[0]
+            below += np.append(part.below, part.n)[np.searchsorted(part.values, values, side="left")]
         return cls(values=values, lower=lower, below=below, gap=sum(part.gap for part in parts), **about)
 
     def content(self) -> Content:
@@ -118,8 +110,9 @@ class RankSummary(Summary):
             content.expect(arrays=1, parameters=len(content.parameters))
             if len(about["sizes"]) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
-            values = content.scores()
-            if not plausible(points, about["sizes"][0], len(values)):
+            values, n = content.scores(), about["sizes"][0]
+            # Before ranks are computed: those that are spread evenly are all different.
+            if not min(n, points - points // 2) <= len(values) <= min(n, points):
                 raise InputError(f"the summary holds {len(values)} scores, expected about {points} ranks")
             return cls.scheduled(values, (points, alpha), **about)
         content.expect(arrays=3, numbers=1)
@@ -147,11 +140,6 @@ class RankSummary(Summary):
             raise InputError("the summary's counts do not add up")
         if np.max(self.below - np.append(0, self.lower[:-1])) > self.gap or self.gap >= self.n:
             raise InputError("the summary's counts leave a wider gap than it states")
-
-
-def plausible(points: int, n: int, count: int) -> bool:
-    """Whether the number of scores fits, before ranks are computed: evenly spread ranks are all different."""
-    return min(n, points - points // 2) <= count <= min(n, points)
 
 
 @lru_cache(typed=True)

@@ -62,7 +62,10 @@ def warn_of_labels(pairs: Counter[tuple[int, int]]) -> None:
     n, right, commonest = int(table.sum()), int(table.trace()), int(table.sum(axis=1).max(initial=0))
     if n < LEAST_ROWS or commonest - right <= math.sqrt(n) / 2:
         return
-    if _best_order(table) - right > math.sqrt(n) or _is_chance(table, right):
+    from scipy.optimize import linear_sum_assignment
+
+    best_order = table[linear_sum_assignment(table, maximize=True)].sum()
+    if best_order - right > math.sqrt(n) or _is_chance(table, right):
         warnings.warn(
             f"the most probable label is right in {right} of {n} rows, less often than the commonest "
             f"class alone ({commonest}); check that the classes are in the order of the columns, that labels are "
@@ -70,13 +73,6 @@ def warn_of_labels(pairs: Counter[tuple[int, int]]) -> None:
             SuspiciousInputWarning,
             stacklevel=3,
         )
-
-
-def _best_order(table: Floats) -> float:
-    """Return the largest number of rows that an order of the classes makes right."""
-    from scipy.optimize import linear_sum_assignment
-
-    return float(table[linear_sum_assignment(table, maximize=True)].sum())
 
 
 def _is_chance(table: Floats, right: int) -> bool:
@@ -148,8 +144,7 @@ def summarize(  # noqa: PLR0913
         losses = np.concatenate([function.evaluate(*batch, thresholds=grid) for batch in _batches(outputs, truth)])
         return LossSummary.of_losses(losses, thresholds=grid, loss=function, site=site, skipped=skipped, **provenance)
     rule: AnyScore = build(score, AnyScore)
-    batches = [score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)]
-    rows = _joined(batches)
+    rows = _joined([score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)])
     warn_of_labels(rows.pairs)
     if by_class and rows.labels is None:
         raise InputError(f"{rule.name} scores numbers, which have no class; leave out by_class", param="by_class")

@@ -156,26 +156,19 @@ class Summary(ABC):
         spec = parse(kind, Summary, maker="build")
         rule = None if score is None else build(score, AnyScore)
         made = provenance_of(score=rule, calibration=calibration, alpha=alpha, **provenance)
-        sites = () if site is None else (as_name(site, "site"),)
-        level = None if alpha is None else as_alpha(alpha)
+        about: dict[str, Any] = {
+            "alpha": None if alpha is None else as_alpha(alpha),
+            "sites": () if site is None else (as_name(site, "site"),),
+            "provenance": made,
+            "skipped": skipped,
+        }
         if labels is None and groups is None:
-            return spec.cls.build(
-                as_scores(scores), alpha=level, sites=sites, provenance=made, skipped=skipped, **spec.values
-            )
+            return spec.cls.build(as_scores(scores), **about, **spec.values)
         if spec.values:
             raise InputError(f"{kind}: parameters do not go with labels or groups; omit them", param="kind")
         from fedconformal.summaries.strata import StratifiedSummary  # which is a summary
 
-        return StratifiedSummary.of_rows(
-            scores,
-            kind=spec.cls,
-            labels=labels,
-            groups=groups,
-            alpha=level,
-            sites=sites,
-            provenance=made,
-            skipped=skipped,
-        )
+        return StratifiedSummary.of_rows(scores, kind=spec.cls, labels=labels, groups=groups, **about)
 
     @classmethod
     def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
