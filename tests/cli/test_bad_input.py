@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from fedconformal.cli import app
 from tests.cli.command import Command, site_rows
 
 SUMMARIES = [f"site-{k}.fcs" for k in range(3)]
@@ -64,7 +66,7 @@ def test_runs_without_their_parts(here: Path, command: Command) -> None:
         command.refuses(f"logits.npz: {said}", "summarize", "logits.npz", "-o", "run")
 
 
-def test_a_slip_names_the_help_to_read(command: Command) -> None:
+def test_a_slip_names_the_help_to_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("summarise", "x.csv").err == (
         "error: No such command 'summarise'. Did you mean 'summarize'? (fedconformal --help shows what there is)\n"
     )
@@ -75,3 +77,5 @@ def test_a_slip_names_the_help_to_read(command: Command) -> None:
     done = command("policy")
     assert done.code == 2
     assert done.err == "error: Name one of these commands. (fedconformal policy --help shows what there is)\n"
+    monkeypatch.setattr(app, "_plugins", dict)
+    assert "pip install ./paper" in command("paper", "list").err

@@ -170,7 +170,9 @@ def _usage_message(error: Any) -> str:
     """Return the message of click, the command that was probably meant, and the help to read."""
     where = "fedconformal" if error.ctx is None else error.ctx.command_path
     message = error.format_message() or "Name one of these commands."
-    if unknown := NO_COMMAND.match(message):
+    if (unknown := NO_COMMAND.match(message)) and unknown[1] == "paper":
+        message += " It is a package of its own: run `pip install ./paper` in a copy of the repository."
+    elif unknown:
         close = get_close_matches(unknown[1], error.ctx.command.list_commands(error.ctx), n=1)
         message += "".join(f" Did you mean {name!r}?" for name in close)
     return f"{message} ({where} --help shows what there is)"
