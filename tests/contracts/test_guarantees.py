@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base import registry
-from fedconformal._base.arrays import Floats, as_alpha
+from fedconformal._base.arrays import Floats
 from fedconformal.certificates import text
 from fedconformal.guarantees.guarantee import feasible
 from fedconformal.testing import check_guarantee
@@ -140,21 +140,3 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
     assert apart.certificate.promises[0].rank == together.certificate.promises[0].rank
     assert apart.certificate.sites == together.certificate.sites == 3
     assert apart.certificate.scores == together.certificate.scores == 90
-
-
-@pytest.mark.parametrize("alpha", [0, 1, -1, 2, float("nan"), float("inf"), "x", "", None, [0.1]])
-def test_bad_alphas_are_refused(alpha: object) -> None:
-    sites = summaries_of([np.array([0.1, 0.2]) for _ in SITES])
-    with refused("expected a number between 0 and 1"):
-        fc.calibrate(sites, alpha=alpha)
-
-
-@one_threshold
-def test_alpha_is_the_decimal_that_was_typed(guarantee: fc.Guarantee) -> None:
-    rng = np.random.default_rng(5)
-    sites = summaries_of([rng.normal(size=39) for _ in SITES])
-    forms = [0.1, "0.1", np.float32(0.1), np.float64(0.1), Fraction(1, 10), "1e-1", np.float16(0.1)]
-    with maybe_infeasible():
-        found = {fc.calibrate(sites, alpha=form, guarantee=guarantee, exact=True).threshold for form in forms}
-    assert {as_alpha(form) for form in forms} == {Fraction(1, 10)}
-    assert len(found) == 1

@@ -16,7 +16,7 @@ import fedconformal as fc
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.ranks import RankSummary
 from scripts import vectors
-from scripts.vector_cases.tools import SCORES, File, assemble, counts, disassemble, floats, seal
+from scripts.vector_cases.tools import ABSENT, SCORES, File, assemble, counts, disassemble, floats, seal
 from tests.contracts.tools import checks, probes, refusal
 
 MESSAGES = vectors.examples()
@@ -88,13 +88,10 @@ ODD: dict[str, list[Any]] = {
 ODD_ALPHAS = ("1e-999999999", "1e999999999", "inf", "1/10", ".1", "1e-1", " 0.1", "0_1", "+0.1")
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_odd_fields_are_refused(name: str) -> None:
-    for value in ODD[name]:
-        refusal(decode(EXACT.having(**{name: value})))
-
-
-def test_an_odd_alpha_is_refused() -> None:
+def test_odd_fields_are_refused() -> None:
+    for name, values in ODD.items():
+        for value in values:
+            refusal(decode(EXACT.having(**{name: value})))
     for alpha in ODD_ALPHAS:
         refusal(decode(RANKS.having(parameters=[100, alpha])))
 
@@ -171,3 +168,50 @@ def test_altered_bounds_are_refused_or_sound(data: st.DataObject) -> None:
     except fc.InputError:
         return
     check_decoded(summary, hostile)
+
+
+# --- sketches: places, counts at them, and the extreme scores ---
+
+# Bucket 70,908 is zero's, and 106,327 ends at 1.
+FINE: dict[str, dict[str, Any]] = {
+    "ddsketch": {"places": counts(70_908, 106_327, 106_328), "smallest": 0.0, "largest": 1.01},
+    "tdigest": {"places": floats(0.1, 0.5, 0.9), "smallest": 0.0, "largest": 1.0},
+}
+ODD_SKETCHES: dict[str, dict[str, Any]] = {
+    "counts as floats": {"counts": floats(3.0, 5.0, 2.0)},
+    "another size": {"sizes": [11]},
+    "smallest of minus zero": {"smallest": -0.0},
+    "largest as a text": {"largest": "1.01"},
+    **{f"smallest {bad}": {"smallest": bad} for bad in (math.nan, -math.inf)},
+    "smallest above the first place": {"smallest": 0.2},
+    "largest below the last place": {"largest": 0.8},
+    "two extremes of one score": {"sizes": [1], "places": floats(0.5), "counts": counts(1)},
+}
+
+
+def altered(kind: str, **changes: Any) -> bytes:
+    """Encode a summary of ten scores with some fields altered."""
+    fields = {"sizes": [10], "counts": counts(3, 5, 2), **FINE[kind], **changes}
+    arrays, numbers = ([fields.pop(name) for name in pair] for pair in (("places", "counts"), ("smallest", "largest")))
+    return File(fc.Summary.of_scores([0.1, 0.5], kind=kind)).having(arrays, numbers=numbers, sites=ABSENT, **fields)
+
+
+@pytest.mark.parametrize("kind", FINE)
+def test_an_honest_body_is_decoded(kind: str) -> None:
+    data = altered(kind)
+    check_decoded(fc.Summary.from_bytes(data), data)
+
+
+@pytest.mark.parametrize("kind", FINE)
+@pytest.mark.parametrize("what", ODD_SKETCHES)
+def test_a_hostile_body_is_refused(kind: str, what: str) -> None:
+    """tests/vectors/wire has more of them."""
+    refusal(decode(altered(kind, **ODD_SKETCHES[what])))
+
+
+def test_a_claim_of_very_many_scores_costs_nothing() -> None:
+    halves: dict[str, Any] = {"places": floats(-1e308, 1e308), "counts": counts(2**31 - 1, 2**31 - 1)}
+    data = altered("tdigest", sizes=[2**32 - 2], smallest=-1.7e308, largest=1.7e308, **halves)
+    summary = fc.Summary.from_bytes(data)
+    check_decoded(summary, data)
+    assert len(summary.points) < 5000

@@ -158,7 +158,7 @@ def test_names_are_quoted(run: Database, odd: str) -> None:
     assert run({odd: [0.25]}, statement("rows", column_of(odd), 0.1)).count(b"0.25") == 1
 
 
-def test_what_cannot_be_quoted_is_refused() -> None:
+def test_what_cannot_be_quoted_or_does_not_fit_is_refused() -> None:
     for odd in ("", "a\nb", "a\x00b", "a\u2028b"):
         assert "cannot be quoted" in refusal(partial(sql.quote_name, odd))
         if odd:
@@ -167,9 +167,6 @@ def test_what_cannot_be_quoted_is_refused() -> None:
     for odd in ("a\\", "a\\`b.c", "a\\'; DROP TABLE rows; --"):
         assert "cannot be quoted" in refusal(partial(sql.quote_table, odd))
         assert "cannot be quoted" in refusal(partial(lac_of, [odd, "other"], "y"))
-
-
-def test_what_does_not_fit_is_refused() -> None:
     assert "twice" in refusal(partial(lac_of, ["a", "a"], "y"))
     assert "alpha is 2" in refusal(lambda: statement("x", column_of("s"), 2))
 
@@ -185,31 +182,26 @@ def result(**altered: str) -> bytes:
     return f"{','.join(line)}\n{cells}\n".encode()
 
 
-@pytest.mark.parametrize(
-    ("altered", "message"),
-    [
-        ({"fc_rank": "2"}, "ranks are not those of 1 rows at alpha 0.1"),
-        ({"fc_rows": "2"}, "ranks are not those of 2 rows"),
-        ({"fc_rows": "-1"}, "expected a whole number"),
-        ({"fc_rows": "9" * 15}, "rows, expected 1 to"),
-        ({"fc_refused": "2.5"}, "expected a whole number"),
-        ({"fc_score": "0.50"}, "expected 3 characters"),
-        ({"fc_score": "0,5"}, "expected 3 characters"),
-        ({"fc_score": "nan"}, "expected 3 characters"),
-        ({"fc_digits": "0"}, "to the last digit"),
-        ({"fc_about": "{"}, "fc_about cannot be read"),
-        ({"fc_about": result().decode().partition('"{')[2][:20]}, "fc_about cannot be read"),
-        ({"fc_about": '{"query": 1, "alpha": "7", "score": null, "classes": null}'}, "alpha is 7"),
-    ],
-)
-def test_an_altered_result_is_refused(altered: dict[str, str], message: str) -> None:
-    assert read_result(result()).values == [0.5]
-    assert message in refusal(lambda: read_result(result(**altered)))
+ALTERED: list[tuple[dict[str, str], str]] = [
+    ({"fc_rank": "2"}, "ranks are not those of 1 rows at alpha 0.1"),
+    ({"fc_rows": "2"}, "ranks are not those of 2 rows"),
+    ({"fc_rows": "-1"}, "expected a whole number"),
+    ({"fc_rows": "9" * 15}, "rows, expected 1 to"),
+    ({"fc_refused": "2.5"}, "expected a whole number"),
+    ({"fc_score": "0.50"}, "expected 3 characters"),
+    ({"fc_score": "0,5"}, "expected 3 characters"),
+    ({"fc_score": "nan"}, "expected 3 characters"),
+    ({"fc_digits": "0"}, "to the last digit"),
+    ({"fc_about": "{"}, "fc_about cannot be read"),
+    ({"fc_about": result().decode().partition('"{')[2][:20]}, "fc_about cannot be read"),
+    ({"fc_about": '{"query": 1, "alpha": "7", "score": null, "classes": null}'}, "alpha is 7"),
+]
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        *((result(**altered), message) for altered, message in ALTERED),
         (b"", "is empty"),
         (b"\xff\xfe", ""),
         (b"a,b\n1,2\n", "no column fc_rank"),
@@ -220,6 +212,7 @@ def test_an_altered_result_is_refused(altered: dict[str, str], message: str) -> 
     ],
 )
 def test_what_is_no_result_is_refused(data: bytes, message: str) -> None:
+    assert read_result(result()).values == [0.5]
     assert message in refusal(lambda: read_result(data))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,20 +25,18 @@ SEX = np.where(RNG.random(700) < 0.1, "", RNG.choice(["F", "M"], 700))
 AGE = RNG.choice([40.0, 60.0, np.nan], size=700, p=[0.5, 0.3, 0.2])
 
 
-def made(
-    kind: str = "ranks", site: str | None = "a", rows: slice = slice(None), *, by_class: bool = False
-) -> StratifiedSummary:
-    more: dict[str, Any] = {"labels": LABELS[rows]} if by_class else {}
-    groups = {"sex": SEX[rows], "age": AGE[rows]}
-    summary = fc.Summary.of_scores(SCORES[rows], kind=kind, alpha=0.1, groups=groups, site=site, score=fc.LAC(), **more)
+def grouped(scores: Any, **about: Any) -> StratifiedSummary:
+    summary = fc.Summary.of_scores(scores, **about)
     assert isinstance(summary, StratifiedSummary)
     return summary
 
 
-def grouped(scores: Any, kind: str = "ranks", **about: Any) -> StratifiedSummary:
-    summary = fc.Summary.of_scores(scores, kind=kind, **about)
-    assert isinstance(summary, StratifiedSummary)
-    return summary
+def made(by: str, kind: str, site: str = "a", rows: slice = slice(None)) -> StratifiedSummary:
+    """Stratify some rows by class, by group, or by both."""
+    about: dict[str, Any] = {"labels": LABELS[rows]} if "class" in by else {}
+    if "group" in by:
+        about["groups"] = {"sex": SEX[rows], "age": AGE[rows]}
+    return grouped(SCORES[rows], kind=kind, alpha=0.1, site=site, score=fc.LAC(), **about)
 
 
 MASKS = {
@@ -50,10 +47,6 @@ MASKS = {
     "sex=M": SEX == "M",
     NONE: (SEX == "") & np.isnan(AGE),
 }
-
-
-def by_class(kind: str = "ranks", site: str | None = "a", rows: slice = slice(None)) -> StratifiedSummary:
-    return grouped(SCORES[rows], kind, alpha=0.1, labels=LABELS[rows], site=site, score=fc.LAC())
 
 
 def test_it_warns_of_what_it_shows() -> None:
@@ -69,7 +62,7 @@ def test_it_warns_of_what_it_shows() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_stratum_is_summarised_as_if_alone(kind: str) -> None:
-    grouped_by, classes, both = made(kind), by_class(kind), made(kind, by_class=True)
+    grouped_by, classes, both = (made(by, kind) for by in ("by group", "by class", "by class by group"))
     assert list(grouped_by.groups) == list(both.groups) == sorted(MASKS)
     assert [label for _, label in classes.parts] == [0, 3, 7]
     assert (grouped_by.columns, classes.columns, classes.sizes) == (("age", "sex"), (), (700,))
@@ -113,8 +106,8 @@ def test_labels_are_checked() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pooling_goes_stratum_by_stratum(kind: str) -> None:
-    for make in (made, by_class, partial(made, by_class=True)):
-        first, second = (make(kind, site, rows) for site, rows in (("a", slice(0, 300)), ("b", slice(300, None))))
+    for by in ("by group", "by class", "by class by group"):
+        first, second = (made(by, kind, site, rows) for site, rows in (("a", slice(0, 300)), ("b", slice(300, None))))
         both = fc.pool([first, second])
         assert isinstance(both, StratifiedSummary)
         assert (both.sites, both.sizes) == (("a", "b"), (300, 400))

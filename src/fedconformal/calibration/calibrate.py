@@ -34,7 +34,7 @@ from fedconformal.errors import InfeasibleWarning, InputError, SuspiciousInputWa
 from fedconformal.guarantees import Guarantee
 from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries.batch import SummaryBatch, check_together
-from fedconformal.summaries.provenance import combine_provenances
+from fedconformal.summaries.provenance import Provenance, combine_provenances
 from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
@@ -316,9 +316,12 @@ def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: boo
         raise InputError("there are no summaries to calibrate from", param="summaries")
     check_together(batch)
     for provenance in batch.provenances:
-        holders = (str(summary) for summary in batch if summary.provenance is provenance)
-        provenance.check_use(alpha, partial(next, holders), expired=expired)
+        provenance.check_use(alpha, partial(_name_of, provenance, batch), expired=expired)
     return batch
+
+
+def _name_of(provenance: Provenance, batch: SummaryBatch) -> str:
+    return str(next(summary for summary in batch if summary.provenance is provenance))
 
 
 def _warn_of_equal_sites(batch: SummaryBatch) -> None:
