@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.calibration.calibrate import kept_terms
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import MOST_WHY, PLANNED, Replacement, Rows, site_names
 from tests.contracts.tools import changed
@@ -129,6 +130,12 @@ def test_what_is_given_is_other_than_before() -> None:
         fc.recalibrate(rule, losses(2), alpha=0.1, rows="new")
     other = fc.recalibrate(rule, losses(2), risk=0.5, safe="ask", rows="new")
     assert (other.risk.limit, other.risk.safe) == (0.5, "ask")
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
+def test_the_strata_of_a_guarantee_are_kept() -> None:
+    by_class = [fc.Summary.of_scores(np.arange(60) / 60, site="a", labels=np.arange(60) % 2)]
+    assert kept_terms(fc.calibrate(by_class, guarantee=fc.ByClass()))["guarantee"] == fc.ByClass()
 
 
 def test_weights_by_place_are_not_kept_for_other_sites() -> None:

@@ -79,6 +79,12 @@ def test_classes_are_named_as_they_are_called(name: str, other: str) -> None:
     assert text.promise(renamed, []) == text.promise(neutral, []).replace(NEUTRAL, name)
 
 
+def test_needs_are_exact_and_in_the_unit_of_the_answers() -> None:
+    bound = fc.Mixture().bind(["a", "b"], [2, 1])
+    said = text.shortfall(bound, TENTH, [2, 1], ["a", "b"], answers=text.LOSSES)
+    assert said == "calibration rows needed: 7 more in all, at any site"
+
+
 @pytest.mark.parametrize("guarantee", strata_examples(), ids=repr)
 def test_a_promise_by_group_says_nothing_of_classes(guarantee: fc.Guarantee) -> None:
     by_group = fc.ByGroup(guarantee)

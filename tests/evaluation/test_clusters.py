@@ -117,6 +117,8 @@ def test_evaluation_with_clusters() -> None:
 
 def test_one_cluster_is_worth_one_row() -> None:
     assert independent_rows(np.zeros(7, dtype=int)) == 1
+    sites, weights = np.array([0, 0, 0, 1]), np.array([0.5, 0.5])  # the last row weighs as much as three others
+    assert Sample.of(sites > 0, sites=sites, shares=weights, clusters=np.arange(4)).trials == pytest.approx([3])
     found = evaluate(np.ones(3, dtype=bool), clusters=["p", "p ", "p"]).overall  # as people read them, one
     assert found.clusters == 1
     assert (found.low, found.high) == pytest.approx((0.025, 1.0))
