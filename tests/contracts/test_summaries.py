@@ -42,6 +42,15 @@ def test_pools_can_be_pooled(kind: str, sites: list[Floats]) -> None:
     assert fc.Summary.from_bytes(nested.to_bytes()).to_bytes() == nested.to_bytes()
 
 
+@pytest.mark.parametrize("kind", sorted(certified_kinds()))
+def test_a_pool_of_large_sites_brackets_the_counts(kind: str) -> None:
+    parts = np.random.default_rng(0).normal(size=(2, 700))
+    pooled = fc.pool([fc.Summary.of_scores(part, kind=kind, site=site) for part, site in zip(parts, "ab", strict=True)])
+    q = probes(parts.ravel())
+    (lower, upper), truth = pooled.bounds(q), true_counts(parts.ravel(), q)
+    assert ((lower <= truth) & (truth <= upper) & (upper - lower <= pooled.gap)).all()
+
+
 @every_kind
 def test_repr_tells_what_it_holds(kind: str) -> None:
     a, b = fc.Summary.of_scores([1.0, 2.0], kind=kind, site="a"), fc.Summary.of_scores([3.0], kind=kind, site="b")
