@@ -123,11 +123,11 @@ REFUSED: list[tuple[Callable[[Any], object], Any, list[str]]] = [
         (lambda weights: fc.Mixture(weights=weights), weights, ["weights", fragment])
         for weights, fragment in [
             ("equal", "weights is 'equal', expected 'rows', 'uniform' or numbers"),
-            ((), "one finite number a site"),
-            ((0.5, -0.5, 1.0), "none negative"),
-            ((NAN, 1.0), "finite"),
-            ((0.5, 0.4), "they sum to 0.9, not 1"),
-            ((0.0, 0.0), "they sum to 0, not 1"),
+            ((), "expected one number a site"),
+            ((0.5, -0.5, 1.0), "weights is -0.5"),
+            ((NAN, 1.0), "weights is nan"),
+            ((0.5, 0.4), "which sum to 1"),
+            ((0.0, 0.0), "which sum to 1"),
             (None, ""),
             ([{}], ""),
             ([TOO_LARGE], ""),

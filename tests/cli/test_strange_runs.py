@@ -63,7 +63,7 @@ STRANGE: list[tuple[str, Callable[[Path], object], str]] = [
     ("config.json", text(b"\xff\xfe\x00"), "is not the config.json of a run"),
     ("config.json", settings(dataset=[1]), "dataset: expected `str`, got `array`"),
     ("config.json", settings(method={"a": 1}), "no trainer is called"),
-    ("config.json", settings(rate=float("nan")), "rate is nan"),
+    ("config.json", settings(rate=float("nan")), "rate: expected `float` > 0.0"),
     ("config.json", settings(novelty=1), "novelty is no setting"),
     ("checkpoint.npz", cut, "cannot be read"),
     ("checkpoint.npz", arrays(weights=np.array(["a"])), "is no checkpoint"),

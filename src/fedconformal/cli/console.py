@@ -78,6 +78,9 @@ def tell(line: str) -> None:
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Show a transient bar on a terminal while iterating."""
+    if not sys.stderr.isatty():  # rich is not imported for nothing
+        yield from items
+        return
     with tracking(label) as told:
         for done, item in enumerate(items):
             told(done, total, label)
