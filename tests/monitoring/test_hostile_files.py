@@ -47,7 +47,6 @@ def use(path: Path) -> None:
         watch.add(rows, true(["z", "p50", "early"], [0, 1, 2], time=START + 9 * DAY))
         watch.send()
         watch.purge(20_800)
-        watch.close()
 
 
 def damage(path: Path, good: bytes, rng: random.Random) -> None:

@@ -235,18 +235,6 @@ def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
     assert found == ["wal", 2]
 
 
-def test_a_closed_watch_answers_and_takes_no_more(tmp_path: Path) -> None:
-    with started(tmp_path / "w.db") as watch:
-        watch.add(answered(["p"]), true(["p"], 2))
-        watch.close()
-        with pytest.raises(InputError, match="is closed, and takes no more"):
-            watch.add(answered(["q"]))
-        assert watch.status().closed
-        with pytest.raises(InputError, match="is closed; start a new one"):
-            watch.check_for(watch.settings.predictor)
-        assert watch.history()[0].streams[0].after.known == 1
-
-
 def test_changes_of_scores_are_noticed(tmp_path: Path) -> None:
     """Through the file, in batches, the same bits as the detector itself."""
     rule = predictor()

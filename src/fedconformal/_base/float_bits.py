@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Floats
 
-BITS = 64
 SIGN = np.uint64(1 << 63)
 
 Keys = NDArray[np.uint64]

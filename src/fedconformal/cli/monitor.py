@@ -177,7 +177,6 @@ def status(watch: File, json: Json = False) -> None:
         say("", *filter(None, [found.scores]))
         forgotten = found.counts.purged_waiting
         say(*[f"{forgotten} rows were forgotten while they waited; they count as covered."] * bool(forgotten))
-        say(*["The watch is closed."] * found.closed)
     raise typer.Exit(int(found.verdict == ALARM))
 
 

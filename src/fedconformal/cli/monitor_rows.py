@@ -23,8 +23,7 @@ from fedconformal.errors import InputError
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES, Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
 from fedconformal.tables import Predictions, Table
-from fedconformal.tables.labels import positions_of
-from fedconformal.tables.predictions import filled
+from fedconformal.tables.predictions import filled, positions_of
 from fedconformal.tables.table import absent
 
 IDS = ("id", "row")

@@ -76,7 +76,6 @@ class Span(NamedTuple):
 class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Mutable state of a watch, besides its streams and its detector."""
 
-    closed: bool = False
     purged: Day = 0
     """Rows from before this day are forgotten."""
     last_day: Day = 0
@@ -198,8 +197,6 @@ class Watch:
         check_ids(outcomes.ids, outcomes.times, "outcomes")
         with self._writing():
             state, streams = self._state(), list[str]()
-            if state.closed:
-                raise InputError(f"{self.path.name}: the watch is closed, and takes no more; it still answers status")
             width, last = state.width, state.last_day
             if rows is not None:
                 width = self._check(rows, state)
@@ -268,7 +265,6 @@ class Watch:
                 streams=self._states(),
                 counts=state.counts,
                 days=self._days(),
-                closed=state.closed,
                 detector=self.detector.read(),
                 changed=self.detector.changed(LAST_DAY),
             )
@@ -388,12 +384,9 @@ class Watch:
             return [one for span in spans for one in self._periods(span)]
 
     def check_for(self, digest: str) -> None:
-        """Refuse another predictor than the one that is watched, and a watch that takes no more."""
+        """Refuse another predictor than the one that is watched."""
         if digest != self.settings.predictor:
             raise InputError(f"{self.path}: is bound to another predictor, whose SHA-256 is {self.settings.predictor}")
-        with self._reading():
-            if self._state().closed:
-                raise InputError(f"{self.path}: the watch is closed; start a new one")
 
     def counted(self, ids: Sequence[str]) -> list[str]:
         """Return those of these rows that came to this watch, with an outcome or without; purged ones are forgotten."""
@@ -414,11 +407,6 @@ class Watch:
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return counts
-
-    def close(self) -> None:
-        """Take no more rows and outcomes from now on."""
-        with self._writing():
-            self._write("state", replace(self._state(), closed=True))
 
 
 def _has_small_parts(found: Sequence[Period], least: int) -> bool:

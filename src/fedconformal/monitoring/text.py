@@ -28,7 +28,6 @@ class Status:
     counts: Counts
     days: tuple[int, int] | None
     """The first and the last day on which anything came, in days since 1970."""
-    closed: bool
     detector: ChangeDetector | None
     changed: int | None
 
@@ -68,7 +67,6 @@ class Status:
         return {
             "verdict": self.verdict,
             "sentence": self.sentence,
-            "closed": self.closed,
             "streams": list(map(_stream, self.streams)),
             "scores": change and {**change, "changed": date(self.changed) or None},
             "counts": msgspec.structs.asdict(self.counts),

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, Probabilities, as_array
 from fedconformal._base.classes import as_class_indices, in_order, table_of
 from fedconformal._base.groups import Groups
-from fedconformal._base.names import as_name, join_names
 from fedconformal._base.registry import build
 from fedconformal.errors import InputError, SuspiciousInputWarning
 from fedconformal.losses import Loss
@@ -28,9 +27,7 @@ from fedconformal.losses.loss import as_grid
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore, Score
 from fedconformal.summaries.losses import LossSummary
 from fedconformal.summaries.provenance import Classes, as_classes
-from fedconformal.summaries.ranks import RankSummary
-from fedconformal.summaries.stream import summarize_stream
-from fedconformal.summaries.summary import Summary, provenance_of
+from fedconformal.summaries.summary import Summary
 
 PRECISION = "float32"
 LEAST_ROWS = 20
@@ -189,34 +186,6 @@ def read_rows(
     return matrix, as_class_indices(labels, rows=len(matrix), classes=known), known
 
 
-def summarize_chunks(
-    read: Callable[[], Iterable[tuple[str, ScoredRows]]],
-    *,
-    score: AnyScore,
-    alpha: Any,
-    site: str,
-    **provenance: Any,
-) -> RankSummary:
-    """Summarise rows that do not fit in memory; `read` starts from the beginning and yields named chunks."""
-    first: list[tuple[str, ScoredRows]] = []
-    passes: list[Counter[tuple[int, int]]] = []
-
-    def chunks() -> Iterator[Floats]:
-        passes.append(Counter())
-        for name, rows in read():
-            passes[-1] += rows.pairs
-            if not first:
-                first.append((name, rows))
-            _check_same(first[0][1], rows, first[0][0], name)
-            yield rows.scores
-
-    made = provenance_of(score=score, alpha=alpha, **provenance)
-    summary = summarize_stream(chunks, alpha=alpha, sites=(as_name(site, "site"),), provenance=made)
-    warn_of_labels(passes[0])
-    rows = first[0][1]
-    return replace(summary, provenance=replace(made, classes=rows.classes, precision=rows.precision))
-
-
 def _batches(outputs: Any, truth: Any) -> Iterable[tuple[Any, Any]]:
     """Return the rows as batches: one, or those of an iterator."""
     if truth is not None:
@@ -233,18 +202,10 @@ def _joined(batches: Sequence[ScoredRows]) -> ScoredRows:
         raise InputError("there are no batches; a site needs at least one calibration row")
     first = batches[0]
     for number, rows in enumerate(batches):
-        _check_same(first, rows, "batch 0", f"batch {number}")
+        for what in ("classes", "precision"):
+            if getattr(rows, what) != getattr(first, what):
+                raise InputError(f"has other {what} than batch 0; give all rows the same", where=f"batch {number}")
     labels = None if first.labels is None else np.concatenate([rows.labels for rows in batches])
     scores = np.concatenate([rows.scores for rows in batches])
     pairs = sum((rows.pairs for rows in batches), Counter[tuple[int, int]]())
     return ScoredRows(scores, labels, first.classes, first.precision, pairs)
-
-
-def _check_same(first: ScoredRows, rows: ScoredRows, known: str, name: str) -> None:
-    if rows.precision != first.precision:
-        raise InputError(f"has predictions in another precision than {known}; give all rows the same", where=name)
-    if rows.classes != first.classes:
-        mine, theirs = (
-            one.classes if isinstance(one.classes, int) else join_names(one.classes or ()) for one in (rows, first)
-        )
-        raise InputError(f"has the classes {mine}, and {known} has {theirs}; give all rows the same", where=name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
+from fedconformal._base.files import write_bytes
 from fedconformal._version import __version__
 from fedconformal.errors import InputError
 from fedconformal.training.data.dataset import Progress
@@ -72,28 +72,16 @@ def connect(url: str) -> HTTPResponse:
 
 def fetch(release: Release, *, progress: Progress | None = None) -> Path:
     """Download into the cache and return the file; an error is one line, and leaves no file behind."""
-    target = cache() / release.file
+    target, data = cache() / release.file, bytearray()
     kind, _, expected = release.checksum.partition(":")
-    digest = hashlib.new(kind, usedforsecurity=False)
-    done = 0
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(dir=target.parent, prefix=".fedconformal-")
-        try:
-            with os.fdopen(handle, "wb") as file, connect(release.url) as answer:
-                while chunk := answer.read(CHUNK):
-                    done += len(chunk)
-                    if done > release.most:
-                        raise InputError(f"{release.url}: has more than {release.most} bytes; not used")
-                    digest.update(chunk)
-                    file.write(chunk)
-                    if progress:
-                        progress(done, release.most, release.file)
-            if digest.hexdigest() != expected:
-                raise InputError(f"{release.url}: what was downloaded does not have the official {kind}; not used")
-            Path(beside).replace(target)
-        finally:
-            Path(beside).unlink(missing_ok=True)
+        with connect(release.url) as answer:
+            while chunk := answer.read(CHUNK):
+                data += chunk
+                if len(data) > release.most:
+                    raise InputError(f"{release.url}: has more than {release.most} bytes; not used")
+                if progress:
+                    progress(len(data), release.most, release.file)
     except (OSError, HTTPException) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()
@@ -102,6 +90,10 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
             f"{release.file}: not found, and {release.url} cannot be downloaded ({reason}); "
             f"get it elsewhere and put it in {where()}"
         ) from None
+    if hashlib.new(kind, data, usedforsecurity=False).hexdigest() != expected:
+        raise InputError(f"{release.url}: what was downloaded does not have the official {kind}; not used")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(target, bytes(data))
     return target
 
 
