@@ -15,7 +15,7 @@ import numpy as np
 from common import save, table
 from scipy import stats
 
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import keys_of
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.noise import in_cells, noisy_grid, plan_noisy, shares

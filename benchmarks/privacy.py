@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 from common import best, interleaved, save, table
 
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import keys_of
 from fedconformal.guarantees import Mixture
 from fedconformal.privacy.dp import choose, default_grid, plan_release, utilities
 from fedconformal.privacy.sums.coordinator import invite

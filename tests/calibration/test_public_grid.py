@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import ALPHA_UNIT, Floats, as_alpha
+from fedconformal.calibration.risk import as_limit
 from fedconformal.calibration.search import ALPHAS, ROWS_AN_ALPHA, round_up
 from fedconformal.certificates import text
 from tests.contracts.tools import checks, maybe_infeasible, score_examples
@@ -133,7 +134,7 @@ def test_a_predictor_is_never_below_the_exact_one_and_holds_no_score(case: str, 
         assert rounded.thresholds["lower"] <= exact.thresholds["lower"]
     for alpha in (0.01, 0.05, 0.07, 0.1, 0.3):
         if case == "losses":
-            limit = rounded.risk_limit(alpha)
+            limit = as_limit(alpha, rounded.risk.bound)
             assert rounded.curve.threshold(limit) >= exact.curve.threshold(limit)
             continue
         with maybe_infeasible():

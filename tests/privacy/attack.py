@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import Floats, Integers, keys_of
 from fedconformal.privacy.sums.radix import Rounds, Search
 
 Seen = list[tuple[Rounds, Search, Any]]

@@ -10,8 +10,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import Floats, keys_of
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.noise import in_cells, margins, shares
 from fedconformal.privacy.sums import site as at_site

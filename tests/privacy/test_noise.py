@@ -12,8 +12,7 @@ import pytest
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import Floats, Integers, keys_of
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally, noisy_histogram
 from fedconformal.privacy.noise import MOVED, NoisyPlan, below, from_urn, in_cells, margins, shares
 from fedconformal.summaries.format import ProvenanceHeader

@@ -18,8 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import Floats, keys_of
 from fedconformal.privacy.sums import radix
 from fedconformal.privacy.sums.radix import FARTHEST, JOINED, LEAST, Rounds, Search, edges, exponent_of, score_rounds
 from tests.contracts.tools import checks, finite_scores, refused

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import Floats, keys_of
 from fedconformal.privacy import calibrate_privately
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site

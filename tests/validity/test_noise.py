@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import Floats, keys_of
 from fedconformal.privacy import noisy_histogram
 from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.dp import choose, plan_release, utilities

@@ -39,6 +39,9 @@ Floats = NDArray[np.float64]
 Probabilities = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
+Keys = NDArray[np.uint64]
+"""Floats as whole numbers in the same order, so that a threshold can be found digit by digit."""
+SIGN = np.uint64(1 << 63)
 
 
 def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -249,15 +252,20 @@ def as_alpha(alpha: Any) -> Fraction:
 
     Floats are not decimals: (1 - 0.1) * 10 can round a rank up.
     """
-    try:
-        # Through float: a Fraction of the text "1e-999999999" would never finish.
-        exact = alpha if isinstance(alpha, Fraction) else Fraction(repr(float(str(alpha))))
-        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
-    except (ValueError, OverflowError):
-        exact = Fraction(0)
+    exact = rounded_down(alpha)
     if not 0 < exact < 1:
         raise InputError(f"alpha is {abbreviate(alpha)}, expected a number between 0 and 1")
     return exact
+
+
+def rounded_down(value: Any) -> Fraction:
+    """Read a decimal, rounded down to 15 places; 0 if it is no number."""
+    try:
+        # Through float: a Fraction of the text "1e-999999999" would never finish.
+        exact = value if isinstance(value, Fraction) else Fraction(repr(float(str(value))))
+        return Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
+    except (ValueError, OverflowError):
+        return Fraction(0)
 
 
 def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
@@ -302,3 +310,25 @@ def cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux
         return os.cpu_count() or 1
+
+
+def keys_of(scores: Floats) -> Keys:
+    """Return keys in the order of the scores; -0.0 is 0.0.
+
+    >>> keys_of(np.array([-1.0, 0.0, 1.0])).tolist() == sorted(keys_of(np.array([1.0, -1.0, -0.0])).tolist())
+    True
+    """
+    # The bits of a double rise with its size; positive numbers get the sign bit, of negative ones all bits are turned.
+    bits = (scores + 0.0).view(np.uint64)
+    return np.where(bits & SIGN, ~bits, bits | SIGN)
+
+
+def scores_of(keys: Keys) -> Floats:
+    """Return the scores of keys."""
+    found: Floats = np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0
+    return found
+
+
+def score_of(key: int) -> float:
+    """Return the score of a key."""
+    return float(scores_of(np.array([key], dtype=np.uint64))[0])

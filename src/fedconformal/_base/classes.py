@@ -149,19 +149,12 @@ def format_sets(sets: NDArray[np.bool_], names: Any, output: str, rows: Any) -> 
         return sets
     if output not in ("labels", "frame"):
         raise InputError(f"output is {output!r:.60}, expected 'array', 'labels' or 'frame'", param="output")
-    if sets.ndim != 2:
-        raise InputError("sets by name are for one alpha; give one, or take the array", param="output")
     named = list(range(sets.shape[1]) if isinstance(names, int) or names is None else names)
     if output == "labels":
         return [[name for name, inside in zip(named, row, strict=True) if inside] for row in sets.tolist()]
     with requires_extra("sklearn"):
         import pandas as pd
-    return pd.DataFrame(sets, columns=named, index=index_of(rows))
-
-
-def index_of(table: Any) -> Any:
-    """Return the index of a pandas object; None of any other."""
-    return table.index if hasattr(table, "iloc") and hasattr(table, "index") else None
+    return pd.DataFrame(sets, columns=named, index=rows.index if hasattr(rows, "iloc") else None)
 
 
 def rows_at(table: Any, index: NDArray[np.int64]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -39,12 +40,7 @@ def join_names(names: Sequence[str], most: int = 5) -> str:
 
 def first_duplicate(names: Iterable[str]) -> str | None:
     """Return the first name that occurs twice, if any."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def as_name(text: Any, what: str) -> str:

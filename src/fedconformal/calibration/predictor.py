@@ -149,7 +149,7 @@ class Predictor:
 
     def _level(self, alpha: Any) -> Fraction:
         if self.certificate.risk:
-            return self.risk_limit(alpha)
+            return as_limit(self.risk.limit if alpha is None else alpha, self.risk.bound, self.loss)
         return as_alpha(self.certificate.alpha if alpha is None else alpha)
 
     @cached_property
@@ -303,10 +303,6 @@ class Predictor:
     def loss(self) -> Loss | None:
         """The loss that is limited, if it is one of fedconformal.losses."""
         return described_loss(self.risk.loss)
-
-    def risk_limit(self, risk: Any = None) -> Fraction:
-        """Return a limit on the expected loss as a fraction, by default the certified one."""
-        return as_limit(self.risk.limit if risk is None else risk, self.risk.bound, self.loss)
 
     def predict(self, scores: Any, *, risk: Any = None) -> Any:
         """Return the decisions of a loss at the threshold: booleans in the shape of the scores.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
+from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers, rounded_down
 from fedconformal._base.names import abbreviate, as_line
 from fedconformal.calibration.search import ALPHAS, ROWS_AN_ALPHA, bound_for, check_thresholds
 from fedconformal.certificates import text
@@ -89,11 +89,7 @@ def as_limit(risk: Any, bound: float, loss: Loss | None = None) -> Fraction:
     >>> as_limit("0.1", bound=1)
     Fraction(1, 10)
     """
-    try:
-        exact = risk if isinstance(risk, Fraction) else Fraction(repr(float(str(risk))))
-        exact = Fraction(math.floor(exact * ALPHA_UNIT), ALPHA_UNIT)
-    except (ValueError, OverflowError):
-        exact = Fraction(0)
+    exact = rounded_down(risk)
     if not 0 < exact < Fraction(bound):
         raise InputError(f"risk is {abbreviate(risk)}, expected a number above 0 and below the bound {bound:g}")
     if loss is not None and loss.only_limit is not None and as_limit(loss.only_limit, 1) != exact:

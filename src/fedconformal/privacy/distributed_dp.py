@@ -16,8 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedconformal._base.arrays import Floats
-from fedconformal._base.float_bits import Keys
+from fedconformal._base.arrays import Floats, Keys
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee

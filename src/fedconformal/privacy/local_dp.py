@@ -15,8 +15,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import as_alpha, as_scores
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import as_alpha, as_scores, keys_of
 from fedconformal._base.names import as_name, check_name, name_key
 from fedconformal._base.registry import build
 from fedconformal.calibration.predictor import Predictor

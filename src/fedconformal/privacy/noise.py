@@ -18,8 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.float_bits import Keys, keys_of
+from fedconformal._base.arrays import Floats, Integers, Keys, keys_of
 from fedconformal.errors import requires_extra
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import Counts

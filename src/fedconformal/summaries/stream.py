@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedconformal._base.arrays import CHUNK, Floats, Integers, as_alpha, as_scores
-from fedconformal._base.float_bits import keys_of, score_of
+from fedconformal._base.arrays import CHUNK, Floats, Integers, as_alpha, as_scores, keys_of, score_of
 from fedconformal.errors import InputError
 from fedconformal.summaries.ranks import POINTS, RankSummary, lower_of, scheduled_ranks
 

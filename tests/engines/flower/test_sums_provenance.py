@@ -20,8 +20,7 @@ from flwr.app import Array, ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 import fedconformal as fc
-from fedconformal._base.arrays import softmax
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import keys_of, softmax
 from fedconformal.engines.flower import InProcessGrid, calibrate_reply, sums_reply
 from fedconformal.engines.flower.records import ARRAYS, question_in, site_of
 from fedconformal.errors import InputError

@@ -21,8 +21,8 @@ import msgspec
 from flwr.app import ConfigRecord, Context, Message
 from numpy.typing import ArrayLike
 
+from fedconformal._base.arrays import scores_of
 from fedconformal._base.files import read_bytes, write_bytes
-from fedconformal._base.float_bits import scores_of
 from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.engines.flower.records import ARRAYS, FEATURES, NETWORK, fingerprint, question_in, reply, site_of
 from fedconformal.errors import InputError

@@ -20,8 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedconformal._base.arrays import Floats
-from fedconformal._base.float_bits import Keys, keys_of
+from fedconformal._base.arrays import Floats, Keys, keys_of
 from fedconformal.errors import InputError
 from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts

@@ -22,8 +22,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedconformal._base.arrays import as_scores
-from fedconformal._base.float_bits import keys_of
+from fedconformal._base.arrays import as_scores, keys_of
 from fedconformal._base.names import as_name, name_key
 from fedconformal.errors import InputError
 from fedconformal.privacy.ledger import enter_session, read_ledger

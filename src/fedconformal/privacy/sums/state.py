@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fedconformal._base.float_bits import Keys
+from fedconformal._base.arrays import Keys
 from fedconformal.errors import InputError
 from fedconformal.privacy.signatures import MaskingKey, SigningKey
 from fedconformal.privacy.sums.masks import PairKeys
