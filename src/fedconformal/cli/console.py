@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from json import dumps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -43,12 +43,9 @@ def write(text: str, *, err: bool = False) -> None:
 
 def print_json(result: object) -> None:
     """Print a record as exactly one object, in ASCII."""
-    write(dumps(msgspec.to_builtins(result, enc_hook=_builtin), indent=1, allow_nan=False) + "\n")
-
-
-def _builtin(value: Any) -> Any:
-    """Return a path as text and a number of numpy as a number."""
-    return value.item() if hasattr(value, "item") else str(value)
+    # A path is text, and a number of numpy a number.
+    plain = msgspec.to_builtins(result, enc_hook=lambda one: one.item() if hasattr(one, "item") else str(one))
+    write(dumps(plain, indent=1, allow_nan=False) + "\n")
 
 
 def print_result(record: object, *lines: str, json: bool) -> None:

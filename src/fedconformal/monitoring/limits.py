@@ -95,7 +95,8 @@ def limits_of(
       the site's own summary, or state a limit by hand
     """
     about = predictor.certificate
-    if _never_misses(about):
+    promises = [one for one in about.promises if one.site is not None] or about.whole
+    if promises and all(math.isinf(one.limit) for one in promises):
         raise InputError(
             "this predictor gives no limit to watch: every label is in every set, so that nothing can be missed"
         )
@@ -123,11 +124,6 @@ def _with_sites(predictor: Predictor, summaries: Sequence[Summary], failure: flo
     sites = {**{name: rate for name, rate in own.items() if rate < 1}, **found.sites}
     too_few = tuple(name for name in own if name not in sites)
     return replace(found, sites=sites, too_few=too_few, failure=failure)
-
-
-def _never_misses(about: Certificate) -> bool:
-    promises = [one for one in about.promises if one.site is not None] or about.whole
-    return bool(promises) and all(math.isinf(one.limit) for one in promises)
 
 
 def _none(why: str) -> InputError:

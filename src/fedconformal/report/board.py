@@ -94,7 +94,9 @@ def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording)
     if isinstance(evaluation, Evaluation) and evaluation.full_sets == overall.rows:
         empty = f"Each of the {overall.rows:,} lists names every answer, so none can miss the right one."
         return Answer(HOLDS, "No test", [f"{empty} {FOUND['no verdict']}"], badge=badge, level=level)
-    texts = [f"of the {words.many} of {overall.rows:,} checked cases {words.hold} ({_interval(evaluation)})."]
+    assumed = "cases are independent" if evaluation.interval_assumes == ROWS else evaluation.interval_assumes
+    interval = f"95% interval {overall.low:.1%} to {overall.high:.1%}, if {assumed}"
+    texts = [f"of the {words.many} of {overall.rows:,} checked cases {words.hold} ({interval})."]
     mixed, whose = evaluation.reweighted, "sites" if about.provenance.class_scores is None else "answers"
     if mixed is not None and mixed.coverage is not None and abs(mixed.coverage - overall.coverage) >= APART:
         texts.append(f"With the {whose} counted as promised it is {mixed.coverage:.1%}.")
@@ -106,12 +108,6 @@ def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording)
     if lacking := sites_without_rows(about, evaluation):
         texts.append(f"No checked case is from {join_names(lacking)}.")
     return Answer(HOLDS, f"{overall.coverage:.1%}", texts, badge=badge, level=level)
-
-
-def _interval(evaluation: AnyEvaluation) -> str:
-    low, high = evaluation.overall.low, evaluation.overall.high
-    assumed = "cases are independent" if evaluation.interval_assumes == ROWS else evaluation.interval_assumes
-    return f"95% interval {low:.1%} to {high:.1%}, if {assumed}"
 
 
 def sites_without_rows(about: Certificate, evaluation: AnyEvaluation) -> list[str]:

@@ -77,8 +77,7 @@ def combined_page(found: Combined, *, promise: str = "") -> str:
         soft(f"{sites}, from {date(found.first)} to {date(found.last)}. Predictor {found.predictor[:12]}."),
         board(_answers(found, everything)),
         _over_time(everything),
-        _by_site(found),
-        _by_group(found),
+        _by_site_and_group(found),
         _messages(found),
         _fine_print(found),
     ]
@@ -123,7 +122,9 @@ def _where(found: Combined) -> tuple[str, list[str]]:
 
 def _over_time(line: SiteHistory) -> str:
     """Draw coverage with its interval and the limit, and evidence on a log scale with the level of the alarm."""
-    at = thinned(line)
+    # Places of the line, evenly; the last, and that of the most evidence, are among them.
+    even = np.linspace(0, len(line.days) - 1, min(len(line.days), POINTS - 1))
+    at = np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
     coverage += _coverage_plot(line, at) if line.coverage is not None else soft("No outcome yet.")
     evidence = soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
@@ -183,17 +184,13 @@ def _fine_print(found: Combined) -> str:
     return fine_print("".join(map(soft, texts)))
 
 
-def _by_site(found: Combined) -> str:
-    """Tabulate all sites; those that stand out come first. Its own alarm alone leaves a site in doubt."""
+def _by_site_and_group(found: Combined) -> str:
+    """Tabulate sites, those that stand out first, and groups over all sites. Its own alarm leaves a site in doubt."""
     named = set(found.all_rows.named)
     lines = sorted(found.all_rows.histories, key=lambda line: line.site not in named)  # the rest stays by evidence
-    return _table("site", lines, [_state(one, named=one.site in named) for one in lines]) if len(lines) > 1 else ""
-
-
-def _by_group(found: Combined) -> str:
-    """Tabulate all groups, each over all sites."""
+    sites = _table("site", lines, [_state(one, named=one.site in named) for one in lines]) if len(lines) > 1 else ""
     states = [_state(one, named=one.group in found.named_groups) for one in found.groups]
-    return _table("group", [one.pooled for one in found.groups], states) if states else ""
+    return sites + (_table("group", [one.pooled for one in found.groups], states) if states else "")
 
 
 def _state(line: SiteHistory | CombinedEvidence, *, named: bool) -> str:
@@ -233,12 +230,6 @@ def e_value(log_e: float) -> str:
     if not -PLAIN < tens < PLAIN:
         return f"10{str(math.floor(tens)).translate(POWERS)}"
     return f"{math.exp(log_e):,.0f}" if tens >= 2 else f"{math.exp(log_e):.2g}"
-
-
-def thinned(line: SiteHistory) -> Integers:
-    """Choose places of a line evenly; the last, and that of the most evidence, are among them."""
-    even = np.linspace(0, len(line.days) - 1, min(len(line.days), POINTS - 1))
-    return np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
 
 
 def points(days: Integers, values: Floats) -> list[Point]:

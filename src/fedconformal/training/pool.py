@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch import multiprocessing as processes
 
+from fedconformal._base.arrays import cores
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer, Ask
 from fedconformal.training.step import Step, Update
@@ -155,9 +156,7 @@ def _tensors(arrays: Arrays) -> dict[str, Tensor]:
 
 def available_workers(workers: int | None, sites: int) -> int:
     """Return the number of worker processes: as asked for, or one per core; at most one per site."""
-    if workers is None:
-        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(workers, sites))
+    return max(1, min(cores() if workers is None else workers, sites))
 
 
 @contextlib.contextmanager

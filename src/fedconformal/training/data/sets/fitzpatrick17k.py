@@ -61,7 +61,10 @@ class Fitzpatrick17k(DataSource):
         records = read_table(table)
         group_of = {record[LABEL]: record[THREE] for record in records}
         classes, total = tuple(sorted(group_of)), len(records)
-        paths = {record["md5hash"]: path for record in records if (path := _photograph(folder, record["md5hash"]))}
+        places = (
+            (record["md5hash"], folder / f"{record['md5hash']}{end}") for record in records for end in reversed(ENDINGS)
+        )
+        paths = {md5: path for md5, path in places if path.is_file()}
         records = [record for record in records if record["md5hash"] in paths]
         if not records:
             raise InputError(f"{folder}: holds no photograph of the table; expected names such as MD5HASH.jpg")
@@ -121,10 +124,6 @@ def split(rows: Rows) -> Parts:
             # pandas' DataFrame.sample(random_state=0) draws so
             part[members[np.random.RandomState(0).choice(len(members), count, replace=False)]] = drawn
     return {name: rows.take(part == i) for i, name in enumerate(SPLITS)}
-
-
-def _photograph(folder: Path, md5: str) -> Path | None:
-    return next((path for ending in ENDINGS if (path := folder / f"{md5}{ending}").is_file()), None)
 
 
 def read_photographs(paths: Sequence[Path], *, progress: Progress | None = None) -> NDArray[np.uint8]:
