@@ -28,8 +28,8 @@ MOST_NOTES = 100
 """Messages without groups that are listed one by one."""
 FIRST = 24
 """Sites or groups that are shown; the others are folded away."""
-PLAIN = 4
-"""Evidence beyond ten to this power is written as a power."""
+PLAIN = (-3, 4)
+"""Powers of ten between which an e-value is written out: beside an axis there is room for few digits."""
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEVEL = {"alarm": "bad", "in doubt": "caution", "holds": "good", "too early": ""}
 HEADS = ("state", "since", "outcomes", "missed", "covered", "watched", "evidence", "waiting", "size", "last day")
@@ -227,7 +227,7 @@ def e_value(log_e: float) -> str:
     ('1', '148', '0.05', '10⁸⁶⁸')
     """
     tens = log_e / math.log(10)
-    if not -PLAIN < tens < PLAIN:
+    if not PLAIN[0] < tens < PLAIN[1]:
         return f"10{str(math.floor(tens)).translate(POWERS)}"
     return f"{math.exp(log_e):,.0f}" if tens >= 2 else f"{math.exp(log_e):.2g}"
 
