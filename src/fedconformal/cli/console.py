@@ -42,8 +42,7 @@ def write(text: str, *, err: bool = False) -> None:
 
 
 def print_json(result: object) -> None:
-    """Print a record as exactly one object, in ASCII."""
-    # A path is text, and a number of numpy a number.
+    """Print a record as exactly one object, in ASCII; paths become text, and numbers of numpy plain ones."""
     plain = msgspec.to_builtins(result, enc_hook=lambda one: one.item() if hasattr(one, "item") else str(one))
     write(dumps(plain, indent=1, allow_nan=False) + "\n")
 

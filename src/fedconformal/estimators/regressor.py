@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from fedconformal._base.arrays import Floats, Integers, as_array, one_a_row
 from fedconformal._base.classes import rows_at
-from fedconformal._base.groups import Groups
+from fedconformal._base.groups import Groups, read_column
 from fedconformal._base.names import abbreviate
 from fedconformal._base.registry import build
 from fedconformal.errors import InputError
@@ -123,7 +123,8 @@ class FederatedConformalRegressor(ConformalEstimator, RegressorMixin, BaseEstima
     def _summarize(self, model: PredictionModel, site: str, outputs: Any, truth: Any, groups: Groups | None) -> Summary:
         if groups is not None:
             raise InputError("has groups, which are for sets; give (X, y)", param="groups")
-        return summarize(outputs, truth, score=self._score(), kind=self.kind, site=site, alpha=self.alpha)
+        y = read_column(truth, "y")
+        return summarize(outputs, y, score=self._score(), kind=self.kind, site=site, alpha=self.alpha)
 
     @property
     def threshold_(self) -> float | tuple[float, float]:
