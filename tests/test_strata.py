@@ -186,7 +186,7 @@ def test_the_certificate_lists_the_groups() -> None:
     assert about.threshold == max(one.limit for one in about.promises)
     assert (about.promises[0].scores, about.scores) == (450, 450)
     assert all(one.rank_out_of == one.scores for one in about.promises)
-    for inner in (fc.Mixture(), fc.Mixture(weights="uniform")):
+    for inner in (fc.Mixture(), fc.Mixture(weights="uniform"), fc.OneSite(site="a")):
         found = made(fc.ByGroup(inner)).certificate.promises
         assert {one.coverage_at_most for one in found} == {1.0}  # a row takes the largest of its thresholds
     assert "given any group that the row is in, for a test row from the mixture" in text.sentence(about)
