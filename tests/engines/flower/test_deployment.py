@@ -124,19 +124,6 @@ def again(deployment: LocalDeployment, broken: Background) -> dict[str, Any]:
     return result_of(app)
 
 
-def test_sums_give_the_threshold_of_one_process(deployment: LocalDeployment, again: dict[str, Any]) -> None:
-    saved = {"saved-model": str(deployment.folder / "again" / "model.npz"), "from-stage": "calibrate"}
-    there, here = (app_of(deployment, name, privacy="sums", **saved) for name in ("sums-there", "sums-here"))
-    deploy(there, deployment.address, deployment.ca)
-    client, server = here.load()
-    run_in_process(server, client, SITES, run_config=here.config)
-    found, expected = result_of(there), result_of(here)
-    assert found["threshold"] == expected["threshold"]
-    stage = found["participants"][0]
-    assert stage["took_part"] == {f"site-{k}": stage["exchanges"] for k in range(SITES)}
-    assert found["certificate"]["privacy"]["dropped"] == []
-
-
 @pytest.fixture(scope="module")
 def killed(deployment: LocalDeployment, again: dict[str, Any]) -> Background:  # after all else
     """A run in which a node is killed while it calibrates; it takes Flower most of a minute to notice."""
@@ -174,6 +161,19 @@ def test_every_site_has_its_own_rows_and_keeps_the_predictor(
     for site in range(SITES):
         assert stat.S_IMODE(deployment.data(site).stat().st_mode) == 0o700
         assert fc.load(deployment.data(site) / "predictor.json").certificate.to_dict() == again["certificate"]
+
+
+def test_sums_give_the_threshold_of_one_process(deployment: LocalDeployment, again: dict[str, Any]) -> None:
+    saved = {"saved-model": str(deployment.folder / "again" / "model.npz"), "from-stage": "calibrate"}
+    there, here = (app_of(deployment, name, privacy="sums", **saved) for name in ("sums-there", "sums-here"))
+    deploy(there, deployment.address, deployment.ca)
+    client, server = here.load()
+    run_in_process(server, client, SITES, run_config=here.config)
+    found, expected = result_of(there), result_of(here)
+    assert found["threshold"] == expected["threshold"]
+    stage = found["participants"][0]
+    assert stage["took_part"] == {f"site-{k}": stage["exchanges"] for k in range(SITES)}
+    assert found["certificate"]["privacy"]["dropped"] == []
 
 
 def test_a_node_killed_while_it_calibrates_is_named(killed: Background) -> None:
