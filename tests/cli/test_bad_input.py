@@ -76,6 +76,6 @@ def test_a_slip_names_the_help_to_read(command: Command, monkeypatch: pytest.Mon
     assert "Did you mean 'add'?" in command("monitor", "ad").err
     done = command("policy")
     assert done.code == 2
-    assert done.err == "error: Name one of these commands. (fedconformal policy --help shows what there is)\n"
+    assert done.err == "error: Missing command. (fedconformal policy --help shows what there is)\n"
     monkeypatch.setattr(app, "_plugins", dict)
     assert "pip install ./paper" in command("paper", "list").err

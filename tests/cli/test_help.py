@@ -22,11 +22,13 @@ def commands(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
 
 
 def test_every_command_shows_its_help_on_one_screen(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = list(commands(typer.main.get_command(app)))
+    found = [(), *commands(typer.main.get_command(app))]
     assert ("calibrate",) in found
     assert ("monitor", "status") in found
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     for words in found:
         shown = command.ok(*words, "--help").out
-        assert f"Usage: fedconformal {' '.join(words)} " in shown
+        assert f"Usage: {' '.join(('fedconformal', *words))} " in shown
         assert len(shown.strip().splitlines()) <= 40, words
+        assert "\\[" not in shown
+        assert "..." not in shown.partition("Commands:")[2], "a sentence is cut"

@@ -25,7 +25,7 @@ from fedconformal_paper.results import record_of, write_results
 from fedconformal_paper.setup import DATASETS, Setup
 from fedconformal_paper.theorem import UnifiedTheorem
 
-paper = typer.Typer(help="Redo the paper's tables and figures, ours beside the paper's.", no_args_is_help=True)
+paper = typer.Typer(help="Redo the paper's tables and figures, ours beside the paper's.")
 
 
 class Partition(StrEnum):
@@ -124,7 +124,7 @@ def state_theorem(
     epsilon: Annotated[float, typer.Option(help="Error of the quantile, as a share of all ranks.")] = 0.0,
     json: Json = False,
 ) -> None:
-    """State the paper's unified theorem: the rank that promises 1 - alpha, and what Theorem 4.3's rank promises."""
+    """Show the ranks of the unified theorem and of Theorem 4.3."""
     try:
         counts = [int(size) for size in sizes.split(",")]
     except ValueError:
@@ -148,9 +148,10 @@ def write_page(
         Path | None, typer.Option(help="Directory with the NAME.json of own runs, to judge claims by them too.")
     ] = None,
 ) -> None:
-    """Write all tables and figures as Markdown pages: the answer first, the rest and a record in a folder of its name.
+    """Write all tables and figures as Markdown pages.
 
-    What was measured before and cannot be measured now is kept from the record.
+    The answer comes first; the other pages and a record are in a folder of its name. What was measured before and
+    cannot be measured now is kept from the record.
     """
     if output.suffix != ".md":
         raise InputError(f"{output}: expected a name that ends in .md")

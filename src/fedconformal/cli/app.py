@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from fedconformal._version import __version__
 from fedconformal.cli.console import EscapingFormatter, logger, tell
@@ -47,6 +47,14 @@ COMMANDS = {
 """The module of each command, in the order of --help."""
 
 
+class Command(TyperCommand):
+    """A command with plain help: in boxes, the longest would need two screens."""
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help; typer 0.20 escapes its brackets for boxes."""
+        return super().get_help(ctx).replace(r"\[", "[")
+
+
 class Commands(TyperGroup):
     """All commands; the module of a command is imported when the command is used."""
 
@@ -70,11 +78,13 @@ def _plugins() -> dict[str, EntryPoint]:
 @cache
 def _built(name: str, command: Any) -> Any:
     """Make one command from its function, or a group from its own app."""
-    alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     if isinstance(command, typer.Typer):
+        for one in command.registered_commands:
+            one.cls = Command
         alone.add_typer(command, name=name)
     else:
-        alone.command(name)(command)
+        alone.command(name, cls=Command)(command)
     return typer.main.get_group(alone).commands[name]
 
 
@@ -82,9 +92,8 @@ app = typer.Typer(
     name="fedconformal",
     cls=Commands,
     help="Prediction sets that hold the truth with probability 1 - alpha, calibrated across sites that share no data.",
-    no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
@@ -169,7 +178,7 @@ def run(arguments: Sequence[str]) -> int:
 def _usage_message(error: Any) -> str:
     """Return the message of click, the command that was probably meant, and the help to read."""
     where = "fedconformal" if error.ctx is None else error.ctx.command_path
-    message = error.format_message() or "Name one of these commands."
+    message = error.format_message()
     if (unknown := NO_COMMAND.match(message)) and unknown[1] == "paper":
         message += " It is a package of its own: run `pip install ./paper` in a copy of the repository."
     elif unknown:

@@ -132,7 +132,7 @@ def calibrate(
     renewal: RenewalOptions,
     json: Json = False,
 ) -> None:
-    """Find the threshold that promises coverage 1 - alpha, or an expected loss of at most --risk."""
+    """Find the threshold that promises coverage, or an expected loss."""
     old, replaced = None, None
     check_output(output, *summaries, renewal.replaces, trust.ledger, trust.signed, ending=".json")
     if terms.risk is not None and (terms.alpha is not None or trust.epsilon is not None):
@@ -217,7 +217,7 @@ def plan(
     guarantees: Annotated[list[str] | None, typer.Option("--guarantee", metavar=SPEC, help=GUARANTEES)] = None,
     json: Json = False,
 ) -> None:
-    """Show which guarantees are feasible, the band of coverage of each, and what the others are missing."""
+    """Show which guarantees are feasible for these sizes."""
     try:
         rows = [int(part) for part in sizes.split(",")]
     except ValueError:

@@ -22,7 +22,7 @@ def demo(
         "fedconformal-demo"
     ),
 ) -> None:
-    """Train on digits at ten one-class sites, calibrate by files, and write a report."""
+    """Train on digits at ten sites, calibrate and write a report."""
     if not all(importlib.util.find_spec(name) for name in ("torch", "sklearn")):
         raise InputError("the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'")
     if output.exists() and not output.is_dir():

@@ -53,7 +53,7 @@ def evaluate(
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if the rows contradict the promise.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare sets or intervals with the truth: does the promise hold, coverage and size, by site, class and size."""
+    """Compare sets or intervals with the truth of test rows."""
     rule = load_predictor(predictor)
     about = rule.certificate
     if about.risk is not None:
@@ -98,7 +98,7 @@ def report(
     columns: Columns,
     json: Json = False,
 ) -> None:
-    """Write a page: what is promised, and how the sets or intervals do on test rows."""
+    """Write a page: what is promised, and how test rows compare."""
     check_output(output, predictor, probs, truth, file_in(sites), study, ending=".html")
     rule = load_predictor(predictor)
     about = rule.certificate

@@ -29,7 +29,7 @@ class Result(msgspec.Struct):
     output: str
 
 
-flower = typer.Typer(name="flower", help="Make a Flower app, and run one in this process.", no_args_is_help=True)
+flower = typer.Typer(name="flower", help="Make a Flower app, and run one in this process.")
 
 
 @flower.command()
@@ -37,7 +37,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The app's directory, empty or not there yet.")],
     json: Json = False,
 ) -> None:
-    """Make a Flower app that trains and calibrates on digits; its task.py is yours to change."""
+    """Make a Flower app, on digits. Its task.py is yours to change."""
     with requires_extra("flower"):
         from fedconformal.engines.flower.in_process import make_app
 
@@ -62,7 +62,7 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run an app in this process; `flwr run` runs it in simulation or on a deployment."""
+    """Run an app in this process. For simulation and deployment, use `flwr run`."""
     with requires_extra("flower"):
         from fedconformal.engines.flower.in_process import App, run_in_process
 

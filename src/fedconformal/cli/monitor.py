@@ -42,7 +42,7 @@ from fedconformal.privacy.signatures import check_periods, read_trusted
 from fedconformal.report.watch import combined_page
 from fedconformal.summaries import Summary
 
-monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.", no_args_is_help=True)
+monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes come in.")
 
 File = Annotated[Path, typer.Argument(metavar="WATCH", help="The file of the watch (.db).")]
 SHOWN = 20
@@ -131,7 +131,7 @@ def add(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Add rows and outcomes, from one file or two; if one is refused, nothing of either is added."""
+    """Add rows and outcomes. If one file is refused, nothing is added."""
     if answered is None and forget is None:
         raise InputError("give a file with rows that were answered, one with outcomes, or both")
     with Watch.open(watch) as held:
@@ -161,7 +161,7 @@ def add(
 
 
 def status(watch: File, json: Json = False) -> None:
-    """Show whether the promise holds; exit with 1 on an alarm."""
+    """Show whether the promise holds. Exit with 1 on an alarm."""
     with Watch.open(watch) as held:
         found, about = held.status(), held.settings
     if json:
@@ -200,7 +200,7 @@ def send(
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
-    """Write the messages of a site: counts of every day so far, and nothing about a row.
+    """Write the messages of a site: counts of each day, and no rows.
 
     A day is sent once, and what comes later counts on a later day. If a policy asks for a least number of rows, the
     days since the last message are one period.
@@ -230,7 +230,7 @@ def combine(
     signed: Trusted = None,
     json: Json = False,
 ) -> None:
-    """Show whether the promise holds over all sites, and where it does not; exit with 1 on an alarm."""
+    """Show whether the promise holds over all sites. Exit with 1 on an alarm."""
     if output is not None:
         check_output(output, *files, ending=".html")
     promise = ""

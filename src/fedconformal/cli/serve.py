@@ -36,7 +36,7 @@ def serve(
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request: address, path, status.")] = False,
     json: Json = False,
 ) -> None:
-    """Answer POST /predict with sets, p-values and the certificate's sentence, until it is stopped."""
+    """Serve sets and p-values over HTTP: POST /predict."""
     rule = load_predictor(predictor)
     if rule.certificate.intervals or rule.certificate.risk is not None:
         raise InputError(f"{predictor}: is a predictor of another kind; give one of sets")

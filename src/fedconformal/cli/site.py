@@ -33,7 +33,7 @@ def sql(
     alpha: Alpha = "0.1",
     json: Json = False,
 ) -> None:
-    """Print an SQL query that summarises rows in DuckDB or PostgreSQL; summarize reads its result."""
+    """Print an SQL query (DuckDB, PostgreSQL) for summarize to read."""
     if sum(one is not None for one in (classes, predictions, scores)) != 1:
         raise InputError("give --classes A,B,... or --predictions COLUMN or --scores COLUMN; one of them")
     if classes is not None:
@@ -45,7 +45,7 @@ def sql(
 
 
 def page(output: Page = Path("summarize.html"), json: Json = False) -> None:
-    """Write an HTML page that summarises a table in a browser, with nothing to install."""
+    """Write an HTML page that summarises a table in a browser."""
     check_output(output, ending=".html")
     data = resources.files("fedconformal.cli").joinpath("page.html").read_bytes()
     write_bytes(output, data)
@@ -54,7 +54,7 @@ def page(output: Page = Path("summarize.html"), json: Json = False) -> None:
     print_result({"output": output, "sha256": digest}, said, f"SHA-256 {digest}", json=json)
 
 
-policy = typer.Typer(help="Rules on what may leave a site.", no_args_is_help=True)
+policy = typer.Typer(help="Rules on what may leave a site.")
 
 
 @policy.command()
@@ -72,7 +72,7 @@ def new(
     path: Annotated[Path, typer.Argument(metavar="POLICY", help="The file to write (.toml).")] = Path("policy.toml"),
     json: Json = False,
 ) -> None:
-    """Write a policy with every key in it and a comment on each, to change."""
+    """Write a policy to change: every key, with a comment on each."""
     check_output(path, ending=".toml")
     if path.exists():
         raise InputError(f"{path}: exists; change it, or name another file")

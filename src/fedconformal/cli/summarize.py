@@ -82,7 +82,7 @@ def summarize(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The .fcs file, or a directory for a run.")],
     score: Annotated[
-        str | None, typer.Option(metavar=SPEC, help="lac, aps, raps:penalty=0.1, ...; of numbers residual, cqr.")
+        str | None, typer.Option(metavar=SPEC, help="lac, aps, raps:penalty=0.1, ...; residual, cqr.")
     ] = None,
     kind: Annotated[str, typer.Option(metavar=SPEC, help="ranks, exact, tdigest or ddsketch.")] = "ranks",
     alpha: Alpha = DEFAULT_ALPHA,
@@ -94,9 +94,7 @@ def summarize(
     ] = None,
     *,
     columns: Columns,
-    temperature: Annotated[
-        float | None, typer.Option(help="Divides logits; or the one that made the probabilities.")
-    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Divides logits, or has made the probabilities.")] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model, the same everywhere.")] = None,
     site: Annotated[str | None, typer.Option(help="The site's name; by default that of the file.")] = None,
     calibration: CalibrationId = None,
@@ -108,7 +106,7 @@ def summarize(
     policy: PolicyFile = None,
     json: Json = False,
 ) -> None:
-    """Score a site's calibration rows and write a summary of the scores."""
+    """Write a summary of the scores of a site's calibration rows."""
     source, onnx = _source_of(files, columns, loss), columns.model
     if onnx is not None and model is not None:
         raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")

@@ -51,7 +51,7 @@ def train(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Train a model across sites and write its outputs for their calibration and test rows."""
+    """Train a model across sites and write its outputs."""
     with requires_extra("train"):
         from fedconformal.training.config import Config, paper_settings, read_config
         from fedconformal.training.run import FILES, read_settings

@@ -46,7 +46,7 @@ def sign(
     new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first.")] = False,
     json: Json = False,
 ) -> None:
-    """Sign a site's file, or a predictor as its coordinator, in FILE.sig; without FILE, show the public key."""
+    """Sign a file in FILE.sig; without FILE, show the public key."""
     signer = None
     if file is not None:
         check_output(_signature_path(file), file, key)
@@ -86,7 +86,7 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Recompute the certificate from the summaries; exit code 1 if anything differs or cannot be confirmed."""
+    """Recompute a certificate; exit code 1 if it is not confirmed."""
     data, given = read_bytes(predictor), summaries or []
     sealed = coordinator is not None and _is_signed_by(predictor, data, coordinator)
     trusted = None if signed is None else signatures.read_trusted(signed)
