@@ -163,15 +163,13 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"file/run: cannot be made \(Not a directory\)$"):
+    with pytest.raises(InputError, match=r"file/run: cannot be created \(Not a directory\)$"):
         train(config(), tmp_path / "file" / "run")
     run = tmp_path / "run"
     train(config(rounds=1), run)
-    with pytest.raises(InputError, match="run: holds a run already; go on with it with resume=True, or choose"):
+    with pytest.raises(InputError, match="run: already holds a run; continue it with resume=True or choose"):
         train(config(rounds=1), run)
-    with pytest.raises(
-        InputError, match="run: seed is 0 in the run and 1 now; resume=True goes on with the same settings"
-    ):
+    with pytest.raises(InputError, match="run: seed is 0 in the run and 1 now; resume=True needs the same settings"):
         train(config(rounds=1, seed=1), run, resume=True)
     train(config(rounds=1, workers=None), run, resume=True)  # workers change nothing
     (run / "checkpoint.npz").write_bytes(b"half of it")

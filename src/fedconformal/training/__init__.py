@@ -36,7 +36,7 @@ _MODULES = ("clients", "fedavg", "fedprox", "outputs", "preprocess", "step", "tc
 
 
 def __getattr__(name: str) -> Any:
-    """Import torch with the first name that needs it; data sets do without."""
+    """Import torch on first use; the data sets work without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     with requires_extra("train"):

@@ -16,7 +16,7 @@ from fedconformal.errors import InputError
 from fedconformal.training.preprocess import Preprocess
 
 CHECKED_ROWS = 32
-"""Rows on which the outputs of a model are looked at before training."""
+"""Number of rows on which the outputs of a model are checked before training."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,7 +39,7 @@ class ClientData:
         return len(self.y)
 
     def inputs(self, rows: Tensor | slice = slice(None)) -> Tensor:
-        """Return these rows as the model takes them, without augmentation."""
+        """Return preprocessed rows, without augmentation."""
         return self.preprocess(self.x[rows])
 
 
@@ -52,7 +52,7 @@ def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> 
     Traceback (most recent call last):
     fedconformal.errors.InputError: site-1: has no rows; leave it out
     """
-    read = [_client(one, f"site-{k}", preprocess) for k, one in enumerate(clients)]
+    read = [_client(client_rows, f"site-{k}", preprocess) for k, client_rows in enumerate(clients)]
     if not read:
         raise InputError("there are no clients; give at least one")
     first = read[0]
@@ -61,12 +61,12 @@ def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> 
             kinds = f"{_kind(client.x)}, but {first.name} of {_kind(first.x)}"
             raise InputError(f"{client.name}: has rows of {kinds}; use one kind for all")
         if client.preprocess != first.preprocess:
-            raise InputError(f"{client.name}: is preprocessed in another way than {first.name}; use one for all")
+            raise InputError(f"{client.name}: is preprocessed differently from {first.name}; use one for all")
     return read
 
 
 def count_classes(model: nn.Module, sites: Sequence[ClientData]) -> int:
-    """Return the number of logits of a model, and check that it gives logits, and one for every label."""
+    """Return a model's number of logits, after checking that its outputs are logits and cover every label."""
     x, rows = sites[0].inputs(slice(0, CHECKED_ROWS)), min(sites[0].n, CHECKED_ROWS)
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -88,7 +88,7 @@ def count_classes(model: nn.Module, sites: Sequence[ClientData]) -> int:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PackedClients:
-    """Rows of all sites one after another in two tensors, which workers get as shared memory."""
+    """Rows of all sites, concatenated in two tensors that workers receive as shared memory."""
 
     x: Tensor
     y: Tensor
@@ -101,30 +101,30 @@ class PackedClients:
         return self.x[mine], self.y[mine]
 
     def to(self, device: torch.device) -> PackedClients:
-        """Return the same on another device."""
+        """Return a copy on another device."""
         return replace(self, x=self.x.to(device), y=self.y.to(device))
 
 
 def pack(clients: Sequence[ClientData]) -> PackedClients:
-    """Put the rows of all sites one after another."""
+    """Concatenate the rows of all sites."""
     starts = (0, *accumulate(client.n for client in clients))
     x, y = torch.cat([client.x for client in clients]), torch.cat([client.y for client in clients])
     return PackedClients(x=x, y=y, starts=starts, preprocess=clients[0].preprocess)
 
 
-def _client(given: Any, name: str, preprocess: Preprocess | None) -> ClientData:
-    if isinstance(given, ClientData):
-        name, x, y, preprocess = given.name, given.x, given.y, preprocess or given.preprocess
+def _client(rows: Any, name: str, preprocess: Preprocess | None) -> ClientData:
+    if isinstance(rows, ClientData):
+        name, x, y, preprocess = rows.name, rows.x, rows.y, preprocess or rows.preprocess
     else:
-        x, y = _columns(given, name)
+        x, y = _columns(rows, name)
     return ClientData(name=name, x=_inputs(x, name), y=_labels(y, len(x), name), preprocess=preprocess or Preprocess())
 
 
-def _columns(given: Any, name: str) -> list[Tensor]:
-    """Return x and y, given as a pair or as a dataset with items (x, y)."""
-    pair = isinstance(given, tuple | list) and len(given) == 2
+def _columns(rows: Any, name: str) -> list[Tensor]:
+    """Return x and y of a pair, or of a dataset with items (x, y)."""
+    pair = isinstance(rows, tuple | list) and len(rows) == 2
     try:
-        columns = given if pair else zip(*(given[i] for i in range(len(given))), strict=True)
+        columns = rows if pair else zip(*(rows[i] for i in range(len(rows))), strict=True)
         x, y = (torch.as_tensor(part) if pair else torch.stack([*map(torch.as_tensor, part)]) for part in columns)
     except (TypeError, ValueError, RuntimeError, KeyError) as error:
         advice = "give (x, y), a dataset with items (x, y), or ClientData"

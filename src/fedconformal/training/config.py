@@ -26,16 +26,16 @@ Table = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of a run beside those of its method and its partition.
+    """Settings of a run other than those of its method and its partition.
 
     Attributes:
-        dataset: its name.
-        model: a network's name; None for one that suits the rows.
+        dataset: name of the data set.
+        model: name of the network; None for the default of the data set.
         weights: a file of weights to start from.
-        augment: how images are varied in training.
+        augment: augmentation of images in training.
         temperature: "pooled" over the sites' rows, "mean" of the sites' own, or "none".
         keep: rounds whose checkpoints are kept, as checkpoint-100.npz.
-        first_stage: a checkpoint of FedAvg after TCT's `rounds`, which is TCT's first stage bit for bit.
+        first_stage: checkpoint of FedAvg after TCT's `rounds`, used as TCT's first stage (they agree bit for bit).
     """
 
     dataset: str
@@ -63,20 +63,20 @@ class Config:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Config:
         """Check a flat table of settings."""
-        given = {"method": "fedavg", "partition": "classes", **values}
-        method, partition = find(str(given.pop("method")), Trainer), find(str(given.pop("partition")), Partition)
+        table = {"method": "fedavg", "partition": "classes", **values}
+        method, partition = find(str(table.pop("method")), Trainer), find(str(table.pop("partition")), Partition)
         allowed = [field.name for part in (Settings, method, partition) for field in fields(part)]
-        for key in given:
+        for key in table:
             if key not in allowed:
                 near = difflib.get_close_matches(key, [*allowed, "method", "partition"], n=1, cutoff=0.0)
-                chosen = f"{method.name} and {partition.name}"
-                raise InputError(f"{key} is no setting of {chosen}; did you mean {near[0]}?", param="settings")
-        if "dataset" not in given:
+                names = f"{method.name} and {partition.name}"
+                raise InputError(f"{key} is no setting of {names}; did you mean {near[0]}?", param="settings")
+        if "dataset" not in table:
             raise InputError("no dataset is named; add it to the settings", param="dataset")
-        return cls(settings=make(Settings, given), trainer=make(method, given), partition=make(partition, given))
+        return cls(settings=make(Settings, table), trainer=make(method, table), partition=make(partition, table))
 
     def to_dict(self) -> Table:
-        """Return the flat table, with every default spelled out."""
+        """Return the flat table, including defaults."""
         names = {"method": self.trainer.name, "partition": self.partition.name}
         return names | asdict(self.settings) | asdict(self.trainer) | asdict(self.partition)
 
@@ -100,25 +100,25 @@ def paper_settings(values: Mapping[str, Any]) -> Table:
     table |= {"weighting": "uniform", "augment": "flip-crop", "temperature": "mean"}
     if dataset.startswith("fitzpatrick17k"):
         table |= {"rate": 0.001, "augment": "flip-crop-jitter-rotate", "balanced": True}
-    if dataset == "tissuemnist":  # grey images, for which LeNet would be chosen
+    if dataset == "tissuemnist":  # grey images, whose default is LeNet
         table["model"] = "resnet14"
     if method == "central":  # as in the authors' code: 200 epochs in all
         table["epochs"] = 1
     if method == "fedprox":
         table["mu"] = 0.1
-    if method == "tct":  # a step of 1e-4 on 100,000 features is one of 10 on features divided by their root
+    if method == "tct":  # a step of 1e-4 on 100,000 features equals 10 on features divided by sqrt(100,000)
         table |= {"rounds": 100, "linear_rounds": 100, "coordinates": 100_000, "steps": 500, "step": 10.0}
         table |= {"solver": "scaffold", "intercept": False}
     return table
 
 
-def make(cls: Callable[..., T], given: Mapping[str, Any]) -> T:
-    """Create a dataclass from those of the settings that are its fields; refuse values of another type."""
+def make(cls: Callable[..., T], table: Mapping[str, Any]) -> T:
+    """Create a dataclass from the settings that are its fields; a value of another type is refused."""
     described: Any = cls
     hints, values = get_type_hints(cls), {}
-    for one in fields(described):
-        if one.name in given:
-            values[one.name] = convert(given[one.name], hints[one.name], one.name)
-        elif one.default is MISSING and one.default_factory is MISSING:
-            raise InputError(f"{one.name} is needed here; add it to the settings", param="settings")
+    for setting in fields(described):
+        if setting.name in table:
+            values[setting.name] = convert(table[setting.name], hints[setting.name], setting.name)
+        elif setting.default is MISSING and setting.default_factory is MISSING:
+            raise InputError(f"{setting.name} is needed here; add it to the settings", param="settings")
     return cls(**values)

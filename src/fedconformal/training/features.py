@@ -1,4 +1,4 @@
-"""Gradient features: per-example gradients of a network with one random output, at some of its weights.
+"""Gradient features: per-example gradients of a network with one random output over a sample of its weights.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
 2022. The gradients of the rows of a batch are computed together, by torch.func.
@@ -16,7 +16,7 @@ from torch.func import functional_call, grad, vmap
 from fedconformal.errors import InputError
 
 BATCH = 24
-"""Rows in a pass; more are no faster and need more memory."""
+"""Rows per pass; larger batches need more memory and are no faster."""
 
 
 def head_of(model: nn.Module) -> str:
@@ -29,7 +29,7 @@ def head_of(model: nn.Module) -> str:
 
 
 def one_output(model: nn.Module, seed: int) -> nn.Module:
-    """Copy a network and replace its head by one random output.
+    """Copy a network and replace its head with one random output.
 
     >>> network = one_output(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), seed=0)
     >>> network(torch.zeros(2, 4)).shape
@@ -48,7 +48,7 @@ def one_output(model: nn.Module, seed: int) -> nn.Module:
 
 
 def draw_coordinates(network: nn.Module, count: int, seed: int) -> Tensor:
-    """Draw weights, numbered in the order of `parameters()`; all of them if there are no more.
+    """Sample indices of weights in the order of `parameters()`; all of them if `count` is not smaller.
 
     >>> draw_coordinates(nn.Linear(3, 2), 4, seed=0).shape
     torch.Size([4])
@@ -59,11 +59,11 @@ def draw_coordinates(network: nn.Module, count: int, seed: int) -> Tensor:
 
 
 class GradientFeatures(nn.Module):
-    """Gradient of a network's one output over chosen weights, for each row.
+    """Per-row gradients of a network's single output over selected weights.
 
     Args:
-        network: with one output, see `one_output`.
-        coordinates: the chosen weights, rising, see `draw_coordinates`.
+        network: a network with one output, see `one_output`.
+        coordinates: increasing indices of the selected weights, see `draw_coordinates`.
 
     >>> features = GradientFeatures(nn.Linear(3, 1), torch.tensor([0, 2, 3]))
     >>> features(torch.tensor([[5.0, 6.0, 7.0]]))
@@ -83,12 +83,12 @@ class GradientFeatures(nn.Module):
         return len(self.coordinates)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return (rows, count) features, of the network in evaluation mode."""
+        """Return features of shape (rows, count), with the network in evaluation mode."""
         self.network.eval()
         fixed = {name: weight.detach() for name, weight in self.network.named_parameters()}
         buffers = dict(self.network.named_buffers())
         chosen = self._by_parameter()
-        moving = {name: fixed.pop(name) for name in chosen}  # gradients over the fixed weights are not worked out
+        moving = {name: fixed.pop(name) for name in chosen}  # gradients over fixed weights are not computed
 
         def output(moving: dict[str, Tensor], row: Tensor) -> Tensor:
             result: Tensor = functional_call(self.network, (moving, fixed, buffers), (row[None],))
@@ -103,7 +103,7 @@ class GradientFeatures(nn.Module):
         return out
 
     def _by_parameter(self) -> dict[str, tuple[slice, Tensor]]:
-        """Return the columns of each parameter with chosen weights, and the places of these weights in it."""
+        """Return, for each parameter with selected weights, their columns and their positions in it."""
         chosen, before = {}, 0
         for name, weight in self.network.named_parameters():
             borders = torch.tensor([before, before + weight.numel()], device=self.coordinates.device)

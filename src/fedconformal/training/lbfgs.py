@@ -1,4 +1,4 @@
-"""L-BFGS for a convex problem across sites, with one gradient a round.
+"""L-BFGS for a convex problem across sites, with one gradient per round.
 
 Nocedal, "Updating quasi-Newton matrices with limited storage", 1980. A round tries one point: every site returns its
 loss and gradient there, and their mean is the exact gradient, however heterogeneous the sites are. If the loss falls
@@ -20,11 +20,11 @@ from fedconformal.training.step import RoundState, Step
 MEMORY = 10
 """Number of curvature pairs."""
 ENOUGH = 1e-4
-"""Armijo constant: the share of the predicted decrease that accepts a step."""
+"""Armijo constant: minimum share of the predicted decrease for an accepted step."""
 SHORTER = (0.1, 0.5)
 """Bounds of the factor that shortens a rejected step."""
 TOLERANCE = 1e-6
-"""Relative decrease predicted for the next step at which the search ends: about the precision of float32."""
+"""Stopping tolerance on the predicted relative decrease: about the precision of float32."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,11 +34,11 @@ class LBFGS:
     Attributes:
         theta: the best point so far.
         penalty: ridge of each column of theta; 0 for an intercept.
-        gradient: at theta; None before the first answer.
-        loss: at theta, with the ridge.
-        length: of the next step, as a share of the full step.
-        rows: number of rows of the sites that answered.
-        pairs: accepted steps with the change of the gradient.
+        gradient: gradient at theta; None before the first answer.
+        loss: loss at theta, including the ridge.
+        length: length of the next step, as a fraction of the full step.
+        rows: number of rows of the responding sites.
+        pairs: accepted steps, each with the change of the gradient.
 
     >>> solver = LBFGS(theta=torch.zeros(1, 2), penalty=torch.tensor([0.5, 0.5]))
     >>> while not solver.done:
@@ -62,15 +62,15 @@ class LBFGS:
 
     @property
     def done(self) -> bool:
-        """Whether theta is the optimum, as far as single precision can tell."""
+        """Whether theta is the optimum, to single precision."""
         return self.gradient is not None and -self._slope() <= TOLERANCE * self.loss
 
     def question(self) -> Step:
-        """Ask for the gradient at the next point."""
+        """Return the step that requests the gradient at the next trial point."""
         return Step("gradient", {"theta": self._trial()})
 
     def learn(self, gradient: Tensor, loss: float, *, rows: int) -> None:
-        """Take the mean gradient and the mean loss of sites with this number of rows, both without the ridge."""
+        """Update with the mean gradient and mean loss, without the ridge, of sites with this number of rows."""
         at = self._trial()
         loss += dot(at * self.penalty, at) / 2
         gradient = gradient + at * self.penalty
@@ -82,9 +82,9 @@ class LBFGS:
                 best = -slope * self.length**2 / (-2 * (gain + slope * self.length)) if np.isfinite(loss) else least
                 self.length = min(max(best, least), most)
                 return
-            moved, change = at - self.theta, gradient - self.gradient
-            if dot(moved, change) > 0:
-                self.pairs = [*self.pairs, (moved, change)][-MEMORY:]
+            delta, change = at - self.theta, gradient - self.gradient
+            if dot(delta, change) > 0:
+                self.pairs = [*self.pairs, (delta, change)][-MEMORY:]
         else:  # other sites have another problem
             self.pairs = []
         self.theta, self.gradient, self.loss, self.length, self.rows = at, gradient, loss, 1.0, rows
@@ -99,34 +99,34 @@ class LBFGS:
     def _step(self) -> Tensor:
         """Return the full step by the two-loop recursion."""
         if self._direction is None and self.gradient is not None:
-            step, along = -self.gradient, []
-            for moved, change in reversed(self.pairs):
-                along.append(dot(moved, step) / dot(moved, change))
-                step = step - along[-1] * change
+            step, alphas = -self.gradient, []
+            for delta, change in reversed(self.pairs):
+                alphas.append(dot(delta, step) / dot(delta, change))
+                step = step - alphas[-1] * change
             if self.pairs:
-                moved, change = self.pairs[-1]
-                step = step * (dot(moved, change) / dot(change, change))
-            for (moved, change), share in zip(self.pairs, reversed(along), strict=True):
-                step = step + (share - dot(change, step) / dot(moved, change)) * moved
+                delta, change = self.pairs[-1]
+                step = step * (dot(delta, change) / dot(change, change))
+            for (delta, change), alpha in zip(self.pairs, reversed(alphas), strict=True):
+                step = step + (alpha - dot(change, step) / dot(delta, change)) * delta
             self._direction = step
         return torch.zeros_like(self.theta) if self._direction is None else self._direction
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that is needed to go on."""
+        """Return the tensors of a checkpoint."""
         gradient = torch.zeros_like(self.theta) if self.gradient is None else self.gradient
         pairs = torch.stack([torch.stack(pair) for pair in self.pairs]) if self.pairs else self.theta.new_zeros(0)
         numbers = torch.tensor([self.loss, self.length, self.rows], dtype=torch.float64)
         return {"theta": self.theta, "gradient": gradient, "pairs": pairs, "search": numbers}
 
     def resume(self, state: RoundState) -> None:
-        """Go on from such a state."""
+        """Restore the tensors of a checkpoint."""
         shape, pairs = self.theta.shape, state.tensors.get("pairs", torch.empty(0))
         count = min(pairs.numel() // (2 * shape.numel()), MEMORY)
         self.theta, self.gradient = state.tensor("theta", shape), state.tensor("gradient", shape)
         search = state.tensor("search", torch.Size([3]), torch.float64)
         self.loss, self.length, self.rows = float(search[0]), float(search[1]), int(search[2])
-        found = state.tensor("pairs", torch.Size([count, 2, *shape] if count else [0]))
-        self.pairs, self._direction = [(pair[0], pair[1]) for pair in found], None
+        saved = state.tensor("pairs", torch.Size([count, 2, *shape] if count else [0]))
+        self.pairs, self._direction = [(pair[0], pair[1]) for pair in saved], None
 
 
 def dot(a: Tensor, b: Tensor) -> float:

@@ -37,7 +37,7 @@ ROWS = 256
 class FeatureStorage:
     """Features and, if `inner`, inner products of all sites in two vectors.
 
-    Above `memory` GB they are files in a folder, which every process maps, with features in half precision.
+    Above `memory` GB they are memory-mapped files in a folder, with features in half precision.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class FeatureStorage:
 
 
 def allocate(path: Path, size: int) -> None:
-    """Allocate a whole file, so that a full disk is noticed now."""
+    """Allocate a whole file, so that a full disk fails before the computation."""
     try:
         with path.open("wb") as file:
             if size and hasattr(os, "posix_fallocate"):
@@ -111,7 +111,7 @@ class LinearTask:
 
     @torch.no_grad()
     def __call__(self, site: int, step: Step) -> Update:
-        """Take one step at one site."""
+        """Run one step at one site."""
         if step.what == "measure":
             return self._measure(site)
         tensors = {name: tensor.to(self.storage.device) for name, tensor in step.tensors.items()}
@@ -130,7 +130,7 @@ class LinearTask:
             parts.append(Moments(len(block), mean, variance))
         total, mean, variance = merge(parts)
         moments = {"mean": mean.float().cpu(), "variance": variance.float().cpu()}
-        return Update(total, moments, {}, finite=all(bool(one.isfinite().all()) for one in moments.values()))
+        return Update(total, moments, {}, finite=all(bool(moment.isfinite().all()) for moment in moments.values()))
 
     def _prepare(self, site: int, mean: Tensor, scale: Tensor) -> Update:
         matrix = self.storage.matrix(site)

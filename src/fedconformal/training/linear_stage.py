@@ -1,7 +1,7 @@
 """Linear model on gradient features: the computations of a site in the second stage of TCT.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. For L-BFGS (`lbfgs.py`) a site returns the gradient of its loss at theta. For SCAFFOLD (`scaffold.py`) it takes
+2022. For L-BFGS (`lbfgs.py`) a site returns the gradient of its loss at theta. For SCAFFOLD (`tct.py`) it takes
 M steps of full gradient descent from theta, each corrected by h_k = c_k - c, where c_k is the site's mean gradient over
 its last M steps and c the mean over sites. Theta then moves by -rate M c with the new c, as the corrections cancel.
 
@@ -9,9 +9,9 @@ The M steps are exact in sample space. With G = F F', z = F theta and residuals 
 
     z <- z - rate (G r / n - F h),    c_k = F' R,    R = (sum of r over the steps) / (M n),
 
-which costs n^2 J a step instead of 2 n p J. Classes are along the first axis: products with few rows are faster so.
+which costs n^2 J a step instead of 2 n p J. Classes are on the first axis, because products with few rows are faster.
 Features are standardised and divided by the square root of their number, so that the trace of G / n is about 1 and one
-step size serves any number of features.
+step size suits any number of features.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from torch import Tensor
 
 Loss = Literal["cross-entropy", "squared"]
 CURVATURE: dict[Loss, float] = {"cross-entropy": 0.5, "squared": 1.0}
-"""Maximum curvature of the loss of a row in its logits."""
+"""Maximum curvature of a row's loss in its logits."""
 POWER_STEPS = 100
 POWER_TOLERANCE = 1e-4
 CONSTANT = 0.3
-"""Feature of the intercept, of the size of the others along their main direction."""
+"""Value of the intercept's feature, comparable to the other features along their principal direction."""
 STILL = 1e-6
-"""A feature with a smaller relative deviation is constant, up to rounding."""
+"""Relative deviation below which a feature counts as constant."""
 BLOCK_BYTES = 2**26
 """Size of the blocks in which half precision is converted to float32."""
 GRAM_ROWS = 1024
@@ -61,12 +61,12 @@ class Matrix:
         self.tensor[rows, : values.shape[1]] = values.clamp(-LARGEST_HALF, LARGEST_HALF) if self.half else values
 
     def blocks(self, step: int | None = None) -> Iterator[tuple[slice, Tensor]]:
-        """Yield blocks of rows as float32; a single block if they are stored so."""
+        """Yield blocks of rows as float32; a single block if they are stored as float32."""
         rows, columns = self.tensor.shape
         step = step or (max(1, BLOCK_BYTES // (4 * columns)) if self.half else rows)
         for start in range(0, rows, step):
-            some = slice(start, min(start + step, rows))
-            yield some, self.tensor[some].float()
+            index = slice(start, min(start + step, rows))
+            yield index, self.tensor[index].float()
 
     def times(self, matrix: Tensor) -> Tensor:
         """Return `matrix` times the transpose of the rows."""
@@ -110,9 +110,9 @@ def merge(parts: Iterable[Moments]) -> Moments:
     rows, mean, squares = 0, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
     for part in parts:
         total = rows + part.rows
-        apart = part.mean.double() - mean
-        squares = squares + part.variance.double() * part.rows + apart.square() * (rows * part.rows / total)
-        mean = mean + apart * (part.rows / total)
+        delta = part.mean.double() - mean
+        squares = squares + part.variance.double() * part.rows + delta.square() * (rows * part.rows / total)
+        mean = mean + delta * (part.rows / total)
         rows = total
     return Moments(rows, mean, squares / max(rows, 1))
 
@@ -120,8 +120,8 @@ def merge(parts: Iterable[Moments]) -> Moments:
 def scale_of(moments: Moments) -> Tensor:
     """Return the scale of centred features; 0 for constant ones."""
     spread = moments.variance.sqrt()
-    moving = spread > STILL * moments.mean.abs()
-    return torch.where(moving, 1 / (spread * moving.sum().clamp_min(1).sqrt()), 0.0).float()
+    varying = spread > STILL * moments.mean.abs()
+    return torch.where(varying, 1 / (spread * varying.sum().clamp_min(1).sqrt()), 0.0).float()
 
 
 def residual(z: Tensor, y: Tensor, loss: Loss) -> Tensor:
@@ -166,19 +166,19 @@ class LocalDescent:
     loss: Loss
 
     def run(self, theta: Tensor, control: Tensor, last: Tensor) -> tuple[Tensor, float]:
-        """Return R of this round and the loss before it, from theta, c and R of the last round."""
-        z, pull = self.features.times(torch.cat([theta, control])).split(len(theta))
+        """Return R of this round and the loss at its start, from theta, c and R of the last round."""
+        z, control_logits = self.features.times(torch.cat([theta, control])).split(len(theta))
         before = mean_loss(z, self.y, self.loss)
-        push, z, total = (last @ self.gram - pull).mul_(self.rate), z.clone(), torch.zeros_like(z)
+        correction, z, total = (last @ self.gram - control_logits).mul_(self.rate), z.clone(), torch.zeros_like(z)
         for _ in range(self.steps):
             r = residual(z, self.y, self.loss)
             total += r
-            z.addmm_(r, self.gram, alpha=-self.rate / len(self.y)).add_(push)
+            z.addmm_(r, self.gram, alpha=-self.rate / len(self.y)).add_(correction)
         return total.div_(self.steps * len(self.y)), before
 
 
 def largest_eigenvalue(gram: Tensor) -> float:
-    """Find the largest eigenvalue of G / n by power iteration."""
+    """Return the largest eigenvalue of G / n, by power iteration."""
     v = torch.randn(1, len(gram), generator=torch.Generator().manual_seed(0)).to(gram.device)
     value = 0.0
     for _ in range(POWER_STEPS):

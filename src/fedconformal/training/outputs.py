@@ -1,7 +1,7 @@
-"""Outputs of a trained model on the rows of every site, as the calibration commands read them, and their quality.
+"""Outputs of a trained model on every site's rows, in the format of the calibration commands, and its accuracy.
 
 The validation rows of each site are halved at random: one half fits the temperature, the other gives the conformal
-scores, because coverage needs scores of rows that nothing was fitted to.
+scores, because coverage needs scores of rows that were not used for fitting.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Result:
     """Quality of a trained classifier.
 
     Attributes:
-        accuracy: on the test rows of all sites.
+        accuracy: accuracy on the test rows of all sites.
         temperature: divisor of the logits.
-        temperature_at_bound: whether it is at the end of its range.
+        temperature_at_bound: whether the temperature is at a bound of its range.
         clients: number of sites.
-        rows: numbers of rows to train, to fit the temperature, to calibrate and to test.
+        rows: numbers of rows for training, for fitting the temperature, for calibration and for testing.
         seconds: duration of the training since its last start.
     """
 
@@ -58,7 +58,7 @@ class Answers(NamedTuple):
     clients: Integers
 
     def take(self, index: Integers) -> Answers:
-        """Return the answers on some of the rows."""
+        """Return the answers for these rows."""
         return Answers(self.logits[index], self.labels[index], self.clients[index])
 
 
@@ -119,18 +119,18 @@ def summarize_sites(
 def calibrated_outputs(
     config: Config, dataset: Dataset, sites: Sites, val: Answers, test: Answers
 ) -> tuple[bytes, Result]:
-    """Fit the temperature; return the bytes of the file of logits, and the accuracy."""
-    apart, kept = halves(sites, config.trainer.seed)
+    """Fit the temperature; return the bytes of logits.npz and the result."""
+    first, rest = halves(sites, config.trainer.seed)
     if config.settings.temperature == "none":
-        apart, kept = apart[:0], np.arange(len(sites.val))
-    fitting = val.take(apart)
+        first, rest = first[:0], np.arange(len(sites.val))
+    fitting = val.take(first)
     masks = [fitting.clients == k for k in np.unique(fitting.clients)]
     temperature = fit_temperature(
         [fitting.logits[mine] for mine in masks],
         [fitting.labels[mine] for mine in masks],
         method=config.settings.temperature,
     )
-    rows = {"train": len(dataset.train), "temperature": len(apart), "calibration": len(kept), "test": len(test.labels)}
+    rows = {"train": len(dataset.train), "temperature": len(first), "calibration": len(rest), "test": len(test.labels)}
     result = Result(
         accuracy=float(np.mean(test.logits.argmax(axis=1) == test.labels)),
         temperature=temperature.value,
@@ -138,7 +138,7 @@ def calibrated_outputs(
         clients=len(sites),
         rows=rows,
     )
-    parts = {"val": val.take(kept), "test": test, "temp": fitting}
+    parts = {"val": val.take(rest), "test": test, "temp": fitting}
     arrays = {"names": np.array(sites.names, np.str_), "trained": np.isin(np.arange(len(sites)), sites.train)}
     arrays["temperature"] = np.array(result.temperature)
     for part, answers in parts.items():
@@ -147,7 +147,7 @@ def calibrated_outputs(
 
 
 def halves(sites: Sites, seed: int) -> tuple[Integers, Integers]:
-    """Halve each site's validation rows at random: positions for the temperature, and for the scores.
+    """Halve each site's validation rows at random; return the indices for the temperature and for the scores.
 
     >>> sites = Sites(names=("a", "b"), train=np.zeros(1, int), val=np.array([0, 0, 0, 1]), test=np.zeros(1, int))
     >>> [len(half) for half in halves(sites, seed=0)]

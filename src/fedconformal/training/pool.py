@@ -1,7 +1,7 @@
-"""Local engine: worker processes that live for all rounds, with one torch thread each.
+"""Local engine: persistent worker processes with one torch thread each.
 
-Rows are in shared memory; weights go through pipes. Answers come in the order of the sites, and a task depends on
-nothing but its site and the step, so the result does not depend on the number of workers.
+Rows are in shared memory; weights are sent through pipes. Answers are returned in the order of the sites, and a task
+depends only on its site and the step, so the result does not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 Task = Callable[[int, Step], Update]
-"""The step of the site with this index; sent once to every worker, with its tensors in shared memory."""
+"""Runs a step at the site with this index; sent to every worker once, with its tensors in shared memory."""
 
 
 @contextlib.contextmanager
 def local_engine(task: Task, sites: Sequence[str], *, workers: int | None = None) -> Iterator[Ask[Step, Update]]:
     """Yield a function that runs a task for every site, in worker processes or in this process.
 
-    One worker is none but this process. None stands for one per core, started once the work has taken as long as they
-    take to start.
+    With one worker, this process does all the work. None means one worker per core, started once the work has taken as
+    long as starting them takes.
     """
     count, wait = available_workers(workers, len(sites)), START_SECONDS if workers is None else 0.0
     team: _Team | None = None
@@ -75,7 +75,7 @@ def local_engine(task: Task, sites: Sequence[str], *, workers: int | None = None
 
 
 class _Team(NamedTuple):
-    """Running worker processes, which end when this end of their pipe closes, also because this process was killed."""
+    """Running worker processes; they end when the parent's end of the pipe closes, even if the parent is killed."""
 
     executor: ProcessPoolExecutor
     alive: Connection[Any, Any]
@@ -116,7 +116,7 @@ _task: Task
 
 
 def _begin(task: Task, alive: Connection[Any, Any]) -> None:
-    """Prepare a worker process."""
+    """Initialise a worker process."""
     global _task  # noqa: PLW0603
     _task = task
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -131,7 +131,7 @@ def _begin(task: Task, alive: Connection[Any, Any]) -> None:
 
 
 def _work(site: int, name: str, order: tuple[str, Arrays, Mapping[str, float]]) -> tuple[Arrays, Update]:
-    """Take a step in a worker; arrays are copied through the pipe, where tensors would be shared by file handle."""
+    """Run a step in a worker; arrays are copied through the pipe, while tensors would be shared by file handle."""
     what, arrays, numbers = order
     update = _take(_task, site, name, Step(what, _tensors(arrays), numbers))
     return _arrays(update.tensors), update._replace(tensors={})
@@ -155,7 +155,7 @@ def _tensors(arrays: Arrays) -> dict[str, Tensor]:
 
 
 def available_workers(workers: int | None, sites: int) -> int:
-    """Return the number of worker processes: as asked for, or one per core; at most one per site."""
+    """Return the number of worker processes: as requested, or one per core; at most one per site."""
     return max(1, min(cores() if workers is None else workers, sites))
 
 
@@ -163,7 +163,7 @@ def available_workers(workers: int | None, sites: int) -> int:
 def one_thread() -> Iterator[None]:
     """Compute with one torch thread, and restore torch's random state.
 
-    Threads that wait for each other spin: two of them on a small model are slower than one.
+    Waiting threads spin, so on a small model two threads are slower than one.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

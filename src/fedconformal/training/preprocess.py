@@ -1,7 +1,7 @@
 """Preprocessing: bytes to numbers, normalisation, and augmentation in training.
 
-Images stay bytes until they are batched, which keeps memory and copies four times smaller. The mean and the spread of
-every channel come from sums over the sites, so no row leaves its site.
+Images are stored as bytes until they are batched, in a quarter of the memory. The mean and standard deviation of every
+channel are computed from sums over the sites, so no row leaves its site.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fedconformal.errors import InputError
 Augmentation = Literal["none", "flip-crop", "flip-crop-jitter-rotate"]
 
 PADDING = 4
-"""Pixels that a crop may move by; a fifth of the width at most, for very small images."""
+"""Maximum shift of a crop in pixels; at most a fifth of the shorter side."""
 JITTER = 0.2
 """Brightness, contrast and saturation are scaled by 1 - JITTER to 1 + JITTER."""
 ROTATION = 15.0
-"""Degrees to either side."""
+"""Maximum rotation in degrees, in either direction."""
 CHUNK = 2**22
 
 
@@ -48,11 +48,11 @@ class Preprocess:
             raise InputError(f"augment is {self.augment!r}; there are {', '.join(get_args(Augmentation))}")
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return rows as the model takes them: float32, normalised."""
+        """Return normalised float32 rows."""
         return self._normalised(_scaled(x))
 
     def training(self, x: Tensor) -> Tensor:
-        """Do the same with augmentation, drawn from torch's generator; tables are left alone."""
+        """Return normalised rows with augmentation drawn from torch's generator; tables are not augmented."""
         x = _scaled(x)
         if self.augment != "none" and x.ndim == 4:
             x = _crop(_flip(x))
@@ -71,22 +71,22 @@ class Preprocess:
 
 
 def normalise(clients: Iterable[Tensor], augment: Augmentation = "none") -> Preprocess:
-    """Find mean and spread of every channel, or column, from each site's count, sum and sum of squares.
+    """Compute mean and standard deviation of every channel, or column, from each site's counts and sums.
 
     >>> normalise([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0], [7.0]])]).mean
     (4.0,)
     """
     count, total, squares = 0, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
     for x in clients:
-        kept = (0, *range(2, x.ndim))
+        axes = (0, *range(2, x.ndim))
         for part in x.split(max(1, CHUNK // max(1, x[0].numel()))):
             values = part.double() / (255 if x.dtype == torch.uint8 else 1)
             count += values.numel() // values.shape[1]
-            total = total + values.sum(dim=kept)
-            squares = squares + values.square().sum(dim=kept)
+            total = total + values.sum(dim=axes)
+            squares = squares + values.square().sum(dim=axes)
     mean = total / count
     std = (squares / count - mean.square()).clamp_min(0).sqrt()
-    std[std < 1e-8] = 1  # a channel that never changes carries nothing, whatever it is divided by
+    std[std < 1e-8] = 1  # a constant channel; any divisor will do
     return Preprocess(mean=tuple(mean.tolist()), std=tuple(std.tolist()), augment=augment)
 
 
@@ -101,12 +101,12 @@ def _flip(x: Tensor) -> Tensor:
 
 def _crop(x: Tensor) -> Tensor:
     n, channels, height, width = x.shape
-    by = min(PADDING, min(height, width) // 5)
-    down, right = torch.randint(0, 2 * by + 1, (2, n, 1, 1)).to(x.device).unbind()
+    shift = min(PADDING, min(height, width) // 5)
+    down, right = torch.randint(0, 2 * shift + 1, (2, n, 1, 1)).to(x.device).unbind()
     rows = (down + torch.arange(height, device=x.device).view(1, -1, 1)).expand(n, height, width)
     columns = (right + torch.arange(width, device=x.device)).expand(n, height, width)
-    places = (rows * (width + 2 * by) + columns).view(n, 1, -1).expand(n, channels, -1)
-    return functional.pad(x, (by,) * 4).flatten(2).gather(2, places).view_as(x)
+    places = (rows * (width + 2 * shift) + columns).view(n, 1, -1).expand(n, channels, -1)
+    return functional.pad(x, (shift,) * 4).flatten(2).gather(2, places).view_as(x)
 
 
 def _jitter(x: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
 """A training run in a directory: settings, a checkpoint after every round, metrics, the model and its outputs.
 
-Every file is written beside and renamed. A run that is killed, at any moment, continues from its last checkpoint
-to the same result bit for bit: all that is random comes from (seed, round, site).
+Every file is replaced atomically. A run that is killed at any moment continues from its last checkpoint to the same
+result bit for bit, because all randomness is derived from (seed, round, site).
 
     config.json      settings with every default, seed, versions
-    checkpoint.npz   the state after the last round; checkpoint-100.npz that of a round to keep
-    metrics.jsonl    one line a round
+    checkpoint.npz   the state after the last round; checkpoint-100.npz for a round in `keep`
+    metrics.jsonl    one line per round
     model.pt         the trained weights
     logits.npz       outputs for validation and test rows
     result.json      accuracy and temperature
@@ -42,11 +42,11 @@ from fedconformal.training.step import RoundState
 FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.npz", "result.json")
 IMAGE_AXES = 3
 FREE_TO_CHANGE = ("workers", "keep", "first_stage")
-"""Settings that do not change the result, so a run may continue with others."""
+"""Settings that do not affect the result and may differ when a run continues."""
 FORMER = (("loss", None), ("quantiles", [0.05, 0.95]), ("scratch", ""))
-"""Settings of earlier runs, at the values that changed nothing."""
+"""Removed settings of earlier runs, with the values that had no effect."""
 SAVED_TYPES = ("float32", "float64", "int64", "bool")
-"""Types of the tensors of a checkpoint."""
+"""Data types of the tensors of a checkpoint."""
 ABSENT = np.empty(0)
 
 
@@ -59,15 +59,15 @@ def train(
     network: Callable[[], nn.Module] | None = None,
     dataset: Dataset | None = None,
 ) -> Result:
-    """Train in a directory, or continue a run that is there.
+    """Train in a directory, or continue the run in it.
 
     Args:
         config: the settings.
         output: the run's directory.
-        resume: continue from the checkpoint in the directory; without one, start.
+        resume: continue from the checkpoint in the directory, if there is one.
         progress: called with the work done, the total and a description.
-        network: builds a network of your own, instead of the one that the settings name.
-        dataset: a data set of your own, likewise.
+        network: builds the network, instead of the one named in the settings.
+        dataset: the data set, instead of the one named in the settings.
     """
     _check_settings(config, output, resume=resume)
     dataset, sites = partitioned(config, progress, dataset)
@@ -130,7 +130,7 @@ def read_settings(output: Path) -> Config | None:
 def partitioned(
     config: Config, progress: Progress | None = None, dataset: Dataset | None = None
 ) -> tuple[Dataset, Sites]:
-    """Load the data set of a run, unless it is given, and part it among its sites."""
+    """Load the data set of a run, unless given, and partition it among the sites."""
     dataset = dataset or data.load(config.settings.dataset, progress=progress)
     if not isinstance(dataset, Dataset):
         raise InputError(f"the data set is {type(dataset).__name__}, expected training.data.Dataset", param="dataset")
@@ -141,7 +141,7 @@ def partitioned(
 
 
 def site_rows(config: Config, dataset: Dataset, sites: Sites) -> list[ClientData]:
-    """Return the training rows of each site that has some; images are normalised, tables come scaled."""
+    """Return the training rows of each site that has any; images are normalised, tables are scaled already."""
     parts = [(name, sites.rows(dataset, "train", k)) for k, name in enumerate(sites.names)]
     rows = [(name, torch.from_numpy(part.x), torch.from_numpy(part.y)) for name, part in parts if len(part)]
     images = len(dataset.shape) == IMAGE_AXES
@@ -165,7 +165,7 @@ def build_model(config: Config, dataset: Dataset, network: Callable[[], nn.Modul
 
 
 def suited_model(dataset: Dataset) -> str:
-    """Return the network for a data set: LeNet for grey images, ResNet-14 for coloured, EfficientNet-B1 for large."""
+    """Return the default network: MLP for tables and tiny images, else LeNet (grey), ResNet-14 or EfficientNet-B1."""
     if len(dataset.shape) == 1 or min(dataset.shape[1:]) < 12:
         return "mlp"
     if dataset.shape[0] == 1:
@@ -180,25 +180,25 @@ def checkpoint(state: RoundState) -> bytes:
 
 
 def read_checkpoint(path: Path, rounds: int | None = None) -> RoundState | None:
-    """Read a checkpoint of a run with this number of rounds; None if there is none yet."""
+    """Read a checkpoint of a run with this number of rounds; None if the file does not exist."""
     if not path.exists():
         return None
     arrays = read_npz(path)
     number, stage = arrays.get("round", ABSENT), arrays.get("stage", ABSENT)
-    kept = {name.removeprefix("tensor."): array for name, array in arrays.items() if name.startswith("tensor.")}
-    sound = all(
-        array.dtype.isnative and array.dtype.name in SAVED_TYPES and np.isfinite(array).all() for array in kept.values()
+    data = {name.removeprefix("tensor."): array for name, array in arrays.items() if name.startswith("tensor.")}
+    valid = all(
+        array.dtype.isnative and array.dtype.name in SAVED_TYPES and np.isfinite(array).all() for array in data.values()
     )
-    if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U" or not sound:
+    if number.shape or number.dtype.kind not in "iu" or stage.shape or stage.dtype.kind != "U" or not valid:
         raise InputError(f"{path}: is no checkpoint; start again in another directory")
     if rounds is not None and not 0 < number <= rounds:
         raise InputError(f"{path}: is of round {number}, but the run has {rounds}; start again in another directory")
-    tensors = {name: torch.from_numpy(array) for name, array in kept.items()}
+    tensors = {name: torch.from_numpy(array) for name, array in data.items()}
     return RoundState(round=int(number), stage=str(stage), tensors=tensors)
 
 
 def read_metrics(path: Path, done: int) -> list[bytes]:
-    """Return the lines of metrics of the rounds done, without a last line that was cut off."""
+    """Return the metrics lines of completed rounds, without a truncated last line."""
     lines = read_bytes(path).splitlines(keepends=True) if path.exists() else []
     try:
         return [line for line in lines if line.endswith(b"\n") and json.loads(line)["round"] <= done]
@@ -207,17 +207,17 @@ def read_metrics(path: Path, done: int) -> list[bytes]:
 
 
 def _check_settings(config: Config, output: Path, *, resume: bool) -> None:
-    there = read_settings(output)
-    if there is None:
+    existing = read_settings(output)
+    if existing is None:
         return
     if not resume:
-        problem = f"{output}: holds a run already; go on with it with resume=True, or choose another place"
+        problem = f"{output}: already holds a run; continue it with resume=True or choose another directory"
         raise InputError(problem, param="resume")
-    before, now = there.to_dict(), config.to_dict()
+    before, now = existing.to_dict(), config.to_dict()
     for key in {**before, **now}:
         if key not in FREE_TO_CHANGE and before.get(key) != now.get(key):
             change = f"{key} is {before.get(key)!r} in the run and {now.get(key)!r} now"
-            raise InputError(f"{output}: {change}; resume=True goes on with the same settings", param="resume")
+            raise InputError(f"{output}: {change}; resume=True needs the same settings", param="resume")
 
 
 def _first_stage(config: Config) -> RoundState | None:
@@ -240,7 +240,7 @@ def _open(config: Config, output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{output}: cannot be made ({error.strerror})", param="output") from None
+        raise InputError(f"{output}: cannot be created ({error.strerror})", param="output") from None
     packages = {name: metadata.version(name) for name in ("numpy", "torch")}
     versions = {"fedconformal": __version__, "python": platform.python_version(), **packages}
     write_bytes(output / "config.json", _json({"config": config.to_dict(), "versions": versions}))

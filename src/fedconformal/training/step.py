@@ -1,4 +1,4 @@
-"""Messages of a round of training: the question to the sites, the answer of a site, the mean of answers, the state."""
+"""Messages of a training round: the step sent to the sites, a site's update, the mean of updates and the state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Name of a step, the tensors sent to every site, and numbers such as that of the round."""
+    """Name of a step, the tensors sent to every site, and numbers such as the round."""
 
     what: str
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -39,10 +39,10 @@ class RoundState:
     """State after a round, from which training can continue.
 
     Attributes:
-        round: number of rounds done, over all stages.
+        round: number of completed rounds, over all stages.
         stage: the stage of the training, such as "fedavg" or "tct".
-        tensors: the state; the names are the trainer's own.
-        metrics: such as the mean training loss.
+        tensors: the state; its names depend on the trainer.
+        metrics: metrics of the round, such as the mean training loss.
     """
 
     round: int
@@ -51,7 +51,7 @@ class RoundState:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     def tensor(self, name: str, shape: torch.Size, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Return a copy of a tensor, or refuse the state if its shape is another one."""
+        """Return a copy of a tensor; raises `InputError` if its shape differs."""
         tensor = self.tensors.get(name, torch.empty(0))
         if tensor.shape != shape:
             problem = "resume: the state is not from this model, these clients and these settings"

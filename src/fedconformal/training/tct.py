@@ -1,4 +1,4 @@
-"""Train-convexify-train: FedAvg finds features, then a linear model on their gradients is trained to its optimum.
+"""Train-convexify-train: FedAvg learns features, then a linear model on their gradients is trained to its optimum.
 
 Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
 2022. The second problem is convex, so heterogeneous sites agree on one solution. The server solves it by `lbfgs.py`, or
@@ -33,16 +33,16 @@ logger = logging.getLogger(__name__)
 
 ROWS = 256
 SAFE = 0.9
-"""Largest step of SCAFFOLD, as a share of the step at which gradient descent stops to converge."""
+"""Maximum step of SCAFFOLD, as a fraction of the largest step at which gradient descent converges."""
 
 
 class LinearisedModel(nn.Module):
-    """Logits that are linear in standardised gradient features; takes the inputs that the network takes.
+    """Model whose logits are linear in the standardised gradient features of a network.
 
     Args:
-        features: of a network with one output.
-        classes: how many logits there are.
-        intercept: whether theta has a last column for a constant.
+        features: gradient features of a network with one output.
+        classes: number of logits.
+        intercept: whether the last column of theta is a constant.
     """
 
     mean: Tensor
@@ -67,7 +67,7 @@ class LinearisedModel(nn.Module):
 
     @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of inputs into logits, some rows at a time, with one thread: each step is too small for more."""
+        """Return the logits of a batch, computed in chunks with one thread; each chunk is too small for more."""
         slopes, constant = self.theta[:, : self.features.count], self.theta[:, self.features.count :]
         with one_thread():
             parts = [self.features(rows).sub_(self.mean).mul_(self.scale) @ slopes.T for rows in x.split(ROWS)]
@@ -90,20 +90,20 @@ class Scaffold:
         self.control = torch.zeros_like(self.theta)
 
     def question(self) -> Step:
-        """Ask for the mean gradient over some steps from here."""
+        """Return the step that requests the mean gradient over local steps from theta."""
         return Step("round", {"theta": self.theta, "control": self.control}, {"step": self.step})
 
     def learn(self, control: Tensor, _loss: float, *, rows: int) -> None:
-        """Move theta by the mean of what the sites did; their corrections cancel."""
+        """Move theta by the mean local update of the sites; their corrections cancel."""
         self.control = control
         self.theta = self.theta - self.step * self.steps * control
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that the server needs to go on."""
+        """Return the tensors of a checkpoint."""
         return {"theta": self.theta, "control": self.control}
 
     def resume(self, state: RoundState) -> None:
-        """Go on from such a state."""
+        """Restore the tensors of a checkpoint."""
         self.theta, self.control = (state.tensor(name, self.theta.shape) for name in ("theta", "control"))
 
 
@@ -114,14 +114,14 @@ class TCT(Trainer):
     Attributes:
         rounds: rounds of FedAvg; 0 uses the model's weights as they are.
         linear_rounds: maximum number of rounds of the linear model; L-BFGS stops at the optimum.
-        coordinates: number of features, that is of weights of the network; at most all.
-        solver: "lbfgs" asks for one gradient a round; "scaffold", the authors' own, for many local steps.
+        coordinates: number of features, one per sampled weight of the network; at most all.
+        solver: "lbfgs" asks for one gradient a round; "scaffold", as in the authors' code, takes many local steps.
         intercept: whether logits have a constant. The authors have none, which suits classes of equal size.
-        ridge: lbfgs: half of it times the squared norm of theta is added to the sum of all rows' losses.
+        ridge: lbfgs: ridge / 2 times the squared norm of theta is added to the sum of all rows' losses.
         steps: scaffold: local steps of full gradient descent in a round.
         step: scaffold: step size on features divided by the square root of their number; lowered if unstable.
         loss: loss of the linear model; with squared loss the sets are larger (the paper's ablation).
-        memory: GB for features; above it they are kept in the temporary folder, in half precision.
+        memory: GB for features; above it they are stored in the temporary folder, in half precision.
 
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> tct = TCT(rounds=1, linear_rounds=5, coordinates=8, workers=1)
@@ -177,7 +177,7 @@ class TCT(Trainer):
         model.theta = solver.theta
 
     def _measure(self, ask: Ask[Step, Update]) -> Moments:
-        """Merge the sites' moments to those of all rows."""
+        """Merge the sites' moments into those of all rows."""
         parts = []
         for site, update, _ in ask(Step("measure")):
             if not update.finite:

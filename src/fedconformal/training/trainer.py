@@ -39,9 +39,9 @@ class Trainer(ABC):
         batch: batch size.
         balanced: whether an epoch draws rows with replacement, every class of a site equally often.
         seed: seed of all randomness.
-        weighting: sites weigh by their number of examples, or uniformly.
-        workers: processes; None for one per core if the work is long, 1 for none. The result does not depend on it.
-        device: "auto", "cpu", "cuda" or "mps". With an accelerator everything happens in this process.
+        weighting: weight sites by their number of examples, or uniformly.
+        workers: worker processes; None for one per core if the work is long, 1 for none. Does not affect the result.
+        device: "auto", "cpu", "cuda" or "mps". An accelerator is used in this process alone.
     """
 
     name: ClassVar[str]
@@ -80,12 +80,12 @@ class Trainer(ABC):
         on_round: OnRound | None = None,
         resume: RoundState | None = None,
     ) -> nn.Module:
-        """Train a copy of the model and return it in eval mode; `model` stays as it is.
+        """Train a copy of the model and return it in eval mode; `model` is not changed.
 
         Args:
             model: returns (n, J) logits.
-            clients: the rows of each site, as `as_clients` reads them.
-            progress: called after every round with the rounds done, their number and a description.
+            clients: the rows of each site, in any form that `as_clients` reads.
+            progress: called after every round with the completed and total numbers of rounds and a description.
             on_round: called with the state after every round.
             resume: a state to continue from, to the same result bit for bit.
         """
@@ -109,12 +109,12 @@ class Trainer(ABC):
 
     @property
     def torch_device(self) -> torch.device:
-        """The device; "auto" is an accelerator if there is one."""
+        """The device; "auto" is an accelerator if available."""
         available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-        there = [name for name, here in available.items() if here]
-        if self.device not in ("auto", *there):
-            raise InputError(f"device is {self.device!r}; there are auto, {', '.join(there)}", param="device")
-        return torch.device(there[0] if self.device == "auto" else self.device)
+        devices = [name for name, here in available.items() if here]
+        if self.device not in ("auto", *devices):
+            raise InputError(f"device is {self.device!r}; there are auto, {', '.join(devices)}", param="device")
+        return torch.device(devices[0] if self.device == "auto" else self.device)
 
     def _engine(self, task: Task, sites: Sequence[ClientData]) -> AbstractContextManager[Ask[Step, Update]]:
         """Return the local engine: worker processes, or this process alone with an accelerator."""
@@ -123,11 +123,11 @@ class Trainer(ABC):
 
 
 def convert(value: Any, hint: Any, name: str) -> Any:
-    """Convert the value of a setting to its type; refuse another type, and say which choices there are."""
+    """Convert the value of a setting to its type; an error lists the choices."""
     try:
         return msgspec.convert(value.item() if isinstance(value, np.generic) else value, hint)
     except msgspec.ValidationError as error:
-        choices = [str(c) for one in (hint, *get_args(hint)) if get_origin(one) is Literal for c in get_args(one)]
+        choices = [str(c) for part in (hint, *get_args(hint)) if get_origin(part) is Literal for c in get_args(part)]
         expected = f"; there are {', '.join(choices)}" if choices else ""
         problem = str(error)[0].lower() + str(error)[1:]
         raise InputError(f"{name.replace('_', '-')}: {problem}{expected}", param=name) from None

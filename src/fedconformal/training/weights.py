@@ -1,4 +1,4 @@
-"""Weights of a model as one vector, which is what training averages."""
+"""Weights of a model as one vector, for averaging."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fedconformal.errors import InputError
 class FlatModel:
     """A model whose weights are views of one float32 vector, so that a step of SGD is three operations.
 
-    First come the trained weights, then those only averaged: frozen weights and buffers of floats, such as the running
-    statistics of BatchNorm. Buffers of whole numbers, such as BatchNorm's count of batches, stay as they are.
+    Trained weights come first, then weights that are only averaged: frozen ones and buffers of floats, such as the
+    running statistics of BatchNorm. Integer buffers, such as BatchNorm's count of batches, are not included.
 
     >>> flat = FlatModel(nn.Linear(2, 3))
     >>> flat.vector.shape, flat.trained

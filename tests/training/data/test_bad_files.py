@@ -93,7 +93,7 @@ def test_an_archive_that_unpacks_to_too_much(place: Path, monkeypatch: pytest.Mo
         (gzip.compress(b"\0\0\x08\x03" + bytes(5), mtime=0), "is no IDX file of bytes"),
         (gzip.compress(b"\0\0\x0d\x01" + b"\0\0\0\1" + b"1234", mtime=0), "is no IDX file of bytes"),
         (gzip.compress(b"\0\0\x08\x03" + b"\xff" * 12, mtime=0), "is no IDX file of bytes"),
-        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\5" + b"1234", mtime=0), "does not hold the 5 bytes it says"),
+        (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\5" + b"1234", mtime=0), "does not hold the 5 bytes of its header"),
         (gzip.compress(b"\0\0\x08\x01" + b"\0\0\0\x80" + bytes(range(128)), mtime=0)[:-9], "cannot be read"),
     ],
 )

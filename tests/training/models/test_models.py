@@ -147,9 +147,9 @@ def _other(name: str, columns: int = 3) -> Any:
             r'does not fit the model .*"fc1.weight", "fc1.bias".* "linear.weight"',
         ),
         (lambda: [1, 2], "holds no weights by name"),
-        (lambda: _other("mlp"), r"cannot be read \(not a file of tensors"),  # a whole module is code
-        (b"", r"cannot be read \(not a file of tensors"),
-        (b"PK\x03\x04", r"cannot be read \(not a file of tensors"),
+        (lambda: _other("mlp"), r"cannot be read \(not a state_dict"),  # a whole module is code
+        (b"", r"cannot be read \(not a state_dict"),
+        (b"PK\x03\x04", r"cannot be read \(not a state_dict"),
         (None, "No such file"),
     ],
 )

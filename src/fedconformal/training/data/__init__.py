@@ -1,4 +1,4 @@
-"""Data sets by name, and the ways to part them among sites."""
+"""Data sets by name, and their partitions among sites."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """Return the names of the data sets there are.
+    """Return the names of the available data sets.
 
     >>> "digits" in names()
     True
@@ -33,7 +33,7 @@ def names() -> list[str]:
 
 
 def load(name: str, *, download: bool = True, progress: Progress | None = None) -> Dataset:
-    """Load a data set: from $FEDCONFORMAL_DATA, from the user's cache, or, if it may, from its publisher.
+    """Load a data set from $FEDCONFORMAL_DATA, the user's cache or, with `download`, its publisher.
 
     >>> digits = load("digits")
     >>> len(digits.train), len(digits.val), len(digits.test), digits.shape

@@ -1,7 +1,7 @@
-"""Data sets: rows in three splits, to train on, to calibrate with and to test on.
+"""Data sets: rows in three splits, for training, calibration and testing.
 
 Images are `uint8` of shape (n, channels, height, width), tables `float32` of shape (n, features). A row may have
-columns beside its label, such as its hospital, of whose values a partition makes sites.
+columns beside its label, such as its hospital, whose values can define the sites of a partition.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Rows:
         if len(lengths) > 1:
             raise InputError(f"rows: inputs, labels and columns differ in length ({sorted(lengths)})")
         if (self.x.dtype, self.x.ndim) not in ((np.dtype("uint8"), 4), (np.dtype("float32"), 2)):
-            found = f"{self.x.dtype} {self.x.shape}"
-            raise InputError(f"rows: inputs are {found}, expected uint8 images or a float32 table")
+            actual = f"{self.x.dtype} {self.x.shape}"
+            raise InputError(f"rows: inputs are {actual}, expected uint8 images or a float32 table")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -87,7 +87,7 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """Number of classes, also of those without rows."""
+        """Number of classes, including those without rows."""
         return len(self.classes)
 
     @property
@@ -100,7 +100,7 @@ class Dataset:
         return {"train": self.train, "val": self.val, "test": self.test}[split]
 
     def having(self, column: str) -> Dataset:
-        """Leave out the rows that have no value in this column, and log how many there are.
+        """Leave out rows without a value in this column, and log their number.
 
         >>> rows = Rows(x=np.zeros((2, 1), np.float32), y=np.array([0, 0]), columns={"skin": np.array(["", "II"])})
         >>> len(Dataset(name="tiny", classes=("a",), train=rows, val=rows, test=rows).having("skin").train)
@@ -111,11 +111,11 @@ class Dataset:
         if not left_out:
             return self
         logger.info("%s: %d rows without a value in %r are left out", self.name, left_out, column)
-        kept: dict[str, Any] = {split: self.rows(split).take(mask) for split, mask in known.items()}
-        return replace(self, **kept)
+        complete: dict[str, Any] = {split: self.rows(split).take(mask) for split, mask in known.items()}
+        return replace(self, **complete)
 
     def column(self, split: Split, name: str) -> NDArray[np.str_]:
-        """Return a column of a split, or say which columns there are."""
+        """Return a column of a split; an error lists the columns."""
         columns = self.rows(split).columns
         if name not in columns:
             raise InputError(f"{self.name}: has no column {name!r}; there are {', '.join(sorted(columns)) or 'none'}")
@@ -123,7 +123,7 @@ class Dataset:
 
 
 def cut(rows: Rows, shares: tuple[float, float, float], *, by: str | None = None) -> Parts:
-    """Cut rows at random into train, val and test, the same on every call; `by` keeps the shares in each group.
+    """Split rows at random with a fixed seed into train, val and test; `by` stratifies by a column.
 
     >>> rows = Rows(x=np.zeros((10, 1), np.float32), y=np.arange(10))
     >>> {split: len(part) for split, part in cut(rows, (0.6, 0.2, 0.2)).items()}

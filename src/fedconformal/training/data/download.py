@@ -1,7 +1,7 @@
 """Data files: in $FEDCONFORMAL_DATA, in the user's cache, or downloaded from their publisher as untrusted bytes.
 
-A redirect leads to https only, and no more bytes are read than the release has. A file gets its name in the cache only
-if its checksum is right: sha256, or md5 where the publisher gives no other.
+Redirects are followed to https only, and reading stops at the size of the release. A file is stored in the cache only
+if its checksum matches: sha256, or md5 where the publisher gives no other.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from fedconformal.training.data.dataset import Progress
 
 VARIABLE = "FEDCONFORMAL_DATA"
 SYSTEM = Path("/usr/share/datasets")
-"""Data sets of Debian's packages, such as dataset-fashion-mnist."""
+"""Directory of Debian's data packages, such as dataset-fashion-mnist."""
 CHUNK = 2**18
 TIMEOUT = 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A file that its publisher offers: its name here, its address, its size at most, a checksum as in "sha256:..."."""
+    """A published file: local name, address, maximum size in bytes, and a checksum such as "sha256:..."."""
 
     file: str
     url: str
@@ -38,12 +38,12 @@ class Release:
 
 
 def cache() -> Path:
-    """Return the directory of downloads."""
+    """Return the download directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedconformal"
 
 
 def where() -> str:
-    """Say where a file can be put by hand."""
+    """Return a description of the directories for manual downloads."""
     return f"{cache()} or the directory that ${VARIABLE} names"
 
 
@@ -71,7 +71,7 @@ def connect(url: str) -> HTTPResponse:
 
 
 def fetch(release: Release, *, progress: Progress | None = None) -> Path:
-    """Download into the cache and return the file; an error is one line, and leaves no file behind."""
+    """Download a release into the cache and return its path; a failed download leaves no file behind."""
     target, data = cache() / release.file, bytearray()
     kind, _, expected = release.checksum.partition(":")
     try:
@@ -91,16 +91,16 @@ def fetch(release: Release, *, progress: Progress | None = None) -> Path:
             f"get it elsewhere and put it in {where()}"
         ) from None
     if hashlib.new(kind, data, usedforsecurity=False).hexdigest() != expected:
-        raise InputError(f"{release.url}: what was downloaded does not have the official {kind}; not used")
+        raise InputError(f"{release.url}: the download does not have the official {kind}; not used")
     target.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(target, bytes(data))
     return target
 
 
 def locate(release: Release, *, download: bool, progress: Progress | None = None) -> Path:
-    """Return a release's file from the directories of data, or else from its publisher."""
-    if found := find(release.file):
-        return found
+    """Return the path of a release's file in the data directories, or download it."""
+    if path := find(release.file):
+        return path
     if not download:
         raise InputError(f"{release.file}: not found; get it from {release.url} and put it in {where()}")
     return fetch(release, progress=progress)

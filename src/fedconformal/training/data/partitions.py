@@ -20,7 +20,7 @@ from fedconformal.errors import InputError
 from fedconformal.training.data.dataset import SPLITS, Dataset, Rows, Split
 
 MIN_ROWS = 2
-"""Rows per split and site of `Dirichlet`: validation rows are halved into temperature and calibration."""
+"""Minimum rows per split and site of `Dirichlet`: validation rows are halved into temperature and calibration."""
 MAX_DRAWS = 1000
 MAX_CONCENTRATION = 1e9
 OVERLAP_STRIDE = 2
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sites:
-    """Site names, and for every row of every split the index of its site.
+    """Site names, and the site index of every row of every split.
 
     >>> sites = Sites(names=("a", "b"), train=np.array([0, 1, 1]), val=np.array([0, 1]), test=np.array([1, 0]))
     >>> sites.sizes("train").tolist()
@@ -73,7 +73,7 @@ class Sites:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(ABC):
-    """Base class of partitions; a subclass is found by its `name`."""
+    """Base class of partitions; subclasses are registered by `name`."""
 
     name: ClassVar[str]
 
@@ -84,7 +84,7 @@ class Partition(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class IID(Partition):
-    """Rows dealt at random, without heterogeneity; site sizes differ by at most one row.
+    """Random partition without heterogeneity; site sizes differ by at most one row.
 
     Attributes:
         clients: number of sites.
@@ -111,7 +111,7 @@ class Column(Partition):
     Rows without a value belong to no site: leave them out first, with `dataset.having(column)`.
 
     Attributes:
-        column: the column that names the site.
+        column: the column of site names.
 
     >>> rows = Rows(x=np.zeros((3, 1), np.float32), y=np.array([0, 0, 0]), columns={"ward": np.array(["b", "a", "b"])})
     >>> sites = Column(column="ward").split(Dataset(name="tiny", classes=("c",), train=rows, val=rows, test=rows))
@@ -155,7 +155,7 @@ class Classes(Partition):
     def split(self, dataset: Dataset, seed: int = 0) -> Sites:
         groups = dataset.groups if self.groups is None else self.groups
         if groups is None:
-            raise InputError(f"{dataset.name}: has no class groups; give groups, or part it by iid or column")
+            raise InputError(f"{dataset.name}: has no class groups; give groups, or partition by iid or column")
         held = np.zeros((dataset.num_classes, len(groups)))
         for k, group in enumerate(groups):
             for label in group:
@@ -198,9 +198,9 @@ class Overlap(Partition):
 
 @dataclass(frozen=True, kw_only=True)
 class Dirichlet(Partition):
-    """Shares of each class drawn from a Dirichlet distribution, the same for all splits.
+    """Site shares of each class drawn from a Dirichlet distribution, the same for all splits.
 
-    Drawn again while a site has fewer than two rows of a split.
+    Shares are redrawn while a site has fewer than two rows of a split.
     Yurochkin et al., "Bayesian nonparametric federated learning of neural networks", 2019.
 
     Attributes:
@@ -227,7 +227,7 @@ class Dirichlet(Partition):
             if all(_sizes_by_class(dataset, split, shares).sum(axis=0).min() >= MIN_ROWS for split in SPLITS):
                 return _deal_by_class(dataset, shares, names, seed)
         problem = f"some of {self.clients} sites are always left with less than {MIN_ROWS} rows of a split"
-        raise InputError(f"{dataset.name}: {problem}; take fewer clients or a larger concentration")
+        raise InputError(f"{dataset.name}: {problem}; use fewer clients or a larger concentration")
 
 
 def _numbered(clients: int) -> tuple[str, ...]:
@@ -250,7 +250,7 @@ def _deal_by_class(dataset: Dataset, shares: NDArray[np.float64], names: tuple[s
 
 
 def _sizes_by_class(dataset: Dataset, split: Split, shares: NDArray[np.float64]) -> Integers:
-    """Return rows by class and site: whole numbers that add up, and zero for a share of zero."""
+    """Return row counts by class and site, which sum to the rows of each class; a share of zero gets none."""
     counts = np.bincount(dataset.rows(split).y, minlength=dataset.num_classes)
     ends = np.cumsum(shares, axis=1)
     bounds = np.rint(ends / ends[:, -1:] * counts[:, np.newaxis]).astype(np.int64)

@@ -19,7 +19,7 @@ DROP_PATH = 0.2
 
 
 class Stage(NamedTuple):
-    """Blocks of one width; only the first may shrink the image."""
+    """Blocks of one width; only the first may downsample."""
 
     expansion: int
     kernel: int
@@ -44,7 +44,7 @@ TOP = 1280
 def convolution(
     inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1, activation: type[nn.Module] | None
 ) -> nn.Sequential:
-    """Convolve, normalise, activate."""
+    """Return a convolution with batch normalisation and activation."""
     layers: list[nn.Module] = [
         nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(outputs),
@@ -53,7 +53,7 @@ def convolution(
 
 
 class SqueezeExcitation(nn.Module):
-    """Channel weights from the whole image."""
+    """Squeeze-and-excitation: channel weights from the whole image."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -83,14 +83,14 @@ class MBConv(nn.Module):
         self.drop = drop
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add the block to its input, where the shapes allow it."""
-        found: Tensor = self.block(x)
+        """Add the block to its input, if the shapes are equal."""
+        out: Tensor = self.block(x)
         if not self.residual:
-            return found
+            return out
         if self.training and self.drop:
-            kept = torch.rand(len(x), 1, 1, 1, device=x.device) >= self.drop
-            found = found * kept / (1 - self.drop)
-        return x + found
+            mask = torch.rand(len(x), 1, 1, 1, device=x.device) >= self.drop
+            out = out * mask / (1 - self.drop)
+        return x + out
 
 
 class EfficientNetB1(ImageNetwork):
@@ -133,7 +133,7 @@ class EfficientNetB1(ImageNetwork):
 
 
 class EfficientNetLite1(EfficientNetB1):
-    """B1 without squeeze, with 21 blocks; 5,416,680 weights at 1,000 classes, in the order of the published ones."""
+    """B1 without squeeze, with 21 blocks; 5,416,680 weights at 1,000 classes, in the order of the published weights."""
 
     name = "efficientnet-lite1"
     depths = (1, 3, 3, 4, 4, 5, 1)

@@ -28,10 +28,10 @@ LENET_SIDE = 32
 
 
 class Network(nn.Module, ABC):
-    """Network from inputs of one shape to one logit a class.
+    """Base class of networks: inputs of one shape, one logit per class.
 
     Args:
-        shape: of one input, (channels, height, width) or (columns,).
+        shape: shape of one input, (channels, height, width) or (columns,).
         classes: number of logits.
     """
 
@@ -39,7 +39,7 @@ class Network(nn.Module, ABC):
     head_name: ClassVar[str]
     """Path of the last linear layer, which transfer and linearisation replace."""
     least_side: ClassVar[int] = 0
-    """Least height and width of images; 0 for a network that takes tables, too."""
+    """Minimum height and width of images; 0 if tables are accepted as well."""
 
     def __init__(self, shape: Sequence[int], classes: int) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """Turn a batch of inputs into logits."""
+        """Return the logits of a batch of inputs."""
 
 
 class ImageNetwork(Network):
@@ -60,11 +60,11 @@ class ImageNetwork(Network):
 
     least_side = 1
     channels_last: ClassVar[bool] = True
-    """Memory format that trains faster on one thread, and that `view` cannot take."""
+    """Memory format of training: faster on one thread, but incompatible with `view`."""
 
 
 def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Network:
-    """Build a network with weights drawn from a seed, without touching the global random state.
+    """Build a network with weights drawn from a seed, without changing the global random state.
 
     >>> network = build("lenet", shape=(1, 28, 28), classes=10, seed=1)
     >>> sum(weight.numel() for weight in network.parameters())
@@ -77,14 +77,14 @@ def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Ne
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Load a state_dict; every name and shape has to match, and a file that would run code is refused.
+    """Load a state_dict with matching names and shapes; a file that would execute code is refused.
 
-    The last layer of a `Network` is left alone where the file has another number of classes, as ImageNet's has.
+    The head of a `Network` keeps its weights if the file has another number of classes, as for ImageNet.
     """
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # noqa: BLE001 (torch's reader raises anything at what it does not know)
-        reason = getattr(error, "strerror", None) or "not a file of tensors, as torch.save writes of a state_dict"
+    except Exception as error:  # noqa: BLE001 (torch.load raises any exception on unknown content)
+        reason = getattr(error, "strerror", None) or "not a state_dict saved by torch.save"
         raise InputError(f"{path}: cannot be read ({reason})") from None
     if isinstance(loaded, Mapping) and isinstance(loaded.get("state_dict"), Mapping):
         loaded = loaded["state_dict"]
@@ -173,10 +173,10 @@ class Block(nn.Module):
         self.border = (outputs - inputs) // 2
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add the convolutions to the shortcut."""
-        found = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
-        kept = x[:, :, :: self.stride, :: self.stride]
-        out: Tensor = found + functional.pad(kept, (0, 0, 0, 0, self.border, self.border))
+        """Return the sum of the convolutions and the shortcut."""
+        residual = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
+        shortcut = x[:, :, :: self.stride, :: self.stride]
+        out: Tensor = residual + functional.pad(shortcut, (0, 0, 0, 0, self.border, self.border))
         return out.relu()
 
 

@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100: 32 x 32 photographs, from the publisher's binary files.
 
-The publisher's Python files are pickles, which can run code when they are opened, so they are never opened.
+The publisher's Python files are pickles, which can execute code when opened, so they are not used.
 Krizhevsky, "Learning multiple layers of features from tiny images", 2009; no licence stated, research use.
 """
 
@@ -49,9 +49,9 @@ CIFAR100_GROUPS: Groups = tuple(tuple(map(int, group.split())) for group in _SUP
 
 class _CIFAR(ImageSource):
     members: ClassVar[Mapping[str, tuple[str, ...]]]
-    """Files in the archive with the training rows and with the test rows."""
+    """Archive members of the training rows and of the test rows."""
     label_bytes: ClassVar[int]
-    """Before each image; the last of them is the class."""
+    """Number of label bytes before each image; the last is the class."""
 
     def read(self, paths: Sequence[Path]) -> Parts:
         contents = read_members(paths[0], {name for names in self.members.values() for name in names})
@@ -76,7 +76,7 @@ def _official(classes: int, most: int, sha256: str) -> tuple[Release]:
 
 
 class CIFAR10(_CIFAR):
-    """50,000 images to train; of the 10,000 test images, a random half calibrates and the other tests."""
+    """50,000 training images; a random half of the 10,000 test images is for calibration."""
 
     name = "cifar10"
     classes = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -87,7 +87,7 @@ class CIFAR10(_CIFAR):
 
 
 class CIFAR100(_CIFAR):
-    """50,000 images to train; of the test images the first 1,000 calibrate and the other 9,000 test, as published."""
+    """50,000 training images; the first 1,000 test images are for calibration, the other 9,000 for testing."""
 
     name = "cifar100"
     classes = CIFAR100_CLASSES
@@ -97,29 +97,29 @@ class CIFAR100(_CIFAR):
     releases = _official(100, 168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec")
 
     def with_val(self, *, train: Rows, test: Rows) -> Parts:
-        """Calibrate with the first tenth of the test rows, as the published logits of this data set do."""
+        """Use the first tenth of the test rows for calibration, as in the published logits of this data set."""
         first = len(test) // 10
         return {"train": train, "val": test.take(np.arange(first)), "test": test.take(np.arange(first, len(test)))}
 
 
 def read_members(path: Path, names: set[str]) -> dict[str, bytes]:
-    """Read files out of a .tar.gz by their last name; nothing is written to disk, so no path in it can do harm."""
-    found: dict[str, bytes] = {}
+    """Read members of a .tar.gz by base name; nothing is extracted to disk, so paths in it are harmless."""
+    contents: dict[str, bytes] = {}
     try:
         with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 _check_unpacked(path, member.offset_data + member.size)
                 name = member.name.rpartition("/")[2]
-                content = archive.extractfile(member) if name in names - set(found) and member.isreg() else None
+                content = archive.extractfile(member) if name in names - set(contents) and member.isreg() else None
                 if content:
-                    found[name] = content.read()
+                    contents[name] = content.read()
             while stream.read(CHUNK):  # the checksum comes after the last byte
                 _check_unpacked(path, stream.tell())
     except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise unreadable(path, error) from None
-    if missing := sorted(names - set(found)):
+    if missing := sorted(names - set(contents)):
         raise InputError(f"{path}: has no {', '.join(missing)}; get the official file again")
-    return found
+    return contents
 
 
 def _check_unpacked(path: Path, size: int) -> None:

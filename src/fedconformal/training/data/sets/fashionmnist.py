@@ -1,4 +1,4 @@
-"""FashionMNIST: 28 x 28 photographs of clothes, in the IDX files that its makers publish.
+"""FashionMNIST: 28 x 28 photographs of clothes, from the publisher's IDX files.
 
 Xiao, Rasul and Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms",
 2017; MIT licence.
@@ -35,7 +35,7 @@ MOST_BYTES = 2**28
 
 
 class FashionMNIST(ImageSource):
-    """60,000 images to train; of the 10,000 test images, a random half calibrates and the other tests."""
+    """60,000 training images; a random half of the 10,000 test images is for calibration."""
 
     name = "fashionmnist"
     classes = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
@@ -71,5 +71,5 @@ def read_idx(path: Path) -> NDArray[Any]:
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise unreadable(path, error) from None
     if len(content) != size:
-        raise InputError(f"does not hold the {size} bytes it says; get the official file again")
+        raise InputError(f"does not hold the {size} bytes of its header; get the official file again")
     return np.frombuffer(content, np.uint8).reshape(shape)

@@ -1,7 +1,7 @@
-"""Fitzpatrick17k: photographs of skin conditions, with the skin type beside the diagnosis.
+"""Fitzpatrick17k: photographs of skin conditions, with diagnosis and skin type.
 
-Its makers publish a table of 16,577 addresses and labels, and give the photographs on request. Put the table
-and a folder of photographs, named by their md5, where data is kept: `fitzpatrick17k.csv` and `fitzpatrick17k/`.
+The authors publish a table of 16,577 addresses and labels, and provide the photographs on request. Put the table and a
+folder of photographs, named by their md5, in a data directory, as `fitzpatrick17k.csv` and `fitzpatrick17k/`.
 Groh et al., "Evaluating deep neural networks trained on clinical images in dermatology with the Fitzpatrick 17k
 dataset", 2021; CC BY-NC-SA 3.0.
 """
@@ -29,12 +29,12 @@ SKIN_TYPES = {"1": "I", "2": "II", "3": "III", "4": "IV", "5": "V", "6": "VI", "
 LABEL, THREE, NINE = "label", "three_partition_label", "nine_partition_label"
 FIELDS = ("md5hash", "fitzpatrick_scale", "fitzpatrick_centaur", LABEL, THREE, NINE)
 HELD_OUT = 100
-"""Photographs of every half step of skin type that test, and as many that calibrate; a third at most."""
+"""Number of test and of calibration photographs per half step of skin type; at most a third each."""
 ENDINGS = (".jpg", ".jpeg", ".png")
 SIDE = 224
-"""The size that Lu et al. (2023) use; 16,577 photographs of it are 2.5 GB."""
+"""Image size of Lu et al. (2023); 16,577 photographs take 2.5 GB."""
 BORDER = (1 - 224 / 256) / 2
-"""The share that is cut off at every edge: their code scales the shorter side to 256 pixels and crops the middle."""
+"""Share cropped at every edge: the authors' code scales the shorter side to 256 pixels and crops the centre."""
 MOST_BYTES = 2**26
 MOST_PIXELS = 2**26
 
@@ -44,9 +44,9 @@ Record = dict[str, str]
 
 
 class Fitzpatrick17k(DataSource):
-    """114 skin conditions, with the split of Lu et al. (2023): of every half step of skin type 100 test, 100 calibrate.
+    """114 skin conditions, with the split of Lu et al. (2023): per half step of skin type, 100 test and 100 calibrate.
 
-    The columns are `skin_type` (empty for the 565 where it is not known), `skin_half_step` (the mean of two ratings,
+    The columns are `skin_type` (empty for 565 rows), `skin_half_step` (the mean of two ratings,
     1 to 6), `three_groups` and `nine_groups` of diseases; the class groups are the three groups of diseases.
     """
 
@@ -61,16 +61,16 @@ class Fitzpatrick17k(DataSource):
         records = read_table(table)
         group_of = {record[LABEL]: record[THREE] for record in records}
         classes, total = tuple(sorted(group_of)), len(records)
-        places = (
+        candidates = (
             (record["md5hash"], folder / f"{record['md5hash']}{end}") for record in records for end in reversed(ENDINGS)
         )
-        paths = {md5: path for md5, path in places if path.is_file()}
+        paths = {md5: path for md5, path in candidates if path.is_file()}
         records = [record for record in records if record["md5hash"] in paths]
         if not records:
             raise InputError(f"{folder}: holds no photograph of the table; expected names such as MD5HASH.jpg")
         if len(records) < total:
-            absent = total - len(records)
-            logger.warning("%s: %d of %d photographs are missing and left out", self.name, absent, total)
+            missing_count = total - len(records)
+            logger.warning("%s: %d of %d photographs are missing and left out", self.name, missing_count, total)
         columns = {
             "skin_type": [SKIN_TYPES[record["fitzpatrick_scale"]] for record in records],
             "skin_half_step": [half_step(record) for record in records],
@@ -90,7 +90,7 @@ class Fitzpatrick17k(DataSource):
 
 
 def read_table(path: Path) -> list[Record]:
-    """Read the table, and check what is made into file names and classes."""
+    """Read the table, and check the checksums, which become file names, and the skin types."""
     records = list(csv.DictReader(read_bytes(path).decode("utf-8-sig", "replace").splitlines()))
     if not records or not set(FIELDS) <= set(records[0]):
         raise InputError(f"{path}: expected a table with the columns {', '.join(FIELDS)}")
@@ -114,7 +114,7 @@ def half_step(record: Record) -> str:
 
 
 def split(rows: Rows) -> Parts:
-    """Draw the rows that test and calibrate from every half step, with the draws of the authors' notebook."""
+    """Draw test and calibration rows from every half step, with the random draws of the authors' notebook."""
     part = np.zeros(len(rows), np.int64)
     steps = rows.columns["skin_half_step"]
     for step in np.unique(steps[steps != ""]):
@@ -127,7 +127,7 @@ def split(rows: Rows) -> Parts:
 
 
 def read_photographs(paths: Sequence[Path], *, progress: Progress | None = None) -> NDArray[np.uint8]:
-    """Return (n, 3, SIDE, SIDE) bytes: a square in the middle of each photograph, made smaller."""
+    """Return bytes of shape (n, 3, SIDE, SIDE): the resized central square of each photograph."""
     try:
         import PIL.Image
     except ImportError:

@@ -50,16 +50,16 @@ SCALES = {
 SOMETIMES_MISSING = tuple(name for name in SCALES if name not in {"age", "sex"})
 CODES = {"cp": (1, 2, 3, 4), "restecg": (0, 1, 2), "slope": (1, 2, 3), "thal": (3, 6, 7)}
 NEVER_ZERO = ("trestbps", "chol", "thalach")
-"""No living patient has zero here: it marks a value that was not measured."""
+"""Fields in which zero, impossible in a living patient, marks a missing measurement."""
 MISSING = ("", "?")
 GRADES = (0, 1, 2, 3, 4)
 
 
 class HeartDisease(DataSource):
-    """920 patients of four hospitals, in the column `hospital`: is there heart disease?
+    """920 patients of four hospitals (column `hospital`), with or without heart disease.
 
-    Half of each hospital's patients train, a quarter calibrates and a quarter tests. The five grades are two
-    classes here, absent and present, because one of the hospitals gives no finer grades.
+    Half of each hospital's patients are for training, a quarter for calibration and a quarter for testing. The five
+    grades are merged into two classes, absent and present, because one of the hospitals gives no finer grades.
     """
 
     name = "heart_disease"
@@ -100,9 +100,9 @@ def read_patients(path: Path, hospital: str | None = None) -> tuple[NDArray[np.s
 
 
 def as_features(values: Floats) -> NDArray[np.float32]:
-    """Turn measurements into features: scaled numbers, a mark for each that is missing, and a column for each code.
+    """Return features: scaled numbers, indicators of missing numbers, and one column per code.
 
-    A missing number counts as the usual one and becomes zero; a missing code is none of its codes.
+    A missing number is replaced with the typical value, so it becomes zero; a missing code has zeros in all columns.
 
     >>> patient = [63, 1, 1, 145, 0, 1, 2, 150, 0, 2.3, 3, np.nan, 6]
     >>> as_features(np.array([patient]))[0, :4]  # age, sex, blood pressure, and cholesterol, which was not measured

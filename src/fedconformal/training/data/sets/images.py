@@ -26,7 +26,7 @@ ADDRESS = "https://zenodo.org/records/10519652/files"
 
 
 class ImageSource(DataSource):
-    """Images with official training and test files, or in an .npz file of the data set's name."""
+    """Images in official training and test files, or in an .npz file named after the data set."""
 
     own_file = "{name}.npz"
 
@@ -35,7 +35,7 @@ class ImageSource(DataSource):
         return parts if "val" in parts else self.with_val(**parts)
 
     def with_val(self, *, train: Rows, test: Rows) -> Parts:
-        """Take the rows to calibrate with from the test rows: a random half."""
+        """Use a random half of the test rows for calibration."""
         order, middle = np.random.default_rng(0).permutation(len(test)), len(test) // 2
         val, rest = (test.take(np.sort(part)) for part in (order[:middle], order[middle:]))
         return {"train": train, "val": val, "test": rest}
@@ -48,7 +48,7 @@ class _MedMNIST(DataSource):
         return read_images(paths[0], classes=len(self.classes), needed=SPLITS)
 
 
-def _listed(names: str) -> tuple[str, ...]:
+def _split_names(names: str) -> tuple[str, ...]:
     return tuple(names.split("; "))
 
 
@@ -61,7 +61,7 @@ class BloodMNIST(_MedMNIST):
     """Single blood cells under the microscope, 17,092 in 8 classes. Acevedo et al., 2020."""
 
     name = "bloodmnist"
-    classes = _listed(
+    classes = _split_names(
         "basophil; eosinophil; erythroblast; immature granulocyte; lymphocyte; monocyte; neutrophil; platelet"
     )
     groups = in_groups_of(2, 8)
@@ -71,11 +71,11 @@ class BloodMNIST(_MedMNIST):
 class DermaMNIST(_MedMNIST):
     """Pigmented skin lesions, 10,015 in 7 classes. Tschandl, Rosendahl and Kittler, "The HAM10000 dataset", 2018.
 
-    A file that says where each image was collected, in `train_source` and so on, gives the column `source`.
+    Arrays `train_source` and so on, with the origin of each image, become the column `source`.
     """
 
     name = "dermamnist"
-    classes = _listed(
+    classes = _split_names(
         "actinic keratosis or intraepithelial carcinoma; basal cell carcinoma; benign keratosis-like lesion; "
         "dermatofibroma; melanoma; melanocytic nevus; vascular lesion"
     )
@@ -84,10 +84,10 @@ class DermaMNIST(_MedMNIST):
 
 
 class PathMNIST(_MedMNIST):
-    """Colorectal tissue, 107,180 patches in 9 classes; those to test are from another hospital. Kather et al., 2019."""
+    """Colorectal tissue, 107,180 patches in 9 classes; test patches are from another hospital. Kather et al., 2019."""
 
     name = "pathmnist"
-    classes = _listed(
+    classes = _split_names(
         "adipose; background; debris; lymphocytes; mucus; smooth muscle; normal colon mucosa; cancer-associated "
         "stroma; colorectal adenocarcinoma epithelium"
     )
@@ -99,7 +99,7 @@ class TissueMNIST(_MedMNIST):
     """Cells of the kidney cortex, 236,386 in 8 classes, in grey. Woloshuk et al., 2021."""
 
     name = "tissuemnist"
-    classes = _listed(
+    classes = _split_names(
         "collecting duct, connecting tubule; distal convoluted tubule; glomerular endothelial cell; interstitial "
         "endothelial cell; leukocyte; podocyte; proximal tubule segment; thick ascending limb"
     )
@@ -108,7 +108,7 @@ class TissueMNIST(_MedMNIST):
 
 
 def read_images(path: Path, *, classes: int, needed: Sequence[Split] = ("train", "test")) -> Parts:
-    """Read the splits that a file has."""
+    """Read the splits of a file."""
     arrays = read_npz(path)
     with prefix_errors(path):
         parts: Parts = {split: _rows(arrays, split, classes) for split in SPLITS if f"{split}_images" in arrays}
@@ -118,7 +118,7 @@ def read_images(path: Path, *, classes: int, needed: Sequence[Split] = ("train",
 
 
 def channels_first(array: NDArray[Any], what: str) -> NDArray[np.uint8]:
-    """Bring (n, height, width) or (n, height, width, channels) into (n, channels, height, width).
+    """Convert (n, height, width) or (n, height, width, channels) to (n, channels, height, width).
 
     >>> channels_first(np.zeros((5, 28, 28, 3), np.uint8), "images").shape
     (5, 3, 28, 28)

@@ -19,7 +19,7 @@ LEVELS = 16
 
 
 class Digits(DataSource):
-    """1,797 digits of 8 x 8 pixels: 60 % train, 20 % calibrate, 20 % test, at random; one class a site."""
+    """1,797 digits of 8 x 8 pixels, split at random: 60 % training, 20 % calibration, 20 % test; one class per site."""
 
     name = "digits"
     classes = tuple("0123456789")

@@ -1,4 +1,4 @@
-"""Base class of the data sets, with the one way to load them."""
+"""Base class of the data sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 class DataSource:
-    """Origin of a data set; a subclass in this package is found by its `name`."""
+    """Base class of data sets; subclasses in this package are registered by `name`."""
 
     name: ClassVar[str]
     noun: ClassVar[str] = "data set"
@@ -27,12 +27,12 @@ class DataSource:
     """A file that is read instead of the official ones, if it exists; the name may contain {name}."""
 
     def load(self, *, download: bool, progress: Progress | None) -> Dataset:
-        """Read the data set from the directories of data; download the official files first if they may be."""
+        """Read the data set from the data directories; with `download`, fetch missing official files."""
         own = self.own_file.format(name=self.name)
         if own and (path := find(own, f"subsets/{own}")):
             parts = self.read_own(path)
         else:
-            parts = self.read([locate(one, download=download, progress=progress) for one in self.releases])
+            parts = self.read([locate(release, download=download, progress=progress) for release in self.releases])
         return Dataset(name=self.name, classes=self.classes, groups=self.groups, **parts)
 
     def read(self, paths: Sequence[Path]) -> Parts:
@@ -45,7 +45,7 @@ class DataSource:
 
 
 def in_groups_of(size: int, classes: int) -> Groups:
-    """Return neighbouring classes in groups; the last group also takes the rest.
+    """Return groups of consecutive classes; the last group includes the remainder.
 
     >>> in_groups_of(2, 7)
     ((0, 1), (2, 3), (4, 5, 6))
