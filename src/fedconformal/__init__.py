@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import public names on first use: together they take several times as long as numpy."""
+        """Import public names lazily: importing all of them takes several times as long as numpy."""
         from importlib import import_module
         from importlib.util import find_spec
 
@@ -22,7 +22,7 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         public = import_module("fedconformal._public")
         if hasattr(public, name):
-            globals().update({one: getattr(public, one) for one in public.__all__ if hasattr(public, one)})
+            globals().update({key: getattr(public, key) for key in public.__all__ if hasattr(public, key)})
             return globals()[name]
         from fedconformal.errors import requires_extra
 

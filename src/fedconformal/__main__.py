@@ -1,4 +1,4 @@
-"""`python -m fedconformal`: the command line, where its script is not on the path."""
+"""Entry point of `python -m fedconformal`, the same command line as the script `fedconformal`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of `import fedconformal as fc`, imported when the first of them is used."""
+"""Public names of `import fedconformal as fc`, imported lazily."""
 
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ from fedconformal.scores import (
 from fedconformal.summaries import LossSummary, Summary, pool, summarize
 from fedconformal.verification import verify
 
-if TYPE_CHECKING:  # scikit-learn and torch are extras; `fedconformal.__getattr__` imports these on first use
+if TYPE_CHECKING:  # scikit-learn and torch are extras; `fedconformal.__getattr__` imports these names lazily
     from fedconformal.estimators import FederatedConformalClassifier, FederatedConformalRegressor
     from fedconformal.training import summarize_sites
 

@@ -13,15 +13,20 @@ class InputError(ValueError):
     Parameters
     ----------
     message
-        One line.
+        The problem and its remedy, in one line.
     param
-        The parameter to change, by its name in Python; the command line shows it as an option.
+        Name of the Python parameter to change; the command line shows the corresponding option.
     code
-        The kind of error, for programs that handle it; the message is for people and may change.
+        Kind of error, for programs that handle it; the message is for people and may change.
     where
-        The file, site or array that is invalid; stands before the message.
+        The invalid file, site or array, prefixed to the message.
     row
-        The number of the first invalid row there.
+        Number of the first invalid row.
+
+    Examples
+    --------
+    >>> print(InputError("is empty", where="scores"))
+    scores: is empty
     """
 
     def __init__(
@@ -39,39 +44,42 @@ class InputError(ValueError):
         super().__init__(f"{place}{message}" if where is None else f"{where}: {place}{message}")
 
     def at(self, where: object) -> Self:
-        """Return this error with a place before its message, unless it has that place already."""
+        """Return this error with its location prefixed to the message, unless it is there already."""
         if self.where == str(where):
             return self
         return type(self)(str(self), param=self.param, code=self.code, where=where)
 
 
 class AlteredError(InputError):
-    """A file is well formed, but its digest does not match its content."""
+    """Raised when a file is well formed but its digest does not match its content."""
 
 
 class StoreError(InputError):
-    """A store cannot be written now, such as on a full disk; nothing has changed and the call can be repeated."""
+    """Raised when a store cannot be written, as on a full disk; it is unchanged and the call can be repeated."""
 
 
 class InfeasibleWarning(UserWarning):
-    """Too few scores for the guarantee: the threshold is infinite and every label is in every set."""
+    """Issued when no finite threshold keeps the guarantee, usually for lack of calibration scores.
+
+    The threshold is infinite: sets hold every label, and intervals are unbounded.
+    """
 
 
 class ClassCountsWarning(UserWarning):
-    """A summary reveals the number of rows of each class."""
+    """Issued when a summary reveals the number of rows of each class or group."""
 
 
 class HeavySiteWarning(UserWarning):
-    """A site outweighs the others by the number of scores that it claims."""
+    """Issued when one site dominates the others by its claimed number of scores."""
 
 
 class SuspiciousInputWarning(UserWarning):
-    """Valid input that is probably a mistake, such as classes in another order or the same rows twice."""
+    """Issued for valid input that is probably a mistake, such as reordered classes or duplicate rows."""
 
 
 @contextmanager
 def prefix_errors(where: object) -> Iterator[None]:
-    """Put a file, site or array before the message of an `InputError` raised inside."""
+    """Prefix the message of an `InputError` raised inside with a file, site or array."""
     try:
         yield
     except InputError as error:
@@ -80,7 +88,7 @@ def prefix_errors(where: object) -> Iterator[None]:
 
 @contextmanager
 def requires_extra(extra: str) -> Iterator[None]:
-    """Raise `InputError` with the extra to install if an import inside fails."""
+    """Convert an `ImportError` raised inside to an `InputError` that names the extra to install."""
     try:
         yield
     except ImportError as error:

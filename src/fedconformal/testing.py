@@ -1,7 +1,7 @@
 """Contract checks for authors of scores, summary kinds and guarantees.
 
-Each check raises `AssertionError` where a plug-in breaks a property that calibration relies on. Without data of your
-own they use a fixed set of hard inputs: ties, near ties, zeros, tiny and huge numbers, sites of one row.
+Each check raises `AssertionError` if a plug-in violates a property that calibration relies on. The default inputs are
+fixed edge cases: ties, near ties, zeros, tiny and huge numbers, sites with one row.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["check_guarantee", "check_score", "check_summary"]
 
 
 def check_score(score: Score, probs: ArrayLike | None = None) -> None:
-    """Check a score of probabilities: calibration and prediction must score alike, to the last bit.
+    """Check a score of probabilities: calibration and prediction must compute identical scores, bit for bit.
 
     Parameters
     ----------
     score
         The score, with its parameters.
     probs
-        Probabilities, a row for each case, to check with instead of the usual ones.
+        (n, J) probabilities to use instead of the default inputs.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def check_score(score: Score, probs: ArrayLike | None = None) -> None:
     >>> check_score(fc.RAPS(penalty=0.1))
     """
     _check_value(score, Score)
-    for given in _hard_probabilities() if probs is None else [np.asarray(probs)]:
-        matrix = given.copy()
+    for inputs in _hard_probabilities() if probs is None else [np.asarray(probs)]:
+        matrix = inputs.copy()
         matrix.setflags(write=False)
         scores = score.evaluate_all(matrix)
         assert scores.dtype == np.float64, "scores are float64"
@@ -60,47 +60,47 @@ def check_score(score: Score, probs: ArrayLike | None = None) -> None:
 def check_summary(
     kind: str, scores: ArrayLike | None = None, more: ArrayLike | None = None, *, alpha: float | None = 0.1
 ) -> None:
-    """Check a kind of summary: its counts, its bytes and its pools.
+    """Check a kind of summary: counts, encoding and pooling.
 
     Parameters
     ----------
     kind
-        The name of the kind.
+        Name of the kind.
     scores, more
-        Scores of two sites to check with instead of the usual ones.
+        Scores of two sites to use instead of the default inputs.
     alpha
-        Where precision matters most.
+        Miscoverage level around which the summary is most precise.
 
     Examples
     --------
     >>> check_summary("ranks")
     """
-    made = partial(Summary.of_scores, kind=kind, alpha=alpha)
-    given = _hard_scores() if scores is None or more is None else [np.asarray(scores), np.asarray(more)]
-    for mine, theirs in zip(given, given[1:] + given[:1], strict=True):
-        site = made(mine, site="a")
-        together = pool([site, made(theirs, site="b")])
-        assert (together.sizes, together.sites) == ((len(mine), len(theirs)), ("a", "b"))
-        for summary, values in ((site, mine), (together, np.concatenate([mine, theirs]))):
+    summarize = partial(Summary.of_scores, kind=kind, alpha=alpha)
+    inputs = _hard_scores() if scores is None or more is None else [np.asarray(scores), np.asarray(more)]
+    for first, second in zip(inputs, inputs[1:] + inputs[:1], strict=True):
+        site = summarize(first, site="a")
+        pooled = pool([site, summarize(second, site="b")])
+        assert (pooled.sizes, pooled.sites) == ((len(first), len(second)), ("a", "b"))
+        for summary, values in ((site, first), (pooled, np.concatenate([first, second]))):
             check_counts(summary, values)
             check_bytes(summary)
-        assert made(mine[::-1], site="a").to_bytes() == site.to_bytes(), "the order of rows does not matter"
-        zeros = made(np.zeros(len(mine)))
+        assert summarize(first[::-1], site="a").to_bytes() == site.to_bytes(), "the order of rows does not matter"
+        zeros = summarize(np.zeros(len(first)))
         assert zeros.gap == site.gap, "the gap follows from the size"
-        assert made(-np.zeros(len(mine))).to_bytes() == zeros.to_bytes(), "-0.0 is 0.0"
+        assert summarize(-np.zeros(len(first))).to_bytes() == zeros.to_bytes(), "-0.0 is 0.0"
 
 
 def check_guarantee(guarantee: Guarantee, sizes: Counts | None = None, *, seed: int = 0) -> None:
-    """Check a guarantee: its promise rises with the counts, and its bounds and advice agree with it.
+    """Check a guarantee: promised coverage is non-decreasing in the counts and consistent with its bounds and advice.
 
     Parameters
     ----------
     guarantee
-        The guarantee, for sites called a, b, c and so on.
+        The guarantee, for sites named a, b, c and so on.
     sizes
-        Sizes of the sites to check with instead of the usual ones, which are for three sites.
+        Sizes of the sites, instead of the default inputs for three sites.
     seed
-        Seed of the counts.
+        Seed of the random counts.
 
     Examples
     --------
@@ -127,10 +127,10 @@ def check_guarantee(guarantee: Guarantee, sizes: Counts | None = None, *, seed: 
 
 
 def summed(counts: NDArray[Any], group: NDArray[Any] | None, sizes: Counts) -> NDArray[Any]:
-    """Add up the counts of the sites of each group, exactly."""
-    place = np.zeros(len(counts), dtype=np.int64) if group is None else group
-    sums: NDArray[Any] = np.zeros((int(place.max()) + 1, counts.shape[1]), dtype=whole_type(sum(sizes)))
-    np.add.at(sums, place, counts)
+    """Return exact sums of the counts of the sites in each group."""
+    index = np.zeros(len(counts), dtype=np.int64) if group is None else group
+    sums: NDArray[Any] = np.zeros((int(index.max()) + 1, counts.shape[1]), dtype=whole_type(sum(sizes)))
+    np.add.at(sums, index, counts)
     return sums
 
 
@@ -153,11 +153,11 @@ def _check_rows(score: Score, matrix: NDArray[Any], scores: Floats) -> None:
 
 
 def _check_sets(score: Score, matrix: NDArray[Any], scores: Floats) -> None:
-    """Check that sets are the labels that score at most the threshold, and the top label unless they may be empty."""
+    """Check that sets hold the labels that score at most the threshold, and the top label unless `allow_empty`."""
     values = np.unique(scores)
     picked = values[np.linspace(0, len(values) - 1, 7).astype(int)]
     limits = np.concatenate([picked, np.nextafter(picked, -np.inf), [-math.inf, math.inf]])
-    for q in (*limits, np.resize(limits, matrix.shape[1])):  # the last is one threshold a class
+    for q in (*limits, np.resize(limits, matrix.shape[1])):  # the last has one threshold per class
         sets = score.predict_set(matrix, q, allow_empty=True)
         assert _same_bits(sets, scores <= q), "a set holds the labels that score at most the threshold"
         sets[np.arange(len(matrix)), matrix.argmax(axis=1)] = True
@@ -165,7 +165,7 @@ def _check_sets(score: Score, matrix: NDArray[Any], scores: Floats) -> None:
 
 
 def check_counts(summary: Summary, scores: Floats) -> None:
-    """Check the bounds wherever the count may change; a kind that is not certified need only be consistent."""
+    """Check the bounds at every possible jump of the count; a kind that is not certified need only be consistent."""
     with np.errstate(over="ignore"):
         beside = [np.nextafter(scores, -np.inf), np.nextafter(scores, np.inf)]
     q = np.unique(np.concatenate([scores, *beside, summary.points, [-np.inf, 0.0, np.inf]]))
@@ -175,8 +175,8 @@ def check_counts(summary: Summary, scores: Floats) -> None:
     assert lower.dtype == upper.dtype == np.int64, "counts are int64"
     assert (np.diff([lower, upper]) >= 0).all(), "counts rise"
     assert ((lower <= upper) & (upper - lower <= summary.gap)).all(), "the gap bounds the difference"
-    assert (lower[0], lower[-1], upper[-1]) == (0, len(scores), len(scores)), "counts rise from nothing to all"
-    assert not summary.certified or ((lower <= truth) & (truth <= upper)).all(), "certified counts hold the truth"
+    assert (lower[0], lower[-1], upper[-1]) == (0, len(scores), len(scores)), "counts rise from 0 to n"
+    assert not summary.certified or ((lower <= truth) & (truth <= upper)).all(), "certified bounds contain the count"
     points = summary.points
     assert (points[1:] >= points[:-1]).all(), "points rise"
     assert points[-1] == scores.max(), "the largest score is a point"
@@ -191,13 +191,13 @@ def check_bytes(summary: Summary) -> None:
     assert type(again) is type(summary)
     assert again.to_bytes() == data, "a message encodes to the same bytes"
     for field in ("sizes", "sites", "provenance", "n", "gap", "skipped"):
-        assert getattr(again, field) == getattr(summary, field), f"{field} travels along"
-    assert _same_bits(again.points, summary.points), "points travel along"
-    assert np.array_equal(again.bounds(again.points), summary.bounds(summary.points)), "bounds travel along"
+        assert getattr(again, field) == getattr(summary, field), f"{field} is encoded"
+    assert _same_bits(again.points, summary.points), "points are encoded"
+    assert np.array_equal(again.bounds(again.points), summary.bounds(summary.points)), "bounds are encoded"
 
 
 def _check_band(bound: Guarantee, alpha: Fraction, sizes: Counts, gaps: Counts) -> None:
-    """Check that the ends of the band are in order, and that no smaller rank is enough."""
+    """Check that the ends of the band are in order, and that no smaller rank suffices."""
     exact, rough = bound.band(alpha, sizes), bound.band(alpha, sizes, gaps)
     assert rough == exact._replace(most=rough.most, slack=rough.slack), "gaps change the upper end and the slack only"
     assert 1 - alpha <= exact.least <= exact.most <= rough.most <= 1, "the ends of the band are in order"
@@ -210,7 +210,7 @@ def _check_band(bound: Guarantee, alpha: Fraction, sizes: Counts, gaps: Counts) 
 
 
 def _filled(bound: Guarantee, rank: int, sizes: Counts) -> list[int]:
-    """Return counts of this many scores in all, or at each site if it has a rank of its own."""
+    """Return counts that sum to the rank, or reach it at each site if every site has its own rank."""
     if bound.sites_apart:
         return [min(rank, n) for n in sizes]
     before = np.cumsum([0, *sizes[:-1]]).tolist()
@@ -220,7 +220,7 @@ def _filled(bound: Guarantee, rank: int, sizes: Counts) -> list[int]:
 def _check_shortfall(bound: Guarantee, alpha: Fraction, sizes: Counts) -> None:
     found = bound.missing(alpha, sizes)
     if feasible(bound, alpha, sizes):
-        assert found == Shortfall(), "nothing is missing from a promise that can be kept"
+        assert found == Shortfall(), "a feasible promise lacks nothing"
     elif found.sites:
         assert feasible(bound, alpha, [*sizes, *[1] * found.sites])
         assert not feasible(bound, alpha, [*sizes, *[10**6] * (found.sites - 1)])
@@ -232,7 +232,7 @@ def _check_shortfall(bound: Guarantee, alpha: Fraction, sizes: Counts) -> None:
         assert not feasible(short, alpha, [max(n, needed - 1) for n in sizes])
     else:
         more = {0: found.anywhere} if found.anywhere else found.scores
-        assert min(more.values(), default=0) > 0, "it says how many scores are missing"
+        assert min(more.values(), default=0) > 0, "an infeasible promise names the missing scores"
         assert feasible(bound, alpha, [n + more.get(k, 0) for k, n in enumerate(sizes)])
         assert not feasible(bound, alpha, [n + max(0, more.get(k, 0) - 1) for k, n in enumerate(sizes)])
 
@@ -242,7 +242,7 @@ def _same_bits(left: NDArray[Any], right: NDArray[Any]) -> bool:
 
 
 def _hard_probabilities() -> Iterable[NDArray[Any]]:
-    """Yield probabilities in both precisions: spread, tied, nearly tied, flat, certain and tiny."""
+    """Yield probabilities in both precisions: spread, tied, nearly tied, uniform, degenerate and tiny."""
     rng = np.random.default_rng(0)
     for classes in (1, 2, 5, 40, 130):
         flat = np.full((1, classes), 1 / classes)
@@ -255,7 +255,7 @@ def _hard_probabilities() -> Iterable[NDArray[Any]]:
 
 
 def _hard_scores() -> list[Floats]:
-    """Return the scores of some sites: one score, ties, huge and tiny numbers, and more than are sent one by one."""
+    """Return the scores of several sites: one score, ties, huge and tiny numbers, and more scores than ranks."""
     rng = np.random.default_rng(0)
     odd = np.array([0.0, -3.5, 5e-324, -5e-324, 2.2e-308, 1e300, -1e300, 1.7e308, 1.001])
     few = [np.array([0.5]), odd, rng.random(60).round(1), np.full(99, -0.5), np.full(101, 0.5)]

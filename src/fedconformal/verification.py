@@ -20,8 +20,8 @@ from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.signatures import check_signatures
 from fedconformal.summaries.summary import Summary, digest_of
 
-OF_THE_FILE = {"versions", "left_out"}
-"""Differences from the recomputed certificate; see `verify`."""
+NOT_RECOMPUTED = {"versions", "left_out"}
+"""Fields of a certificate that do not follow from the summaries; see `verify`."""
 
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
@@ -34,21 +34,34 @@ def verify(
     sealed: bool = False,
     older: Predictor | None = None,
 ) -> list[str]:
-    """Return what does not match or cannot be confirmed, in words; an empty list means that all of it is confirmed.
+    """Recompute a predictor from its summaries and list all differences.
 
-    Everything in the certificate is recomputed, its sentences too, but for three things. Signatures are checked with
-    the sites' public keys, `trusted`. The sites that were left out follow from nothing that is given, nor does the
-    score if no summary says which one it holds, nor a safe action in somebody's own words: they are confirmed only if
-    the coordinator signed the predictor and that was checked, `sealed`. The versions of the software are what the file
-    says, in the form of versions.
+    Every field of the certificate is recomputed, including its sentences, with these exceptions: the versions of the
+    software are only checked for their format; left-out sites, a score that no summary names and a custom safe action
+    do not follow from the summaries and need the coordinator's signature (`sealed`); the reason for a replacement, its
+    rows and the assumptions are statements of the coordinator. A predictor with noise added by the coordinator, or from
+    secure sums, cannot be confirmed. Digests detect changes, not forgery by somebody who can write both files.
 
-    A predictor that replaces another one names it by its digest, which is compared with that of `older`. Why it was
-    replaced, and which rows calibrated it, is the word of who calibrated, as it is that the assumption holds.
+    Parameters
+    ----------
+    predictor
+        The predictor to verify.
+    summaries
+        The certified summaries, or noisy histograms if the sites added the noise.
+    trusted
+        Public keys by site, to check the signatures of the summaries.
+    sealed
+        Whether the coordinator's signature of the predictor has been verified.
+    older
+        The predictor that is replaced, whose digest is compared.
 
-    A digest detects change, not forgery: who can write both files can make them match. Noisy histograms take the
-    place of summaries where sites added noise themselves. What the coordinator added noise to, or saw only the sum
-    of, follows from nothing that is kept, so it cannot be confirmed.
+    Returns
+    -------
+    list of str
+        Each difference or unconfirmed field; empty if everything is confirmed.
 
+    Examples
+    --------
     >>> from fedconformal import LAC, Summary, calibrate
     >>> sites = [Summary.of_scores([i / 20 for i in range(20)], site="a", score=LAC())]
     >>> predictor = calibrate(sites, alpha=0.2)
@@ -64,7 +77,7 @@ def verify(
 
 
 def _replacement(certificate: Certificate, older: Predictor | None, *, sealed: bool) -> list[str]:
-    """Check the digest of the predictor that is replaced, and that the rows are others."""
+    """Check the digest of the replaced predictor, and that new rows did not calibrate it."""
     replaced = certificate.replaces
     if older is None:
         if replaced is None or sealed:
@@ -88,7 +101,7 @@ def _recomputed(
 ) -> list[str]:
     certificate = predictor.certificate
     if certificate.privacy is not None and any(record.kind != NoisyHistogram.name for record in certificate.summaries):
-        return ["a private release cannot be recomputed: what it was made from shows in nothing that was kept"]
+        return ["a private release cannot be recomputed: its inputs were not kept"]
     digests = list(map(digest_of, summaries))
     given: dict[str, Summary | NoisyHistogram] = dict(zip(digests, summaries, strict=True))
     wanted = [record.sha256 for record in certificate.summaries]
@@ -102,7 +115,7 @@ def _recomputed(
         if count > 0
     ]
     problems += [
-        f"the certified summary of {_who(record)} was not given"
+        f"the certified summary of {_name_of(record)} was not given"
         for record in certificate.summaries
         if spare[record.sha256] < 0
     ]
@@ -111,7 +124,7 @@ def _recomputed(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InfeasibleWarning)
-            expected = _again([given[digest] for digest in wanted], certificate)
+            expected = _recalibrate([given[digest] for digest in wanted], certificate)
         if certificate.replaces is not None:
             expected = replace(expected, certificate=expected.certificate.replacing(certificate.replaces))
     except InputError as error:
@@ -120,7 +133,7 @@ def _recomputed(
 
 
 def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, *, sealed: bool) -> list[str]:
-    """Name what the summaries cannot confirm and nothing else does."""
+    """List the fields that neither the summaries nor signatures confirm."""
     problems = []
     if certificate.score is None and certificate.risk is None and not sealed:
         problems.append("score: not confirmed, as the summaries do not say which score they hold")
@@ -132,7 +145,7 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     if risk is not None and risk.safe is not None and not sealed:
         loss = described_loss(risk.loss)
         if loss is None or loss.safe != risk.safe:
-            problems.append("safe: not confirmed, as it is in the words of who calibrated; their signature confirms it")
+            problems.append("safe: not confirmed, as it is the coordinator's own text; their signature confirms it")
     if certificate.left_out is not None and not sealed:
         problems.append(
             "left_out: not confirmed, as it does not follow from the summaries; the coordinator's signature confirms it"
@@ -140,41 +153,40 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     return problems
 
 
-def _again(given: list[Summary | NoisyHistogram], stated: Certificate) -> Predictor:
-    if noisy := [one for one in given if isinstance(one, NoisyHistogram)]:
+def _recalibrate(inputs: list[Summary | NoisyHistogram], stated: Certificate) -> Predictor:
+    if noisy := [histogram for histogram in inputs if isinstance(histogram, NoisyHistogram)]:
         return calibrate_locally(noisy, alpha=stated.alpha, guarantee=stated.terms()[0])
-    return calibrate_again([one for one in given if isinstance(one, Summary)], stated)
+    return calibrate_again([summary for summary in inputs if isinstance(summary, Summary)], stated)
 
 
-def _who(record: SummaryRecord) -> str:
+def _name_of(record: SummaryRecord) -> str:
     return f"site {', '.join(map(repr, record.sites))}" if record.sites else f"sha256 {record.sha256[:12]}..."
 
 
-def _changed(stated: Any, right: Any, field: str = "") -> Iterator[tuple[str, Any, Any]]:
+def _changed_fields(stated: Any, right: Any, field: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield the fields that differ, with both values."""
     if isinstance(stated, dict) and isinstance(right, dict):
         for key in {**stated, **right}:
-            yield from _changed(stated.get(key), right.get(key), f"{field}.{key}".lstrip("."))
+            yield from _changed_fields(stated.get(key), right.get(key), f"{field}.{key}".lstrip("."))
     elif isinstance(stated, list) and isinstance(right, list) and len(stated) == len(right):
-        for place, (one, other) in enumerate(zip(stated, right, strict=True)):
-            yield from _changed(one, other, f"{field}[{place}]")
+        for index, pair in enumerate(zip(stated, right, strict=True)):
+            yield from _changed_fields(*pair, f"{field}[{index}]")
     elif stated != right:
         yield field, stated, right
 
 
-def _differences(found: Predictor, expected: Predictor) -> list[str]:
-    unsigned = [msgspec.structs.replace(used, signature=None) for used in found.certificate.summaries]
-    stated = msgspec.structs.replace(found.certificate, summaries=unsigned).to_dict()
+def _differences(predictor: Predictor, expected: Predictor) -> list[str]:
+    unsigned = [msgspec.structs.replace(used, signature=None) for used in predictor.certificate.summaries]
+    stated = msgspec.structs.replace(predictor.certificate, summaries=unsigned).to_dict()
     right = expected.certificate.to_dict()
     problems = [
-        f"{field}: the certificate says {said!r:.200}, the summaries give {given!r:.200}"
-        for field, said, given in _changed(stated, right)
-        if field.partition(".")[0] not in OF_THE_FILE
+        f"{field}: the certificate says {value!r:.200}, the summaries give {recomputed!r:.200}"
+        for field, value, recomputed in _changed_fields(stated, right)
+        if field.partition(".")[0] not in NOT_RECOMPUTED
     ]
-    software = found.certificate.versions
+    software = predictor.certificate.versions
     if software.keys() != versions().keys() or not all(map(VERSION.fullmatch, software.values())):
         problems.append(f"versions: the certificate says {software!r:.200}, which are not the versions of software")
-    curves, wanted = (one.content()["curves"] for one in (found, expected))
-    if curves != wanted:
+    if predictor.content()["curves"] != expected.content()["curves"]:
         problems.append("the promise curve is not the one that the summaries give")
     return problems

@@ -125,7 +125,7 @@ def test_pooling_goes_stratum_by_stratum(kind: str) -> None:
         ({}, "expected columns by name"),
         (["F", "M"], "columns by name"),
         ({"sex": ["F"]}, "sex: has shape (1,), expected (2,)"),
-        ({"sex": [{1}, {2}]}, "sex: expected a text or a number a row"),
+        ({"sex": [{1}, {2}]}, "sex: expected a text or a number per row"),
         ({"": ["F", "M"]}, "a column of groups is ''"),
         ({"a=b": ["F", "M"]}, "has a = in its name"),
         ({"sex": ["F", "M"], " sex": ["F", "M"]}, "two columns have the same name"),

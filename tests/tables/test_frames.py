@@ -63,7 +63,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"a": [0.5, None]}, "row 1, column a holds nan, a missing value"),
     ({"a": [0.5, "x"]}, "row 1, column a holds 'x', which is not a number"),
     ({"a": [0.5], "b": [1.0, 2.0]}, "its columns differ in length"),
-    ([[0.5, 0.5], [1.0]], "cannot be read as one value a row"),
+    ([[0.5, 0.5], [1.0]], "cannot be read as one value per row"),
     ([["a", None]], "row 0, column 1 holds 'a'"),
     ({" a": [1.0], "a": [1.0]}, "two columns are called a"),
     ({"a": [True], "b": [1j]}, "row 0, column b holds neither numbers nor text"),

@@ -1,1 +1,1 @@
-"""Shared utilities: checked arrays and names, files, chunks and the registry. No statistics."""
+"""Shared utilities without statistics: validated arrays and names, files, chunks and the registry."""

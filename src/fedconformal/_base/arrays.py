@@ -1,6 +1,6 @@
-"""Checks of arrays and numbers, and large arrays in chunks.
+"""Validation of arrays and numbers, and chunked processing of large arrays.
 
-A check takes anything with `__array__`, returns a numpy array and raises `InputError` with the first bad row.
+A check accepts any array-like, returns a numpy array and raises `InputError` with the first invalid row.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from fedconformal.errors import InputError, SuspiciousInputWarning
 
 SUM_TOLERANCE = 1e-3
 ROUNDING = 1e-4
-"""Rounding of float32 entries, times 1,000."""
+"""Above the rounding error of float32 entries multiplied by 1,000."""
 QUICK_CLASSES = 4096
-"""Up to this many classes a float32 sum is off by less than a quarter of the tolerance."""
+"""Up to this number of classes the error of a float32 sum is below a quarter of the tolerance."""
 LARGEST = 1.7976931348623157e308
 ALPHA_UNIT = 10**15
-"""alpha and promised coverage are whole multiples of 1e-15, so they compare as integers."""
+"""Units per one: alpha and promised coverage are multiples of 1e-15, which compare as integers."""
 
 CHUNK = 2**20
-"""Entries of a chunk, which fits the cache; with smaller ones threads wait for each other."""
+"""Entries of a chunk, which fits the cache; with smaller chunks, threads wait for each other."""
 SHARE = 2
-"""Chunks that are work enough for a thread."""
+"""Minimum number of chunks per thread."""
 MOST_THREADS = 4
-"""Every thread has its own work space, and more of them would mostly wait for memory."""
+"""Maximum number of threads; each has its own workspace, and more are limited by memory bandwidth."""
 
 Floats = NDArray[np.float64]
 Probabilities = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Keys = NDArray[np.uint64]
-"""Floats as whole numbers in the same order, so that a threshold can be found digit by digit."""
+"""Floats as integers in the same order, for a digit-by-digit search."""
 SIGN = np.uint64(1 << 63)
 
 
 def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Turn anything array-like into a numeric numpy array, torch tensors included."""
+    """Convert an array-like, such as a list or a torch tensor, to a numeric numpy array."""
     if hasattr(values, "detach"):  # a torch tensor, recognised without importing torch
         values = values.detach().cpu()
     try:
@@ -58,7 +58,7 @@ def as_array(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def as_matrix(values: ArrayLike, name: str) -> Probabilities:
-    """Check for a finite (rows, classes) matrix; float32 and float64 are kept as they are."""
+    """Validate the shape (rows, classes); float32 and float64 are kept, other types become float64."""
     array = as_array(values, name)
     if array.ndim != 2 or array.shape[1] == 0:
         raise InputError(f"has shape {array.shape}, expected (rows, classes)", where=name)
@@ -68,15 +68,15 @@ def as_matrix(values: ArrayLike, name: str) -> Probabilities:
 
 
 def as_probabilities(values: ArrayLike, name: str = "probabilities") -> Probabilities:
-    """Check that every row is a distribution, up to the rounding of its entries; rows are never renormalised."""
+    """Validate that every row is a distribution, up to rounding of its entries; rows are never renormalised."""
     array = as_matrix(values, name)
     for_each_chunk(array, lambda rows: check_distributions(array[rows], name, rows.start))
     return array
 
 
 def check_distributions(array: Probabilities, name: str, start: int) -> None:
-    """Refuse rows that are no distributions; `start` is the number of the first row."""
-    # Sums in the precision of the input are far enough from the limit, or they are computed again in float64.
+    """Refuse rows that are not distributions; `start` is the number of the first row."""
+    # Sums in the precision of the input decide only far from the limit; otherwise they are recomputed in float64.
     dtype = array.dtype if array.shape[1] < QUICK_CLASSES else np.float64
     with np.errstate(over="ignore", invalid="ignore"):
         sums = row_sums(array, dtype)
@@ -107,7 +107,7 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
 
 
 def _decimals(array: Probabilities) -> int:
-    """Return how many decimals all entries have, from 1 to 3; 0 if more, or if all are whole numbers."""
+    """Return the number of decimals of the entries, 1 to 3; 0 if there are more, or if all are whole numbers."""
     exact = array.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         for decimals in range(4):
@@ -118,7 +118,7 @@ def _decimals(array: Probabilities) -> int:
 
 
 def refuse_other_scales(array: Probabilities, name: str) -> None:
-    """Refuse percentages, and distributions beside a column that is no class."""
+    """Refuse percentages, and matrices that are distributions without one column."""
     with np.errstate(over="ignore", invalid="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
         if array.min(initial=0) >= 0 and (np.abs(sums - 100) <= 1).all():
@@ -140,21 +140,28 @@ def refuse_other_scales(array: Probabilities, name: str) -> None:
 
 
 def row_sums(matrix: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
-    """Sum along each row, in any order; several times faster than `sum`."""
+    """Sum each row, in unspecified order; several times faster than `sum`."""
     return np.asarray(np.einsum("ij->i", matrix, dtype=dtype))
 
 
 def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits", sure: bool = False) -> Floats:
-    """Turn logits into probabilities at a temperature, in float64.
+    """Convert logits to probabilities at a temperature.
 
     Parameters
     ----------
-    logits, temperature
-        A row of logits for each row, and the number that divides them.
+    logits
+        Array of shape (n, J).
+    temperature
+        Positive number that divides the logits.
     name
         Name of the logits in messages.
     sure
-        Whether rows that look like probabilities are logits all the same; otherwise they are refused.
+        Whether to accept rows that look like probabilities; otherwise they are refused.
+
+    Returns
+    -------
+    ndarray of shape (n, J)
+        Probabilities in float64.
 
     Examples
     --------
@@ -181,8 +188,8 @@ def softmax(logits: ArrayLike, *, temperature: float = 1.0, name: str = "logits"
 
 
 def are_distributions(array: Probabilities) -> bool:
-    """Whether all rows could be probabilities, which is by chance only where there are few rows."""
-    if array.shape[1] == 1:  # one class: a column of ones says nothing
+    """Whether all rows could be distributions; with few rows this may be a coincidence."""
+    if array.shape[1] == 1:  # a column of ones is no evidence
         return False
     with np.errstate(over="ignore"):
         sums = array.sum(axis=1, dtype=np.float64)
@@ -190,7 +197,7 @@ def are_distributions(array: Probabilities) -> bool:
 
 
 def one_a_row(array: NDArray[Any], rows: int, name: str) -> NDArray[Any]:
-    """Check for one value a row, in a vector or in a matrix of one column."""
+    """Validate one value per row, in a vector or a single-column matrix."""
     if array.shape not in ((rows,), (rows, 1)):
         header = "; leave out the header line" if array.shape[:1] == (rows + 1,) else ""
         raise InputError(f"has shape {array.shape}, expected ({rows},) as there are {rows} rows{header}", where=name)
@@ -198,7 +205,7 @@ def one_a_row(array: NDArray[Any], rows: int, name: str) -> NDArray[Any]:
 
 
 def as_labels(values: ArrayLike, *, rows: int, classes: int, name: str = "labels") -> Integers:
-    """Check for one whole class index a row, from 0 to classes - 1."""
+    """Validate one class index per row, from 0 to classes - 1."""
     array = one_a_row(as_array(values, name), rows, name)
     if array.dtype.kind == "b":
         raise InputError("holds booleans, expected class indices", where=name)
@@ -213,17 +220,17 @@ def as_labels(values: ArrayLike, *, rows: int, classes: int, name: str = "labels
 
 
 def as_scores(values: ArrayLike, name: str = "scores") -> Floats:
-    """Check for a non-empty vector of finite scores; they may be negative or above one."""
+    """Validate a non-empty vector of finite scores, which may be negative or above one."""
     array = as_array(values, name)
     if array.ndim != 1:
-        raise InputError(f"has shape {array.shape}, expected one score a row", where=name)
+        raise InputError(f"has shape {array.shape}, expected one score per row", where=name)
     if not len(array):
         raise InputError("is empty; a site needs at least one calibration row", where=name)
     return as_numbers(array, name) + 0.0  # -0.0 becomes 0.0
 
 
 def as_numbers(array: NDArray[Any], name: str, start: int = 0) -> Floats:
-    """Check for finite numbers in a vector; NaN and infinity are refused with their row, counted from `start`."""
+    """Validate a vector of finite numbers; an error names the row, counted from `start`."""
     with np.errstate(over="ignore"):
         numbers = array.astype(np.float64, copy=False)
     finite = np.isfinite(numbers)
@@ -234,21 +241,21 @@ def as_numbers(array: NDArray[Any], name: str, start: int = 0) -> Floats:
 
 
 def as_sizes(values: ArrayLike, name: str = "sizes") -> list[int]:
-    """Check for one whole number of rows a site, each at least 1."""
+    """Validate one number of rows per site, each at least 1."""
     array = as_array(values, name)
     whole = (array >= 1) & (array < 2**53) & (array == np.floor(array))
     if array.ndim != 1 or not len(array) or not whole.all():
-        raise InputError("expected one whole number of calibration rows a site, each at least 1", where=name)
+        raise InputError("expected one whole number of calibration rows per site, each at least 1", where=name)
     return [int(n) for n in array]
 
 
 def rising(values: NDArray[Any]) -> bool:
-    """Whether every value is above the one before; without differences, which could overflow."""
+    """Whether values are strictly increasing; compared without differences, which could overflow."""
     return bool((values[1:] > values[:-1]).all())
 
 
 def as_alpha(alpha: Any) -> Fraction:
-    """Read alpha as the decimal that was typed, rounded down to 15 places, which is the safe side.
+    """Convert alpha to the decimal as typed, rounded down (conservatively) to 15 places.
 
     Floats are not decimals: (1 - 0.1) * 10 can round a rank up.
     """
@@ -259,7 +266,7 @@ def as_alpha(alpha: Any) -> Fraction:
 
 
 def rounded_down(value: Any) -> Fraction:
-    """Read a decimal, rounded down to 15 places; 0 if it is no number."""
+    """Convert a value to a decimal rounded down to 15 places; 0 if it is not a number."""
     try:
         # Through float: a Fraction of the text "1e-999999999" would never finish.
         exact = value if isinstance(value, Fraction) else Fraction(repr(float(str(value))))
@@ -274,19 +281,19 @@ def shares_of(alpha: Fraction, lower: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def as_temperature(temperature: Any) -> float:
-    """Check for a positive, finite temperature."""
+    """Validate a positive, finite temperature."""
     if not is_number(temperature) or not 0 < temperature <= LARGEST:
         raise InputError(f"temperature is {abbreviate(temperature)}, expected a positive number")
     return float(temperature)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number of Python or numpy, and no boolean."""
+    """Whether a value is a real number of Python or numpy, and not a boolean."""
     return isinstance(value, int | float | np.floating | np.integer) and not isinstance(value, bool)
 
 
 def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
-    """Cut the rows of a matrix into slices of at most `size` entries; as many for each share of the work."""
+    """Split the rows of a matrix into slices of at most `size` entries, a multiple of `shares` in number."""
     count = max(1, -(-len(array) // max(1, size // array.shape[1])))
     step = max(1, -(-len(array) // (-(-count // shares) * shares)))
     for start in range(0, len(array), step):
@@ -294,18 +301,18 @@ def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
 
 
 def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = CHUNK) -> None:
-    """Call `work` with every slice of rows, on several threads; raise the error of the first bad slice."""
+    """Call `work` with every slice of rows, on several threads; raise the error of the first invalid slice."""
     threads = max(1, min(cores(), MOST_THREADS, array.size // (SHARE * size)))
     if threads == 1:
         for rows in chunks(array, size):
             work(rows)
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, chunks(array, size, threads)))  # which cancels the rest after an error
+        list(pool.map(work, chunks(array, size, threads)))  # the list cancels the rest after an error
 
 
 def cores() -> int:
-    """Count the processor cores that this process may use."""
+    """Return the number of processor cores available to this process."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on Linux
@@ -313,22 +320,22 @@ def cores() -> int:
 
 
 def keys_of(scores: Floats) -> Keys:
-    """Return keys in the order of the scores; -0.0 is 0.0.
+    """Convert scores to integer keys in the same order; -0.0 is 0.0.
 
     >>> keys_of(np.array([-1.0, 0.0, 1.0])).tolist() == sorted(keys_of(np.array([1.0, -1.0, -0.0])).tolist())
     True
     """
-    # The bits of a double rise with its size; positive numbers get the sign bit, of negative ones all bits are turned.
+    # The bits of a positive double increase with its value: set the sign bit; invert all bits of a negative double.
     bits = (scores + 0.0).view(np.uint64)
     return np.where(bits & SIGN, ~bits, bits | SIGN)
 
 
 def scores_of(keys: Keys) -> Floats:
-    """Return the scores of keys."""
-    found: Floats = np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0
-    return found
+    """Convert keys back to scores."""
+    scores: Floats = np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0
+    return scores
 
 
 def score_of(key: int) -> float:
-    """Return the score of a key."""
+    """Convert one key back to its score."""
     return float(scores_of(np.array([key], dtype=np.uint64))[0])

@@ -1,7 +1,7 @@
-"""Classes, columns and labels by name.
+"""Class names, column names and labels.
 
-Where classes have names, labels are names, and columns with names are matched by name, never by position. Tables are
-recognised without importing pandas, polars or Arrow.
+Labels of named classes are names. Named columns are matched to named classes by name, never by position. Data frames
+are recognised without importing pandas, polars or Arrow.
 """
 
 from __future__ import annotations
@@ -19,89 +19,89 @@ from fedconformal.errors import InputError, prefix_errors, requires_extra
 
 
 def class_names(classes: ArrayLike) -> int | tuple[str, ...]:
-    """Return what a model's classes are called, in order; only their number where they are called 0, 1, 2, ...
+    """Return the names of a model's classes in order; only their number if the names are 0, 1, 2, ...
 
     >>> class_names(["benign", "malignant"]), class_names([1, 2, 5]), class_names([0, 1, 2])
     (('benign', 'malignant'), ('1', '2', '5'), 3)
     """
-    given = read_column(classes, "classes")
-    if given.dtype.kind in "iuf" and np.array_equal(given, np.arange(len(given))):
-        return len(given)
-    return tuple(_text(given).tolist())
+    column = read_column(classes, "classes")
+    if column.dtype.kind in "iuf" and np.array_equal(column, np.arange(len(column))):
+        return len(column)
+    return tuple(_text(column).tolist())
 
 
 def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[str], name: str = "labels") -> Integers:
-    """Check for one label a row, a name where classes have names, and return the positions of their classes."""
-    given = read_column(labels, name)
+    """Validate one label per row, names if the classes are named, and return class indices."""
+    column = read_column(labels, name)
     if isinstance(classes, int):
-        if given.dtype.kind == "U" and given.size:
+        if column.dtype.kind == "U" and column.size:
             raise InputError(
-                f"holds text, not numbers (row 0 is {str(given.flat[0])!r}); "
+                f"holds text, not numbers (row 0 is {str(column.flat[0])!r}); "
                 "for labels that are names, give the names of the classes, or a table with named columns",
                 where=name,
             )
-        return as_labels(given, rows=rows, classes=classes, name=name)
-    given = one_a_row(given, rows, name)
-    kept, places = np.unique(given, return_inverse=True)
-    texts = _text(kept)
-    lacking = np.isin(texts, [text for text in ("", "nan") if text not in classes])[places]
-    if lacking.any():
-        raise InputError("has no label", where=name, row=int(np.argmax(lacking)))
-    where = {known: place for place, known in enumerate(classes)}
-    codes = np.array([where.get(text, -1) for text in texts.tolist()], dtype=np.int64)
+        return as_labels(column, rows=rows, classes=classes, name=name)
+    column = one_a_row(column, rows, name)
+    distinct, inverse = np.unique(column, return_inverse=True)
+    texts = _text(distinct)
+    missing = np.isin(texts, [text for text in ("", "nan") if text not in classes])[inverse]
+    if missing.any():
+        raise InputError("has no label", where=name, row=int(np.argmax(missing)))
+    index = {known: k for k, known in enumerate(classes)}
+    codes = np.array([index.get(text, -1) for text in texts.tolist()], dtype=np.int64)
     if (codes < 0).any():
-        first = int(np.argmax((codes < 0)[places]))
-        unknown = [repr(text) for text in dict.fromkeys(texts[places][first:].tolist()) if text not in where]
+        first = int(np.argmax((codes < 0)[inverse]))
+        unknown = [repr(text) for text in dict.fromkeys(texts[inverse][first:].tolist()) if text not in index]
         verb = "are not classes" if len(unknown) > 1 else "is not a class"
-        advice = "; for class indices, leave out the names of the classes" if given.dtype.kind in "iu" else ""
+        advice = "; for class indices, leave out the names of the classes" if column.dtype.kind in "iu" else ""
         raise InputError(
             f"row {first}: {join_names(unknown)} {verb}; the classes are {join_names(classes)}{advice}", where=name
         )
-    found: Integers = codes[places]
-    return found
+    indices: Integers = codes[inverse]
+    return indices
 
 
 def table_of(frame: Any) -> tuple[tuple[str, ...] | None, Any]:
-    """Return the names of a table's columns, None if it has none, and its values."""
+    """Return the column names of a table, None if it has none, and its values."""
     columns = None if isinstance(frame, np.ndarray | Sequence) else getattr(frame, "column_names", None)
     if columns is None:
         columns = getattr(frame, "columns", None)
     if columns is None:
         return None, frame
     names = list(columns)
-    numbered = names == list(range(len(names)))  # what pandas calls columns without names
+    numbered = names == list(range(len(names)))  # default column labels of pandas
     return None if numbered else tuple(name_key(str(name)) for name in names), np.asarray(frame)
 
 
 def match_columns(names: Sequence[str] | int, wanted: Sequence[str] | int) -> tuple[list[int], str]:
     """Return the position of each class among named columns, and a note if the order differs.
 
-    Columns without names, or classes that are only counted, must be as many.
+    Without names on either side, only the numbers of columns and classes must agree.
 
     >>> match_columns(["malignant", "benign"], ["benign", "malignant"])
     ([1, 0], 'columns reordered by name: benign, malignant')
     """
     if isinstance(names, int) or isinstance(wanted, int):
-        there, expected = (one if isinstance(one, int) else len(one) for one in (names, wanted))
-        if there != expected:
-            raise InputError(f"has {there} columns of probabilities, and there are {expected} classes")
-        given = wanted if isinstance(names, int) and not isinstance(wanted, int) else ()
-        return list(range(there)), f"columns without names are taken as {join_names(given)}" if given else ""
-    there_names, classes = tuple(map(name_key, names)), as_class_names(wanted)
-    if (same := first_duplicate(there_names)) is not None:
+        count, expected = (side if isinstance(side, int) else len(side) for side in (names, wanted))
+        if count != expected:
+            raise InputError(f"has {count} columns of probabilities, and there are {expected} classes")
+        assigned = wanted if isinstance(names, int) and not isinstance(wanted, int) else ()
+        return list(range(count)), f"columns without names are taken as {join_names(assigned)}" if assigned else ""
+    columns, classes = tuple(map(name_key, names)), as_class_names(wanted)
+    if (same := first_duplicate(columns)) is not None:
         raise InputError(f"two columns are called {abbreviate(same)}; give each a name of its own")
-    order, said = find_columns(there_names, classes)
+    order, pattern = find_columns(columns, classes)
     used = set(order)
-    unknown = [name for k, name in enumerate(there_names) if k not in used]
+    unknown = [name for k, name in enumerate(columns) if k not in used]
     if unknown:
         what = f"has the column {abbreviate(unknown[0])}, which is none of the classes {join_names(classes)}"
         raise InputError(f"{what}; leave it out if it is no class", param="drop")
     moved = f"columns reordered by name: {join_names(classes)}" if order != sorted(order) else ""
-    return order, "; ".join(filter(None, [said, moved]))
+    return order, "; ".join(filter(None, [pattern, moved]))
 
 
 def as_class_names(classes: Sequence[str]) -> tuple[str, ...]:
-    """Check for different class names."""
+    """Validate distinct class names."""
     if isinstance(classes, str) or not len(classes):
         raise InputError(f"classes is {classes!r:.60}, expected a list of names")
     names = tuple(as_name(name, "class") for name in classes)
@@ -111,23 +111,23 @@ def as_class_names(classes: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_columns(names: Sequence[str], classes: tuple[str, ...]) -> tuple[list[int], str]:
-    """Find each class by its exact name, or all of them by one pattern such as prob_*; return the pattern as a note."""
-    at = {name: k for k, name in enumerate(names)}
-    missing = [name for name in classes if name not in at]
+    """Locate each class by its exact name, or all by one pattern such as prob_*; return the pattern as a note."""
+    index = {name: k for k, name in enumerate(names)}
+    missing = [name for name in classes if name not in index]
     if not missing:
-        return [at[name] for name in classes], ""
-    patterns = {(start, end) for name in names for start, found, end in [name.partition(classes[0])] if found}
-    fitting = [(a, b) for a, b in patterns if all(f"{a}{name}{b}" in at for name in classes)]
+        return [index[name] for name in classes], ""
+    patterns = {(start, end) for name in names for start, match, end in [name.partition(classes[0])] if match}
+    fitting = [(a, b) for a, b in patterns if all(f"{a}{name}{b}" in index for name in classes)]
     if len(missing) == len(classes) and len(fitting) == 1:
         start, end = fitting[0]
-        return [at[f"{start}{name}{end}"] for name in classes], (
+        return [index[f"{start}{name}{end}"] for name in classes], (
             f"columns {abbreviate(f'{start}*{end}')} are the classes {join_names(classes)}"
         )
     raise InputError(f"has no column for the class {abbreviate(missing[0])}; the columns are {join_names(names)}")
 
 
 def in_order(probs: Any, classes: int | Sequence[str] | None) -> Probabilities:
-    """Return probabilities with the columns in the order of the classes; without names their number must be right."""
+    """Return probabilities with columns in class order; without names the number of columns must match."""
     names, values = (None, probs) if isinstance(probs, np.ndarray) else table_of(probs)
     matrix = as_matrix(values, "probabilities")
     if names is not None and classes is not None and not isinstance(classes, int):
@@ -158,17 +158,17 @@ def format_sets(sets: NDArray[np.bool_], names: Any, output: str, rows: Any) -> 
 
 
 def rows_at(table: Any, index: NDArray[np.int64]) -> Any:
-    """Return some rows of a table, an array or a list, in the kind of table it is."""
+    """Select rows of a frame, a sparse matrix, an array or a list; a list becomes an array."""
     if hasattr(table, "iloc"):  # pandas
         return table.iloc[index]
     if hasattr(table, "column_names"):  # Arrow
         return table.take(index)
-    if hasattr(table, "tocsr"):  # not every kind of scipy's sparse matrices has rows
+    if hasattr(table, "tocsr"):  # some scipy sparse formats have no row indexing
         return table.tocsr()[index]
     return (table if hasattr(table, "shape") else np.asarray(table))[index]
 
 
 def _text(values: NDArray[Any]) -> NDArray[np.str_]:
-    """Return names as they are compared; a whole number has one name, however it is stored."""
-    texts = (one if isinstance(one, str) else str(one).removesuffix(".0") for one in values.tolist())
+    """Return names in normal form; a whole number has one name, whatever its dtype."""
+    texts = (value if isinstance(value, str) else str(value).removesuffix(".0") for value in values.tolist())
     return np.array([name_key(text) for text in texts], dtype=np.str_)

@@ -1,7 +1,7 @@
-"""Files in and out: arrays from .npy and .npz; outputs written beside and renamed.
+"""Safe file access: arrays from .npy and .npz, and atomic writes.
 
-Arrays come from other people: nothing is unpickled, and a small file never takes much memory. An array is read only if
-its header claims what the file holds, and an archive is refused if it unpacks to far more than its own size.
+Array files are untrusted: nothing is unpickled, and memory is bounded by the size of the file. An array is read only if
+its header matches the length of the file, and an archive is refused if it expands far beyond its own size.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ READABLE = (".npy", ".npz")
 TEXT = (".csv", ".tsv", ".txt")
 """File suffixes of text tables."""
 MOST_BYTES = 2**33
-"""Arrays of more bytes than this are refused: they hardly fit into memory."""
+"""Maximum size of arrays, in bytes."""
 FREE_BYTES = 2**27
 RATIO = 100
-"""A file may unpack to this many times its size, and to `FREE_BYTES` in any case."""
+"""Maximum expansion of a file; `FREE_BYTES` are always allowed."""
 HEADERS = {(1, 0): numpys.read_array_header_1_0, (2, 0): numpys.read_array_header_2_0}
 LONGEST_HEADER = 4096
 MAX_FILE = 2**30
-"""Files that come from somebody else (summaries, predictors) are refused above this."""
+"""Maximum size of an untrusted file (summary, predictor), in bytes."""
 
 
 def read_array(path: Path, *names: str) -> NDArray[Any]:
-    """Read an array; in an .npz with several, the one with one of these names."""
+    """Read an array; from an .npz file with several arrays, the first of these names."""
     if path.suffix.lower() not in READABLE:
         raise InputError(f"expected a file that ends in {', '.join(READABLE)}", where=path)
     if path.suffix.lower() == ".npz":
-        return next(iter(_arrays(path, lambda there: [_pick(there, names)]).values()))
+        return next(iter(_arrays(path, lambda available: [_pick(available, names)]).values()))
     with reading(path), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         check_size(size, size)
@@ -54,7 +54,7 @@ def read_array(path: Path, *names: str) -> NDArray[Any]:
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     """Read every array of an .npz file."""
-    return _arrays(path, lambda there: there)
+    return _arrays(path, lambda available: available)
 
 
 def _arrays(path: Path, choose: Callable[[list[str]], list[str]]) -> dict[str, NDArray[Any]]:
@@ -68,7 +68,7 @@ def _arrays(path: Path, choose: Callable[[list[str]], list[str]]) -> dict[str, N
 
 
 def check_size(claimed: int, on_disk: int) -> None:
-    """Refuse content that is too large, or far larger than its file."""
+    """Refuse content that is too large, absolutely or relative to its file."""
     if claimed > MOST_BYTES:
         raise InputError(f"holds {claimed} bytes of numbers, more than {MOST_BYTES}; split it into several files")
     if claimed > max(FREE_BYTES, RATIO * on_disk):
@@ -91,7 +91,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> NDArr
 def _read_npy(stream: IO[bytes], size: int) -> NDArray[Any]:
     """Read a plain array from a stream of this many bytes."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd headers, which are refused
+        warnings.simplefilter("ignore")  # warnings about odd headers, which are refused below
         try:
             head = io.BytesIO(stream.read(LONGEST_HEADER))
             read_header = HEADERS[numpys.read_magic(head)]
@@ -100,21 +100,21 @@ def _read_npy(stream: IO[bytes], size: int) -> NDArray[Any]:
             raise InputError("cannot be read: it is no array as numpy.save writes it") from None
         if dtype.kind not in "biufSU" or not dtype.itemsize:
             raise InputError(f"cannot be read: it holds {dtype}, not plain numbers or text; save a plain array")
-        there = size - head.tell()
-        if math.prod(shape) * dtype.itemsize != there:
+        length = size - head.tell()
+        if math.prod(shape) * dtype.itemsize != length:
             raise InputError(
-                f"its header claims {dtype} {shape}, and it holds {there} bytes; it was cut off or altered"
+                f"its header claims {dtype} {shape}, and it holds {length} bytes; it was cut off or altered"
             )
-        check_size(math.prod(max(1, length) for length in shape) * dtype.itemsize, there)
+        check_size(math.prod(max(1, side) for side in shape) * dtype.itemsize, length)
         stream.seek(0)
         array = numpys.read_array(stream, allow_pickle=False, max_header_size=LONGEST_HEADER)
         if dtype.kind == "U":
-            array.astype(dtype.newbyteorder("<")).tobytes().decode("utf-32-le")  # refuses what is not Unicode
+            array.astype(dtype.newbyteorder("<")).tobytes().decode("utf-32-le")  # raises on invalid code points
         return array
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file that came from somebody else, if it is not too large."""
+    """Read an untrusted file, up to the maximum size."""
     try:
         if path.stat().st_size > MAX_FILE:
             raise InputError(f"has {path.stat().st_size} bytes, more than {MAX_FILE}", where=path)
@@ -124,28 +124,28 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write beside and rename, so that a reader sees the old file or the new one, never half of it.
+    """Write atomically: to a temporary file in the same directory, which is then renamed.
 
-    A link is followed; what is no plain file, such as a device, is left alone. A private file is readable by its owner
-    only, on systems that have such rights: Windows does not, there the folder's rights count.
+    Symbolic links are followed; directories and devices are refused. A private file is readable by its owner only; on
+    Windows the permissions of the directory apply.
     """
     try:
         path = path.resolve() if path.is_symlink() else path
         if path.exists() and not path.is_file():
             raise InputError("is a directory or a device, not a file; choose another place", param="output", where=path)
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".fedconformal-")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".fedconformal-")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            if not private:  # which it is as long as it has another name
+            if not private:  # mkstemp creates private files
                 mask = os.umask(0)
                 os.umask(mask)
-                Path(beside).chmod(0o666 & ~mask)
-            Path(beside).replace(path)
+                Path(temporary).chmod(0o666 & ~mask)
+            Path(temporary).replace(path)
         except BaseException:
-            Path(beside).unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
             raise
     except OSError as error:
         raise InputError(
@@ -155,7 +155,7 @@ def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Say in one line which file cannot be read, and why."""
+    """Convert read errors raised inside to an `InputError` with the path and the reason."""
     try:
         with prefix_errors(path):
             yield
@@ -164,7 +164,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def unreadable(path: Path, error: Exception) -> InputError:
-    """Say in one line that a file cannot be read, and why."""
+    """Return the `InputError` for a file that cannot be read, with the reason."""
     if isinstance(error, InputError):
         return error
     reason = error.strerror if isinstance(error, OSError) else None
@@ -173,11 +173,11 @@ def unreadable(path: Path, error: Exception) -> InputError:
     return InputError(f"cannot be read ({reason}){advice}", where=path)
 
 
-def _pick(there: list[str], names: tuple[str, ...]) -> str:
-    if len(there) == 1:
-        return there[0]
+def _pick(available: list[str], names: tuple[str, ...]) -> str:
+    if len(available) == 1:
+        return available[0]
     for name in names:
-        if name in there:
+        if name in available:
             return name
-    held = abbreviate(", ".join(there)) or "nothing"
+    held = abbreviate(", ".join(available)) or "nothing"
     raise InputError(f"holds {held}; name one of the arrays {' or '.join(names)}")

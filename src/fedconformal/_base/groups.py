@@ -1,7 +1,7 @@
-"""Columns with one value a row: ids of sites, and groups such as sex=F.
+"""Columns with one value per row: site ids, and groups such as sex=F.
 
-A row is in one group of each column, or in none where it has no value. All rows are a group too, and so are those in
-no other group.
+Each column assigns a row to one group, or to none if the value is missing. Two further groups are all rows, and the
+rows in no other group.
 """
 
 from __future__ import annotations
@@ -21,53 +21,52 @@ from fedconformal.errors import InputError
 Groups = Any
 """A mapping from names to columns, a frame, or a Series with a name; None or an empty text is a missing value."""
 ALL, NONE = "all rows", "none of the others"
-"""The two groups that are always there; their names are not those of a column and a value."""
+"""Names of the group of all rows and of the rows in no other group; only these two contain no =."""
 ABSENT = "not given"
 MISSING = ("nan", "NaN", "NaT", "<NA>")
 """Missing values as numpy and pandas print them."""
 WHOLE = re.compile(r"-?[0-9]{1,20}\.0+")
-"""A whole number that was a float when it became a text."""
+"""A whole number written as a float."""
 MOST_VALUES = 200
 """Maximum number of distinct values in a group column."""
 
 
 def read_column(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Read ids or labels as numbers or text, whatever kind of column they come in; a missing one becomes NaN or ""."""
+    """Convert ids or labels of any column type to numbers or text; missing values become NaN or ""."""
     try:
         array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
-        if array.dtype.kind == "O" and array.ndim:  # text of pandas and Arrow, and numbers with missing ones
+        if array.dtype.kind == "O" and array.ndim:  # text of pandas and Arrow, and numbers with missing values
             cells = array.ravel().tolist()
-            there = np.array([cell for cell in cells if not is_missing(cell)])
-            empty = math.nan if there.size and there.dtype.kind in "iuf" else ""
-            plain = [empty if is_missing(cell) else cell for cell in cells]
-            array = np.array(plain).reshape(array.shape)
+            present = np.array([cell for cell in cells if not is_missing(cell)])
+            empty = math.nan if present.size and present.dtype.kind in "iuf" else ""
+            array = np.array([empty if is_missing(cell) else cell for cell in cells]).reshape(array.shape)
     except (ValueError, TypeError, RuntimeError) as error:
-        raise InputError(f"cannot be read as one value a row ({error})", where=name) from None
+        raise InputError(f"cannot be read as one value per row ({error})", where=name) from None
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     return array.astype(np.str_) if array.dtype.kind in "TMm" else array
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value of a column says that there is none, as Python, numpy or pandas write it."""
+    """Whether a value is a missing value of Python, numpy or pandas."""
     nan = isinstance(value, float | np.floating) and math.isnan(value)
     return nan or value is None or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def as_column(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
-    """Check for one number or text a row."""
+    """Validate one number or text per row."""
     array = one_a_row(read_column(values, name), rows, name)
     if array.dtype.kind not in "iufbU":
-        raise InputError(f"expected a text or a number a row, got {array.dtype}", where=name)
+        raise InputError(f"expected a text or a number per row, got {array.dtype}", where=name)
     return array
 
 
 def as_sites(values: ArrayLike, *, rows: int, name: str = "sites") -> NDArray[Any]:
-    """Check for one site id a row, a number or a name, which is returned as it is compared."""
+    """Validate one site id per row; numbers are kept, names are returned in normal form."""
     array = as_column(values, rows=rows, name=name)
     if array.dtype.kind == "U":
         spelled, index = np.unique(array, return_inverse=True)
-        array = np.array([name_key(str(one)) for one in spelled], dtype=np.str_)[index]
+        array = np.array([name_key(str(name)) for name in spelled], dtype=np.str_)[index]
     absent = np.isnan(array) if array.dtype.kind == "f" else array == "" if array.dtype.kind == "U" else None
     if absent is not None and absent.any():
         raise InputError("has no id; give every row one", where=name, row=int(np.argmax(absent)))
@@ -75,7 +74,7 @@ def as_sites(values: ArrayLike, *, rows: int, name: str = "sites") -> NDArray[An
 
 
 def named_sites(positions: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
-    """Turn a training run's positions of sites into names, where it has them.
+    """Map the site positions of a training run to site names, if there are names.
 
     >>> named_sites(np.array([1, 0, 1]), np.array(["a", "b"])).tolist()
     ['b', 'a', 'b']
@@ -90,7 +89,7 @@ def named_sites(positions: NDArray[Any], names: NDArray[Any] | None) -> NDArray[
 
 
 def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
-    """Return one group a row, as numbers if all are numbers."""
+    """Return one group per row, as numbers if all are numbers."""
     array = as_column(values, rows=rows, name=abbreviate(name))
     found = _distinct(array, name)
     if array.dtype.kind not in "iub" and not (array.dtype.kind == "f" and np.isfinite(array).all()):
@@ -101,7 +100,7 @@ def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
 
 
 def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
-    """Return which rows are in each group that has any, by its name: all rows first, those in no other group last.
+    """Return the rows of each non-empty group, by name: all rows first, those in no other group last.
 
     >>> members({"sex": ["F", "M", None, "F"], "age": [60.0, np.nan, np.nan, 70.0]}, rows=4)
     {'all rows': array([0, 1, 2, 3]), 'age=60': array([0]), 'age=70': array([3]),
@@ -124,7 +123,7 @@ def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
 
 
 def frame_columns(frame: Any) -> list[tuple[Any, Any]] | None:
-    """Return names and columns of a mapping, or of a frame of pandas, polars or Arrow; None of anything else."""
+    """Return names and columns of a mapping, or of a pandas, polars or Arrow frame; None for anything else."""
     if isinstance(frame, Mapping):
         return list(frame.items())
     if hasattr(frame, "column_names"):  # Arrow
@@ -161,7 +160,7 @@ def columns_of(groups: Groups) -> list[str]:
 
 
 def column_of(group: str) -> str | None:
-    """Return the column of a group, if it is one of a column and a value."""
+    """Return the column of a group such as sex=F; None for the groups without a column."""
     column, _, value = group.partition("=")
     return column if value else None
 
@@ -174,8 +173,8 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[str, Integers]]:
         values: list[Any] = list(index)
     else:
         unique, codes = np.unique(array, return_inverse=True)
-        # The decimal that was typed: 0.1 in float32 is the number nearest to it.
-        values = [float(str(one)) if unique.dtype.kind == "f" else one.item() for one in unique]
+        # Through text, so that float32 0.1 becomes the decimal 0.1.
+        values = [float(str(value)) if unique.dtype.kind == "f" else value.item() for value in unique]
     if len(values) > MOST_VALUES:
         raise InputError(
             f"has {len(values)} different values, more than {MOST_VALUES}; give ranges, such as 60-69",
@@ -185,9 +184,9 @@ def _distinct(array: NDArray[Any], name: str) -> list[tuple[str, Integers]]:
 
 
 def _name(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer():  # whole numbers are floats where some are missing
+    if isinstance(value, float) and value.is_integer():  # integers are stored as floats beside missing values
         value = int(value)
     text = "" if str(value) in MISSING else name_key(str(value))
-    if WHOLE.fullmatch(text):  # and texts where another row is one
+    if WHOLE.fullmatch(text):  # or as text beside a text
         text = str(int(text.partition(".")[0]))
     return escape_control(text) or ABSENT

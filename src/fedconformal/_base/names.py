@@ -1,4 +1,4 @@
-"""Names of sites and models, and values in messages."""
+"""Normal form of site and model names, and values formatted for messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def abbreviate(value: Any, most: int = MAX_SHOWN) -> str:
     """Format a value in one line of at most `most` characters."""
     try:
         text = " ".join((value if isinstance(value, str) else repr(value)).split())
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer with thousands of digits
         text = "too long to show"
     text = escape_control(text[: most + 1])
     return text if len(text) <= most else f"{text[:most]}..."
@@ -25,7 +25,7 @@ def abbreviate(value: Any, most: int = MAX_SHOWN) -> str:
 
 def escape_control(text: str) -> str:
     """Escape characters that are not printable, such as terminal control sequences."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    return text if text.isprintable() else "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def plural(number: int, noun: str) -> str:
@@ -44,35 +44,35 @@ def first_duplicate(names: Iterable[str]) -> str | None:
 
 
 def as_name(text: Any, what: str) -> str:
-    """Check a new name of a site or a model, and return it as it is compared."""
+    """Validate a new name of a site or a model, and return its normal form."""
     return check_name(name_key(text) if isinstance(text, str) else text, what)
 
 
 def check_name(text: Any, what: str) -> str:
-    """Check a name as it is in a file: printable, one line, 1 to 64 characters; it is kept as it is spelled there."""
+    """Validate a name from a file, without normalisation: printable, one line, 1 to 64 characters."""
     if not isinstance(text, str) or not text or len(text) > MAX_NAME or not text.isprintable():
         raise InputError(f"{what} is {text!r:.80}, expected 1 to {MAX_NAME} printable characters")
-    return str(text)  # numpy has strings of its own
+    return str(text)  # converts numpy strings
 
 
 def are_names(names: Sequence[str]) -> bool:
-    """Whether all of these texts of 1 to 64 characters are names as they are compared."""
+    """Whether all texts, of 1 to 64 characters each, are names in normal form."""
     if not names:
         return True
-    together = "\n".join(names)
-    return "".join(names).isprintable() and [*names] == name_key(together).split("\n") == [*map(str.strip, names)]
+    joined = "\n".join(names)
+    return "".join(names).isprintable() and [*names] == name_key(joined).split("\n") == [*map(str.strip, names)]
 
 
 def as_line(text: Any, what: str, most: int) -> str:
-    """Check somebody's own words: printable, one line, up to `most` characters."""
+    """Validate free text: printable, one line, up to `most` characters."""
     if not isinstance(text, str) or not text.isprintable() or not 0 < len(text) <= most:
         raise InputError(f"{what} is {abbreviate(text)}, expected a line of up to {most} characters")
     return text
 
 
 def name_key(name: str) -> str:
-    """Return a name as it is compared: stripped, in Unicode's form NFKC, so that two spellings of a letter are one.
+    """Return the normal form of a name: stripped, in Unicode form NFKC, so that equivalent spellings are equal.
 
-    Different letters that look alike, such as a Latin and a Cyrillic a, stay different.
+    Distinct letters that look alike, such as a Latin and a Cyrillic a, stay distinct.
     """
     return unicodedata.normalize("NFKC", name).strip()

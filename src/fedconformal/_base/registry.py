@@ -1,6 +1,6 @@
-"""Plug-ins by name, so that adding a score, guarantee, loss or summary kind is adding one file; and their spec strings.
+"""Registry of plug-ins (scores, guarantees, losses, summary kinds) by name, and their spec strings.
 
-`"raps:penalty=0.1,free_ranks=2"` is a spec string. A comma starts a new parameter only before the name of one, so lists
+`"raps:penalty=0.1,free_ranks=2"` is a spec string. A comma separates parameters only before a parameter name, so lists
 need no brackets: `mixture:weights=0.7,0.3`. A value without a name belongs to the first parameter: `robust:2`.
 """
 
@@ -33,30 +33,30 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin(ABC):
-    """A frozen value with a name; its fields are its parameters."""
+    """Base class of scores and losses: frozen dataclasses with a name, whose fields are their parameters."""
 
     name: ClassVar[str]
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return the instances that the contract checks try."""
+        """Return instances for the contract checks."""
         return (cls(),)
 
     @property
     def described(self) -> tuple[str, tuple[Any, ...]]:
-        """The name and the parameters in order, as they travel with a summary; `restore` reads them."""
+        """Name and parameters in order, as encoded in a summary; `restore` is the inverse."""
         return self.name, astuple(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
+        """Return name and parameters for JSON."""
         return {"name": self.name, **asdict(self)}
 
 
 def members(base: Callable[..., T]) -> dict[str, type[T]]:
-    """Return the named subclasses of `base`: in the modules beside it, in other packages, and those that users define.
+    """Return the named subclasses of `base`: built in, from other packages, and defined by users.
 
-    Another package lists its own as entry points of the group that is called like the package of `base`, such as
-    fedconformal.scores. None of them takes the place of one of ours.
+    Other packages register plug-ins as entry points in the group named after the package of `base`, such as
+    fedconformal.scores. Built-in names cannot be overridden.
     """
     package = base.__module__.rpartition(".")[0]
     _import_modules(package)
@@ -65,8 +65,8 @@ def members(base: Callable[..., T]) -> dict[str, type[T]]:
     while pending:
         for cls in pending.pop().__subclasses__():
             pending.append(cls)
-            ours = cls.__module__.startswith(f"{package}.")
-            if isinstance(vars(cls).get("name"), str) and (ours or cls.name not in found):
+            built_in = cls.__module__.startswith(f"{package}.")
+            if isinstance(vars(cls).get("name"), str) and (built_in or cls.name not in found):
                 found[cls.name] = cls
     return found
 
@@ -83,7 +83,7 @@ def _import_modules(package: str) -> None:
 
 
 def find(name: str, base: Callable[..., T]) -> type[T]:
-    """Return the subclass of `base` with this name; raises `InputError` that lists the names."""
+    """Return the subclass of `base` with this name; otherwise raise an `InputError` that lists the names."""
     known = members(base)
     if name not in known:
         raise InputError(
@@ -100,15 +100,15 @@ def noun_of(base: Callable[..., Any]) -> str:
 
 
 def param_of(base: Callable[..., Any]) -> str:
-    """Return the usual name of a parameter that takes one: the last word of its noun."""
+    """Return the usual parameter name for instances of `base`: the last word of its noun."""
     return noun_of(base).split()[-1]
 
 
 def rebuild(described: Mapping[str, Any], base: Callable[..., T], within: tuple[str, ...] = ()) -> T:
-    """Rebuild a score, a guarantee or a partition from its name and parameters, as found in a file.
+    """Rebuild a score, a guarantee or a partition from the name and parameters in a file.
 
-    Only parameters that its own `to_dict` leaves out may be absent. A parameter may be described in turn, such as the
-    guarantee that another one keeps for every class.
+    Only parameters omitted by its `to_dict` may be absent. Descriptions can be nested, such as the guarantee of
+    `ByClass`.
     """
     parameters = dict(described)
     name = parameters.pop("name", None)
@@ -118,19 +118,19 @@ def rebuild(described: Mapping[str, Any], base: Callable[..., T], within: tuple[
     if needed <= set(parameters) <= known:
         for key, value in parameters.items():
             if isinstance(value, Mapping):
-                if value.get("name") in (name, *within):  # so that no file makes this go very deep
+                if value.get("name") in (name, *within):  # bounds the depth of the recursion
                     raise InputError("keeps one of its own kind", where=name)
                 parameters[key] = rebuild(value, base, (str(name), *within))
         built: Any = cls(**parameters)
         known = set(built.to_dict()) - {"name"} if hasattr(built, "to_dict") else known
         if set(parameters) == known:
-            found: T = built
-            return found
+            rebuilt: T = built
+            return rebuilt
     raise InputError(f"has the parameters {sorted(parameters)}, expected {sorted(known)}", where=name)
 
 
 def restore(name: str, parameters: Sequence[Any], base: Callable[..., T]) -> T:
-    """Rebuild a score or a loss from its name and its parameters in order, as they travel with a summary."""
+    """Rebuild a score or a loss from its name and its parameters in order, as encoded in a summary."""
     cls: Any = find(name, base)
     names = [field.name for field in fields(cls)]
     if len(names) != len(parameters):
@@ -141,18 +141,18 @@ def restore(name: str, parameters: Sequence[Any], base: Callable[..., T]) -> T:
 
 @dataclass(frozen=True)
 class Spec(Generic[T]):
-    """A class and the values of its parameters; a nested spec string is a `Spec` too."""
+    """A parsed spec string: a class and the values of its parameters, of which some may be a `Spec`."""
 
     cls: type[T]
     values: Mapping[str, Any]
 
     def build(self) -> T:
         """Create the instance."""
-        return self.cls(**{key: one.build() if isinstance(one, Spec) else one for key, one in self.values.items()})
+        return self.cls(**{key: v.build() if isinstance(v, Spec) else v for key, v in self.values.items()})
 
 
 def build(spec: str | T, base: Callable[..., T]) -> T:
-    """Create a score, guarantee or loss from a spec string; an instance is returned as it is.
+    """Create a score, guarantee or loss from a spec string; an instance is returned unchanged.
 
     >>> from fedconformal import Guarantee
     >>> build("by-group:pac:failure=0.1", Guarantee)
@@ -167,7 +167,7 @@ def build(spec: str | T, base: Callable[..., T]) -> T:
 
 
 def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0) -> Spec[T]:
-    """Parse a spec string; `maker` is the method that takes the parameters, if it is not the class itself."""
+    """Parse a spec string; `maker` names the method that takes the parameters, by default the constructor."""
     name, colon, text = spec.strip().partition(":")
     cls: Any = find(name, base)
     noun, param = noun_of(base), param_of(base)
@@ -193,15 +193,15 @@ def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0)
 
 
 @cache
-def _parameters(made: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the types of the parameters of a class, or of a method's keywords, and those without a default."""
+def _parameters(maker: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the types of a class's parameters, or of a method's keywords, and the required names."""
     try:
-        hints = get_type_hints(made)
-    except NameError:  # types that another package imports for a type checker only
+        hints = get_type_hints(maker)
+    except NameError:  # types imported under TYPE_CHECKING by another package
         hints = {}
-    kinds = [inspect.Parameter.KEYWORD_ONLY, *([inspect.Parameter.POSITIONAL_OR_KEYWORD] * isinstance(made, type))]
-    own = [one for one in inspect.signature(made).parameters.values() if one.kind in kinds and one.name != "alpha"]
-    return {one.name: hints.get(one.name, Any) for one in own}, [one.name for one in own if one.default is one.empty]
+    kinds = [inspect.Parameter.KEYWORD_ONLY, *([inspect.Parameter.POSITIONAL_OR_KEYWORD] * isinstance(maker, type))]
+    own = [p for p in inspect.signature(maker).parameters.values() if p.kind in kinds and p.name != "alpha"]
+    return {p.name: hints.get(p.name, Any) for p in own}, [p.name for p in own if p.default is p.empty]
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
@@ -209,11 +209,11 @@ def _kinds(hint: Any) -> tuple[Any, ...]:
 
 
 def _choices(kinds: Sequence[Any]) -> dict[str, Any]:
-    return {str(one): one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)}
+    return {str(choice): choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)}
 
 
 def _read(text: str, hint: Any, depth: int) -> Any:
-    """Read a value by its type."""
+    """Parse a value according to its type hint."""
     kinds, choices = _kinds(hint), _choices(_kinds(hint))
     lists = [kind for kind in kinds if get_origin(kind) in (tuple, list, Sequence, Mapping)]
     if nested := [kind for kind in kinds if isinstance(kind, type) and is_dataclass(kind)]:
@@ -230,7 +230,7 @@ def _read(text: str, hint: Any, depth: int) -> Any:
 
 
 def _read_list(text: str, kind: Any) -> tuple[Any, ...]:
-    """Read numbers, NAME=NUMBER or NAME=LOW:HIGH with commas between them, or JSON."""
+    """Parse comma-separated numbers, NAME=NUMBER or NAME=LOW:HIGH, or JSON."""
     if text[:1] in ("[", "{"):
         return tuple(json.loads(text, object_pairs_hook=tuple))
     if "=" in text:
@@ -238,7 +238,7 @@ def _read_list(text: str, kind: Any) -> tuple[Any, ...]:
         named = [(name.strip(), tuple(map(float, value.split(":")))) for name, _, value in pairs]
         if not all(name for name, _ in named):
             raise ValueError(text)
-        return tuple((name, one if len(one) > 1 else one[0]) for name, one in named)
+        return tuple((name, values if len(values) > 1 else values[0]) for name, values in named)
     numbers = tuple(map(float, text.split(",")))
     sizes = get_args(kind)
     if get_origin(kind) is tuple and ... not in sizes and len(numbers) != len(sizes):
@@ -249,7 +249,7 @@ def _read_list(text: str, kind: Any) -> tuple[Any, ...]:
 def _expected(hint: Any) -> str:
     kinds = _kinds(hint)
     origins = {get_origin(kind) for kind in kinds}
-    plain = {*kinds, *([tuple] if origins & {tuple, list, Sequence} else [])}
-    words = [", ".join(_choices(kinds)), *(word for kind, word in EXPECTED.items() if kind in plain)]
+    accepted = {*kinds, *([tuple] if origins & {tuple, list, Sequence} else [])}
+    words = [", ".join(_choices(kinds)), *(word for kind, word in EXPECTED.items() if kind in accepted)]
     words += ["numbers by name such as a=0.7,b=0.1:0.3"] if Mapping in origins else []
     return " or ".join(filter(None, words)) or "JSON"
