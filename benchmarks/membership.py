@@ -24,11 +24,22 @@ from common import HERE, RESULTS, save
 from scipy.special import softmax
 
 import fedconformal as fc
-from tests.privacy.membership import ALPHA, attack, digits, numbers, predictor_of, split, synthetic
+from fedconformal._base.arrays import Floats
+from tests.privacy.membership import ALPHA, attack, digits, numbers, predictor_of, split
 
 NAME = "membership"
 PAGE = HERE.parent / "docs" / "threat-model.md"
 START, END = "<!-- membership -->", "<!-- /membership -->"
+
+
+def synthetic(seed: int, count: int) -> tuple[Floats, Any, Any]:
+    """Draw rows of a model of ten classes that is right four times in five; the first are members."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 10, 3 * count)
+    logits = rng.normal(size=(len(labels), 10)) + 2.6 * np.eye(10)[labels]
+    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), labels, np.arange(len(labels)) < count
+
+
 DATA = {150: ("digits", digits, 60), 650: ("digits", digits, 15), 5000: ("synthetic", synthetic, 3)}
 WHAT = ("one threshold", "by class", "by group", "a limit on losses")
 FILE, SCORES, ROWS, TRIALS = "logits/cifar100_tct.npz", (fc.LAC(), fc.APS(), fc.RAPS()), (500, 5000), 10

@@ -20,8 +20,8 @@ import numpy as np
 from common import HERE, RESULTS, save
 
 import fedconformal as fc
-from fedconformal._base.arrays import softmax
-from tests.privacy.attack import Draw, alone, decided, decided_together, of_digits, view, watching
+from fedconformal._base.arrays import Floats, Integers, softmax
+from tests.privacy.attack import Draw, Seen, decided, of_digits, watching
 from tests.privacy.sums_play import calibrate_by_sums
 
 NAME = "sums_leak"
@@ -43,6 +43,44 @@ DATA: dict[tuple[str, int], Draw] = {
     **{("digits, APS", n): of_digits(fc.APS(), n) for n in (150, 650)},
     ("a weak model", 10_000): weak,
 }
+
+
+View = tuple[Integers, Integers]
+"""Of each candidate the cell that it is in, and of each cell how many rows are in it."""
+
+
+def view(seen: Seen, candidates: Floats) -> View:
+    """Put sums of several sessions over the same scores together: all tell how many rows are up to each edge."""
+    up_to: dict[float, int] = {-np.inf: 0}
+    for rounds, search, total in seen:
+        counts, step = search.below + np.cumsum(total), 1 << search.joined  # of parts that are one, the last counts
+        for digit in range(step - 1, len(total), step):
+            edge = rounds._edge(search.number + 1, search.digits << rounds.widths[search.number] | digit)
+            up_to[edge] = int(counts[digit])
+    edges = np.array(sorted(up_to))
+    return np.searchsorted(edges, candidates) - 1, np.diff([up_to[edge] for edge in edges.tolist()])
+
+
+def decided_together(views: list[View], members: int) -> int:
+    """Count the members that several views decide: a cell with no more undecided candidates than rows, or with none.
+
+    The first candidates are the members.
+    """
+    known = np.full(len(views[0][0]), -1)
+    while True:
+        before = known.copy()
+        for cell, rows in views:
+            left = rows - np.bincount(cell[known == 1], minlength=len(rows))
+            undecided = np.bincount(cell[known < 0], minlength=len(rows))
+            known[(known < 0) & (left == 0)[cell]] = 0
+            known[(known < 0) & (left == undecided)[cell]] = 1
+        if np.array_equal(known, before):
+            return int((known[:members] == 1).sum())
+
+
+def alone(seen: Seen) -> int:
+    """Count the cells with a single row."""
+    return sum(int((total == 1).sum()) for _, _, total in seen)
 
 
 def measured() -> list[dict[str, Any]]:

@@ -151,14 +151,6 @@ def digits(seed: int, count: int) -> tuple[Floats, Any, Any]:
     return probs, labels, np.arange(len(labels)) < count
 
 
-def synthetic(seed: int, count: int) -> tuple[Floats, Any, Any]:
-    """Draw rows of a model of ten classes that is right four times in five; the first are members."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 10, 3 * count)
-    logits = rng.normal(size=(len(labels), 10)) + 2.6 * np.eye(10)[labels]
-    return np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), labels, np.arange(len(labels)) < count
-
-
 def predictor_of(what: str, members: Rows, *, exact: bool) -> Any:
     """Calibrate one site: one threshold, by class, by group, a limit on the rate of misses, or for numbers."""
     scores, labels = members.of(members.labels), members.labels
