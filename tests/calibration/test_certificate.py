@@ -1,22 +1,16 @@
-"""The certificate: what it states, and that it is plain JSON."""
+"""The certificate: what it states."""
 
 from __future__ import annotations
 
-import json
-import math
 import platform
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats
 from fedconformal.certificates import text
-from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.summary import digest_of
-from tests.contracts.tools import changed, guarantee_examples, maybe_infeasible
+from tests.contracts.tools import altered
 
 
 def two_sites(**about: Any) -> list[fc.Summary]:
@@ -71,39 +65,6 @@ def test_the_target_is_stated_and_not_what_came_out() -> None:
     assert (about.target, about.promises[0].rank, about.coverage_at_least) == ("7/10", 70, 0.7)
 
 
-@pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
-@pytest.mark.parametrize("alpha", [0.2, 0.001, 1 / 3])
-def test_it_is_plain_json(guarantee: fc.Guarantee, alpha: float) -> None:
-    sites = [
-        fc.Summary.of_scores(np.arange(n), site=site, score=fc.RAPS()) for site, n in (("a", 9), ("b", 20), ("c", 30))
-    ]
-    with maybe_infeasible():
-        result = fc.calibrate(sites, alpha=alpha, guarantee=guarantee)
-    stated = result.certificate.to_dict()
-    assert json.loads(json.dumps(stated, allow_nan=False)) == stated
-    whole = stated["promises"][0]
-    assert whole["threshold"] == ("inf" if result.threshold == math.inf else result.threshold)
-    assert stated["coverage_at_least"] <= stated["coverage_at_most"]
-    assert stated["coverage_at_least"] >= 1 - alpha
-
-
-def test_a_rough_summary_is_only_estimated() -> None:
-    @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-    class Rough(ExactSummary):
-        name = "rough"
-        certified = False
-
-        values: Floats
-
-    rough = Rough.build(np.arange(1.0, 40.0), sites=("r",))
-    certified = fc.Summary.of_scores(np.arange(20.0), kind="exact", site="a")
-    about = fc.calibrate([certified, rough], alpha=0.1).certificate
-    assert about.status == "estimated"
-    assert (about.coverage_at_least, about.coverage_at_most) == (0.0, 1.0)  # nothing is promised
-    assert text.sentence(about).startswith("The sets are estimated to hold")
-    assert fc.calibrate([certified], alpha=0.1).certificate.status == "certified"
-
-
 def test_a_model_that_was_trained_on_the_sites_promises_nothing_to_a_new_one() -> None:
     rng = np.random.default_rng(0)
     about: dict[str, Any] = {"score": fc.LAC(), "classes": 2}
@@ -115,19 +76,8 @@ def test_a_model_that_was_trained_on_the_sites_promises_nothing_to_a_new_one() -
     assert (stated.coverage_at_least, stated.coverage_at_most) == (0.0, 1.0)
     assert "trained on the sites" in text.why_estimated(stated)
     assert fc.verify(found, sites) == []
-    forged = changed(stated, status="certified")
-    assert fc.verify(replace(found, certificate=forged), sites)
+    assert fc.verify(altered(found, status="certified"), sites)
     mixture = fc.calibrate(sites).certificate
     assert (mixture.status, mixture.provenance.trained) == ("certified", False)
     others = [site for k, site in enumerate(sites) if k != 3]
     assert fc.calibrate(others, guarantee=fc.NewSite()).certificate.status == "certified"
-
-
-def test_scores_that_no_theorem_covers_are_never_certified() -> None:
-    """Such as those of models that left out each site in turn."""
-    about: dict[str, Any] = {"score": "lac", "site": "a", "estimated": True}
-    made = [fc.summarize([[0.75, 0.25]] * 30, [0] * 30, **about)]
-    for summaries in (made, [fc.Summary.from_bytes(made[0].to_bytes())]):
-        certificate = fc.calibrate(summaries).certificate
-        assert (certificate.status, certificate.coverage_at_least, certificate.coverage_at_most) == ("estimated", 0, 1)
-        assert "are estimated to hold" in text.sentence(certificate)

@@ -13,7 +13,7 @@ import fedconformal as fc
 from fedconformal.calibration.calibrate import kept_terms
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import MOST_WHY, PLANNED, Replacement, Rows, site_names
-from tests.contracts.tools import changed
+from tests.contracts.tools import altered
 
 THRESHOLDS = np.linspace(0.1, 0.9, 9)
 
@@ -81,8 +81,8 @@ def test_from_watched_rows_nothing_is_promised(kind: tuple[Any, list[fc.Summary]
     assert "estimated" in text.sentence(about)
     assert "so nothing is promised" in text.sentence(about)
     assert fc.verify(new, fresh, older=old) == []
-    forged = changed(about, status="certified")
-    assert any(one.startswith("status") for one in fc.verify(replace(new, certificate=forged), fresh, older=old))
+    forged = altered(new, status="certified")
+    assert any(one.startswith("status") for one in fc.verify(forged, fresh, older=old))
 
 
 def test_a_renewal_needs_word_of_the_rows() -> None:
@@ -172,11 +172,11 @@ def test_tampering_with_a_link_is_noticed(fields: dict[str, Any]) -> None:
     older = fc.recalibrate(oldest, second, why="alarm", rows="new")
     assert older.certificate.replaces is not None
     replaced = msgspec.structs.replace(older.certificate.replaces, **fields)
-    other = replace(older, certificate=changed(older.certificate, replaces=replaced))
+    other = altered(older, replaces=replaced)
     newest = fc.recalibrate(older, sites(3), rows="new")
     assert fc.verify(newest, sites(3), older=other)  # its digest is not the one that is named
     watched = fc.recalibrate(oldest, second, why="alarm", rows="watched")
-    forged = replace(watched, certificate=changed(watched.certificate, replaces=older.certificate.replaces))
+    forged = altered(watched, replaces=older.certificate.replaces)
     assert any(one.startswith("status") for one in fc.verify(forged, second, older=oldest))
 
 
@@ -184,7 +184,6 @@ def test_rows_of_the_older_predictor_are_not_new() -> None:
     first = sites(1)
     old = fc.calibrate(first)
     claimed = Replacement(sha256=old.digest(), why="alarm", rows=Rows.new)
-    again = replace(old, certificate=old.certificate.replacing(claimed))
-    assert fc.verify(again, first, older=old) == [
+    assert fc.verify(replace(old, certificate=old.certificate.replacing(claimed)), first, older=old) == [
         "rows: those of site 's0' calibrated the older predictor as well, so they are not new"
     ]

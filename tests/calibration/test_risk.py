@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from fedconformal.calibration.risk import RiskCurve
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import RiskRecord
 from fedconformal.summaries import LossSummary
-from tests.contracts.tools import changed, refused
+from tests.contracts.tools import altered, refused
 
 GRID = np.linspace(0, 1, 11)
 
@@ -30,10 +29,6 @@ def sites(count: int = 3, *, bound: float = 1, **about: Any) -> list[LossSummary
         rows = np.clip(rng.random((40 + 10 * k, 1)) - GRID * rng.random((40 + 10 * k, 1)), 0, 1) * bound
         found.append(fc.LossSummary.of_losses(rows, thresholds=GRID, bound=bound, site=f"s{k}", **about))
     return found
-
-
-def altered(rule: fc.Predictor, **change: Any) -> fc.Predictor:
-    return replace(rule, certificate=changed(rule.certificate, **change))
 
 
 def test_the_certificate_says_what_is_promised() -> None:

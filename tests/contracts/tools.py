@@ -6,6 +6,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -120,6 +121,22 @@ def changed(certificate: fc.Certificate, **fields: Any) -> fc.Certificate:
     return certificate
 
 
+def altered(predictor: fc.Predictor, **fields: Any) -> fc.Predictor:
+    """Replace fields of the certificate of a predictor."""
+    return replace(predictor, certificate=changed(predictor.certificate, **fields))
+
+
+@contextmanager
+def peak_memory(most: float) -> Iterator[None]:
+    """Demand that no more bytes than this are allocated at a time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
+
+
 def one_curve(holder: fc.Predictor) -> PromiseCurve:
     """Return the promise curve of something that has one threshold for all classes."""
     assert isinstance(holder.curve, PromiseCurve)
@@ -219,13 +236,8 @@ def refused(*fragments: str, param: str | None = None, code: str | None = None) 
 
 def refusal(action: Callable[[], object]) -> str:
     """Demand an InputError without a large allocation; return its message."""
-    tracemalloc.start()
-    try:
-        with pytest.raises(fc.InputError) as caught:
-            action()
-        assert tracemalloc.get_traced_memory()[1] < FEW_MEGABYTES
-    finally:
-        tracemalloc.stop()
+    with peak_memory(FEW_MEGABYTES), pytest.raises(fc.InputError) as caught:
+        action()
     assert len(str(caught.value).splitlines()) == 1
     return str(caught.value)
 

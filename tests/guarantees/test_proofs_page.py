@@ -1,4 +1,4 @@
-"""docs/proofs.md has the promise, what it needs, the proof and what it is not, of every guarantee there is."""
+"""docs/proofs.md has the promise, assumptions, proof and limits of every guarantee."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.tools import guarantee_examples
 
 ROOT = Path(__file__).parents[2]
-PARTS = ["Promise", "Needs", "Proof", "What it is not"]
+PARTS = ["Promise", "Assumptions", "Proof", "Limits"]
 TEXT = (ROOT / "docs" / "proofs.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^## (.*?)\n\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE))
 PROVED = [name for name in SECTIONS if name != "Notation and one lemma"]
@@ -22,7 +22,7 @@ def test_every_guarantee_has_a_section() -> None:
 @pytest.mark.parametrize("name", PROVED)
 def test_a_section_has_its_four_parts_and_a_test(name: str) -> None:
     text = SECTIONS[name]
-    assert re.findall(r"^\*\*(Promise|Needs|Proof|What it is not)\b", text, re.MULTILINE) == PARTS
+    assert re.findall(r"^\*\*(Promise|Assumptions|Proof|Limits)\b", text, re.MULTILINE) == PARTS
     assert "∎" in text
     named = re.findall(r"`(tests/[\w/]+\.py)`", text)
     assert named

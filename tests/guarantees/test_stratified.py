@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,50 +18,6 @@ from tests.contracts.tools import SITES, promised_many, refused, strata_examples
 
 TOTALS = [30, 12, 5]
 CLASS_SIZES = [9, 6, 0]
-COUNTS = [8, 3, 0]
-
-
-def share(weights: list[Fraction], more: Fraction, price: Fraction = Fraction(0)) -> Fraction:
-    top = sum((w * m for w, m in zip(weights, COUNTS, strict=True)), start=-price)
-    return top / (sum(w * n for w, n in zip(weights, CLASS_SIZES, strict=True)) + more)
-
-
-def swapped(mixture: list[Fraction]) -> Fraction:
-    """Return (sum w_k m_kc - max w) / sum w_k n_kc, with w_k = lambda_k / n_k and the largest of all sites."""
-    weights = [share / n for share, n in zip(mixture, TOTALS, strict=True)]
-    return share(weights, Fraction(0), max(weights))
-
-
-def promised(guarantee: fc.Guarantee) -> Fraction:
-    return guarantee.bind(SITES, TOTALS).bind((), TOTALS, "class").promised(COUNTS, CLASS_SIZES)
-
-
-THIRD = [Fraction(1, 3)] * 3
-PROPORTIONAL = [Fraction(n, 47) for n in TOTALS]
-
-
-@pytest.mark.parametrize(
-    ("guarantee", "expected"),
-    [
-        (fc.Mixture(), Fraction(11 - 1, 15)),
-        (fc.Mixture(weights="uniform"), swapped(THIRD)),
-        (fc.Mixture(weights=(0.5, 0.3, 0.2)), swapped([Fraction(5, 10), Fraction(3, 10), Fraction(2, 10)])),
-        (fc.Mixture(weights=(0.0, 1.0, 0.0)), Fraction(3, 6 + 1)),  # one site: its own rank
-        (fc.Robust(liars=0), Fraction(11 - 1, 15)),
-        (fc.Robust(liars=1), Fraction(3 - 1, 6)),  # without the first
-        (fc.OneSite(site="a"), Fraction(8, 10)),
-        (fc.EverySite(), Fraction(0)),
-    ],
-)
-def test_shares_of_the_class(guarantee: fc.Guarantee, expected: Fraction) -> None:
-    assert promised(guarantee) == expected
-
-
-def test_a_site_without_rows_may_hold_nothing_but_the_class() -> None:
-    """A third of the test rows is from it, none of which is covered for sure."""
-    bound = fc.Mixture(weights="uniform").bind((), [30, 12, 0], "class")
-    top = Fraction(8, 3 * 30) + Fraction(3, 3 * 12) - Fraction(1, 3 * 12)
-    assert bound.promised([8, 3, 0], [9, 6, 0]) == top / (Fraction(9, 3 * 30) + Fraction(6, 3 * 12) + Fraction(1, 3))
 
 
 def test_the_outermost_stratum_is_named_first() -> None:
@@ -122,7 +79,11 @@ def test_bad_descriptions_are_refused(given: dict[str, Any]) -> None:
         registry.rebuild(given, fc.Guarantee)
 
 
-@pytest.mark.parametrize("given", ["mixture", fc.ByClass(), fc.ByGroup(), fc.Prevalence()], ids=repr)
-def test_a_guarantee_of_one_threshold_is_needed(given: Any) -> None:
-    with refused("not a guarantee"):
-        fc.ByClass(given)
+@pytest.mark.parametrize(
+    ("stratified", "given"),
+    [*product([fc.ByClass, fc.ByGroup], ["mixture", fc.ByGroup(), fc.Prevalence()]), (fc.ByClass, fc.ByClass())],
+    ids=repr,
+)
+def test_a_guarantee_of_one_threshold_is_needed(stratified: Any, given: Any) -> None:
+    with refused(f"{stratified.name}: ", "not a guarantee such as"):
+        stratified(given)

@@ -21,15 +21,6 @@ TENTH = Fraction(1, 10)
 counts_of_sites = st.tuples(*(st.integers(0, n) for n in SIZES)).map(list)
 
 
-@given(counts_of_sites, st.integers(0, 20))
-@checks(30)
-def test_contamination(counts: list[int], twentieths: int) -> None:
-    share, total = Fraction(twentieths, 20), sum(SIZES)
-    mixtures = [[(1 - share) * n / total + share * (j == k) for j, n in enumerate(SIZES)] for k in range(len(SIZES))]
-    found = fc.WorstCase(contamination=twentieths / 20).promised(counts, SIZES)
-    assert found == of_mixtures(mixtures, counts, SIZES)
-
-
 @given(counts_of_sites, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 15)), min_size=4, max_size=4))
 @checks(30)
 def test_box(counts: list[int], bounds: list[tuple[int, int]]) -> None:

@@ -1,19 +1,19 @@
 """Scores that come in chunks, read more than once: the same bytes as in one piece, in bounded memory."""
 
-import tracemalloc
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.summaries import stream
 from fedconformal.summaries.stream import summarize_stream
+from tests.contracts.tools import checks, peak_memory
 
 pytestmark = pytest.mark.long
 
@@ -56,7 +56,7 @@ def test_the_same_bytes_as_in_one_piece(shapes: list[str], memory: int) -> None:
 
 
 @given(st.lists(st.lists(floats, min_size=1), min_size=1), st.integers(1, 9), st.integers(2, 9))
-@settings(deadline=None, max_examples=60, derandomize=True)
+@checks(60)
 def test_any_scores(chunks: list[list[float]], memory: int, edges: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream, "EDGES", edges)
@@ -98,13 +98,10 @@ def test_memory_is_bounded_by_the_setting(shape: str, rows: int) -> None:
             yield SHAPES[shape](np.random.default_rng(k), rows) + (k if shape == "ascending" else 0)
 
     summarize_stream(read, memory=memory)  # what is imported or remembered at a first call does not count
-    tracemalloc.start()
-    try:
+    most = 8 * (8 * memory + 6 * rows + 24 * stream.EDGES)
+    assert most < 1_000_000 * 8 / 2
+    with peak_memory(most):
         summarize_stream(read, alpha=0.1, memory=memory)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 8 * (8 * memory + 6 * rows + 24 * stream.EDGES) < 1_000_000 * 8 / 2
 
 
 @pytest.mark.usefixtures("small")

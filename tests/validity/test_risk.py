@@ -7,7 +7,6 @@ threshold is looked up, and its mean loss for the rows that are promised somethi
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
@@ -18,6 +17,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.guarantees.mixture import Terms
 from fedconformal.summaries import LossSummary
+from tests.contracts.tools import maybe_infeasible
 
 Curve = tuple[float, ...]
 Law = dict[Curve, Fraction]
@@ -48,8 +48,7 @@ def summaries(rows: Sequence[Sequence[Curve]]) -> list[LossSummary]:
 
 
 def risks(guarantee: fc.Guarantee, sites: Sequence[fc.Summary], risk: float = 0.4) -> fc.Predictor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", fc.InfeasibleWarning)
+    with maybe_infeasible():
         return fc.calibrate(sites, risk=risk, guarantee=guarantee, exact=True)
 
 
