@@ -49,6 +49,7 @@ def clinic(here: Path, command: Command) -> Path:
     write("percent.csv", HEADER, [[*row[:3], *(100 * probs[k]).round(4), row[6]] for k, row in enumerate(rows)])
     write("negative.csv", HEADER, [[*rows[0][:3], "-0.1", *rows[0][4:]], *rows[1:]])
     write("twice.csv", HEADER, [*rows, *rows[:10]])
+    Path("excel.csv").write_bytes("Kürzel,gut,böse\n1,0.5,0.5\n".encode("cp1252"))
     write("gap.csv", HEADER, [[*rows[0][:3], "", *rows[0][4:]], *rows[1:]])
     write(
         "prob.csv",
@@ -91,6 +92,7 @@ SLIPS: list[tuple[str, int, tuple[str, ...], str]] = [
     ("a missing probability", 2, ("gap.csv", *TABLE, *OTHERS), "(--skip-missing)"),
     ("a missing probability and a column that is no class", 2, ("gap.csv", *TABLE), PROPOSED),
     ("two decimals and a column that is no class", 2, ("rounded-2.csv", *TABLE), PROPOSED),
+    ("umlauts from Excel", 2, ("excel.csv", "--labels", "Kürzel"), "(--encoding)"),
     ("columns with a prefix that labels lack", 2, ("prob.csv", *TABLE), "(--classes)"),
 ]
 OTHER_COMMANDS: list[tuple[str, int, tuple[str, ...], str]] = [
@@ -123,3 +125,8 @@ def test_what_is_said(clinic: Path, command: Command) -> None:
         assert not (code == 2 and any(Path().glob("x.*"))), name
         for path in Path().glob("x.*"):
             path.unlink()
+    for words in (
+        ("summarize", "0.csv", *TABLE, *OTHERS, *OUT),
+        ("evaluate", "predictor.json", "twice.csv", *TABLE, "--cluster", "patient_id"),
+    ):
+        assert "several rows" not in command.ok(*words).err
