@@ -1,11 +1,11 @@
-"""Tables from files and frames: outputs of a model with class names, ids and truth.
+"""Tables from files and data frames: model outputs with class names, ids and truth.
 
-Each step adds to one line that says what was recognised; what could be read in two ways is refused.
+Each step records the recognised layout in one line of text; ambiguous input is refused.
 
 >>> from fedconformal.tables import pair, probabilities_of, table_of
 >>> probs = table_of({"patient": ["a", "b"], "benign": [0.9, 0.4], "malignant": [0.1, 0.6]}, name="probs")
->>> found = pair(probabilities_of(probs, ids="patient"), table_of(["benign", "malignant"], name="labels"))
->>> found.classes, found.labels.tolist()
+>>> rows = pair(probabilities_of(probs, ids="patient"), table_of(["benign", "malignant"], name="labels"))
+>>> rows.classes, rows.labels.tolist()
 (('benign', 'malignant'), [0, 1])
 """
 

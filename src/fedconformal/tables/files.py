@@ -1,6 +1,6 @@
-"""Tables from files, by their endings, and from frames of pandas, polars and pyarrow, dictionaries, lists and arrays.
+"""Tables from files, by suffix, and from pandas, polars and pyarrow frames, dictionaries, lists and arrays.
 
-No library of frames is imported. The index of a pandas frame is not looked at: rows go together by their order, as in
+No data frame library is imported. The index of a pandas frame is ignored: rows are matched by position, as in
 scikit-learn.
 """
 
@@ -30,7 +30,7 @@ NUMBER = 8
 
 
 class ArrayCells:
-    """Columns as arrays of one length; one that is neither numbers nor text is refused where it is used."""
+    """Columns as arrays of equal length; a column that is neither numeric nor text is refused on use."""
 
     def __init__(self, columns: Sequence[NDArray[Any]], matrix: NDArray[Any] | None = None) -> None:
         self.columns = columns
@@ -38,7 +38,7 @@ class ArrayCells:
         self.rows = len(columns[0])
 
     def numbers(self, columns: Sequence[int]) -> NDArray[Any]:
-        """Return columns of numbers, without a copy if they are all that an array has."""
+        """Return numeric columns as a matrix, without a copy if they are all columns of an array."""
         for j in columns:
             column = self._readable(j)
             if column.dtype.kind == "U":
@@ -62,20 +62,20 @@ class ArrayCells:
         return [str(x).strip() for x in values.tolist()]
 
     def take(self, rows: Sequence[int]) -> ArrayCells:
-        """Return these rows only."""
-        chosen = list(rows)
-        matrix = None if self.matrix is None else self.matrix[chosen]
-        return ArrayCells([column[chosen] for column in self.columns], matrix)
+        """Return a subset of the rows."""
+        index = list(rows)
+        matrix = None if self.matrix is None else self.matrix[index]
+        return ArrayCells([column[index] for column in self.columns], matrix)
 
     def _readable(self, column: int) -> NDArray[Any]:
-        found = self.columns[column]
-        if found.dtype.kind not in "fiubU":
+        array = self.columns[column]
+        if array.dtype.kind not in "fiubU":
             raise CellError(0, column, f"holds neither numbers nor text of up to {LONGEST_TEXT} characters")
-        return found
+        return array
 
 
 def table_of(values: Any, *, name: str = "table") -> Table:
-    """Take a frame, a series, a dictionary of columns, a list or an array as a table; `name` is for messages.
+    """Convert a frame, a series, a dictionary of columns, a list or an array to a table; `name` is for messages.
 
     >>> table_of(["benign", "malignant"], name="labels").texts(0)
     ['benign', 'malignant']
@@ -106,7 +106,7 @@ def table_of(values: Any, *, name: str = "table") -> Table:
 def _array_table(
     source: str, columns: list[NDArray[Any]], names: list[str] | None, *, matrix: NDArray[Any] | None = None
 ) -> Table:
-    """Put columns together, with one line that says what they are."""
+    """Return a table of these columns."""
     if len({column.shape for column in columns}) != 1:
         raise InputError("its columns differ in length" if columns else "has no columns", where=source)
     return Table(
@@ -119,7 +119,9 @@ def _array_table(
 
 
 def read_table(path: Path, *, encoding: str | None = None, arrays: tuple[str, ...] = ("probs", "labels")) -> Table:
-    r"""Read a table; `encoding` is that of a text file without a mark, if not UTF-8; `arrays` are names in an .npz.
+    r"""Read a table from a file.
+
+    `encoding` is that of a text file without a byte order mark, by default UTF-8; `arrays` are names in an .npz file.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "scans.csv")
@@ -152,36 +154,36 @@ def _read_parquet(path: Path) -> Table:
     size = path.stat().st_size
     try:
         with parquet.ParquetFile(path) as file:
-            about, batches, held = file.metadata, [], 0
-            unpacked = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
-            files.check_size(max(unpacked, about.num_rows * about.num_columns * NUMBER), size)
-            for batch in file.iter_batches(max(1, files.FREE_BYTES // (NUMBER * max(1, about.num_columns)))):
+            footer, batches, held = file.metadata, [], 0
+            unpacked = sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups))
+            files.check_size(max(unpacked, footer.num_rows * footer.num_columns * NUMBER), size)
+            for batch in file.iter_batches(max(1, files.FREE_BYTES // (NUMBER * max(1, footer.num_columns)))):
                 batches.append(batch)
                 held += batch.nbytes
-                files.check_size(held, size)  # a footer may claim less than there is
+                files.check_size(held, size)  # the footer may understate the size
             table = ArrowTable.from_batches(batches, file.schema_arrow)
     except ArrowException as error:
         raise InputError(f"cannot be read ({abbreviate(str(error))})") from None
-    if table.num_rows != about.num_rows:
-        raise InputError(f"has {table.num_rows} rows, and its footer says {about.num_rows}; write it again")
+    if table.num_rows != footer.num_rows:
+        raise InputError(f"has {table.num_rows} rows, and its footer says {footer.num_rows}; write it again")
     if not table.num_columns or not table.num_rows:
         raise InputError("has no rows" if table.num_columns else "has no columns")
     names = [name_key(name) for name in table.column_names]
-    found = _array_table(str(path), [_column(column) for column in table.columns], names)
+    result = _array_table(str(path), [_column(column) for column in table.columns], names)
     if PANDAS_INDEX not in names:
-        return found
+        return result
     index = names.index(PANDAS_INDEX)
     names.remove(PANDAS_INDEX)
-    in_use = tuple(j for j in found.columns if j != index)
-    return replace(found, columns=in_use, row_names=index, said=(f"columns {join_names(names)}", "index of pandas"))
+    in_use = tuple(j for j in result.columns if j != index)
+    return replace(result, columns=in_use, row_names=index, said=(f"columns {join_names(names)}", "index of pandas"))
 
 
 def _column(column: Any) -> NDArray[Any]:
-    """Turn a column into an array; one without plain values, or with very long ones, into one that is never read."""
+    """Convert a column to an array; nested values and very long texts become a placeholder that is refused on use."""
     from pyarrow import compute, types
 
     kind = column.type
     text = types.is_string(kind) or types.is_large_string(kind)
     longest = compute.max(compute.utf8_length(column)).as_py() or 0 if text else 0
-    plain = text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-    return read_column(column, "") if plain and longest <= LONGEST_TEXT else np.zeros(len(column), dtype=np.void)
+    scalar = text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    return read_column(column, "") if scalar and longest <= LONGEST_TEXT else np.zeros(len(column), dtype=np.void)

@@ -1,4 +1,4 @@
-"""Joins two tables of the same rows: by ids if both have them, else by the order of rows."""
+"""Joins of two tables of the same rows: by ids if both have ids, otherwise by position."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from fedconformal.tables.table import Table
 def pair(
     found: Predictions, table: Table, *, ids: str | None = None, labels: str | None = None, skip_missing: bool = False
 ) -> Predictions:
-    """Take the truth of every row from another table; the rows are in the same order, or joined by their ids.
+    """Add the truth of every row from another table, joined by ids or by position.
 
-    `ids` is the column with ids there, by default that of the predictions; `labels` is the column with the truth, by
-    default the only other column. With `skip_missing`, rows without a truth are left out.
+    `ids` is the id column of that table, by default the name used by the predictions; `labels` is the column of the
+    truth, by default the only other column. With `skip_missing`, rows without truth are dropped.
 
     >>> from fedconformal.tables import probabilities_of, table_of
     >>> probs = probabilities_of(table_of({"id": ["p", "q"], "a": [0.5, 0.1], "b": [0.5, 0.9]}, name="probs"), ids="id")
-    >>> found = pair(probs, table_of({"id": ["q", "p"], "label": ["b", "a"]}, name="labels"))
-    >>> found.labels.tolist(), found.recognised.split("; ")[-1]
+    >>> rows = pair(probs, table_of({"id": ["q", "p"], "label": ["b", "a"]}, name="labels"))
+    >>> rows.labels.tolist(), rows.recognised.split("; ")[-1]
     ([0, 1], 'joined by id, as the rows are in another order')
     """
     table, column, order, how = _align(found, table, ids, labels, "true numbers" if found.numeric else "labels")
     how = f"{table.recognised}; {how}"
     if order is not None:
         table = table.take(order)
-    if skip_missing and (lacking := table.missing([column])):
-        kept = [row for row in range(table.rows) if row not in lacking]
-        found = found.take(kept, tuple(table.place(row, column) for row in sorted(lacking)))
-        table = table.take(kept)
+    if skip_missing and (missing := table.missing([column])):
+        complete = [row for row in range(table.rows) if row not in missing]
+        found = found.take(complete, tuple(table.place(row, column) for row in sorted(missing)))
+        table = table.take(complete)
     return found.with_truth(table, column, how)
 
 
 def aligned_column(
     found: Predictions, table: Table, *, ids: str | None = None, column: str | None = None
 ) -> tuple[list[str], str]:
-    """Return a column of text from another table, such as sites, in the order of the predictions, and a note.
+    """Return a text column of another table, such as sites, in the order of the predictions, and a note.
 
     >>> from fedconformal.tables import probabilities_of, table_of
     >>> probs = probabilities_of(table_of([[0.5, 0.5], [0.1, 0.9]], name="probs"))
@@ -52,7 +52,7 @@ def aligned_column(
 def _align(
     found: Predictions, table: Table, ids: str | None, wanted: str | None, what: str
 ) -> tuple[Table, int, list[int] | None, str]:
-    """Return a table with its header settled, its wanted column, the order of its rows, and how they were paired."""
+    """Return the table with its header resolved, the wanted column, the order of the rows, and a note on the join."""
     table = _headed(found, table, ids, wanted)
     if found.id_column is None and ids is not None:
         raise found.table.error(f"has no ids, and {table.source} has; name its column of ids too")
@@ -79,20 +79,20 @@ def _align(
 
 
 def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | None) -> Table:
-    """Decide whether line 1 of a table of text is its header: if it has the names asked for, or one row is too many.
+    """Resolve an ambiguous line 1: it is a header if it has the requested names, or if there is one row too many.
 
-    A class, or what occurs below as well, is never taken for a header; but pandas writes 0 above a series.
+    A class name, or a value that recurs below, is never a header; but pandas writes 0 above a series.
     """
     if table.head is None or (ids, wanted) != (None, None) or found.id_column in table.head:
         return table.with_header()
     headed = table.with_header()
     values = {name_key(cell) for j in table.columns for cell in headed.texts(j)} | set(found.classes or ())
-    name = table.head == ("0",) or not values & set(table.head)
-    return headed if name and table.rows != found.table.rows else table
+    is_name = table.head == ("0",) or not values & set(table.head)
+    return headed if is_name and table.rows != found.table.rows else table
 
 
 def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[int] | None, str]:
-    """Return the row of each id, or None if rows are in the same order."""
+    """Return the row of each id, or None if rows are in the same order; and a note."""
     if column is not None and found.ids is not None:
         mine, theirs, what = found.ids, table.texts(column), f"by {abbreviate(found.id_column)}"
     elif table.row_names is not None and found.table.row_names is not None and found.id_column is None:
@@ -104,27 +104,27 @@ def _order(found: Predictions, table: Table, column: int | None) -> tuple[list[i
     if mine == theirs:
         return None, f"paired {what}, in the same order"
     if found.id_column is None and all(name.isdecimal() for name in (*mine, *theirs)):
-        row = next(row for row, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other)
+        row = next(row for row, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
         raise table.error(
             f"{table.place(row)} has the row number {theirs[row]}, and {found.table.source} has {mine[row]} there; "
             "name the column if it is an id, or save both without row numbers if the rows are in one order",
             param="ids",
         )
-    at = _positions(theirs, table)
+    row_of = _positions(theirs, table)
     _positions(mine, found.table)
-    missing = next((row for row, name in enumerate(mine) if name not in at), None)
+    missing = next((row for row, name in enumerate(mine) if name not in row_of), None)
     if missing is not None:
         raise found.table.error(
             f"{found.table.place(missing)} has the id {abbreviate(mine[missing])}, which {table.source} does not have"
         )
-    return [at[name] for name in mine], f"joined {what}, as the rows are in another order"
+    return [row_of[name] for name in mine], f"joined {what}, as the rows are in another order"
 
 
 def _positions(ids: list[str], table: Table) -> dict[str, int]:
-    at: dict[str, int] = {}
+    row_of: dict[str, int] = {}
     for row, name in enumerate(ids):
-        if at.setdefault(name, row) != row:
+        if row_of.setdefault(name, row) != row:
             raise table.error(
-                f"{table.place(row)} has the id {abbreviate(name)}, as {table.place(at[name])} has; ids must differ"
+                f"{table.place(row)} has the id {abbreviate(name)}, as {table.place(row_of[name])} has; ids must differ"
             )
-    return at
+    return row_of

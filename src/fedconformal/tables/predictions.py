@@ -1,9 +1,9 @@
-"""Outputs of a model from a table: probabilities of classes, or predictions of numbers.
+"""Model outputs from a table: class probabilities or numeric predictions.
 
-Columns are found by their exact names. Without `classes`, every column that has no other use is a class. With
-`classes`, columns are chosen and ordered by them; prob_benign is found for benign if every class has its column by the
-same pattern. A regression score names its columns, such as lower and upper; `columns` gives other names for them. What
-was recognised is in the one line `recognised`.
+Columns are located by exact name. Without `classes`, every column without another use is a class. With `classes`,
+columns are selected and ordered by them; prob_benign matches benign if the same pattern matches a column for every
+class. A regression score names its columns, such as lower and upper, which `columns` can rename. The recognised layout
+is described in `recognised`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from fedconformal.tables.table import Table, absent
 from fedconformal.tables.text import is_number
 
 MOST_SEARCHED = 100
-"""Columns among which distributions are looked for."""
+"""Maximum number of columns in the search for distributions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """Outputs of a model for the rows of a table, with ids, truth and other columns as text.
+    """Model outputs for the rows of a table, with ids, truth and other columns as text.
 
-    `values` are (n, J) probabilities or logits, and `labels` positions of classes; `numeric` if they are predictions
-    and true numbers. `classes` are the names of the columns, if they have any.
+    `values` are (n, J) probabilities or logits and `labels` class indices; if `numeric`, predictions and true numbers.
+    `classes` are the names of the columns, if any.
     """
 
     table: Table
@@ -46,50 +46,50 @@ class Predictions:
     others: dict[str, list[str]] = field(default_factory=dict)
     numeric: bool = False
     skipped: tuple[str, ...] = ()
-    """Places of rows that were left out for a missing value."""
+    """Locations of the rows that were dropped because of a missing value."""
 
     @property
     def truth(self) -> NDArray[Any]:
-        """The truth as the library takes it: a name where classes have names."""
+        """The truth as input of the library: names if the classes are named."""
         labels = np.asarray(self.labels)
         return labels if self.classes is None else np.array(self.classes)[labels]
 
     def with_truth(self, table: Table, column: int | str, how: str = "") -> Predictions:
-        """Take the true numbers, or the positions of the labels, from a column."""
-        position = table.column(column) if isinstance(column, str) else column
-        found: tuple[NDArray[Any], str]
+        """Add the true numbers, or the class indices of the labels, from a column."""
+        position, note = table.column(column) if isinstance(column, str) else column, ""
+        truth: NDArray[Any]
         if self.numeric:
-            found = table.numbers([position])[:, 0].astype(np.float64), ""
+            truth = table.numbers([position])[:, 0].astype(np.float64)
         else:
-            found = positions_of(table, position, self.classes, self.values.shape[1])
+            truth, note = positions_of(table, position, self.classes, self.values.shape[1])
         how = how or f"{'true numbers' if self.numeric else 'labels'} from {abbreviate(column)}"
-        return replace(self, labels=found[0], recognised="; ".join(filter(None, [self.recognised, how, found[1]])))
+        return replace(self, labels=truth, recognised="; ".join(filter(None, [self.recognised, how, note])))
 
     def take(self, rows: Sequence[int], skipped: tuple[str, ...]) -> Predictions:
-        """Keep these rows, and note the places of the others."""
-        chosen = list(rows)
+        """Return a subset of the rows; `skipped` are the locations of the others."""
+        index = list(rows)
         return replace(
             self,
-            table=self.table.take(chosen),
-            values=self.values[chosen],
-            ids=None if self.ids is None else [self.ids[row] for row in chosen],
-            labels=None if self.labels is None else self.labels[chosen],
-            others={name: [cells[row] for row in chosen] for name, cells in self.others.items()},
+            table=self.table.take(index),
+            values=self.values[index],
+            ids=None if self.ids is None else [self.ids[row] for row in index],
+            labels=None if self.labels is None else self.labels[index],
+            others={name: [cells[row] for row in index] for name, cells in self.others.items()},
             skipped=(*self.skipped, *skipped),
         )
 
     def matched(self, wanted: Sequence[str] | int) -> Predictions:
-        """Put the columns into the order of these classes; see `match_columns`."""
+        """Reorder the columns to the order of these classes; see `match_columns`."""
         with prefix_errors(self.table.source):
-            order, said = match_columns(self.classes if self.classes is not None else self.values.shape[1], wanted)
+            order, note = match_columns(self.classes if self.classes is not None else self.values.shape[1], wanted)
         classes = self.classes if isinstance(wanted, int) else tuple(map(name_key, wanted))
-        back = np.argsort(order)
+        inverse = np.argsort(order)
         return replace(
             self,
             values=self.values if order == sorted(order) else np.ascontiguousarray(self.values[:, order]),
             classes=classes,
-            labels=self.labels if self.labels is None else back[self.labels],
-            recognised="; ".join(filter(None, [self.recognised, said])),
+            labels=self.labels if self.labels is None else inverse[self.labels],
+            recognised="; ".join(filter(None, [self.recognised, note])),
         )
 
 
@@ -104,30 +104,30 @@ def probabilities_of(
     positive: str | None = None,
     skip_missing: bool = False,
 ) -> Predictions:
-    """Find the probabilities of classes in a table that may hold ids, labels and other columns.
+    """Extract class probabilities from a table that may hold ids, labels and other columns.
 
     Parameters
     ----------
     ids, labels, drop, keep
-        Columns with ids and labels, columns to leave out, and columns to return as text.
+        Columns with ids and labels, columns to ignore, and columns to return as text.
     classes
-        Columns by name, in this order; names of the columns of a table without a header.
+        Class names in order: names of columns, or names for the columns of a table without a header.
     positive
-        The class of the one column of probabilities; the other class has 1 - p, rounded once.
+        The class of a single probability column; the other class has probability 1 - p, rounded once.
     skip_missing
-        Whether to leave out rows with a missing probability or label.
+        Whether to drop rows with a missing probability or label.
 
     Examples
     --------
     >>> from fedconformal.tables import table_of
     >>> scans = table_of({"id": ["a", "b"], "malignant": [0.1, 0.6], "truth": ["benign", "malignant"]}, name="scans")
-    >>> found = probabilities_of(scans, ids="id", labels="truth", positive="malignant")
-    >>> found.classes, found.values.tolist(), found.labels.tolist()
+    >>> rows = probabilities_of(scans, ids="id", labels="truth", positive="malignant")
+    >>> rows.classes, rows.values.tolist(), rows.labels.tolist()
     (('benign', 'malignant'), [[0.9, 0.1], [0.4, 0.6]], [0, 1])
     """
     if table.head == ("0",):
         raise table.error("line 1 is 0, which could be a header or a row; write a name there, or 0.0 if it is a row")
-    table = table.with_header()  # a first line of text only is no row of probabilities
+    table = table.with_header()  # a first line of text cannot be a row of probabilities
     rest = _columns_left(table, [ids, labels, *drop, *keep])
     wanted = None if classes is None else as_class_names(classes)
     said: list[str] = []
@@ -164,14 +164,14 @@ def numbers_of(
     keep: Collection[str] = (),
     skip_missing: bool = False,
 ) -> Predictions:
-    """Find the predictions of a regressor in a table that may hold ids, the true number and other columns.
+    """Extract numeric predictions from a table that may hold ids, the true numbers and other columns.
 
-    `columns` are other names for the `wanted` ones, in the same order; `skip_missing` is as in `probabilities_of`.
+    `columns` are the names of the `wanted` columns in this table; `skip_missing` is as in `probabilities_of`.
 
     >>> from fedconformal.tables import table_of
     >>> visits = table_of({"id": ["a", "b"], "lower": [1.0, 2.0], "upper": [3.0, 5.0], "y": [2.5, 1.0]}, name="visits")
-    >>> found = numbers_of(visits, ("lower", "upper"), ids="id", y="y")
-    >>> found.values.tolist(), found.truth.tolist(), found.ids
+    >>> rows = numbers_of(visits, ("lower", "upper"), ids="id", y="y")
+    >>> rows.values.tolist(), rows.truth.tolist(), rows.ids
     ([[1.0, 3.0], [2.0, 5.0]], [2.5, 1.0], ['a', 'b'])
     """
     named, needs = wanted if columns is None else columns, " and ".join(wanted)
@@ -203,7 +203,7 @@ def numbers_of(
 
 
 def _columns_left(table: Table, used: Sequence[str | None], chosen: Sequence[str] = ()) -> list[int]:
-    """Return the columns without another use; each column has at most one."""
+    """Return the columns without another use; refuse columns with two uses."""
     if not table.rows:
         raise table.error("has no rows" if table.first_line is None else "is empty but for its header")
     asked = [name for name in used if name is not None]
@@ -215,20 +215,20 @@ def _columns_left(table: Table, used: Sequence[str | None], chosen: Sequence[str
 
 
 def _complete(table: Table, columns: Sequence[int], truth: str | None, *, skip: bool) -> tuple[Table, tuple[str, ...]]:
-    """Leave out rows with a missing value in these columns or in that of the truth, if asked to; return the places."""
+    """If `skip`, drop rows with a missing value in these columns or the truth, and return their locations."""
     if not skip:
         return table, ()
-    lacking = table.missing([*columns, *([] if truth is None else [table.column(truth)])])
-    if len(lacking) == table.rows:
+    missing = table.missing([*columns, *([] if truth is None else [table.column(truth)])])
+    if len(missing) == table.rows:
         raise table.error("has a missing value in every row")
-    places = tuple(f"{table.place(row, lacking[row][0])} {absent(lacking[row][1])}" for row in sorted(lacking))
-    return table.take([row for row in range(table.rows) if row not in lacking]) if lacking else table, places
+    places = tuple(f"{table.place(row, missing[row][0])} {absent(missing[row][1])}" for row in sorted(missing))
+    return table.take([row for row in range(table.rows) if row not in missing]) if missing else table, places
 
 
 def _predictions(
     table: Table, values: Any, said: list[str], ids: str | None, keep: Collection[str], **more: Any
 ) -> Predictions:
-    """Put outputs together with their ids and other columns."""
+    """Combine outputs with ids and other columns."""
     names = None
     if ids is not None:
         names = table.texts(ids)
@@ -250,7 +250,7 @@ def _predictions(
 def _class_columns(
     table: Table, rest: list[int], wanted: tuple[str, ...] | None, said: list[str]
 ) -> tuple[list[int], tuple[str, ...] | None]:
-    """Choose the columns of the classes, and name them."""
+    """Select the columns of the classes, and return the class names."""
     if not rest:
         raise table.error("has no column of probabilities left")
     names = [table.names[j] for j in rest] if table.names is not None else None
@@ -278,7 +278,7 @@ def _say_unused(table: Table, rest: Sequence[int], chosen: Sequence[int], said: 
 def _two_columns(
     table: Table, rest: list[int], wanted: tuple[str, ...] | None, positive: str, labels: str | None, said: list[str]
 ) -> tuple[Probabilities, tuple[str, ...]]:
-    """Make two columns from the one of a binary model."""
+    """Expand the single probability column of a binary model to two columns."""
     named = [j for j in rest if table.names is not None and table.names[j] == positive]
     if len(rest) != 1 and (
         len(named) != 1 or wanted is None or set(wanted) & {(table.names or ())[j] for j in rest} != {positive}
@@ -312,7 +312,7 @@ def _two_columns(
 
 
 def _matrix(table: Table, columns: list[int], truth: str | None, *, sure: bool = True) -> Any:
-    """Read the numbers; a column that is only here as it has no other use may be none."""
+    """Read the numbers; unless `sure`, a column may have been selected only for lack of another use."""
     try:
         values = table.numbers(columns)
     except InputError as error:
@@ -326,23 +326,23 @@ def _matrix(table: Table, columns: list[int], truth: str | None, *, sure: bool =
 
 
 def columns_that_add_up(table: Table, columns: Sequence[int]) -> list[str] | None:
-    """Return the names of columns that are distributions together, without at most one column of other shares.
+    """Return names of columns whose rows are distributions, after omitting at most one other column of shares.
 
-    Rows with a missing value are left out.
+    Rows with a missing value are ignored.
     """
     if table.names is None or len(columns) > MOST_SEARCHED:
         return None
     shares: dict[int, Floats] = {}
     for j in columns:
         with suppress(InputError):
-            lacking = table.missing([j])
-            there = [row for row in range(table.rows) if row not in lacking]
+            missing = table.missing([j])
+            present = [row for row in range(table.rows) if row not in missing]
             values = np.full(table.rows, np.nan)
-            values[there] = table.take(there).numbers([j])[:, 0]
-            if there and 0 <= np.nanmin(values) <= np.nanmax(values) <= 1:
+            values[present] = table.take(present).numbers([j])[:, 0]
+            if present and 0 <= np.nanmin(values) <= np.nanmax(values) <= 1:
                 shares[j] = values
-    for left_out in (None, *shares):
-        chosen = [j for j in shares if j != left_out]
+    for omitted in (None, *shares):
+        chosen = [j for j in shares if j != omitted]
         if len(chosen) > 1:
             matrix = np.column_stack([shares[j] for j in chosen])
             with suppress(InputError), warnings.catch_warnings():
@@ -353,7 +353,7 @@ def columns_that_add_up(table: Table, columns: Sequence[int]) -> list[str] | Non
 
 
 def filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] | None:
-    """Refuse an id that is missing."""
+    """Refuse missing ids."""
     row = next((row for row, cell in enumerate(ids or ()) if absent(cell)), None)
     if ids is not None and row is not None:
         column = table.column(name) if name is not None else table.row_names
@@ -362,24 +362,24 @@ def filled(table: Table, ids: list[str] | None, name: str | None) -> list[str] |
 
 
 def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, count: int) -> tuple[Integers, str]:
-    """Return the position of each label among the classes, and a note; raise at the first row without one."""
+    """Return class indices of the labels, and a note; raise at the first invalid label."""
     if classes is None:
         return _numbered(table, column, count)
     cells = table.texts(column)
-    known = {name: at for at, name in enumerate(classes)}
-    found = {cell: known.get(name_key(cell)) for cell in dict.fromkeys(cells)}
-    wrong = next((cell for cell, at in found.items() if at is None), None)
+    index = {name: k for k, name in enumerate(classes)}
+    code = {cell: index.get(name_key(cell)) for cell in dict.fromkeys(cells)}
+    wrong = next((cell for cell, k in code.items() if k is None), None)
     if wrong is not None:
         if absent(wrong) is not None:
             raise table.missing_error([column], "give every row a label")
         within = any(name_key(wrong) in name for name in classes)  # such as benign in prob_benign
         problem = f"{table.place(cells.index(wrong), column)} {_unknown(wrong, classes)}"
         raise table.error(problem, param="classes" if within else None)
-    return np.array([found[cell] for cell in cells], dtype=np.int64), ""
+    return np.array([code[cell] for cell in cells], dtype=np.int64), ""
 
 
 def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
-    """Read positions; of two classes without names, False is the first and True the second."""
+    """Read class indices; of two classes without names, False is class 0 and True is class 1."""
     problem, values = None, np.empty(0, dtype=np.bool_)
     try:
         values = table.numbers([column])[:, 0]
@@ -397,8 +397,8 @@ def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
     row = next(row for row, cell in enumerate(cells) if not is_number(cell))
     if absent(cells[row]) is not None:
         raise table.missing_error([column], "give every row a label")
-    there = f"holds {abbreviate(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
-    raise table.error(f"{table.place(row, column)} {there}", param="classes")
+    held = f"holds {abbreviate(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
+    raise table.error(f"{table.place(row, column)} {held}", param="classes")
 
 
 def _unknown(cell: str, classes: tuple[str, ...]) -> str:

@@ -1,8 +1,8 @@
-"""Text of tables: what separates cells, the records, and their numbers.
+"""Parsing of delimited text: separators, records and numbers.
 
-A separator is possible if every line has as many cells as the others. Of several, one is taken only if it is the only
-one without a separator inside a cell, a decimal comma aside: 0,5;0,5 has two cells, as 5;0 is no cell. Else the table
-is refused: nothing is guessed. Cells become numbers or text when a column is used.
+A separator is a candidate if all lines have the same number of cells. Of several candidates the only one without
+another separator inside a cell, apart from decimal commas, is used: 0,5;0,5 has two cells, as 5;0 is not a cell.
+Otherwise the table is refused. Cells are converted to numbers or text lazily, by column.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ DECIMAL_OR_WHOLE = re.compile(f"{DECIMAL_COMMA.pattern}|[-+]?+[0-9]++(?:[eE][-+]
 GROUPED = re.compile(r"[-+]?\d{1,3}(?:[., '\u2019\u00a0\u202f]\d{3})+(?:[.,]\d+)?")
 SWAPPED = str.maketrans({",": ".", ".": "?"})
 FORMULA = ("=", "+", "-", "@")
-"""First characters of a cell that a spreadsheet runs as a formula."""
+"""First characters of a cell that a spreadsheet evaluates as a formula."""
 
 
 class Layout(NamedTuple):
-    """The separator of cells; `short` if line 1 has one cell less, as R writes it above row names."""
+    """The separator of cells; `short` if line 1 has one cell fewer, as R writes headers above row names."""
 
     separator: str
     said: str
@@ -45,24 +45,24 @@ class Layout(NamedTuple):
 
 
 def layout_of(text: str) -> Layout:
-    """Find the layout from the first lines of a file."""
+    """Detect the layout from the first lines of a file."""
     lines = _lines(text)
-    readings = [found for separator in SEPARATORS if (found := _reading(lines, separator))]
+    layouts = [layout for separator in SEPARATORS if (layout := _reading(lines, separator))]
     if _one_column(lines):
-        readings.append(Layout(SEMICOLON, "one column"))
-    if len(readings) > 1:
-        readings = [one for one in readings if one.said == "one column" or _clean(lines, one.separator)] or readings
-    if len(readings) > 1:
-        raise InputError(_ambiguous(readings))
-    if readings:
-        return readings[0]
+        layouts.append(Layout(SEMICOLON, "one column"))
+    if len(layouts) > 1:
+        layouts = [x for x in layouts if x.said == "one column" or _clean(lines, x.separator)] or layouts
+    if len(layouts) > 1:
+        raise InputError(_ambiguous(layouts))
+    if layouts:
+        return layouts[0]
     likely = max(SEPARATORS, key=lines[0].count) if lines else COMMA
     return Layout(likely, SEPARATORS[likely])
 
 
 def _lines(text: str) -> list[str]:
-    """Return the first lines, each quoted cell as one letter."""
-    start, quote, _ = QUOTED.sub("q", text).partition('"')  # one that is never closed cuts its line off
+    """Return the first lines, with each quoted cell replaced by one letter."""
+    start, quote, _ = QUOTED.sub("q", text).partition('"')  # an unclosed quote truncates the last line
     lines = start.split("\n")
     lines = lines[:-1] if quote and len(lines) > 1 else lines
     return [line for line in lines[:MOST_LINES] if line.strip(",; \t")]
@@ -90,7 +90,7 @@ def _one_column(lines: list[str]) -> bool:
 
 
 def _clean(lines: list[str], separator: str) -> bool:
-    """Whether no cell holds another separator, but for decimal commas."""
+    """Whether no cell contains a separator, apart from decimal commas."""
     for line in lines:
         for cell in line.split(separator):
             if any(other in cell for other in SEPARATORS) and not DECIMAL_COMMA.fullmatch(cell.strip()):
@@ -98,13 +98,13 @@ def _clean(lines: list[str], separator: str) -> bool:
     return True
 
 
-def _ambiguous(readings: list[Layout]) -> str:
-    if readings[-1].said == "one column":
+def _ambiguous(layouts: list[Layout]) -> str:
+    if layouts[-1].said == "one column":
         return (
             "could be two columns of whole numbers or one column with decimal commas; "
             "write a header with the names of the columns above, or decimal points"
         )
-    ways = " or ".join(one.said for one in readings)
+    ways = " or ".join(layout.said for layout in layouts)
     return f"could be separated by {ways}; write a first line such as sep=; above, or put cells with text in quotes"
 
 
@@ -115,12 +115,12 @@ def is_number(cell: str) -> bool:
 
 
 def guarded(cell: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would run as a formula; numbers stay."""
+    """Prefix text that a spreadsheet would evaluate as a formula with an apostrophe; numbers are unchanged."""
     return f"'{cell}" if _is_formula(cell) and not is_number(cell) else cell
 
 
 def unguarded(cell: str) -> str:
-    """Undo `guarded`: an apostrophe before a formula is not part of the text."""
+    """Remove the apostrophe of `guarded`."""
     return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell
 
 
@@ -130,7 +130,7 @@ def _is_formula(cell: str) -> bool:
 
 @dataclass(frozen=True)
 class TextCells:
-    """Records of a text file; `plain` if numpy splits them as `csv` does."""
+    """Records of a text file; `plain` if `numpy.loadtxt` splits them as `csv` does."""
 
     records: list[str]
     separator: str
@@ -143,16 +143,16 @@ class TextCells:
         return len(self.records)
 
     def numbers(self, columns: Sequence[int]) -> Floats:
-        """Return columns of numbers; raise `CellError` at the first other cell."""
+        """Return numeric columns; raise `CellError` at the first other cell."""
         text = "\n".join(self.records)
         text = text if self.decimal == "." else text.translate(SWAPPED)
         if self.records and self.plain and text.isascii():
             try:
-                found = np.loadtxt(
+                numbers = np.loadtxt(
                     text.split("\n"), delimiter=self.separator, quotechar='"', usecols=columns, ndmin=2, comments=None
                 )
-                if len(found) == self.rows and np.isfinite(found).all():
-                    return found
+                if len(numbers) == self.rows and np.isfinite(numbers).all():
+                    return numbers
             except ValueError:
                 pass
         return self._cell_by_cell(columns)
@@ -162,24 +162,24 @@ class TextCells:
         return [unguarded(row[column].strip()) for row in rows_of(self.records, self.separator)]
 
     def take(self, rows: Sequence[int]) -> TextCells:
-        """Return these records only."""
+        """Return a subset of the records."""
         return replace(self, records=[self.records[row] for row in rows])
 
     def _cell_by_cell(self, columns: Sequence[int]) -> Floats:
-        found = np.empty((self.rows, len(columns)))
+        numbers = np.empty((self.rows, len(columns)))
         spelling = POINT if self.decimal == "." else DECIMAL_OR_WHOLE
         for i, row in enumerate(rows_of(self.records, self.separator)):
             for k, j in enumerate(columns):
                 cell = row[j].strip()
                 if not spelling.fullmatch(cell):
                     raise CellError(i, j, *self._problem(cell))
-                found[i, k] = float(cell.replace(",", "."))
-                if not np.isfinite(found[i, k]):
+                numbers[i, k] = float(cell.replace(",", "."))
+                if not np.isfinite(numbers[i, k]):
                     raise CellError(i, j, f"holds {abbreviate(cell)}, which is too large")
-        return found
+        return numbers
 
     def _problem(self, cell: str) -> tuple[str, str]:
-        """Return what is wrong with a cell that is no number, and the code of the error."""
+        """Return the problem of a cell that is not a number, and the code of the error."""
         missing = absent(cell)
         if missing is not None:
             return f"{missing}; give every row its numbers, or leave the row out of every file", "missing"
@@ -204,16 +204,16 @@ class TextCells:
 
 
 def rows_of(records: Sequence[str], separator: str) -> Iterator[list[str]]:
-    """Split records into cells; quotes must be closed, and only a separator follows them."""
+    """Split records into cells; quotes must be closed and followed by a separator."""
     lines = (f"{line}\n" for record in records for line in record.split("\n"))
     return csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
 
 
 def split_records(text: str, layout: Layout) -> TextCells:
-    """Split text into records of one width; blank ones are refused, except at the end."""
+    """Split text into records of equal width; blank records are refused, except at the end."""
     lines = text.removesuffix("\n").split("\n")
     if max(map(len, lines)) > LONGEST_LINE:
-        line = next(i for i, one in enumerate(lines) if len(one) > LONGEST_LINE) + 1
+        line = next(i for i, text_line in enumerate(lines) if len(text_line) > LONGEST_LINE) + 1
         raise InputError(f"line {line} has more than {LONGEST_LINE} characters; is this a table?")
     records: list[str] = []
     width, blank, start = 0, None, 0
@@ -240,5 +240,5 @@ def split_records(text: str, layout: Layout) -> TextCells:
         problem = "has text after a closing quote" if closed else "has a quote that is not closed"
         long = f", or a cell of more than {most} characters" if len(rest) > most else ""
         raise InputError(f"line {len(records) + 1} {problem}{long}; write a quote inside a cell twice") from None
-    plain = len(records) == len(lines) and ' "' not in text  # numpy takes a quote after a space as it is
+    plain = len(records) == len(lines) and ' "' not in text  # numpy keeps a quote after a space
     return TextCells(records if blank is None else records[: blank - 1], layout.separator, plain=plain)

@@ -1,8 +1,7 @@
 """Tables from text files: encoding, header and row names.
 
-Line 1 is a header if it has no number and one of the next lines has one. Column numbers such as 0,1, which pandas
-writes by default, are a header unless they could be a row like the others: then they are refused. Where all cells are
-text, the other table decides.
+Line 1 is a header if it contains no number and one of the next lines does. Column numbers such as 0,1, the default of
+pandas, are a header; if they could also be a row, the file is refused. If all cells are text, the other table decides.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ from fedconformal.tables.text import (
 
 MOST_BYTES = 2**30
 LAYOUT_TEXT = 2**20
-"""Characters from which the layout is found."""
+"""Number of characters used to detect the layout."""
 PANDAS_NAMELESS = "Unnamed: 0"
-"""The name that pandas gives to an index that it reads as a column."""
+"""Name that pandas gives to an unnamed index read as a column."""
 SOME_ROWS = 100
-"""Rows in which a number below line 1 is looked for."""
+"""Number of rows below line 1 that are searched for a number."""
 WHOLE = re.compile(r"[-+]?[0-9]+")
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 SPELLED = {"utf-8": "", "utf-8-sig": "UTF-8 with a mark", "utf-16": "UTF-16"}
@@ -98,7 +97,7 @@ def encoding_of(start: bytes, asked: str | None) -> str:
 
 
 def _decode(data: bytes, coding: str) -> str:
-    """Decode a file, with every kind of line end as one; name the line of a byte that is no text."""
+    """Decode a file and normalise line ends; an error names the line of an invalid byte."""
     try:
         text = data.decode(coding)
     except UnicodeDecodeError as error:
@@ -154,39 +153,39 @@ def _table(path: Path, cells: TextCells, said: list[str], *, short: bool) -> Tab
     )
     if row_names is None:
         return table
-    found = table.texts(row_names)
-    counts = any(found == [str(i) for i in range(start, start + len(found))] for start in (0, 1))
+    names = table.texts(row_names)
+    counts = any(names == [str(i) for i in range(start, start + len(names))] for start in (0, 1))
     what = "row numbers left out" if counts else "row names in column 1"
     return replace(table, counted=counts, said=(*said, what))
 
 
 def _empty_columns(head: list[str], cells: TextCells) -> set[int]:
-    found = {j for j, name in enumerate(head) if not name}
-    for row in rows_of(cells.records, cells.separator) if found else ():
-        found -= {j for j in found if row[j].strip()}
-    return found
+    empty = {j for j, name in enumerate(head) if not name}
+    for row in rows_of(cells.records, cells.separator) if empty else ():
+        empty -= {j for j in empty if row[j].strip()}
+    return empty
 
 
 def _positions(names: list[str]) -> list[str]:
-    """Return the names that are numbers if they count columns, from 0 or from 1; else none."""
+    """Return the names that are numbers if these count columns, from 0 or from 1; otherwise an empty list."""
     numbers = [name for name in names if is_number(name)]
     return numbers if any(numbers == [str(i + start) for i in range(len(numbers))] for start in (0, 1)) else []
 
 
 def _are_names(names: list[str]) -> bool:
-    """Whether all cells beside an empty first one are names of columns."""
+    """Whether all cells after an empty first cell are column names."""
     numbers = sum(map(is_number, names))
     return all(names) and (not numbers or names == ["0"] or (numbers > 1 and bool(_positions(names))))
 
 
 def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | None:
-    """Whether line 1 is a header; None if its content does not tell."""
+    """Whether line 1 is a header; None if its content is ambiguous."""
     numbers = [j for j, name in zip(columns, names, strict=True) if is_number(name)]
     if not numbers:
         if not all(names):
             raise InputError(f"line 1, column {columns[names.index('')] + 1} has no name; give every column a name")
         missing = [j for j, name in zip(columns, names, strict=True) if absent(name)]
-        if len(missing) > 1:  # one class may be called none
+        if len(missing) > 1:  # a single class may have the name none
             raise InputError(f"line 1, column {missing[0] + 1} {absent(names[columns.index(missing[0])])}, not a name")
         below = rows_of(body.records[:SOME_ROWS], body.separator)
         return True if any(is_number(row[j]) for row in below for j in columns) else None
@@ -198,10 +197,10 @@ def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | 
 
 
 def _counts_columns(names: list[str], body: TextCells, columns: list[int]) -> bool:
-    """Whether a line 1 of column numbers is a header; refuse it if it could be a row like the others.
+    """Whether a first line of column numbers is a header; refuse it if it could also be a row.
 
-    It is a header where every other row has a decimal mark, as a writer of decimals gives all numbers one; and where
-    all others are distributions, and it cannot be one.
+    It is a header if all other rows have decimal marks, as programs write all numbers alike; and if all other rows are
+    distributions, which it cannot be.
     """
     rows = rows_of(body.records, body.separator)
     whole = any(all(WHOLE.fullmatch(row[j].strip()) for j in columns) for row in rows)
