@@ -84,7 +84,7 @@ def test_a_signature_made_for_something_else_does_not_pass() -> None:
     """The same bytes may be signed in another protocol, or by somebody who was asked to sign "this hash"."""
     certificate, records = made()
     digest, key = digest_of(SITES[1]), Ed25519PrivateKey.from_private_bytes(KEYS["b"])
-    listed = signatures._what("b", digest, SITES[1].provenance, 0.1).removeprefix(b"fedconformal summary 1 ")
+    listed = signatures._summary_data("b", digest, SITES[1].provenance, 0.1).removeprefix(b"fedconformal summary 1 ")
     for bare in (digest.encode(), listed):
         other = msgspec.structs.replace(records[1], signature=key.sign(bare).hex())
         with refused(ANOTHER):

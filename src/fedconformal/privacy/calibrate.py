@@ -20,7 +20,7 @@ from fedconformal.privacy.sums.site import site_from
 from fedconformal.summaries import Summary
 
 OPTIONS = {"dp": {"epsilon", "grid"}, "local": set[str](), "sums": {"epsilon", "grid", "reach"}}
-"""Modes, and the options that go with each."""
+"""Modes and the options of each."""
 
 
 def calibrate_privately(
@@ -40,20 +40,20 @@ def calibrate_privately(
     sites
         Exact summaries, one for each site; with mode "local" the noisy histograms of the sites (`noisy_histogram`).
     mode
-        "dp": a trusted coordinator releases the threshold with epsilon-differential privacy. "local": every site has
-        added noise before anything left it. "sums": masked sums, of which the coordinator sees the total only; with
-        `epsilon` the sites add noise to it. All sites are then in this process; `fedconformal.engines.flower` runs the
-        same session over a network.
+        "dp": a trusted coordinator releases the threshold with epsilon-differential privacy. "local": every site adds
+        noise before sending anything. "sums": masked sums, of which the coordinator sees only the total; with `epsilon`
+        the sites add noise to it. All sites are then in this process; `fedconformal.engines.flower` runs the same
+        session over a network.
     alpha
         The miss rate.
     guarantee
-        The promise. With noise "mixture" or "fcp", with sums also "pac".
+        The guarantee: "mixture" or "fcp"; with sums without noise also "pac".
     epsilon
-        The privacy spent; needed for "dp", and stated by the histograms for "local".
+        The privacy budget spent; required for "dp", stated by the histograms for "local".
     grid
-        Public candidates for the threshold, +inf the last, where there is noise.
+        With noise, public candidates for the threshold, of which the last is +inf.
     reach
-        With "sums" of scores of numbers, a public bound that the threshold is not expected to exceed.
+        With "sums" of regression scores, a public bound that the threshold is not expected to exceed.
 
     Returns
     -------
@@ -72,10 +72,10 @@ def calibrate_privately(
     for name, value in {"epsilon": epsilon, "grid": grid, "reach": reach}.items():
         if value is not None and name not in OPTIONS[mode]:
             raise InputError(f"{name} does not go with mode {mode}; leave it out", param=name)
-    found: Any = list(sites)
+    inputs: Any = list(sites)
     if mode == "local":
-        return calibrate_locally(found, alpha=alpha, guarantee=guarantee)
+        return calibrate_locally(inputs, alpha=alpha, guarantee=guarantee)
     if mode == "dp":
-        return release_threshold(found, epsilon=epsilon, alpha=alpha, guarantee=guarantee, grid=grid)
+        return release_threshold(inputs, epsilon=epsilon, alpha=alpha, guarantee=guarantee, grid=grid)
     start = partial(invite, build(guarantee, Guarantee), alpha, epsilon=epsilon, grid=grid, reach=reach)
-    return certified(run_session(start, InMemory(map(site_from, found))))
+    return certified(run_session(start, InMemory(map(site_from, inputs))))

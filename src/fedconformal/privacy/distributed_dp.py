@@ -1,8 +1,8 @@
-"""Differential privacy in a sums session: every site adds its share of the noise before masks go on.
+"""Distributed differential privacy: in a sums session, every site adds its share of the noise before masking.
 
-The shares of half of the sites are enough for epsilon, a third of the sites may work with the coordinator and subtract
-their own, and up to a sixth may drop out; with fewer answers no sum is revealed. All shares together are the noise of
-two draws at most, and the margins allow for it. Sums are modulo the size of a word, read with a sign at the end.
+The shares of half of the sites are enough for epsilon, a third of the sites may collude with the coordinator and
+subtract their own, and up to a sixth may drop out; with fewer answers no sum is revealed. All shares together are the
+noise of at most two draws, and the margins allow for it. Sums are modular, and read as signed words at the end.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from fedconformal.privacy.release import OUTSIDE, Inputs, certify_release
 from fedconformal.privacy.sums.radix import Counted, Search
 
 TAIL = 60
-"""A draw of noise is at most this many times its scale, as good as always."""
+"""A draw of noise exceeds this many times its scale with negligible probability."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyRound:
-    """The only round of a session with noise: it takes the place of the rounds of a radix search."""
+    """The single round of a session with noise, in place of the rounds of a radix search."""
 
     guarantee: Guarantee
     alpha: Fraction
@@ -48,28 +48,28 @@ class NoisyRound:
 
     @property
     def honest(self) -> int:
-        """The number of sites whose shares make the noise of one draw: half of them, rounded up."""
+        """Number of sites whose shares add up to the noise of one draw: half of them, rounded up."""
         return (len(self.sizes) + 1) // 2
 
     @property
     def colluding(self) -> int:
-        """The number of sites that may pool what they know of their own noise: a third, rounded up."""
+        """Number of sites that may collude and subtract their own noise: a third, rounded up."""
         return (len(self.sizes) + 2) // 3
 
     @property
     def least(self) -> int:
-        """A sum over fewer sites than this is not revealed: without the colluding ones, too little noise is left."""
+        """Minimum number of sites in a revealed sum; with fewer, the honest sites add too little noise."""
         return self.honest + self.colluding
 
     @property
     def strength(self) -> Fraction:
-        """Total noise of all sites, in units of one draw."""
+        """Total noise of all sites in units of one draw."""
         return Fraction(len(self.sizes), self.honest)
 
     def certify(
-        self, threshold: float, counted: frozenset[int], inputs: Inputs, caveat: str, **played: Any
+        self, threshold: float, counted: frozenset[int], inputs: Inputs, caveat: str, **details: Any
     ) -> Predictor:
-        """Certify the threshold, given whose noise is in the sum."""
+        """Return the predictor; `counted` are the sites whose noise is in the sum."""
         plan = self.plan
         return certify_release(
             threshold,
@@ -89,7 +89,7 @@ class NoisyRound:
                 "such as one that plays more of the sites itself"
             ),
             caveat=caveat,
-            **played,
+            **details,
             margin=None if plan is None else int(plan.margins.max()),
             honest_sites=self.honest,
             colluding_sites=self.colluding,
@@ -98,11 +98,11 @@ class NoisyRound:
 
     @property
     def most_noise(self) -> int:
-        """The noise in a cell is at most this: two draws or less, each beyond half of it with less than exp(-60)."""
+        """Bound on the noise in a cell: at most two draws, each beyond half of it with probability below exp(-60)."""
         return math.ceil(2 * TAIL * MOVED / self.epsilon)
 
     def check_noise(self, counted: Collection[int]) -> None:
-        """Refuse a sum with less noise in it than epsilon takes: who dropped out before the answer has added none."""
+        """Refuse a sum with less noise than epsilon requires: sites that did not answer have added none."""
         if len(counted) < self.least:
             raise InputError(
                 f"only {len(counted)} of {len(self.sizes)} sites add noise, at least {self.least} are needed to keep "
@@ -111,11 +111,11 @@ class NoisyRound:
 
     @property
     def start(self) -> Search:
-        """Initial state of the search; with too few scores also the final one."""
+        """Initial state of the search; with too few scores also the final state."""
         return Search(answer=math.inf) if self.plan is None else Search()
 
     def extends(self, before: Search | None, after: Search) -> bool:
-        """Tell whether this is the one question."""
+        """Return whether this is the only question of the session."""
         return before is None and (after.number, after.prefix) == (0, 0)
 
     def cells(self, number: int) -> int:
@@ -124,17 +124,17 @@ class NoisyRound:
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Words with room for all scores and any noise that will ever be drawn, on both sides of zero."""
+        """Word type that holds all scores and any noise, positive or negative."""
         return np.dtype("<u4") if sum(self.sizes) < 2**30 else np.dtype("<u8")
 
     def histogram(self, search: Search, keys: Keys) -> Counted:
-        """Count the scores of one site, and add its share of the noise."""
+        """Return the histogram of one site's scores with the site's share of the noise."""
         noisy = in_cells(keys, self.grid) + shares(len(self.grid), self.epsilon, self.honest)
         counted: Counted = noisy.astype(f"<i{self.dtype.itemsize}").view(self.dtype)
         return counted
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
-        """Read the threshold from the sum over those who are present; the scores of others count for nothing."""
+        """Read the threshold from the sum over the sites that are present; scores of other sites are not counted."""
         if self.plan is None:
             raise InputError("there are too few scores for this noise, and no rounds")
         self.check_noise(present)

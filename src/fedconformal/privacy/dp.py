@@ -1,8 +1,8 @@
-"""A threshold with differential privacy from a trusted coordinator, whose coverage is still certified.
+"""Differentially private thresholds from a trusted coordinator, with certified coverage.
 
-OpenDP's noisy max (permute-and-flip) picks one of B public candidates by a utility that replacing one row changes by
-one at most; docs/proofs.md derives the rank r to reach, the rank r + d to aim at and the coverage. The paper's own
-mechanism, a random rank and then that data point, is not private: its possible outcomes depend on the data.
+OpenDP's noisy max (permute-and-flip) picks one of B public candidates by a utility of sensitivity one;
+docs/proofs.md derives the rank r to reach, the rank r + d to aim at and the coverage. The paper's own mechanism, the
+data point at a random rank, is not private: its possible outcomes depend on the data.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from fedconformal.summaries.summary import Summary
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan(Plan):
-    """The rank to reach, and the one to aim at."""
+    """Rank to reach and rank to aim at."""
 
     aimed: int
-    """r', at which the mechanism aims."""
+    """The target rank r' of the mechanism."""
 
 
 def default_grid() -> Floats:
-    """Return candidates for scores such as LAC, APS and RAPS: dense near one, some above, +inf at the end.
+    """Return candidates for scores such as LAC, APS and RAPS: dense near 1, sparse above it, with +inf last.
 
     >>> grid = default_grid()
     >>> len(grid), float(grid[0]), float(grid[-1])
@@ -54,39 +54,38 @@ def default_grid() -> Floats:
 def plan_release(
     guarantee: Guarantee, alpha: Fraction, sizes: Counts, epsilon: Fraction, candidates: int
 ) -> ReleasePlan | None:
-    """Choose r and d for the least r + d, and then the least failure; None if r + d is more than there are scores.
+    """Choose r and d with the smallest r + d, then the smallest failure; None if r + d exceeds the number of scores.
 
-    >>> found = plan_release(Mixture(), Fraction(1, 10), [10_000] * 10, Fraction(1, 10), 1024)
-    >>> found.aimed - found.rank, found.rank - Mixture().rank(Fraction(1, 10), [10_000] * 10)[0]
+    >>> plan = plan_release(Mixture(), Fraction(1, 10), [10_000] * 10, Fraction(1, 10), 1024)
+    >>> plan.aimed - plan.rank, plan.rank - Mixture().rank(Fraction(1, 10), [10_000] * 10)[0]
     (304, 22)
     """
-    found = [
+    plans = [
         ReleasePlan(**vars(plan), aimed=plan.rank + _enough(epsilon, candidates, plan.failure))
         for plan in plans_to_try(guarantee, alpha, sizes)
     ]
-    return min(
-        (one for one in found if one.aimed <= sum(sizes)), key=lambda one: (one.aimed, one.failure), default=None
-    )
+    feasible = (plan for plan in plans if plan.aimed <= sum(sizes))
+    return min(feasible, key=lambda plan: (plan.aimed, plan.failure), default=None)
 
 
 def _enough(epsilon: Fraction, candidates: int, failure: Fraction) -> int:
-    """Return the least d with (B - 1) exp(-epsilon (d + 1) / 2) <= failure, with a little on top for rounding."""
+    """Return the smallest d with (B - 1) exp(-epsilon (d + 1) / 2) <= failure, with a margin for rounding."""
     return max(0, math.ceil(2 / epsilon * Fraction(math.log((candidates - 1) / failure) * (1 + 1e-12))) - 1)
 
 
 def utilities(counts: Integers, aimed: int) -> Integers:
-    """Score the candidates by the counts at or below them.
+    """Return the utilities of the candidates, from the counts at or below them.
 
     >>> utilities(np.array([2, 5, 5, 9]), aimed=5)
     array([-3,  0, -1, -1])
     """
     before = np.append(0, counts[:-1])
-    away: Integers = np.maximum(0, np.maximum(aimed - counts, before + 1 - aimed))
-    return -away
+    distance: Integers = np.maximum(0, np.maximum(aimed - counts, before + 1 - aimed))
+    return -distance
 
 
 def choose(scored: Integers, epsilon: Fraction) -> int:
-    """Pick a candidate."""
+    """Return the index of a candidate, drawn by OpenDP's noisy max."""
     return int(mechanism("noisy max", epsilon)(scored.tolist()))
 
 
@@ -98,13 +97,13 @@ def release_threshold(
     guarantee: Guarantee | str = "mixture",
     grid: ArrayLike | None = None,
 ) -> Predictor:
-    """Release a threshold with epsilon-differential privacy (replacing one row of one site) that promises 1 - alpha.
+    """Release a threshold with coverage 1 - alpha and epsilon-differential privacy (replacing one row of one site).
 
-    The coordinator is trusted with the summaries, which must hold exact counts. Nothing else that depends on the rows
-    is in the result: no digests, no promise curve, no p-values.
+    The coordinator is trusted with the summaries, which must hold exact counts. Nothing else in the result depends on
+    the rows: no digests, no promise curve, no p-values.
     """
-    budget, wanted = as_epsilon(epsilon), as_alpha(alpha)
-    summaries, candidates = usable(summaries, wanted), as_grid(default_grid() if grid is None else grid)
+    budget, miss_rate = as_epsilon(epsilon), as_alpha(alpha)
+    summaries, candidates = usable(summaries, miss_rate), as_grid(default_grid() if grid is None else grid)
     guarantee = check_alike(build(guarantee, Guarantee))
     for summary in summaries:
         check_one_end(summary.provenance.score, str(summary))
@@ -113,7 +112,7 @@ def release_threshold(
                 f'{summary}: differential privacy needs exact counts; summarise with kind="exact"', param="kind"
             )
     sizes = [n for summary in summaries for n in summary.sizes]
-    release = plan_release(guarantee, wanted, sizes, budget, len(candidates))
+    release = plan_release(guarantee, miss_rate, sizes, budget, len(candidates))
     threshold = math.inf
     if release is not None:
         counts = np.sum([summary.bounds(candidates)[0] for summary in summaries], axis=0)
@@ -124,7 +123,7 @@ def release_threshold(
     return certify_release(
         threshold,
         release,
-        Inputs(alpha=wanted, guarantee=guarantee, records=records, provenance=provenance),
+        Inputs(alpha=miss_rate, guarantee=guarantee, records=records, provenance=provenance),
         definition="pure differential privacy of the threshold, by OpenDP's noisy max",
         epsilon=budget,
         grid=candidates,
@@ -133,14 +132,14 @@ def release_threshold(
 
 
 def check_alike(guarantee: Guarantee) -> Guarantee:
-    """Refuse a guarantee that does not weigh all rows alike: a row of more weight would need more noise."""
+    """Refuse a guarantee with unequal row weights: a row of more weight would need more noise."""
     if guarantee not in (Mixture(), FCP()):
         raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or fcp")
     return guarantee
 
 
 def as_epsilon(epsilon: Any) -> Fraction:
-    """Read epsilon as the decimal that was typed."""
+    """Return epsilon as an exact decimal fraction."""
     try:
         exact = as_decimal(float(str(epsilon)))
     except (ValueError, OverflowError):
@@ -151,7 +150,7 @@ def as_epsilon(epsilon: Any) -> Fraction:
 
 
 def as_grid(values: ArrayLike, most: int = 2**16) -> Floats:
-    """Check the candidates: rising, and +inf at the end. They must not be chosen by looking at the scores."""
+    """Check that candidates increase and end with +inf. They must not depend on the scores."""
     try:
         grid = np.asarray(values, dtype=np.float64)
     except (ValueError, TypeError):

@@ -1,7 +1,7 @@
-"""A ledger of spent privacy: releases on the same rows add up, and the budget is never exceeded.
+"""Privacy ledger: the epsilons of releases on the same rows add up, and never exceed the budget.
 
-Rows are known by the SHA-256 of their scores, so that another name is no new budget; and by their site's name, so that
-a changed row is none either. A ledger stays with its keeper: a digest of rows would be a release of its own.
+Rows are identified by the SHA-256 of their scores, so that a new name gets no new budget, and by their site's name, so
+that a changed row gets none either. A ledger is never sent: a digest of rows would be another release.
 """
 
 from __future__ import annotations
@@ -44,33 +44,33 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OpenedSums(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sessions that opened sums of some rows without noise: a digest of the sites in them, and how many there were."""
+    """Sessions that opened sums of some rows without noise: a digest of their sites, and their number."""
 
     sites: str = ""
     count: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """All releases so far, and how much a data set may spend in all."""
+    """All releases so far, and the total budget of a data set."""
 
     budget: Positive
     entries: list[Entry] = []
     sessions: dict[str, OpenedSums] = {}
-    """By digests of rows."""
+    """Sessions without noise, by digest of rows."""
 
     def opened(self, data: Sequence[str]) -> OpenedSums:
-        """Return the sessions of rows with any of these digests; the most, if they differ."""
-        found = [self.sessions[name] for name in data if name in self.sessions]
-        return max(found, key=lambda one: one.count, default=OpenedSums())
+        """Return the sessions of rows with any of these digests; the entry with most sessions if they differ."""
+        sessions = [self.sessions[name] for name in data if name in self.sessions]
+        return max(sessions, key=lambda session: session.count, default=OpenedSums())
 
     def spent(self, rows: ChargedRows) -> Fraction:
-        """Add up the releases on rows with this name or this digest."""
+        """Return the sum of epsilon over releases on rows with this name or this digest."""
         name = name_key(rows.site)
-        found = [one for one in self.entries if one.digest == rows.digest or name_key(one.site) == name]
-        return sum((as_decimal(one.epsilon) for one in found), Fraction(0))
+        entries = [entry for entry in self.entries if entry.digest == rows.digest or name_key(entry.site) == name]
+        return sum((as_decimal(entry.epsilon) for entry in entries), Fraction(0))
 
     def spend(self, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Ledger:
-        """Enter a release on these rows, or refuse it.
+        """Return the ledger with a release on these rows; refused if it exceeds the budget.
 
         >>> rows = [ChargedRows("clinic-a", "0f3a")]
         >>> Ledger(budget=1.0).spend(rows, 0.75, "threshold").spend(rows, 0.5, "threshold")
@@ -90,21 +90,21 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def rows_of(summaries: Sequence[Summary]) -> list[ChargedRows]:
-    """Return the rows of every site that has a name, from summaries that hold all scores."""
-    found = []
+    """Return the rows of every named site, from summaries that hold all scores."""
+    charged = []
     for summary in summaries:
         scores = np.repeat(summary.points, np.diff(summary.lower_counts, prepend=0)).astype("<f8").tobytes()
         for place, site in enumerate(summary.sites):  # a pool mixes its sites' scores, so each has a place in it
-            about = b"fedconformal scores %d of %d\n" % (place + 1, len(summary.sites))
-            found.append(ChargedRows(site, hashlib.sha256(about + scores).hexdigest()))
-    return found
+            prefix = b"fedconformal scores %d of %d\n" % (place + 1, len(summary.sites))
+            charged.append(ChargedRows(site, hashlib.sha256(prefix + scores).hexdigest()))
+    return charged
 
 
 @contextmanager
 def spending(path: Path | None, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Iterator[None]:
-    """Make a release inside: refused if it is over a budget, entered when it is made; without a ledger just made.
+    """Context of a release: refused if it exceeds a budget, entered on success; without a path there is no ledger.
 
-    Nobody else spends from the same ledger meanwhile, or both could pass and one entry be lost.
+    The ledger is locked meanwhile; otherwise two releases could both pass and one entry be lost.
     """
     if path is None:
         yield
@@ -118,9 +118,9 @@ def spending(path: Path | None, data: Sequence[ChargedRows], epsilon: float, pur
 
 
 def enter_session(path: Path, data: Sequence[str], sites: str, before: int) -> None:
-    """Enter one more session of these rows, by each of their digests, and with which sites they are summed.
+    """Enter a session of these rows, by each of their digests, with the digest of the sites in the sum.
 
-    Refused if there are not as many `before` it as it knows of: several at once would each pass for the next one.
+    Refused if the ledger does not hold `before` sessions: concurrent sessions would each be counted as the next one.
     """
     with locked(path):
         ledger = read_ledger(path)
@@ -132,7 +132,7 @@ def enter_session(path: Path, data: Sequence[str], sites: str, before: int) -> N
 
 @contextmanager
 def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold the lock that belongs to a file. The system lets go of it when the process ends, however it ends."""
+    """Hold the lock of a file. The operating system releases it when the process ends, however it ends."""
     try:
         handle = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
@@ -175,5 +175,5 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def write_ledger(path: Path, ledger: Ledger) -> None:
-    """Write a ledger, for its keeper only."""
+    """Write a ledger, readable by its owner only."""
     write_bytes(path, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n", private=True)

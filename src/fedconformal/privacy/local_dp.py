@@ -1,4 +1,4 @@
-"""Differential privacy without a trusted coordinator: noise is added before anything leaves the site.
+"""Local differential privacy, without a trusted coordinator: noise is added before anything leaves the site.
 
 Each site sends a histogram of its scores over a public grid with noise in every cell. The price is about sqrt(K B) /
 epsilon ranks instead of log(B) / epsilon; `distributed_dp` needs the noise of one site only, in a sums session.
@@ -33,7 +33,7 @@ Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
 
 class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Noisy counts of a site's scores in the cells of a public grid; the site, its number of scores, and epsilon."""
+    """Noisy counts of a site's scores in the cells of a public grid, with the site's name and size and epsilon."""
 
     name: ClassVar[str] = "noisy"
 
@@ -45,7 +45,7 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
     header: ProvenanceHeader = msgspec.field(default=NOTHING, name="provenance")
 
     def __str__(self) -> str:
-        """Name the site, for messages."""
+        """Return the site's name, for messages."""
         return f"site {self.site!r}"
 
     @property
@@ -59,29 +59,29 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
 
     @staticmethod
     def from_bytes(data: bytes) -> NoisyHistogram:
-        """Decode hostile bytes."""
+        """Decode untrusted bytes."""
         if data[: len(NOISY)] != NOISY:
             raise InputError("this is not a noisy histogram; make one with noisy_histogram", param="privacy")
         try:
-            found = msgspec.msgpack.decode(data[len(NOISY) :], type=NoisyHistogram)
+            histogram = msgspec.msgpack.decode(data[len(NOISY) :], type=NoisyHistogram)
         except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
             raise InputError(f"the noisy histogram cannot be decoded: {error}") from None
-        as_grid(found.grid)
-        check_name(found.site, "site")
-        as_epsilon(found.epsilon)
-        _ = found.provenance
-        if len(found.grid) != len(found.counts) or found.to_bytes() != data:
+        as_grid(histogram.grid)
+        check_name(histogram.site, "site")
+        as_epsilon(histogram.epsilon)
+        _ = histogram.provenance
+        if len(histogram.grid) != len(histogram.counts) or histogram.to_bytes() != data:
             raise InputError("the noisy histogram is not in canonical form")
-        return found
+        return histogram
 
 
 def noisy_histogram(
     scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None, provenance: Provenance | None = None
 ) -> NoisyHistogram:
-    """Count a site's scores in the cells of the grid and add noise; this is all that may leave the site.
+    """Return the noisy counts of a site's scores in the cells of the grid; nothing else may leave the site.
 
-    >>> found = noisy_histogram([0.1, 0.5, 0.9], epsilon=1, site="clinic-a", grid=[0.5, 1.0, math.inf])
-    >>> found.size, len(found.counts)
+    >>> histogram = noisy_histogram([0.1, 0.5, 0.9], epsilon=1, site="clinic-a", grid=[0.5, 1.0, math.inf])
+    >>> histogram.size, len(histogram.counts)
     (3, 3)
     """
     budget, edges = as_epsilon(epsilon), as_grid(noisy_grid() if grid is None else grid, MOST_CANDIDATES)
@@ -100,35 +100,33 @@ def noisy_histogram(
 def calibrate_locally(
     histograms: Sequence[NoisyHistogram], *, alpha: Any = 0.1, guarantee: Guarantee | str = "mixture"
 ) -> Predictor:
-    """Find a threshold that promises 1 - alpha from noisy histograms; +inf if there are too few rows."""
-    wanted, histograms = as_alpha(alpha), list(histograms)
+    """Return a predictor with coverage 1 - alpha from noisy histograms; its threshold is +inf if rows are too few."""
+    miss_rate, histograms = as_alpha(alpha), list(histograms)
     guarantee = check_alike(build(guarantee, Guarantee))
-    if not histograms or len({name_key(found.site) for found in histograms}) < len(histograms):
+    if not histograms or len({name_key(histogram.site) for histogram in histograms}) < len(histograms):
         raise InputError("expected the noisy histograms of one or more sites, each once")
     first = histograms[0]
-    for found in histograms:
-        check_one_end(found.provenance.score, str(found))
-        if (found.grid, found.epsilon) != (first.grid, first.epsilon):
-            raise InputError(f"sites {first.site!r} and {found.site!r} used another grid or epsilon")
-        if difference := first.provenance.difference(found.provenance):
-            raise InputError(f"sites {first.site!r} and {found.site!r} do not go together: {difference}")
-    sizes = [found.size for found in histograms]
+    for histogram in histograms:
+        check_one_end(histogram.provenance.score, str(histogram))
+        if (histogram.grid, histogram.epsilon) != (first.grid, first.epsilon):
+            raise InputError(f"sites {first.site!r} and {histogram.site!r} used another grid or epsilon")
+        if difference := first.provenance.difference(histogram.provenance):
+            raise InputError(f"sites {first.site!r} and {histogram.site!r} do not go together: {difference}")
+    sizes = [histogram.size for histogram in histograms]
     epsilon, grid = as_epsilon(first.epsilon), as_grid(first.grid)
-    plan = plan_noisy(guarantee, wanted, sizes, epsilon, grid, strength=Fraction(len(histograms)))
+    plan = plan_noisy(guarantee, miss_rate, sizes, epsilon, grid, strength=Fraction(len(histograms)))
     threshold = math.inf
     if plan is not None:
-        counts = [sum(cell) for cell in zip(*(found.counts for found in histograms), strict=True)]
+        counts = [sum(cell) for cell in zip(*(histogram.counts for histogram in histograms), strict=True)]
         threshold = plan.threshold(counts, sum(sizes))
     records = [
-        SummaryRecord(
-            sites=(one.site,), sizes=(one.size,), kind=one.name, sha256=hashlib.sha256(one.to_bytes()).hexdigest()
-        )
-        for one in histograms
+        SummaryRecord(sites=(h.site,), sizes=(h.size,), kind=h.name, sha256=hashlib.sha256(h.to_bytes()).hexdigest())
+        for h in histograms
     ]
     return certify_release(
         threshold,
         plan,
-        Inputs(alpha=wanted, guarantee=guarantee, records=records, provenance=first.provenance),
+        Inputs(alpha=miss_rate, guarantee=guarantee, records=records, provenance=first.provenance),
         definition="pure differential privacy of what each site sends, by OpenDP's discrete Laplace noise in each cell",
         epsilon=epsilon,
         grid=grid,

@@ -1,7 +1,7 @@
 """Discrete noise for the cells of a public grid, and the certified threshold from noisy counts (docs/proofs.md).
 
 Replacing a row moves one count from a cell to another, so discrete Laplace noise of scale 2 / epsilon in every cell is
-epsilon-private. Draws are OpenDP's. Sites that add noise together each draw a share: a difference of two Polya draws
+epsilon-private. Draws are OpenDP's. With distributed noise every site draws a share: the difference of two Polya draws
 (Goryczka and Xiong, "A comprehensive comparison of multiparty secure additions with differential privacy", 2015).
 """
 
@@ -26,12 +26,12 @@ from fedconformal.privacy.release import Plan, plans_to_try
 
 MOST_CANDIDATES = 2**12
 MOVED = 2
-"""The L1 distance between the histograms of data sets that differ in one row."""
+"""L1 distance between the histograms of data sets that differ in one row."""
 
 
 @lru_cache(maxsize=16)
 def mechanism(name: Literal["laplace", "noisy max"], epsilon: Fraction) -> Any:
-    """Return OpenDP's mechanism of the least noise whose own account of the privacy spent does not exceed epsilon."""
+    """Return OpenDP's mechanism with the least noise whose privacy map does not exceed epsilon."""
     with requires_extra("dp"):
         import opendp.prelude as dp
     dp.enable_features("contrib")
@@ -43,36 +43,36 @@ def mechanism(name: Literal["laplace", "noisy max"], epsilon: Fraction) -> Any:
     else:
         moved, scale = 1, 2 / float(epsilon)
         make = partial(dp.m.make_noisy_max, counts, dp.linf_distance(T=int), dp.max_divergence())
-    while (made := make(scale=scale)).map(moved) > epsilon:
+    while (measurement := make(scale=scale)).map(moved) > epsilon:
         scale = math.nextafter(scale, math.inf)
-    return made
+    return measurement
 
 
 def shares(cells: int, epsilon: Fraction, sites: int) -> Integers:
-    """Draw a site's share of the noise: what `sites` of them add up to is discrete Laplace noise."""
+    """Draw a site's share of the noise: the sum of `sites` shares is discrete Laplace noise."""
     drawn = np.array(mechanism("laplace", epsilon)([0] * (2 * cells)), dtype=np.int64)
     # Given its sign, a discrete Laplace draw is geometric: k from 0 on, or -1 - k from -1 on.
     plus, minus = from_urn(np.where(drawn < 0, -1 - drawn, drawn), sites).reshape(2, cells)
-    found: Integers = plus - minus
-    return found
+    share: Integers = plus - minus
+    return share
 
 
 def from_urn(totals: Integers, sites: int) -> Integers:
-    """Divide each total among the sites by Polya's urn, and return what the first of them gets.
+    """Divide each total among the sites by Polya's urn, and return the part of the first site.
 
-    Ball i + 1 goes to the first site with probability (k + 1/n) / (i + 1) if it has k of the i before.
+    Ball i + 1 goes to the first site with probability (k + 1/n) / (i + 1) if k of the first i balls did.
     """
-    kept = np.zeros(len(totals), dtype=np.int64)
+    first = np.zeros(len(totals), dtype=np.int64)
     left = np.arange(len(totals))
     ball = 0
     while len(left := left[totals[left] > ball]):
         ball += 1
-        kept[left] += below(sites * ball, len(left)) < (sites * kept[left] + 1).astype(np.uint64)
-    return kept
+        first[left] += below(sites * ball, len(left)) < (sites * first[left] + 1).astype(np.uint64)
+    return first
 
 
 def below(limit: int, count: int) -> NDArray[np.uint64]:
-    """Draw whole numbers below a limit, all equally likely, from the system's source of randomness."""
+    """Draw uniform integers below a limit from the system's source of randomness."""
     drawn = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
     even = 2**64 - 2**64 % limit
     while even < 2**64 and len(again := np.flatnonzero(drawn >= np.uint64(even))):  # else the low ones are too likely
@@ -83,14 +83,14 @@ def below(limit: int, count: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyPlan(Plan):
-    """Readout of the threshold, derived from public numbers."""
+    """Rank and margins of the threshold, derived from public numbers."""
 
     grid: Floats
     margins: Integers
-    """Margin above r that each finite candidate has to reach."""
+    """Margin above r for each finite candidate."""
 
     def threshold(self, counts: Sequence[int], scores: int) -> float:
-        """Return the first candidate that is estimated high enough, from noisy counts of this many scores."""
+        """Return the first candidate whose estimated rank is high enough, from noisy counts of this many scores."""
         cells = len(self.grid)
         beyond, reached = sum(counts) - scores, 0
         for j, (count, margin) in enumerate(zip(counts, self.margins.tolist(), strict=False), start=1):
@@ -103,9 +103,9 @@ class NoisyPlan(Plan):
 def plan_noisy(
     guarantee: Guarantee, alpha: Fraction, sizes: Counts, epsilon: Fraction, grid: Floats, strength: Fraction
 ) -> NoisyPlan | None:
-    """Choose r and the margins; None if they are more than there are scores.
+    """Choose r and the margins; None if they exceed the number of scores.
 
-    `strength` says how many times the noise of one discrete Laplace draw is in the sum for a cell.
+    `strength` is the noise in the sum for a cell, as a multiple of one discrete Laplace draw.
     """
     choices = []
     for plan in plans_to_try(guarantee, alpha, sizes):
@@ -114,14 +114,14 @@ def plan_noisy(
     if not choices:
         return None
     best = min(choices)[2]
-    asked = margins(epsilon, len(grid), strength, best.failure)
-    if best.rank + int(asked.min()) > sum(sizes):
+    needed = margins(epsilon, len(grid), strength, best.failure)
+    if best.rank + int(needed.min()) > sum(sizes):
         return None
-    return NoisyPlan(**vars(best), grid=grid, margins=asked)
+    return NoisyPlan(**vars(best), grid=grid, margins=needed)
 
 
 def margins(epsilon: Fraction, cells: int, strength: Fraction, failure: Fraction, at: int | None = None) -> Integers:
-    """Return t_j for every candidate but +inf, or for the one at `at`, by Chernoff's bound at the best of many v."""
+    """Return t_j for every finite candidate, or for index `at`, by Chernoff's bound minimised over a grid of v."""
     j = np.arange(1, cells) if at is None else np.array([at])
     up, above = 1 - j / cells, j / cells
     scale = MOVED / float(epsilon) * (1 + 1e-9)
@@ -130,28 +130,28 @@ def margins(epsilon: Fraction, cells: int, strength: Fraction, failure: Fraction
         v * above[:, None], scale
     )
     needed = (float(strength) * log_moment + math.log((cells - 1) / failure)) / v
-    found: Integers = np.maximum(0, np.ceil(needed.min(axis=1) * (1 + 1e-9)).astype(np.int64) - 1)
-    return found
+    margin: Integers = np.maximum(0, np.ceil(needed.min(axis=1) * (1 + 1e-9)).astype(np.int64) - 1)
+    return margin
 
 
 def _log_moment(v: Floats, scale: float) -> Floats:
     """Return the log of the moment generating function of discrete Laplace noise."""
     p = math.exp(-1 / scale)
-    found: Floats = -np.log1p(-p * (2 * np.sinh(v / 2) / (1 - p)) ** 2)
-    return found
+    log_moment: Floats = -np.log1p(-p * (2 * np.sinh(v / 2) / (1 - p)) ** 2)
+    return log_moment
 
 
 def in_cells(keys: Keys, grid: Floats) -> Integers:
-    """Count scores, by their keys, in the cells that end at the candidates.
+    """Return the counts of scores, given by their keys, in the cells that end at the candidates.
 
     >>> in_cells(keys_of(np.array([0.1, 0.5, 7.0])), np.array([0.5, 1.0, math.inf]))
     array([2, 0, 1])
     """
-    found: Integers = np.bincount(np.searchsorted(keys_of(grid), keys, side="left"), minlength=len(grid))
-    return found
+    counts: Integers = np.bincount(np.searchsorted(keys_of(grid), keys, side="left"), minlength=len(grid))
+    return counts
 
 
 def noisy_grid() -> Floats:
-    """Return 65 candidates, fewer than a trusted coordinator would use: every cell brings its own noise."""
+    """Return 65 candidates, fewer than a trusted coordinator would use, because every cell adds noise."""
     parts = [np.linspace(0, 0.9, 31), 1 - 0.1 * 2.0 ** (-np.arange(1, 17) / 2), np.linspace(1, 2, 17)]
     return np.append(np.unique(np.concatenate(parts).round(12)), math.inf)

@@ -1,9 +1,8 @@
-"""A site's own policy: a TOML file of a few lines that says what may leave, for anyone who asks.
+"""Site policies: a TOML file with the limits on all messages that leave a site.
 
-The coordinator chooses kind and epsilon. A site that has a policy compares them with it before anything
-leaves, and refuses with the key that is in the way. Each key is read to the safe side: what a request does not say
-counts as the worst that it can be. Noise that is not there is an epsilon above all, and a summary of one site is a sum
-over one. A policy that cannot be read forbids everything.
+The coordinator chooses kind and epsilon. A site with a policy checks every message against it before sending, and
+refuses with the violated key. Keys are conservative: missing information counts as the worst case. No noise is an
+infinite epsilon, and a summary of one site is a sum over one site. A policy that cannot be read forbids everything.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from fedconformal.privacy.sums.state import SiteState
 from fedconformal.summaries import LossSummary, Summary
 
 VARIABLE = "FEDCONFORMAL_POLICY"
-"""The environment variable with the path of a site's policy, for all that runs there."""
+"""Environment variable with the path of a site's policy, for all programs of the site."""
 SUMS, WATCH, EVALUATION, TEMPERATURE, WEIGHTS = "sums", "watch", "evaluation", "temperature", "weights"
 STRATA = ("", " by class", " by group", " by class by group")
 
@@ -38,8 +37,8 @@ Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 def count_patients(ids: Iterable[Any] | None) -> int | None:
-    """Return how many ids are different, as text; None without ids."""
-    return None if ids is None else len({str(one) for one in ids})
+    """Return the number of distinct ids, compared as text; None without ids."""
+    return None if ids is None else len({str(patient) for patient in ids})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,25 +46,25 @@ class Outgoing:
     """Description of a message that is about to leave a site."""
 
     kind: str
-    """A kind of summary; "noisy" for noisy counts, "sums" for masked ones; or a kind of message (`known_kinds`)."""
+    """A kind of summary or message (`known_kinds`); "noisy" for noisy counts, "sums" for masked counts."""
     rows: int
-    """Of a watch: the fewest new outcomes that a message has, of all rows or of a group."""
+    """Number of rows; of a watch, the smallest number of new outcomes, of all rows or of a group."""
     patients: int | None = None
     """Distinct ids among the rows; None if there are no ids."""
     model: str | None = None
-    """The fingerprint of the model that gave the scores; None if it is not known."""
+    """Fingerprint of the model behind the scores; None if unknown."""
     sites: int | None = 1
-    """Number of sites whose scores are in the readable data; None while nothing can be read."""
+    """Number of sites whose scores are in the readable data; None if nothing is readable."""
     epsilon: float | None = None
-    """None without noise."""
+    """Epsilon of the noise; None without noise."""
     ledger: bool = False
-    """Whether it is entered in a ledger."""
+    """Whether the message is entered in a ledger."""
     sessions: int = 0
-    """Of sums without noise: how many sessions of these rows there are with this one."""
+    """Number of sums sessions of these rows without noise, including this one."""
 
     @classmethod
     def of(cls, sent: Summary | NoisyHistogram, *, ledger: bool = False, **about: Any) -> Outgoing:
-        """Describe a summary, of one site or pooled, or noisy counts; `about` has the patients."""
+        """Describe a summary (of one site or pooled) or noisy counts; `about` may hold the number of patients."""
         about["model"] = sent.provenance.model
         if isinstance(sent, NoisyHistogram):
             return cls(kind=sent.name, rows=sent.size, epsilon=float(sent.epsilon), ledger=ledger, **about)
@@ -73,7 +72,7 @@ class Outgoing:
 
     @classmethod
     def of_sums(cls, site: SiteState) -> Outgoing:
-        """Describe a step of a sums session, by the state after it."""
+        """Describe a step of a sums session, from the state after it."""
         if site.invite is None:
             raise InputError(f"site {site.name!r} has not joined a session")
         return cls(
@@ -89,7 +88,7 @@ class Outgoing:
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What may leave a site; what is not said is allowed.
+    """Limits on the messages that leave a site; without a key there is no limit.
 
     >>> Policy(kinds=("sums", "ranks")).check(Outgoing(kind="exact", rows=100))
     Traceback (most recent call last):
@@ -107,7 +106,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     models: Names | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an epsilon out of range, and names that are unknown or unprintable."""
+        """Check the range of epsilon, the kinds and the model names."""
         if self.largest_epsilon is not None:
             as_epsilon(self.largest_epsilon)
         if unknown := set(self.kinds or ()) - set(known_kinds()):
@@ -117,12 +116,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             check_name(name, "models")
 
     def check(self, outgoing: Outgoing) -> None:
-        """Refuse what must not leave, with the key that is in the way; the reason may be sent to the coordinator."""
+        """Raise `InputError` with the violated key; the reason may be sent to the coordinator."""
         for key, why in self.violations(outgoing):
             raise InputError(f"the site's policy: {key} = {json.dumps(getattr(self, key))}, and {why}")
 
     def violations(self, outgoing: Outgoing) -> Iterator[tuple[str, str]]:
-        """Yield each key that is in the way, and why."""
+        """Yield each violated key with the reason."""
         if self.sums_only and outgoing.kind != SUMS:
             yield "sums_only", f"this is of the kind {outgoing.kind}"
         if self.kinds is not None and outgoing.kind not in self.kinds:
@@ -145,14 +144,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             yield "least_patients", "this site has fewer" if outgoing.patients else "these rows have no ids to count"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is set, by key."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        """Return the keys that are set."""
+        values: dict[str, Any] = msgspec.to_builtins(self)
+        return values
 
     def in_words(self) -> list[str]:
-        """Explain the policy, a sentence a key."""
-        said = self.to_dict().items()
-        words = [WORDS[key].format(", ".join(value) if isinstance(value, tuple) else value) for key, value in said]
+        """Return the policy in words, one sentence per key."""
+        values = self.to_dict().items()
+        words = [WORDS[key].format(", ".join(value) if isinstance(value, tuple) else value) for key, value in values]
         return words or ["All kinds may leave."]
 
 
@@ -170,7 +169,7 @@ WORDS = {
 
 
 def known_kinds() -> list[str]:
-    """Return every kind of what a site can send."""
+    """Return every kind of message that a site can send."""
     plain = sorted(registry.members(Summary))
     by = (kind + ending for kind in plain for ending in STRATA)
     return [SUMS, NoisyHistogram.name, *by, LossSummary.name, WATCH, EVALUATION, TEMPERATURE, WEIGHTS]
@@ -191,7 +190,7 @@ least_rows = 50               # nothing, if this site has fewer rows
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy; a key that is not known, or a value of the wrong type, is refused."""
+    """Read a policy; unknown keys and values of the wrong type are refused."""
     with prefix_errors(path):
         data = read_bytes(path)
         try:
@@ -201,22 +200,22 @@ def read_policy(path: Path) -> Policy:
 
 
 def policy_of(path: str | Path | None = None) -> Policy:
-    """Return the policy in this file, or in the one that FEDCONFORMAL_POLICY names; without any, all is allowed.
+    """Return the policy in this file or in the file named by FEDCONFORMAL_POLICY; without either, no limits.
 
     An empty variable is an error, not "no policy".
     """
-    named = path or os.environ.get(VARIABLE)
-    if named is None:
+    location = path or os.environ.get(VARIABLE)
+    if location is None:
         return Policy()
-    if not named:
+    if not location:
         raise InputError(f"{VARIABLE} is empty; name a policy, or unset it")
-    with hide_folder(Path(named)):
-        return read_policy(Path(named))
+    with hide_folder(Path(location)):
+        return read_policy(Path(location))
 
 
 @contextmanager
 def hide_folder(path: Path) -> Iterator[None]:
-    """Name a file without its folder in errors: an engine sends them to the coordinator."""
+    """Remove the folder of a file from errors, which an engine sends to the coordinator."""
     try:
         yield
     except InputError as error:

@@ -1,7 +1,7 @@
 """Certificates of thresholds from sums only or with noise.
 
-The noise fails with probability gamma at most, whatever the test row, so coverage is at least 1 - gamma times what the
-guarantee promises at rank r. r is chosen for each gamma so that this is 1 - alpha, from public numbers alone.
+The noise fails with probability at most gamma, whatever the test row, so coverage is at least 1 - gamma times the
+coverage of the guarantee at rank r. For each gamma, r is chosen from public numbers so that this is 1 - alpha.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from fedconformal.scores import AnyScore, RegressionScore
 from fedconformal.summaries import Provenance
 
 FAILURES = [Fraction(1, 2**power) for power in range(2, 60)]
-"""The failure probabilities to try."""
+"""Candidate failure probabilities."""
 OUTSIDE = "the model, the temperature, every n_k, the names of the sites, and whatever else is published about the rows"
 UNIT = "replacing one calibration row of one site; every n_k is public"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The rank that the threshold has to reach; it follows from public numbers."""
+    """Minimum rank of the threshold, derived from public numbers."""
 
     rank: int
     covered: Fraction
-    """The coverage that this rank promises without noise."""
+    """Coverage at this rank without noise."""
     failure: Fraction
-    """A bound on gamma, rounded up."""
+    """Upper bound on gamma."""
 
     @property
     def promised(self) -> Fraction:
-        """The coverage that remains."""
+        """Coverage with noise."""
         return (1 - self.failure) * self.covered
 
 
 def plans_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterator[Plan]:
-    """Yield the plan for each failure probability that leaves room for 1 - alpha."""
+    """Yield the plan for each failure probability at which 1 - alpha is feasible."""
     for failure in FAILURES:
         least = 1 - (1 - alpha) / (1 - failure)
         band = guarantee.band(least, sizes) if least > 0 else None
@@ -65,7 +65,7 @@ def plans_to_try(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> Iterat
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Terms of a calibration, and the records of its sites."""
+    """Terms of a calibration and the records of its sites."""
 
     alpha: Fraction
     guarantee: Guarantee
@@ -74,7 +74,7 @@ class Inputs:
 
 
 def check_one_end(score: AnyScore | None, label: str) -> None:
-    """Refuse a score whose intervals have two ends of their own."""
+    """Refuse a score whose intervals have a threshold at each end."""
     if score is not None and score.lower_share is not None:
         raise InputError(
             f"{label} has scores of {score.name}, whose intervals need a threshold at each end, and sums and "
@@ -82,28 +82,28 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
         )
 
 
-def certify(curve: PromiseCurve, inputs: Inputs, **found: Any) -> Predictor:
-    """Return a predictor for a threshold that came without summaries; `found` has the other fields of its certificate.
+def certify(curve: PromiseCurve, inputs: Inputs, **fields: Any) -> Predictor:
+    """Return a predictor for a threshold without summaries; `fields` are the other fields of its certificate.
 
-    Nothing is known of any other threshold, so the curve has one step.
+    No other threshold is known, so the promise curve has one step.
     """
-    answers = found.pop("answers", text.answers_to(inputs.provenance.score))
-    own = {key: found.pop(key) for key in ("promise", "caveat") if key in found}
+    answers = fields.pop("answers", text.answers_to(inputs.provenance.score))
+    words = {key: fields.pop(key) for key in ("promise", "caveat") if key in fields}
     certificate = made_certificate(
-        statement=text.statement(inputs.guarantee, site_names(inputs.records), answers, **own),
+        statement=text.statement(inputs.guarantee, site_names(inputs.records), answers, **words),
         guarantee=inputs.guarantee,
         provenance=inputs.provenance,
         alpha=float(inputs.alpha),
         summaries=inputs.records,
         status="estimated" if inputs.provenance.estimated else "certified",
-        **found,
+        **fields,
     )
     text.warn_of_sites(certificate)
     return Predictor(certificate=certificate, make_curves=lambda: [curve])
 
 
 def one_step(threshold: float, promised: Fraction) -> PromiseCurve:
-    """Return the curve that promises this much from the threshold on; at +inf, nothing at any finite threshold.
+    """Return the promise curve with one step at the threshold; at +inf, zero at every finite threshold.
 
     >>> one_step(0.5, Fraction(9, 10)).threshold(Fraction(1, 10)), one_step(math.inf, Fraction(1)).promised.tolist()
     (0.5, [0])
@@ -125,9 +125,9 @@ def certify_release(
     caveat: str = "",
     **details: Any,
 ) -> Predictor:
-    """Write the certificate: the threshold, the claim of privacy, and nothing else that comes from the rows.
+    """Return a predictor whose certificate holds the threshold, the privacy claim and nothing else about the rows.
 
-    Without a plan there are too few scores, nothing is released, and every label is in every set.
+    Without a plan there are too few scores: nothing is released, and every set holds every label.
     """
     alpha, guarantee, provenance = inputs.alpha, inputs.guarantee, inputs.provenance
     scores = sum(sum(record.sizes) for record in inputs.records)

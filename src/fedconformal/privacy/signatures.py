@@ -1,9 +1,9 @@
 """Private keys, and signatures of summaries, predictors and messages of a watch.
 
-A private key has 32 bytes: Ed25519 signs, X25519 agrees with a neighbour on a secret. `repr` hides them.
+A private key has 32 bytes: Ed25519 for signatures, X25519 for key agreement with a neighbour. `repr` hides it.
 
 A site signs the SHA-256 of its summary with the site, the calibration's id, the model, alpha and the day of expiry, all
-of which the certificate states. A signature says whose a file is, not that it is true.
+of which are in the certificate. A signature proves the origin of a file, not that its content is true.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Key = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 
 
 class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, dict=True):
-    """A private key; the object that uses it is made once, as that takes as long as a signature."""
+    """A private key; its key object is cached, because creating it takes as long as a signature."""
 
     kind: ClassVar[str]
 
@@ -48,7 +48,7 @@ class SecretKey(msgspec.Struct, array_like=True, forbid_unknown_fields=True, fro
 
     @classmethod
     def new(cls) -> Self:
-        """Make a key."""
+        """Return a new key."""
         return cls(_private(cls.kind).generate().private_bytes_raw())
 
     @cached_property
@@ -89,15 +89,15 @@ class SigningKey(SecretKey, frozen=True):
 class MaskingKey(SecretKey, frozen=True):
     """An X25519 key.
 
-    >>> one, other = MaskingKey.new(), MaskingKey.new()
-    >>> one.agreed_with(other.public) == other.agreed_with(one.public)
+    >>> first, second = MaskingKey.new(), MaskingKey.new()
+    >>> first.agreed_with(second.public) == second.agreed_with(first.public)
     True
     """
 
     kind = "X25519"
 
     def agreed_with(self, public: bytes) -> bytes:
-        """Return the shared secret; refused if anybody could know it."""
+        """Return the shared secret; a public key of small order is refused."""
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
         try:
@@ -107,7 +107,7 @@ class MaskingKey(SecretKey, frozen=True):
 
 
 def is_signed(data: bytes, signature: bytes, public: bytes) -> bool:
-    """Tell whether the owner of an Ed25519 key signed this."""
+    """Return whether a signature by an Ed25519 key is valid."""
     with requires_extra("secure"):
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -119,24 +119,24 @@ def is_signed(data: bytes, signature: bytes, public: bytes) -> bool:
 
 
 class Seal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The coordinator's public key, and its signature of a predictor, both in hexadecimal digits."""
+    """The coordinator's public key and its signature of a predictor, both in hexadecimal."""
 
     key: str
     signature: str
 
 
 def new_id() -> str:
-    """Make the id of a calibration, which nobody can guess; the coordinator makes it and gives it to every site."""
+    """Return a random id of a calibration; the coordinator creates it and gives it to every site."""
     return secrets.token_hex(16)
 
 
 def new_key() -> bytes:
-    """Make a private key of 32 bytes; it stays at the site."""
+    """Return a new private key of 32 bytes, which stays at the site."""
     return SigningKey.new().raw
 
 
 def public_key(private: bytes) -> str:
-    """Return the public key that belongs to a private one; give it to the coordinator over a channel you trust."""
+    """Return the public key of a private key; give it to the coordinator over a trusted channel."""
     return SigningKey(private).public.hex()
 
 
@@ -165,17 +165,17 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
     """
     if len(summary.sites) != 1:
         raise InputError("only the summary of one named site can be signed; name it when you summarise")
-    provenance = summary.provenance
+    (site,), provenance = summary.sites, summary.provenance
     if provenance.calibration is None or provenance.alpha is None:
         raise InputError(
             "the summary does not say which calibration it is for, so a signature would pass in any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
-    return _record(summary.sites[0], _what(summary.sites[0], digest_of(summary), provenance, provenance.alpha), private)
+    return _record(site, _summary_data(site, digest_of(summary), provenance, provenance.alpha), private)
 
 
 def sign_periods(site: str, periods: bytes, private: bytes) -> SignatureRecord:
-    """Sign a file with what a site's watch counted; the predictor and the days are in it.
+    """Sign the file of a site's watch, which holds its counts, the predictor and the days.
 
     >>> key = new_key()
     >>> record = sign_periods("clinic-a", b"...", key)
@@ -183,105 +183,105 @@ def sign_periods(site: str, periods: bytes, private: bytes) -> SignatureRecord:
     >>> check_periods(record, "clinic-b", b"...", {"clinic-b": public_key(key)})
     "the signature is not one of site 'clinic-b' for this file"
     """
-    return _record(site, _watched(site, periods), private)
+    return _record(site, _watch_data(site, periods), private)
 
 
 def seal(predictor: bytes, private: bytes) -> Seal:
-    """Sign the bytes of a predictor, as its coordinator.
+    """Sign the bytes of a predictor as its coordinator.
 
     >>> key = new_key()
     >>> is_sealed(b"...", seal(b"...", key), public_key(key)), is_sealed(b"..", seal(b"...", key), public_key(key))
     (True, False)
     """
-    return Seal(key=public_key(private), signature=SigningKey(private).sign(_sealed(predictor)).hex())
+    return Seal(key=public_key(private), signature=SigningKey(private).sign(_predictor_data(predictor)).hex())
 
 
-def is_sealed(predictor: bytes, found: Seal, coordinator: str) -> bool:
+def is_sealed(predictor: bytes, record: Seal, coordinator: str) -> bool:
     """Whether the coordinator with this public key signed these bytes of a predictor."""
-    return found.key == coordinator and _valid(found, _sealed(predictor))
+    return record.key == coordinator and _valid(record, _predictor_data(predictor))
 
 
 def check_periods(record: SignatureRecord, site: str, periods: bytes, trusted: Mapping[str, str]) -> str | None:
-    """Return the problem with the signature of such a file, in words; None if the site signed it."""
-    return _problem(record, site, _watched(site, periods), keys_by_site(trusted))
+    """Return a description of the problem with the signature of a watch's file; None if it is valid."""
+    return _problem(record, site, _watch_data(site, periods), keys_by_site(trusted))
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
-    """Put signatures into a certificate; every site must have signed, with the key that is trusted for it."""
+    """Return a certificate with signatures; every site must have signed with the key trusted for it."""
     if certificate.provenance.calibration is None:
         raise InputError(
             "the summaries do not say which calibration they are for, so old ones could be sent again; make an id "
             "with new_id and summarise for it"
         )
     by_site = {name_key(record.site): record for record in signatures}
-    used = [
-        msgspec.structs.replace(one, signature=by_site.get(name_key(one.sites[0])) if len(one.sites) == 1 else None)
-        for one in certificate.summaries
+    summaries = [
+        msgspec.structs.replace(s, signature=by_site.get(name_key(s.sites[0])) if len(s.sites) == 1 else None)
+        for s in certificate.summaries
     ]
-    found = msgspec.structs.replace(certificate, summaries=used)
-    problems = check_signatures(found, trusted)
+    result = msgspec.structs.replace(certificate, summaries=summaries)
+    problems = check_signatures(result, trusted)
     if len(signatures) > len(certificate.summaries):
         problems.append("there are more signatures than summaries")
     if problems:
         raise InputError(problems[0])
-    return found
+    return result
 
 
 def check_signatures(certificate: Certificate, trusted: Mapping[str, str]) -> list[str]:
-    """Return the problems with a certificate's signatures, in words; an empty list if every site signed."""
+    """Return descriptions of the problems with a certificate's signatures; empty if every site signed."""
     problems: list[str | None] = []
     keys = keys_by_site(trusted)
     for summary in certificate.summaries:
         if len(summary.sites) != 1 or summary.signature is None:
-            named = repr(summary.sites[0]) if len(summary.sites) == 1 else "several or unnamed sites"
-            problems.append(f"the summary of {named} is not signed")
+            label = repr(summary.sites[0]) if len(summary.sites) == 1 else "several or unnamed sites"
+            problems.append(f"the summary of {label} is not signed")
         else:
             (site,) = summary.sites
-            what = _what(site, summary.sha256, certificate.provenance, certificate.alpha)
-            problems.append(_problem(summary.signature, site, what, keys))
+            data = _summary_data(site, summary.sha256, certificate.provenance, certificate.alpha)
+            problems.append(_problem(summary.signature, site, data, keys))
     return [problem for problem in problems if problem is not None]
 
 
 def keys_by_site(trusted: Mapping[str, str]) -> dict[str, str]:
-    """Return trusted keys by the names as they are compared; two keys for one site are refused."""
+    """Return trusted keys by normalised site name; two keys for one site are refused."""
     keys = {name_key(name): key for name, key in trusted.items()}
     if len(keys) < len(trusted):
         raise InputError("there are two keys for one site among those that are trusted")
     return keys
 
 
-def _problem(record: SignatureRecord, site: str, what: bytes, trusted: Mapping[str, str]) -> str | None:
-    """Return why a record is not a site's signature of these bytes, by the key that is trusted for it."""
+def _problem(record: SignatureRecord, site: str, data: bytes, trusted: Mapping[str, str]) -> str | None:
+    """Return why a record is not a site's valid signature of these bytes, or None."""
     key = trusted.get(name_key(site))
     if key is None:
         return f"no key is trusted for site {site!r}"
     if record.key != key:
         return f"site {site!r} signed with another key than the one that is trusted"
-    if name_key(record.site) != name_key(site) or not _valid(record, what):
+    if name_key(record.site) != name_key(site) or not _valid(record, data):
         return f"the signature is not one of site {site!r} for this file"
     return None
 
 
-def _what(site: str, digest: str, provenance: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
-    """Return the bytes that a site signs for a summary."""
+def _summary_data(site: str, digest: str, provenance: Provenance | ProvenanceRecord, alpha: Any) -> bytes:
+    """Return the signed bytes of a summary."""
     bound = [provenance.calibration, provenance.model, None if alpha is None else float(alpha), provenance.expires]
     return PURPOSE + json.dumps([name_key(site), digest, *bound]).encode()
 
 
-def _watched(site: str, periods: bytes) -> bytes:
+def _watch_data(site: str, periods: bytes) -> bytes:
     return WATCHED + json.dumps([name_key(site), hashlib.sha256(periods).hexdigest()]).encode()
 
 
-def _sealed(predictor: bytes) -> bytes:
+def _predictor_data(predictor: bytes) -> bytes:
     return SEAL + hashlib.sha256(predictor).hexdigest().encode()
 
 
-def _record(site: str, what: bytes, private: bytes) -> SignatureRecord:
-    return SignatureRecord(site=site, key=public_key(private), signature=SigningKey(private).sign(what).hex())
+def _record(site: str, data: bytes, private: bytes) -> SignatureRecord:
+    return SignatureRecord(site=site, key=public_key(private), signature=SigningKey(private).sign(data).hex())
 
 
-def _valid(found: SignatureRecord | Seal, what: bytes) -> bool:
+def _valid(record: SignatureRecord | Seal, data: bytes) -> bool:
     try:
-        return is_signed(what, bytes.fromhex(found.signature), bytes.fromhex(found.key))
+        return is_signed(data, bytes.fromhex(record.signature), bytes.fromhex(record.key))
     except ValueError:
         return False

@@ -1,14 +1,14 @@
-"""The coordinator of a sums session: a state machine that takes what the sites sent and says what to send them.
+"""Coordinator of a sums session: a state machine from the sites' messages to the next messages.
 
-It sees masked histograms, which are noise, and their sum. A site that does not answer the first round is out; its
-scores then count for nothing, so that the threshold may come out too high and never too low. All later sums are over
-the sites of the first one, as the difference of two sums would show how many rows of one site are in a cell. If one
-of them is lost, the search stops at the cell that it has reached, whose upper edge is a threshold as well.
+It sees masked histograms, which look random, and their sum. A site that does not answer the first round is excluded;
+its scores are not counted, so the threshold may be too high but never too low. All later sums are over the sites of the
+first sum, because the difference of two sums would show how many rows of one site are in a cell. If one of them is
+lost, the search stops at its current cell, whose upper edge is a valid threshold as well.
 
     it sends    Invite   Roster    Question   Closed       Unmask   Question, or Lost if a site was lost meanwhile
     sites send       Join     Deposit     Answer   Countersign   Reveal                Shares
 
-If a site does not answer the first round, those who did are asked again, with masks among themselves.
+If a site does not answer the first round, the others are asked again, with masks among themselves.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.summaries.provenance import combine_provenances
 
 Step = tuple[CoordinatorState, dict[str, bytes]]
-"""The next state, and what to send to which site; nothing to send if the threshold is found."""
+"""The next state and the messages by site; no messages if the threshold is found."""
 
 
 def invite(
@@ -68,9 +68,9 @@ def invite(
     grid: ArrayLike | None = None,
     reach: Any = None,
 ) -> tuple[CoordinatorState, bytes]:
-    """Open a session; with `epsilon`, one round of noisy counts over the grid takes the place of exact ones.
+    """Open a session; with `epsilon`, a single round of noisy counts over the grid replaces the exact rounds.
 
-    `reach` is a public number that no threshold is expected to exceed, for scores of numbers; by default 1.
+    For regression scores, `reach` is a public bound that the threshold is not expected to exceed; by default 1.
     """
     key = SigningKey.new()
     units = int(as_alpha(alpha) * ALPHA_UNIT)
@@ -89,20 +89,20 @@ def invite(
 
 
 def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
-    """Take what the sites sent, as `read` has read it; a site that sent nothing is out."""
+    """Advance by the sites' messages, decoded by `read`; a site without a message is excluded."""
     return STEPS[state.expects](state, list(messages))
 
 
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
         raise InputError("nobody joined")
-    together = combine_provenances(
-        [stated_provenance(found) for found in joins], [f"site {found.site!r}" for found in joins]
+    provenance = combine_provenances(
+        [stated_provenance(joined) for joined in joins], [f"site {joined.site!r}" for joined in joins]
     )
-    ordered = sorted(joins, key=lambda found: found.site)
-    listed = [(found.site, found.size, found.signing, found.masking, found.identity) for found in ordered]
-    made_from = Roster(state.invite.session, listed, together.to_header())
-    state = replace(state, roster=pack(made_from, state.signing), present=frozenset(range(len(joins))))
+    ordered = sorted(joins, key=lambda joined: joined.site)
+    listed = [(join.site, join.size, join.signing, join.masking, join.identity) for join in ordered]
+    roster = Roster(state.invite.session, listed, provenance.to_header())
+    state = replace(state, roster=pack(roster, state.signing), present=frozenset(range(len(joins))))
     search = state.session.rounds.start
     # With too few scores for the noise the search is at its end, and nobody is asked.
     outgoing = _to(state.session, state.present, state.roster) if search.answer is None else {}
@@ -110,12 +110,12 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
 
 
 def _take_deposits(state: CoordinatorState, deposits: list[Deposit]) -> Step:
-    found = _each_once(state.session, deposits)
-    return _ask(_without(replace(state, deposits=found), found.keys(), "before the first round"))
+    by_site = _each_once(state.session, deposits)
+    return _ask(_without(replace(state, deposits=by_site), by_site.keys(), "before the first round"))
 
 
 def _ask(state: CoordinatorState) -> Step:
-    """Ask the question of the round, unless the threshold is found."""
+    """Send the question of the round, unless the threshold is found."""
     session, search = state.session, state.search
     if search.answer is not None:
         return state, {}
@@ -127,28 +127,28 @@ def _ask(state: CoordinatorState) -> Step:
 
 
 def _take_answers(state: CoordinatorState, answers: list[Answer]) -> Step:
-    """Close the list of those who answered, if all did who are present; else ask those who did once more."""
+    """Close the list of answers if all sites that are present answered; else ask the answering sites again."""
     session, number = state.session, state.search.number
-    found = _each_once(session, answers)
-    if len(found) < len(state.present):
-        return _ask(_without(state, found.keys(), f"before its answer in round {number + 1}"))
-    return replace(state, answers=found), _to(session, found, pack(Closed(session.id, state.about), state.signing))
+    by_site = _each_once(session, answers)
+    if len(by_site) < len(state.present):
+        return _ask(_without(state, by_site.keys(), f"before its answer in round {number + 1}"))
+    return replace(state, answers=by_site), _to(session, by_site, pack(Closed(session.id, state.about), state.signing))
 
 
 def _take_signatures(state: CoordinatorState, signed: list[Signed]) -> Step:
-    """Hand the signatures of the list round, so that each site can see that all have the same one."""
+    """Distribute the signatures of the list, so that each site can verify that all have the same list."""
     session = state.session
-    found = _each_once(session, signed)
-    if state.search.number and len(found) < session.quorum:
-        return _stop(_without(state, found, f"after its answer in round {state.search.number + 1}"))
-    signatures = [(k, one.signature) for k, one in sorted(found.items())[: session.quorum]]
+    by_site = _each_once(session, signed)
+    if state.search.number and len(by_site) < session.quorum:
+        return _stop(_without(state, by_site, f"after its answer in round {state.search.number + 1}"))
+    signatures = [(k, message.signature) for k, message in sorted(by_site.items())[: session.quorum]]
     session.check_countersigned(state.about, state.present, signatures)
     request = Unmask(session.id, state.about, signatures)
-    return replace(state, signed=frozenset(found)), _to(session, found, pack(request, state.signing))
+    return replace(state, signed=frozenset(by_site)), _to(session, by_site, pack(request, state.signing))
 
 
 def _take_reveals(state: CoordinatorState, reveals: list[Reveal]) -> Step:
-    """Open the sum; if sites were lost after their answers, first ask those who hold their shares."""
+    """Open the sum; if sites were lost after their answers, first request the shares of their secrets."""
     session = state.session
     state = replace(state, reveals=_each_once(session, reveals))
     if not state.lost_after_answer:
@@ -156,54 +156,54 @@ def _take_reveals(state: CoordinatorState, reveals: list[Reveal]) -> Step:
     sealed = {i: dict(state.deposits[i].shares) for i in state.lost_after_answer}
     if too_few := _too_few(state, {i: held.keys() & state.reveals.keys() for i, held in sealed.items()}):
         return too_few
-    asked = {j: [(i, sealed[i][j]) for i in lost] for j in sorted(state.reveals) if (lost := state.held_by(j))}
+    held_by = {j: [(i, sealed[i][j]) for i in lost] for j in sorted(state.reveals) if (lost := state.held_by(j))}
     return state, {
-        session.names[j]: pack(Lost(session.id, state.about, j, shares), state.signing) for j, shares in asked.items()
+        session.names[j]: pack(Lost(session.id, state.about, j, shares), state.signing) for j, shares in held_by.items()
     }
 
 
 def _take_shares(state: CoordinatorState, shares: list[Shares]) -> Step:
-    """Put the secrets of lost sites together, and open the sum."""
+    """Recover the secrets of lost sites, and open the sum."""
     session = state.session
-    found = _each_once(session, shares)
+    by_site = _each_once(session, shares)
     opened: dict[int, dict[int, bytes]] = {i: {} for i in state.lost_after_answer}
-    for j, message in found.items():
+    for j, message in by_site.items():
         for i, share in message.shares:
             opened[i][session.neighbours(i).index(j)] = share
     if too_few := _too_few(state, opened):
         return too_few
-    secrets = {i: masks.combine(dict(list(there.items())[: session.needed])) for i, there in opened.items()}
+    secrets = {i: masks.combine(dict(list(held.items())[: session.needed])) for i, held in opened.items()}
     return _open_sum(state, {i: masks.round_key(secret, state.about) for i, secret in secrets.items()})
 
 
 def _too_few(state: CoordinatorState, shares: Mapping[int, Collection[int]]) -> Step | None:
-    """Stop if a lost site's secret cannot be put together; of the first round there is nothing to stop at."""
+    """Stop if a lost site's secret cannot be recovered; in the first round that is an error."""
     session, number = state.session, state.search.number
-    lost, there = min(shares.items(), key=lambda one: len(one[1]))
-    if len(there) >= session.needed:
+    lost, held = min(shares.items(), key=lambda item: len(item[1]))
+    if len(held) >= session.needed:
         return None
     if number:
         return _stop(_without(state, state.reveals, f"after its answer in round {number + 1}"))
     raise InputError(
-        f"site {session.names[lost]!r} is lost, and only {len(there)} of {session.needed} shares of its secret are "
+        f"site {session.names[lost]!r} is lost, and only {len(held)} of {session.needed} shares of its secret are "
         "there: the sum stays hidden, and the session is at its end"
     )
 
 
 def _stop(state: CoordinatorState) -> Step:
-    """Take the upper edge of the cell that was found so far."""
+    """End the search at the upper edge of its current cell."""
     search = cast("Rounds", state.session.rounds).stopped(state.search)  # with noise there is no second round
     return replace(state, search=search, answers={}, signed=frozenset(), reveals={}), {}
 
 
 def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
-    """Add up the answers of the round, take off each site's own mask, and go on; the other masks cancel."""
+    """Sum the answers of the round, subtract each site's own mask, and continue; the other masks cancel."""
     session, search, answers = state.session, state.search, state.answers
     rounds, number = session.rounds, search.number
     words = rounds.cells(number)
     total = -masks.masks_of((recovered.get(i) or state.reveals[i].seed for i in answers), words, rounds.dtype)
-    for found in answers.values():
-        total += np.frombuffer(found.counts, dtype=rounds.dtype)
+    for answer in answers.values():
+        total += np.frombuffer(answer.counts, dtype=rounds.dtype)
     counted = frozenset(answers)
     search = rounds.advance(search, total, counted)
     state = replace(state, search=search, answers={}, signed=frozenset(), reveals={}, counted=counted)
@@ -211,7 +211,7 @@ def _open_sum(state: CoordinatorState, recovered: dict[int, bytes]) -> Step:
 
 
 def _without(state: CoordinatorState, left: Collection[int], when: str) -> CoordinatorState:
-    """Go on with those who are left, and note since when the others are not there."""
+    """Return the state with the sites that are left, and record when the others dropped out."""
     gone = dict.fromkeys(sorted(state.present.difference(left)), when)
     return replace(state, present=frozenset(left), dropped=state.dropped | gone)
 
@@ -224,12 +224,12 @@ S = TypeVar("S", Deposit, Answer, Signed, Reveal, Shares)
 
 
 def _each_once(session: Session, messages: list[S]) -> dict[int, S]:
-    found: dict[int, S] = {}
+    by_site: dict[int, S] = {}
     for message in messages:
-        if message.site in found:
+        if message.site in by_site:
             raise InputError(f"site {session.names[message.site]!r} sent {type(message).__name__} twice")
-        found[message.site] = message
-    return found
+        by_site[message.site] = message
+    return by_site
 
 
 STEPS: dict[type[Message], Callable[[CoordinatorState, Any], Step]] = {
@@ -243,49 +243,49 @@ STEPS: dict[type[Message], Callable[[CoordinatorState, Any], Step]] = {
 
 
 def read(state: CoordinatorState, data: bytes) -> Message:
-    """Read one message of a site; refuse it if it is not what the site has to send now."""
+    """Decode a site's message; refuse it if it is not the expected one."""
     kind = state.expects
-    found: Any = unpack(data, kind, state.session.signing if state.roster else None)
+    message: Any = unpack(data, kind, state.session.signing if state.roster else None)
     if kind is Join:
-        _check_join(state, found)
+        _check_join(state, message)
     elif kind is Deposit:
-        _check_deposit(state, found)
+        _check_deposit(state, message)
     else:
-        _check_round(state, found)
-    return Signed(found.session, found.about, found.site, signature_of(data)) if kind is Countersign else found
+        _check_round(state, message)
+    return Signed(message.session, message.about, message.site, signature_of(data)) if kind is Countersign else message
 
 
-def _check_join(state: CoordinatorState, found: Join) -> None:
-    if found.session != state.invite.session:
+def _check_join(state: CoordinatorState, join: Join) -> None:
+    if join.session != state.invite.session:
         raise InputError("a site joined another session")
-    check_name(found.site, "site")
-    masks.check_public(found.masking)
-    check_scores(stated_provenance(found), state.invite, f"site {found.site!r}")
-    joined = joining(found.site, found.size, found.signing, found.masking, found.session)
-    check_identity(found.site, found.identity, joined)
+    check_name(join.site, "site")
+    masks.check_public(join.masking)
+    check_scores(stated_provenance(join), state.invite, f"site {join.site!r}")
+    joined = joining(join.site, join.size, join.signing, join.masking, join.session)
+    check_identity(join.site, join.identity, joined)
 
 
-def _check_deposit(state: CoordinatorState, found: Deposit) -> None:
+def _check_deposit(state: CoordinatorState, deposit: Deposit) -> None:
     session = state.session
-    name = session.names[found.site]
-    if found.session != session.id:
+    name = session.names[deposit.site]
+    if deposit.session != session.id:
         raise InputError(f"site {name!r} entered another session")
     length = masks.SECRET * session.rounds.steps + 16
-    if [(j, len(sealed)) for j, sealed in found.shares] != [(j, length) for j in session.neighbours(found.site)]:
+    if [(j, len(sealed)) for j, sealed in deposit.shares] != [(j, length) for j in session.neighbours(deposit.site)]:
         raise InputError(f"site {name!r} did not share its secrets with those it should")
 
 
-def _check_round(state: CoordinatorState, found: OfSite) -> None:
-    session, number, name = state.session, state.search.number, state.session.names[found.site]
-    if found.session != session.id or found.about != state.about:
+def _check_round(state: CoordinatorState, sent: OfSite) -> None:
+    session, number, name = state.session, state.search.number, state.session.names[sent.site]
+    if sent.session != session.id or sent.about != state.about:
         raise InputError(
-            f"the message {type(found).__name__} is of another session, round or list of sites, expected round {number}"
+            f"the message {type(sent).__name__} is of another session, round or list of sites, expected round {number}"
         )
-    if found.site not in state.present:
+    if sent.site not in state.present:
         raise InputError(f"site {name!r} dropped out in an earlier round, and stays out")
-    if isinstance(found, Answer) and len(found.counts) != session.rounds.cells(number) * session.rounds.dtype.itemsize:
-        raise InputError(f"site {name!r} sent {len(found.counts)} bytes of counts")
-    if isinstance(found, Shares) and (
-        found.site not in state.reveals or [i for i, _ in found.shares] != state.held_by(found.site)
+    if isinstance(sent, Answer) and len(sent.counts) != session.rounds.cells(number) * session.rounds.dtype.itemsize:
+        raise InputError(f"site {name!r} sent {len(sent.counts)} bytes of counts")
+    if isinstance(sent, Shares) and (
+        sent.site not in state.reveals or [i for i, _ in sent.shares] != state.held_by(sent.site)
     ):
         raise InputError(f"site {name!r} did not open the shares that it should")

@@ -1,6 +1,7 @@
-"""A sums session from its invitation to the certificate, over any channel; and one with all sites in this process.
+"""Driver of a sums session, from invitation to certificate, over any channel or with all sites in this process.
 
-`coordinator.step` says what to send, a channel sends it and collects the answers, `coordinator.read` reads them.
+`coordinator.step` returns the messages to send, a channel sends them and collects the answers, and `coordinator.read`
+decodes them.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from fedconformal.privacy.sums.radix import LEAST
 from fedconformal.privacy.sums.state import CoordinatorState, SiteState
 
 Reader = Callable[[bytes], Message]
-"""Reads one message of a site, or raises InputError with the reason why it is refused."""
+"""Decodes a site's message, or raises InputError with the reason for its refusal."""
 Start = Callable[[], tuple[CoordinatorState, bytes]]
-"""Opens a session, and returns its invitation."""
+"""Opens a session and returns its invitation."""
 
 
 class Channel(Protocol):
     """Carries messages between the coordinator and the sites; it drops a site whose message cannot be read."""
 
     def invite(self, invitation: bytes, read: Reader) -> Sequence[Message]:
-        """Invite all sites and collect who joins; a second invitation goes to those who answered last."""
+        """Invite all sites and collect their answers; a second invitation goes to the sites that answered last."""
 
     def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> Sequence[Message]:
-        """Send each of these sites its message, and collect what they answer."""
+        """Send each of these sites its message, and collect the answers."""
 
 
 def run_session(start: Start, channel: Channel) -> CoordinatorState:
@@ -54,18 +55,18 @@ def run_session(start: Start, channel: Channel) -> CoordinatorState:
 
 
 class InMemory:
-    """A channel to sites in this process: nobody is lost."""
+    """A channel to sites in this process; no site is lost."""
 
     def __init__(self, sites: Iterable[SiteState]) -> None:
         self._sites = list(sites)
-        self._places = {one.name: place for place, one in enumerate(self._sites)}
+        self._places = {site_state.name: place for place, site_state in enumerate(self._sites)}
 
     def invite(self, invitation: bytes, read: Reader) -> list[Message]:
-        """Let all sites join; that two of them have one name is for the roster to refuse."""
+        """Let all sites join; the roster refuses duplicate names."""
         return [self._exchange(place, invitation, read) for place in range(len(self._sites))]
 
     def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> list[Message]:
-        """Let each site take its step."""
+        """Run each site's step."""
         return [self._exchange(self._places[name], message, read) for name, message in outgoing.items()]
 
     def _exchange(self, place: int, message: bytes, read: Reader) -> Message:
@@ -89,16 +90,16 @@ DROPPED = (
 
 
 def certified(state: CoordinatorState) -> Predictor:
-    """Write the certificate."""
+    """Return the predictor of a completed session."""
     session, threshold = state.session, state.search.answer
     if threshold is None:
         raise InputError("the session has not come to its end; there are more rounds to play")
-    rounds, provenance, bound = session.rounds, session.provenance, session.guarantee
+    rounds, provenance, guarantee = session.rounds, session.provenance, session.guarantee
     records = [
         SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())
         for name, n, key in zip(session.names, session.sizes, session.signing, strict=True)
     ]
-    inputs = Inputs(alpha=session.alpha, guarantee=bound, records=records, provenance=provenance)
+    inputs = Inputs(alpha=session.alpha, guarantee=guarantee, records=records, provenance=provenance)
     caveat = FOLLOWED + (DROPPED if state.dropped else "")
     privacy: dict[str, Any] = {
         "mode": "sums",
@@ -113,18 +114,18 @@ def certified(state: CoordinatorState) -> Predictor:
         return rounds.certify(threshold, state.counted, inputs, caveat, **privacy)
     privacy["precision"] = {"least": LEAST, "reach": 2.0**state.invite.exponent, "stopped": state.search.stopped}
     privacy["claim"] = "the coordinator saw the name and number of scores of every site, and of the scores only sums"
-    band = bound.band(session.alpha, session.sizes)
-    lowest = band.least if threshold < math.inf else Fraction(1)
+    band = guarantee.band(session.alpha, session.sizes)
+    coverage = band.least if threshold < math.inf else Fraction(1)
     promise = Promise.of(
         threshold,
         sum(session.sizes),
-        least=0.0 if provenance.estimated else float(lowest),
+        least=0.0 if provenance.estimated else float(coverage),
         rank=(band.rank, band.out_of),
     )
     return certify(
-        one_step(threshold, lowest),
+        one_step(threshold, coverage),
         inputs,
-        caveat=text.caveat(bound, text.answers_to(provenance.score)) + HIDDEN + caveat,
+        caveat=text.caveat(guarantee, text.answers_to(provenance.score)) + HIDDEN + caveat,
         target=band.least,
         promises=[promise],
         privacy=privacy,

@@ -1,9 +1,9 @@
-"""Masks that hide each site's counts and cancel in the sum, shares of secrets, and how many sites may collude.
+"""Pairwise masks that cancel in the sum, secret sharing, and the limits on collusion.
 
 Bonawitz et al., "Practical secure aggregation for privacy-preserving machine learning", 2017; Bell et al., "Secure
-single-server aggregation with (poly)logarithmic overhead", 2020. Neighbours derive a mask from a shared key and from
-what the round is about, so sites that were asked different things add masks that do not cancel. t = ceil(K / 3) sites
-that show the coordinator all they know learn only the sum over those who answered (docs/threat-model.md).
+single-server aggregation with (poly)logarithmic overhead", 2020. Neighbours derive a mask from a shared key and the
+subject of the round, so masks of sites with different questions do not cancel. t = ceil(K / 3) sites that collude with
+the coordinator learn only the sum over the sites that answered (docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ PURPOSE = b"fedconformal 2"
 
 
 def circle_of(names: tuple[str, ...], secret: bytes) -> tuple[list[int], list[int]]:
-    """Put the sites in a circle, in an order that follows from the secret; return it, and the place of each site."""
+    """Order the sites in a circle by a hash with the secret; return the order and the place of each site."""
     order = sorted(range(len(names)), key=lambda k: hashlib.sha256(secret + names[k].encode()).digest())
     return order, np.argsort(order).tolist()
 
 
 def near(order: list[int], here: int) -> list[int]:
-    """Return the neighbours of the site at a place in the circle, nearest first: look both ways.
+    """Return the neighbours of a place in the circle on both sides, nearest first.
 
     >>> near([2, 0, 1, 3], here=1)
     [1, 2, 3]
     """
     count = len(order)
     reach = min(NEIGHBOURS // 2, (count - 1) // 2)
-    found = [order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
+    neighbours = [order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
     if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
-        found.append(order[(here + count // 2) % count])
-    return found
+        neighbours.append(order[(here + count // 2) % count])
+    return neighbours
 
 
 class PairKeys(NamedTuple):
-    """Secret shared by two neighbours."""
+    """Secrets shared by two neighbours."""
 
     mask: bytes
     seal: bytes
-    """For shares on their way from one to the other."""
+    """Encrypts shares sent between the two."""
 
 
 def pair_keys(mine: MaskingKey, theirs: bytes, fingerprint: str) -> PairKeys:
-    """Agree with a neighbour on keys, for invitation and roster with this fingerprint: they open nothing of another.
+    """Return the keys shared with a neighbour, bound to the fingerprint of invitation and roster.
 
-    They follow from both public keys as well (RFC 7748, section 6.1). Several spellings of a key agree on the same, so
-    who joins with somebody else's would have its masks added where those of the owner are subtracted.
+    They are derived from both public keys as well (RFC 7748, section 6.1). Several encodings of a key agree on the same
+    secret, so masks of a site with a copied key would be added where those of the owner are subtracted.
     """
     about = bytes.fromhex(fingerprint) + b"".join(sorted((mine.public, theirs)))
     both = hashlib.blake2b(about, key=mine.agreed_with(theirs), person=PURPOSE).digest()
@@ -66,7 +66,7 @@ def pair_keys(mine: MaskingKey, theirs: bytes, fingerprint: str) -> PairKeys:
 
 
 def check_public(key: bytes) -> None:
-    """Refuse a public key with which no neighbour could agree on anything secret."""
+    """Refuse a public key of small order, which yields no shared secret."""
     _any_key().agreed_with(key)
 
 
@@ -76,7 +76,7 @@ def _any_key() -> MaskingKey:
 
 
 def round_key(secret: bytes, about: bytes) -> bytes:
-    """Return the key of one round: of two neighbours from their key, of a site's own mask from its secret of the round.
+    """Return the key of a round, from the key of two neighbours or from a site's secret for its own mask.
 
     >>> round_key(bytes(32), b"one list of sites") == round_key(bytes(32), b"another")
     False
@@ -85,10 +85,10 @@ def round_key(secret: bytes, about: bytes) -> bytes:
 
 
 def masks_of(keys: Iterable[bytes], words: int, dtype: np.dtype[Any]) -> Counted:
-    """Expand each key to pseudorandom words, and add these up.
+    """Return the sum of the pseudorandom words of all keys.
 
-    Zeros encrypted are the key stream itself. A key is expanded to one stream only, so its nonce can stay the same; and
-    AES-GCM is the one-call form of AES in counter mode, whose tag of 16 bytes is of no use here.
+    Encrypted zeros are the key stream. A key is expanded to one stream only, so the nonce may be constant. AES-GCM is a
+    single call for AES in counter mode; its tag of 16 bytes is not used.
     """
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -100,14 +100,14 @@ def masks_of(keys: Iterable[bytes], words: int, dtype: np.dtype[Any]) -> Counted
 
 
 def seal(key: bytes, share: bytes, about: bytes) -> bytes:
-    """Encrypt shares for their holder, by AES-GCM; `about` (session, from, to) is different every time."""
+    """Encrypt shares for their holder by AES-GCM; `about` (session, sender, holder) is never reused."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(key).encrypt(about[-12:], share, about)  # a key is for one session; from and to are in the nonce
 
 
 def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
-    """Decrypt shares; None if they are not what was sent."""
+    """Decrypt shares; None if they were altered."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -118,22 +118,22 @@ def unseal(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
 
 
 def about_share(session: bytes, sender: int, holder: int) -> bytes:
-    """Say in bytes which share this is."""
+    """Return the associated data of a share."""
     return session + sender.to_bytes(4, "big") + holder.to_bytes(4, "big")
 
 
 FEWEST = 3
-"""Sums of fewer sites hide too little: of two sites, each knows the other's counts from the sum."""
+"""Minimum number of sites: with two, each could subtract its own counts from the sum."""
 NEIGHBOURS = 100
-"""The number of neighbours that a site shares masks with, if there are more than 101 other sites."""
+"""Number of neighbours that a site shares masks with, if there are more than 101 other sites."""
 TRIES = 64
-"""Colluders can look at two to the power of this many circles before they choose their keys."""
+"""Colluders can try 2 to the power of this many circles before they choose their keys."""
 MARGIN = 40
-"""They find what they look for with a chance of at most one half to the power of this."""
+"""Colluders succeed with probability at most 2 to the power of minus this."""
 
 
 def colluders(sites: int) -> int:
-    """Return how many sites may work with the coordinator.
+    """Return the number of sites that may collude with the coordinator.
 
     >>> [colluders(sites) for sites in (3, 4, 6, 7, 10)]
     [1, 2, 2, 3, 4]
@@ -142,10 +142,10 @@ def colluders(sites: int) -> int:
 
 
 def quorum(sites: int) -> int:
-    """Return how many of the sites have to be in a sum, and to sign the list of those who are.
+    """Return the minimum number of sites in a sum, and of signatures of its list of sites.
 
-    An honest site signs one list a round. Two lists would take 2 (q - t) > K - t honest signers, so there is one at
-    most; and as q > t + 1, each sum holds the counts of two honest sites at least.
+    An honest site signs one list per round. Two lists would need 2 (q - t) > K - t honest signers, so there is at most
+    one; and because q > t + 1, each sum holds the counts of at least two honest sites.
 
     >>> [quorum(sites) for sites in (3, 4, 5, 6, 7, 10, 100)]
     [3, 4, 4, 5, 6, 8, 68]
@@ -155,10 +155,10 @@ def quorum(sites: int) -> int:
 
 @cache
 def needed(sites: int) -> int:
-    """Return how many shares put a secret together, and how many of its neighbours a site needs to hide behind.
+    """Return the number of shares that recover a secret, and of neighbours that must be present to hide a site.
 
-    More than the colluders hold. Of more than 102 sites the holders are a hundred neighbours in a circle whose order
-    follows from everybody's keys; colluders choose theirs last and can try 2^64 circles.
+    It exceeds the number of colluding holders. With more than 102 sites the holders are a hundred neighbours in a
+    circle whose order depends on all keys; colluders choose theirs last and can try 2^64 circles.
 
     >>> [needed(sites) for sites in (3, 4, 10, 100, 1000, 10_000)]
     [2, 3, 5, 35, 90, 93]
@@ -167,19 +167,19 @@ def needed(sites: int) -> int:
     if others <= NEIGHBOURS + 1:
         return bad + 1
     ways, allowed = 0, comb(others, NEIGHBOURS) // (sites << TRIES + MARGIN)
-    for found in range(min(bad, NEIGHBOURS), 0, -1):
-        ways += comb(bad, found) * comb(others - bad, NEIGHBOURS - found)
+    for bad_holders in range(min(bad, NEIGHBOURS), 0, -1):
+        ways += comb(bad, bad_holders) * comb(others - bad, NEIGHBOURS - bad_holders)
         if ways > allowed:
-            return found + 1
-    raise AssertionError("a third of the sites are never so few")
+            return bad_holders + 1
+    raise AssertionError("unreachable: a third of the sites collude")
 
 
 @cache
 def unbroken(sites: int) -> int:
-    """Return how many of its neighbours a site needs so that the circle stays in one piece, where the sum has noise.
+    """Return the number of neighbours that a site needs to keep the circle connected, in sums with noise.
 
-    Two gaps of fifty places with colluders and sites left out would cut it in two sums. The site beside a
-    gap sees all of it, so fewer places of it than are left here can be those of sites left out.
+    Two gaps of fifty places with colluders and excluded sites would split it into two sums. The site next to a gap sees
+    all of it, and by this number limits its places of excluded sites.
 
     >>> [unbroken(sites) for sites in (10, 102, 250, 1000)]
     [5, 35, 94, 97]
@@ -192,7 +192,7 @@ def unbroken(sites: int) -> int:
         ways += comb(bad, row - out) * comb(sites - bad, out)
         if ways**2 > allowed:
             return max(needed(sites), NEIGHBOURS - out + 1)
-    raise AssertionError("a third of the sites are never so few")
+    raise AssertionError("unreachable: a third of the sites collude")
 
 
 # Shamir (1979): each word of a secret is shared by itself, modulo the largest prime below 2^16, so that the shares of
@@ -200,14 +200,14 @@ def unbroken(sites: int) -> int:
 PRIME = 65_521
 WORDS = 8
 SECRET = 2 * WORDS
-"""The bytes of a secret, and of a share of it."""
+"""Length in bytes of a secret and of a share of it."""
 
 
 def split(holders: int, enough: int, secrets: int) -> tuple[list[bytes], list[bytes]]:
-    """Draw this many secrets; return them, and for each holder the shares of all of them, one after the other.
+    """Draw secrets; return them, and for each holder the concatenated shares of all of them.
 
-    >>> (one, other), held = split(holders=3, enough=2, secrets=2)
-    >>> combine({0: held[0][:SECRET], 2: held[2][:SECRET]}) == one, combine({0: held[0][:SECRET]}) == one
+    >>> (first, second), held = split(holders=3, enough=2, secrets=2)
+    >>> combine({0: held[0][:SECRET], 2: held[2][:SECRET]}) == first, combine({0: held[0][:SECRET]}) == first
     (True, False)
     """
     size = enough * secrets * WORDS
@@ -226,7 +226,7 @@ def _powers(holders: int, enough: int) -> NDArray[np.float64]:
 
 
 def combine(shares: dict[int, bytes]) -> bytes:
-    """Put a secret together from as many shares as are needed, each with its holder's place."""
+    """Recover a secret from the needed number of shares, by their holders' places."""
     total = np.zeros(WORDS, dtype=np.int64)
     for place, share in shares.items():
         above = below = 1

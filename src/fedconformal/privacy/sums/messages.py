@@ -1,8 +1,8 @@
 """Messages of a sums session: `FCM1`, a letter for the kind, an Ed25519 signature, a MessagePack array.
 
-Bytes are hostile: lengths and types are checked, only the canonical encoding is accepted, and nothing is used before
-its signature is verified. Every message names its session, and from the first answer on what it is about
-(`Session.about`), so one from elsewhere, from before or sent twice is refused.
+Bytes are untrusted: lengths and types are checked, only the canonical encoding is accepted, and nothing is used before
+its signature is verified. Every message names its session, and from the first answer on its subject (`Session.about`),
+so that messages of other sessions, earlier rounds and replays are refused.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MAX_BYTES = 2**28
 
 Id = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-"""Subject of a message."""
+"""Digest of the subject of a message."""
 Share = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Sealed = Annotated[bytes, msgspec.Meta(min_length=32, max_length=2**11)]
 """Shares of a site's secrets of all rounds, and a tag of 16 bytes."""
 Signature = Annotated[bytes, msgspec.Meta(min_length=SIGNATURE, max_length=SIGNATURE)]
 Bits = Annotated[bytes, msgspec.Meta(max_length=MAX_SITES // 8 + 1)]
-"""Some of the sites, as a row of bits."""
+"""A subset of the sites as a bit vector."""
 Size = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
 Round = Annotated[int, msgspec.Meta(ge=0, lt=64)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SITES)]
@@ -47,7 +47,7 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True, froze
 
 
 class Invite(Message, frozen=True):
-    """The coordinator says what will be computed."""
+    """The coordinator's invitation, with the terms of the computation."""
 
     letter = "I"
 
@@ -55,21 +55,21 @@ class Invite(Message, frozen=True):
     alpha: Annotated[int, msgspec.Meta(gt=0, lt=ALPHA_UNIT)]
     guarantee: Annotated[str, msgspec.Meta(max_length=2**20)]
     epsilon: float | None = None
-    """With noise: then there is one round, over this grid."""
+    """Epsilon of a session with noise, which has one round over `grid`."""
     grid: Annotated[list[float], msgspec.Meta(max_length=2**12)] = []
     exponent: Annotated[int, msgspec.Meta(ge=-FARTHEST, le=FARTHEST)] = 0
-    """Of the power of two that the edges of cells are multiplied by."""
+    """Exponent of the power of two by which the edges of cells are multiplied."""
 
 
 class Identity(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """The public key that a site keeps from session to session, and its signature of how the site joins this one."""
+    """A site's public key for all sessions, and its signature of the site's entry in this session."""
 
     key: Key
     signature: Signature
 
 
 class Join(Message, frozen=True):
-    """A site says who it is, how many scores it has, its keys, and what the scores were made from."""
+    """A site's name, number of scores, keys, and provenance of the scores."""
 
     letter = "J"
 
@@ -85,7 +85,7 @@ Listed = tuple[Name, Size, Key, Key, Identity | None]
 
 
 class Roster(Message, frozen=True):
-    """All who joined, in the order by which they are numbered, and what all scores were made from; for all rounds."""
+    """All joined sites in the order of their numbers, and the common provenance of their scores; for all rounds."""
 
     letter = "R"
 
@@ -103,7 +103,7 @@ class Deposit(Message, frozen=True):
 
 
 class Question(Message, frozen=True):
-    """Count the next digit of the scores that start with these; masks are for those who are present."""
+    """Request to count the next digit of the scores with this prefix; masks are among the sites that are present."""
 
     letter = "Q"
 
@@ -133,25 +133,25 @@ class Answer(OfSite, frozen=True):
 
 
 class Closed(OfRound, frozen=True):
-    """All who are present have answered: sign the list of them."""
+    """Request to sign the list of answering sites, after all sites that are present have answered."""
 
     letter = "C"
 
 
 class Countersign(OfSite, frozen=True):
-    """A site signs the list of those who answered: the signature is that of this message, and the only one a round."""
+    """A site's signature of the list of answering sites, by the signature of this message; one per round."""
 
     letter = "N"
 
 
 class Signed(Countersign, frozen=True):
-    """The same as the coordinator keeps it, with its signature."""
+    """A countersignature as stored by the coordinator, with its signature."""
 
     signature: Signature
 
 
 class Unmask(OfRound, frozen=True):
-    """The signatures of the list: each site checks them, and then reveals."""
+    """The signatures of the list, which each site verifies before it reveals."""
 
     letter = "U"
 
@@ -167,7 +167,7 @@ class Reveal(OfSite, frozen=True):
 
 
 class Lost(OfSite, frozen=True):
-    """The sites that were lost after their answer, and the sealed shares of these that are for this one."""
+    """The sites lost after their answer, with the sealed shares that this site holds."""
 
     letter = "L"
 
@@ -186,12 +186,12 @@ M = TypeVar("M", bound=Message)
 
 
 def signed_part(message: Message) -> bytes:
-    """Return what the signature of a message is for."""
+    """Return the signed bytes of a message."""
     return MAGIC + message.letter.encode() + msgspec.msgpack.encode(message)
 
 
 def pack(message: Message, key: SigningKey) -> bytes:
-    """Encode and sign."""
+    """Encode and sign a message."""
     data = signed_part(message)
     return data[: len(MAGIC) + 1] + key.sign(data) + data[len(MAGIC) + 1 :]
 
@@ -202,26 +202,26 @@ def signature_of(data: bytes) -> bytes:
 
 
 def joining(site: str, size: int, signing: bytes, masking: bytes, session: bytes) -> bytes:
-    """Return what a site signs with the key that it keeps, when it joins a session."""
+    """Return the bytes that a site signs with its lasting key when it joins a session."""
     return b"fedconformal sums join" + session + msgspec.msgpack.encode((site, size, signing, masking))
 
 
 def letter_of(data: bytes) -> bytes:
-    """Return the letter for the kind of a message, before anything of it is checked."""
+    """Return the letter of a message's kind, unchecked."""
     return data[len(MAGIC) : len(MAGIC) + 1]
 
 
 def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = None) -> M:
-    """Decode, and verify with the signer's public key.
+    """Decode a message, and verify it with the signer's public key.
 
-    Of several keys it is the one of the site that the message names; without any, a Join or an Invite is verified with
-    the key that it brings, which shows that it was not altered, not whose it is.
+    Of several keys, that of the site named in the message is used; without any, a Join or an Invite is verified with
+    its own key, which proves integrity but not origin.
     """
     if len(data) > MAX_BYTES or data[: len(MAGIC)] != MAGIC or len(data) <= PREFIX:
         raise InputError("this is not a message of a sums session, or it is cut off")
     if letter_of(data) != kind.letter.encode():
-        found = letter_of(data)
-        raise InputError(f"expected the message {kind.__name__}, got one of the kind {found!r}; is it of another step?")
+        sent = letter_of(data)
+        raise InputError(f"expected the message {kind.__name__}, got one of the kind {sent!r}; is it of another step?")
     try:
         message = msgspec.msgpack.decode(data[PREFIX:], type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:

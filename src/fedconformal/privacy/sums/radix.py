@@ -1,11 +1,11 @@
-"""An order statistic from sums alone: radix select over public cells.
+"""Order statistics from sums alone: radix select over public cells.
 
-In each round every site counts its rows in the parts of the cell that was found last; the coordinator walks the sum up
-to the target and keeps the part. The upper edge of the last cell is the threshold, never below the plain one.
+In each round every site counts its rows in the parts of the current cell; the part at which the cumulative sum reaches
+the target is the next cell. The upper edge of the last cell is the threshold, never below the exact one.
 
-Scores are counted in 4,096 cells, each up to and with its upper edge; every edge is an exact binary fraction. Edges are
-fourth powers on both sides of 0 and of 1, where the scores of a sure model crowd, and eighths of octaves further out,
-up to 2^64. For scores of numbers all edges are multiplied by a public power of two, the `reach`.
+Scores are counted in 4,096 cells, which include their upper edges; every edge is an exact binary fraction. Edges are
+fourth powers on both sides of 0 and of 1, where the scores of a confident model concentrate, and eighths of octaves
+further out, up to 2^64. For regression scores all edges are multiplied by a public power of two, the `reach`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from fedconformal.guarantees import FCP, PAC, Guarantee, Mixture
 from fedconformal.guarantees.guarantee import Counts
 
 WIDTH = 3
-"""Bits that a round settles: a cell is split in eight."""
+"""Bits per round: a cell is split into eight parts."""
 LEAST = 50
-"""A cell with fewer rows is not split in eight, with fewer than half of it not in four, with a quarter not in two."""
+"""Minimum rows to split a cell into eight parts; half of it suffices for four parts, a quarter for two."""
 JOINED = 61
-"""Position in a prefix, above the digits, of the number of last bits that are left open."""
+"""Bit position in a prefix, above the digits, of the number of joined low bits."""
 FARTHEST = 512
-"""The largest exponent of a reach; minus it is the smallest."""
+"""Maximum absolute exponent of a reach."""
 
 LOST = "a site was lost after the first sum"
 LAST = "it was the last round"
-"""Why a search stopped."""
+"""Reasons to stop a search."""
 
 QUARTER, OCTAVES, EIGHTHS = 1024, 64, 8
 
@@ -44,7 +44,7 @@ Counted = NDArray[np.unsignedinteger[Any]]
 
 
 def exponent_of(reach: Any) -> int:
-    """Return the exponent of the power of two at or above a public number that no threshold is expected to exceed."""
+    """Return the exponent of the smallest power of two that is at least `reach`."""
     if isinstance(reach, bool) or not isinstance(reach, int | float) or not 2.0**-FARTHEST <= reach <= 2.0**FARTHEST:
         raise InputError(
             f"reach is {reach!r:.40}, expected a positive number that the threshold will not exceed", param="reach"
@@ -55,7 +55,7 @@ def exponent_of(reach: Any) -> int:
 
 @lru_cache(maxsize=4)
 def edges(exponent: int = 0) -> Floats:
-    """Return the upper edges of all cells of scores, for a reach of two to the power of this.
+    """Return the upper edges of all cells, for a reach of 2 to the power of `exponent`.
 
     >>> edges()[[0, 1023, 2047, 3071]].tolist(), len(edges())
     ([-1.7293822569102705e+19, 0.0, 0.5, 1.0], 4096)
@@ -66,37 +66,37 @@ def edges(exponent: int = 0) -> Floats:
     near = np.arange(1, QUARTER // 2 + 1) ** 4 / (QUARTER // 2) ** 4
     far = np.ldexp(1 + np.tile(np.arange(1, EIGHTHS + 1) / EIGHTHS, OCTAVES), np.repeat(np.arange(OCTAVES), EIGHTHS))
     below = -np.concatenate([[0.0], near, far[:-1]])[::-1] + 0.0
-    found = np.concatenate([below, half, 1 - half[:-1][::-1], [1.0], 1 + near, 2 * far[:-1]])
-    return np.append(np.ldexp(found, exponent), np.finfo(np.float64).max)
+    unscaled = np.concatenate([below, half, 1 - half[:-1][::-1], [1.0], 1 + near, 2 * far[:-1]])
+    return np.append(np.ldexp(unscaled, exponent), np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
 class Search:
-    """State of a search: the round, the digits found, and the number of rows below them."""
+    """State of a search: the round, the digits so far, and the number of rows below them."""
 
     number: int = 0
     prefix: int = 0
-    """The digits, and above them how many last bits of the next one are left open."""
+    """The digits, and above them the number of joined low bits of the next digit."""
     below: int = 0
     answer: float | None = None
-    """The threshold, when it has been found."""
+    """The threshold, once found."""
     stopped: str = ""
-    """Why it is no smaller cell."""
+    """Reason why the search ended."""
 
     @property
     def digits(self) -> int:
-        """The digits found so far."""
+        """The digits so far."""
         return self.prefix & (1 << JOINED) - 1
 
     @property
     def joined(self) -> int:
-        """How many last bits of the next digit are left open: 1 splits a cell in half as many parts."""
+        """Number of joined low bits of the next digit: 1 splits a cell into half as many parts."""
         return self.prefix >> JOINED
 
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Rounds of a search for the smallest edge at which the sum over all sites reaches the target.
+    """Rounds of the search for the smallest edge at which the count over all sites reaches the target.
 
     >>> rounds = Rounds(np.array([0.25, 0.5, 0.75, 1.0]), target=2, rows=3)
     >>> rounds.widths, rounds.histogram(Search(), keys_of(np.array([-1.0, 0.5, 0.6])))
@@ -108,35 +108,35 @@ class Rounds:
     target: int
     rows: int
     unit: int = 1
-    """The weight of a whole row; the target is in these units."""
+    """Weight of a whole row; the target is in the same units."""
 
     noisy: ClassVar[bool] = False
     start: ClassVar[Search] = Search()
 
     @cached_property
     def bits(self) -> int:
-        """The number of bits that tell all cells apart."""
+        """Number of bits of a cell's index."""
         return max(1, (len(self.edges) - 1).bit_length())
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
-        """The number of bits that each round settles."""
+        """Number of bits of each round."""
         return tuple(min(WIDTH, self.bits - done) for done in range(0, self.bits, WIDTH))
 
     @property
     def steps(self) -> int:
-        """The largest number of rounds."""
+        """Maximum number of rounds."""
         return len(self.widths)
 
     def extends(self, before: Search | None, after: Search) -> bool:
-        """Tell whether a question is the first one, or asks for a cell of the one before it."""
+        """Return whether a question is the first one, or refines the cell of the one before it."""
         if before is None:
             return (after.number, after.prefix) == (0, 0)
         inside = after.digits >> self.widths[before.number] == before.digits
         return after.number == before.number + 1 and inside and not before.joined
 
     def check_noise(self, counted: Collection[int]) -> None:
-        """Accept any sum: there is no noise that it has to have."""
+        """Accept any sum, because no noise is required."""
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -148,20 +148,20 @@ class Rounds:
         return 1 << self.widths[number]
 
     def histogram(self, search: Search, keys: Keys, weights: Keys | None = None) -> Counted:
-        """Count the rows of one site in each part of the cell that was found; rows may count in part, by weights."""
+        """Return the counts of one site's rows in each part of the current cell, optionally weighted."""
         width = self.widths[search.number]
         digits = np.searchsorted(keys_of(self.edges), keys) >> self.bits - sum(self.widths[: search.number + 1])
         inside = digits >> width == search.digits
         parts = digits[inside] & (1 << width) - 1 | (1 << min(search.joined, width)) - 1  # of joined parts, the last
-        found = np.zeros(1 << width, dtype=np.uint64)
-        np.add.at(found, parts, self.unit if weights is None else weights[inside])
-        return found.astype(self.dtype)
+        counts = np.zeros(1 << width, dtype=np.uint64)
+        np.add.at(counts, parts, self.unit if weights is None else weights[inside])
+        return counts.astype(self.dtype)
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
-        """Keep the digit at which the sum reaches the target; +inf if it never does.
+        """Return the search at the digit where the sum reaches the target; its answer is +inf if it never does.
 
-        Counts that went missing on the way make the sum too small and the threshold too high, never too low; so it does
-        not matter who is present.
+        Missing counts make the sum too small and the threshold too high, never too low, so the set of sites that are
+        present does not matter.
         """
         if int(total.sum(dtype=object)) > self.unit * self.rows:
             raise InputError(
@@ -185,12 +185,12 @@ class Rounds:
         return Search(number, (joined or 0) << JOINED | digits, int(reached[digit - 1]) if digit else search.below)
 
     def stopped(self, search: Search) -> Search:
-        """Stop at the cell that was found so far."""
+        """Return the search stopped at its current cell."""
         edge = self._edge(search.number, search.digits)
         return Search(search.number, search.digits, answer=edge, stopped=LOST)
 
     def _joined(self, number: int, weight: int) -> int | None:
-        """Return how many bits are left open, so that a part has as many rows as one of `LEAST`; None for one part."""
+        """Return the number of joined bits at which parts are large enough (see `LEAST`); None without a split."""
         enough = LEAST * self.unit
         return next((joined for joined in range(self.widths[number]) if weight << joined >= enough), None)
 
@@ -201,7 +201,7 @@ class Rounds:
 
 
 def summable(guarantee: Guarantee) -> Guarantee:
-    """Refuse a guarantee that needs more than one sum over all rows; a weighted sum could be taken apart."""
+    """Refuse a guarantee that needs more than one sum over all rows; a weighted sum would reveal its terms."""
     if isinstance(guarantee, Mixture | FCP | PAC) and not guarantee.sites_apart:
         return guarantee
     raise InputError(
@@ -212,6 +212,6 @@ def summable(guarantee: Guarantee) -> Guarantee:
 
 
 def score_rounds(guarantee: Guarantee, alpha: Fraction, sizes: Counts, exponent: int = 0) -> Rounds:
-    """Write a guarantee as a sum over all rows, or refuse."""
+    """Return the rounds that find a guarantee's rank in the sum over all rows."""
     rank, rows = summable(guarantee).band(alpha, sizes).rank, sum(sizes)
     return Rounds(edges(exponent), rows + 1 if rank is None else rank, rows)

@@ -1,4 +1,4 @@
-"""Terms of a sums session: the same for the coordinator and every site, derived from the first two messages."""
+"""Terms of a sums session, derived by the coordinator and every site from the first two messages."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Session:
     signing: tuple[bytes, ...]
     masking: tuple[bytes, ...]
     identities: tuple[Identity | None, ...]
-    """Sites that joined with a lasting key, with their verified signatures."""
+    """Lasting keys of the sites with verified signatures; None for a site without one."""
     provenance: Provenance
     """Provenance of all scores."""
     fingerprint: str
-    """The SHA-256 of invitation and roster: if all sites see the same, nobody's keys or scores were exchanged."""
+    """The SHA-256 of invitation and roster: if it is the same at all sites, no key or score was replaced."""
 
     def neighbours(self, index: int) -> list[int]:
-        """Return the neighbours of a site, nearest first: they share masks, and hold shares of each other's secrets."""
+        """Return the neighbours of a site, nearest first; they share masks and hold shares of each other's secrets."""
         order, places = self._circle
         return near(order, places[index])
 
@@ -69,18 +69,18 @@ class Session:
 
     @property
     def quorum(self) -> int:
-        """Number of sites that a sum needs, and that must sign its list of sites."""
+        """Minimum number of sites in a sum, and of signatures of its list of sites."""
         return quorum(len(self.names))
 
     def about(self, number: int, prefix: int, present: bytes) -> bytes:
-        """Return a digest of invitation, roster, question and who is present: what the masks of a round follow from."""
+        """Return the digest of invitation, roster, question and present sites from which masks are derived."""
         question = number.to_bytes(4, "big") + prefix.to_bytes(8, "big") + present
         return hashlib.sha256(b"fedconformal round" + bytes.fromhex(self.fingerprint) + question).digest()
 
     def check_countersigned(
         self, about: bytes, present: Collection[int], signatures: Iterable[tuple[int, bytes]]
     ) -> None:
-        """Refuse a list of sites that too few of them have signed, or that is not the one they signed."""
+        """Refuse a list of sites with too few valid signatures."""
         signers = _signers(self.signing, self.id, about, tuple(signatures))
         if not signers <= frozenset(present):
             raise InputError("a site that is not on the list has signed it")
@@ -91,21 +91,21 @@ class Session:
             )
 
     def as_bits(self, sites: Collection[int]) -> bytes:
-        """Write some of the sites as a row of bits."""
+        """Encode a subset of the sites as a bit vector."""
         bits = np.zeros(len(self.names), dtype=np.uint8)
         bits[list(sites)] = 1
         return np.packbits(bits).tobytes()
 
     def of_bits(self, bits: bytes) -> frozenset[int]:
-        """Read a row of bits."""
+        """Decode a bit vector."""
         count = len(self.names)
-        found = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
-        if len(bits) != (count + 7) // 8 or (len(found) and found[-1] >= count):
+        indices = np.flatnonzero(np.unpackbits(np.frombuffer(bits, dtype=np.uint8)))
+        if len(bits) != (count + 7) // 8 or (len(indices) and indices[-1] >= count):
             raise InputError("a list of sites does not fit the roster")
-        return frozenset(found.tolist())
+        return frozenset(indices.tolist())
 
     def check_enough(self, answered: Collection[int]) -> None:
-        """Refuse a sum over a few of the sites."""
+        """Refuse a sum over too few sites."""
         if len(answered) < self.quorum:
             raise InputError(
                 f"only {len(answered)} of {len(self.names)} sites are left; a sum of fewer than {self.quorum} stays "
@@ -116,18 +116,18 @@ class Session:
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites check the same signatures
 def _signers(
-    keys: tuple[bytes, ...], session: bytes, about: bytes, found: tuple[tuple[int, bytes], ...]
+    keys: tuple[bytes, ...], session: bytes, about: bytes, signatures: tuple[tuple[int, bytes], ...]
 ) -> frozenset[int]:
-    for index, signature in found:
+    for index, signature in signatures:
         signed = signed_part(Countersign(session, about, index))
         if index >= len(keys) or not is_signed(signed, signature, keys[index]):
             raise InputError(f"site number {index} did not sign this list of those who answered")
-    return frozenset(index for index, _ in found)
+    return frozenset(index for index, _ in signatures)
 
 
 @lru_cache(maxsize=4)  # with everybody in one process, all sites get the same roster
 def session_of(invited: bytes, signed_roster: bytes) -> Session:
-    """Derive the session from the encoded invitation, and the roster as sent, which the coordinator has signed."""
+    """Derive the session from the encoded invitation and the roster as signed and sent by the coordinator."""
     invite = msgspec.msgpack.decode(invited, type=Invite)
     roster = unpack(signed_roster, Roster, invite.coordinator)
     if roster.session != invite.session:
@@ -136,10 +136,10 @@ def session_of(invited: bytes, signed_roster: bytes) -> Session:
     if len(names) < FEWEST:
         raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
-        twice = sorted({name for name in names if sum(name_key(name) == name_key(one) for one in names) > 1})
+        twice = sorted({name for name in names if sum(name_key(name) == name_key(other) for other in names) > 1})
         raise InputError("a site or a key is on the roster twice" + (f": {', '.join(twice)}" if twice else ""))
-    for one in roster.sites:
-        check_identity(one[0], one[4], joining(*one[:4], roster.session))
+    for entry in roster.sites:
+        check_identity(entry[0], entry[4], joining(*entry[:4], roster.session))
     guarantee, alpha = guarantee_of(invite), Fraction(invite.alpha, ALPHA_UNIT)
     guarantee.bind(names, sizes)
     rounds: Rounds | NoisyRound
@@ -164,13 +164,13 @@ def session_of(invited: bytes, signed_roster: bytes) -> Session:
     )
 
 
-def stated_provenance(found: Join | Roster) -> Provenance:
-    """Return what a message says that scores were made from; it may be hostile."""
-    return Provenance.from_header(found.provenance)
+def stated_provenance(message: Join | Roster) -> Provenance:
+    """Return the provenance stated in a message, which is untrusted."""
+    return Provenance.from_header(message.provenance)
 
 
 def check_scores(provenance: Provenance, invite: Invite, label: str) -> None:
-    """Refuse scores that are for another alpha or day, with two ends, or at an odd temperature."""
+    """Refuse scores for another alpha or day, losses, two-sided scores and invalid temperatures."""
     if provenance.temperature is not None:
         check_temperature(provenance.temperature)
     provenance.check_use(Fraction(invite.alpha, ALPHA_UNIT), lambda: label)
@@ -180,13 +180,13 @@ def check_scores(provenance: Provenance, invite: Invite, label: str) -> None:
 
 
 def check_identity(name: str, identity: Identity | None, joined: bytes) -> None:
-    """Refuse a key that did not sign how its site joined."""
+    """Refuse an identity whose signature of the site's entry is invalid."""
     if identity is not None and not is_signed(joined, identity.signature, identity.key):
         raise InputError(f"site {name!r} joined with a key that is not its own")
 
 
 def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
-    """Refuse a roster with a site whose key is unknown, or another one than is trusted for it."""
+    """Refuse a roster with a site whose key is missing or differs from the trusted one."""
     keys = keys_by_site(trusted)
     for name, identity in zip(session.names, session.identities, strict=True):
         if name_key(name) not in keys:
@@ -197,13 +197,13 @@ def check_trusted(session: Session, trusted: Mapping[str, str]) -> None:
 
 
 def guarantee_of(invite: Invite) -> Guarantee:
-    """Read the guarantee of an invitation; one that needs more than is asked for is refused."""
+    """Decode the guarantee of an invitation; refused if the session cannot compute it."""
     try:
-        found = registry.rebuild(json.loads(invite.guarantee), Guarantee)
+        guarantee = registry.rebuild(json.loads(invite.guarantee), Guarantee)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"the invitation's guarantee cannot be read: {error}") from None
     if invite.epsilon is not None:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
-        check_alike(found)
-    return summable(found)
+        check_alike(guarantee)
+    return summable(guarantee)

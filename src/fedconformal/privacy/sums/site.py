@@ -1,14 +1,14 @@
 """A site in a sums session: pure functions from its state and a message to the next state and its answer.
 
-A site answers a question, signs the list of those who answered, checks that enough others signed the same list, and
-reveals. It signs and reveals once a round: a coordinator that could ask twice, with another list, would learn a single
-site's counts from the difference. Before it has signed, it answers again if some others did not, with other masks. A
-site that is out stays out; and after the first sum nobody may be missing any more.
+A site answers a question, signs the list of answering sites, verifies that enough others signed the same list, and
+reveals. It signs and reveals once per round: with two different lists, a coordinator would learn a single site's counts
+from the difference. Before signing, it answers again with other masks if some others did not answer. An excluded site
+stays excluded; and after the first sum no site may be missing.
 
-A site remembers with whom its rows were summed: before it signs the list of the first sum, it notes a digest of the
-names and sizes in it, and a second session of the same rows has to be with the same sites. Rows are known by their
-scores, and by the site's name and their number. Sessions are counted, and a policy may end that (`most_sessions`).
-Without a ledger a site remembers for as long as its state is there. Sums with noise spend epsilon instead.
+A site records the sites with which its rows were summed: before signing the list of the first sum, it stores a digest
+of their names and sizes, and a second session of the same rows must have the same sites. Rows are identified by their
+scores, and by the site's name and their number. Sessions are counted, and a policy may limit them (`most_sessions`).
+Without a ledger the record lasts as long as the site's state. Sums with noise spend epsilon instead.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.provenance import UNKNOWN
 
 Step = tuple[SiteState, bytes]
-"""The next state, and what to send to the coordinator."""
+"""The next state, and the message to the coordinator."""
 
 changed = msgspec.structs.replace
 
@@ -63,13 +63,13 @@ changed = msgspec.structs.replace
 def new_site(
     name: str, scores: ArrayLike, provenance: Provenance | None = None, trusted: Mapping[str, str] | None = None
 ) -> SiteState:
-    """Make a site with fresh keys; `trusted` has the keys that all sites have to join with, in hexadecimal digits."""
+    """Return a site with new keys; `trusted` are the keys required of all sites, in hexadecimal."""
     words = keys_of(as_scores(scores)).astype("<u8").tobytes()
     return _fresh(name=as_name(name, "site"), scores=words, trusted=trusted, provenance=provenance or UNKNOWN)
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
-    """Make a site with fresh keys from its own exact summary, which stays there."""
+    """Return a site with new keys from its own exact summary, which is not sent."""
     if not isinstance(summary, ExactSummary) or len(summary.sites) != 1:
         raise InputError(
             'a sums session needs all scores of one named site; summarise with kind="exact" and a site', param="kind"
@@ -88,18 +88,18 @@ def _fresh(*, provenance: Provenance, trusted: Mapping[str, str] | None, **field
 
 
 def renewed(site: SiteState) -> SiteState:
-    """Return the same scores with fresh keys, for another session."""
-    kept = {name: getattr(site, name) for name in ("name", "scores", "patients", "trusted", "summed", "ledger")}
-    return _fresh(**kept, provenance=_origin(site), sessions=site.sessions + site.counts)
+    """Return a site with the same scores and new keys, for another session."""
+    fields = {name: getattr(site, name) for name in ("name", "scores", "patients", "trusted", "summed", "ledger")}
+    return _fresh(**fields, provenance=_origin(site), sessions=site.sessions + site.counts)
 
 
 def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
-    """Take the step that a message from the coordinator asks for; `key` is for an invitation (`join`).
+    """Run the step requested by a message of the coordinator; `key` is for an invitation (`join`).
 
-    The last message once more gets the last answer once more: two answers, with other masks or noise, would tell more.
+    A repeated message gets the same answer: two answers, with other masks or noise, would reveal more.
     """
-    kind, asked = letter_of(message), hashlib.sha256(message).digest()
-    if asked == site.asked:
+    kind, digest = letter_of(message), hashlib.sha256(message).digest()
+    if digest == site.asked:
         return site, site.reply
     if kind == Invite.letter.encode():
         after, sent = join(site, message, key)
@@ -107,11 +107,11 @@ def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
         after, sent = STEPS[kind](site, message)
     else:
         raise InputError(f"this is not a message of a sums session for a site: its kind is {kind!r}")
-    return changed(_remember(site, after, sent), asked=asked, reply=sent), sent
+    return changed(_remember(site, after, sent), asked=digest, reply=sent), sent
 
 
 def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
-    """Look at an invitation and join; `key` is the private key by which others know the site in all sessions."""
+    """Check an invitation and join; `key` is the site's lasting private key for all sessions."""
     if site.invite is not None:
         raise InputError(f"site {site.name!r} has joined a session; a new one needs new keys")
     invite = unpack(invitation, Invite)
@@ -119,8 +119,8 @@ def join(site: SiteState, invitation: bytes, key: bytes | None = None) -> Step:
     check_scores(_origin(site), invite, f"site {site.name!r}")
     mine, identity = (site.name, site.size, site.signing.public, site.masking.public), None
     if key is not None:
-        kept = SigningKey(key)
-        identity = Identity(kept.public, kept.sign(joining(*mine, invite.session)))
+        lasting = SigningKey(key)
+        identity = Identity(lasting.public, lasting.sign(joining(*mine, invite.session)))
     message = Join(invite.session, *mine, identity, site.provenance)
     return changed(site, invite=invite), pack(message, site.signing)
 
@@ -130,7 +130,7 @@ def _origin(site: SiteState) -> Provenance:
 
 
 def enter(site: SiteState, roster: bytes) -> Step:
-    """Agree on keys with the neighbours, and leave with them what is needed should this site be lost."""
+    """Agree on keys with the neighbours, and deposit shares of the secrets in case this site is lost."""
     if site.invite is None or site.roster:
         raise InputError(f"site {site.name!r} has not joined yet, or has the roster already")
     site = changed(site, roster=roster)
@@ -155,10 +155,10 @@ def enter(site: SiteState, roster: bytes) -> Step:
     return site, pack(Deposit(session.id, index, shares), site.signing)
 
 
-def answer(site: SiteState, asked: bytes) -> Step:
-    """Count, and mask."""
+def answer(site: SiteState, message_bytes: bytes) -> Step:
+    """Answer a question with masked counts."""
     session = site.session
-    question = unpack(asked, Question, session.coordinator)
+    question = unpack(message_bytes, Question, session.coordinator)
     if question.session != session.id:
         raise InputError("the message is of another session")
     if question.number != site.number or question.number >= session.rounds.steps:
@@ -180,17 +180,17 @@ def answer(site: SiteState, asked: bytes) -> Step:
     return now, pack(message, site.signing)
 
 
-def countersign(site: SiteState, asked: bytes) -> Step:
-    """Sign the list of those who answered, which is the one that the masks are for."""
-    _check_turn(site, unpack(asked, Closed, site.session.coordinator), "answered")
+def countersign(site: SiteState, message_bytes: bytes) -> Step:
+    """Sign the list of answering sites, for which the masks were derived."""
+    _check_turn(site, unpack(message_bytes, Closed, site.session.coordinator), "answered")
     message = Countersign(site.session.id, site.about, site.index)
     return changed(site, stage="signed"), pack(message, site.signing)
 
 
-def reveal(site: SiteState, asked: bytes) -> Step:
-    """Reveal the seed of the own mask, once enough others have signed the same list."""
+def reveal(site: SiteState, message_bytes: bytes) -> Step:
+    """Reveal the seed of the site's own mask, once enough others have signed the same list."""
     session = site.session
-    request = unpack(asked, Unmask, session.coordinator)
+    request = unpack(message_bytes, Unmask, session.coordinator)
     _check_turn(site, request, "signed")
     session.check_countersigned(site.about, site.present, request.signatures)
     seed = masks.round_key(site.secrets[site.number], site.about)
@@ -198,10 +198,10 @@ def reveal(site: SiteState, asked: bytes) -> Step:
     return changed(site, stage="revealed", number=site.number + 1), pack(message, site.signing)
 
 
-def open_shares(site: SiteState, asked: bytes) -> Step:
-    """Open the shares of lost sites' secrets, of the round that was just revealed and of no other."""
+def open_shares(site: SiteState, message_bytes: bytes) -> Step:
+    """Open the shares of lost sites' secrets, for the revealed round only."""
     session = site.session
-    request = unpack(asked, Lost, session.coordinator)
+    request = unpack(message_bytes, Lost, session.coordinator)
     _check_turn(site, request, "revealed")
     lost = {sender for sender, _ in request.shares}
     if request.site != site.index or site.index in lost or not lost <= site.present:
@@ -209,16 +209,16 @@ def open_shares(site: SiteState, asked: bytes) -> Step:
     opened, start = [], masks.SECRET * (site.number - 1)
     for sender, sealed in request.shares:
         about = masks.about_share(session.id, sender, site.index)
-        found = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
-        if found is None or len(found) != masks.SECRET * session.rounds.steps:
+        shares = masks.unseal(site.agreed[sender].seal, sealed, about) if sender in site.agreed else None
+        if shares is None or len(shares) != masks.SECRET * session.rounds.steps:
             raise InputError(f"a share of site number {sender} was altered")
-        opened.append((sender, found[start : start + masks.SECRET]))
+        opened.append((sender, shares[start : start + masks.SECRET]))
     message = Shares(session.id, request.about, site.index, opened)
     return changed(site, stage="over"), pack(message, site.signing)
 
 
 def _left(site: SiteState, bits: bytes) -> frozenset[int]:
-    """Read who is left; it has to be some of those who were, this site among them, and enough to hide it."""
+    """Decode the sites that are left: a subset of those before, with this site, and enough to hide it."""
     session = site.session
     left = session.of_bits(bits)
     if site.index not in left or not left <= site.present:
@@ -239,13 +239,13 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
 
 
 def _mask(site: SiteState, present: frozenset[int], about: bytes, words: int) -> Counted:
-    """Add up the round's masks: of the two who share one, the first adds it and the second subtracts it."""
+    """Return the sum of the round's masks; of two neighbours, the first adds their mask and the second subtracts it."""
     dtype, index = site.session.rounds.dtype, site.index
-    there = [(j, masks.round_key(keys.mask, about)) for j, keys in site.agreed.items() if j in present]
-    added = [masks.round_key(site.secrets[site.number], about), *(key for j, key in there if j > index)]
-    taken = (key for j, key in there if j < index)
-    found: Counted = masks.masks_of(added, words, dtype) - masks.masks_of(taken, words, dtype)
-    return found
+    keys_of_round = [(j, masks.round_key(keys.mask, about)) for j, keys in site.agreed.items() if j in present]
+    added = [masks.round_key(site.secrets[site.number], about), *(key for j, key in keys_of_round if j > index)]
+    subtracted = (key for j, key in keys_of_round if j < index)
+    mask: Counted = masks.masks_of(added, words, dtype) - masks.masks_of(subtracted, words, dtype)
+    return mask
 
 
 def _check_turn(site: SiteState, request: OfRound, stage: str) -> None:
@@ -271,35 +271,35 @@ def summed(session: Session, sites: Iterable[int]) -> str:
 
 
 def known_by(site: SiteState) -> list[str]:
-    """Return two digests by which a site's rows are known: of their scores, and of its name with their number."""
+    """Return two digests that identify a site's rows: of their scores, and of the site's name and their number."""
     scores, named = np.sort(site.keys).tobytes(), msgspec.msgpack.encode((name_key(site.name), site.size))
     return [hashlib.sha256(b"fedconformal sums" + what).hexdigest() for what in (b"\n" + scores, b" site\n" + named)]
 
 
 def _remember(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
-    """Refuse a sum with other sites than before; note with whom the first sum is, before its list is signed."""
+    """Refuse a sum with other sites than before; record the sites of the first sum before its list is signed."""
     if not after.roster or after.session.rounds.noisy:
         return after
     first = letter_of(sent) == Countersign.letter.encode() and before.number == 0
     if not first and before.roster:
         return after
     session = after.session
-    found = summed(session, after.present if first else range(len(session.names)))
-    if after.summed not in ("", found):
+    sites = summed(session, after.present if first else range(len(session.names)))
+    if after.summed not in ("", sites):
         raise InputError(
             f"site {after.name!r} has shown a sum of these rows with other sites, and the difference of two sums "
             "shows a single site; take part with the same sites, or in a session with epsilon"
         )
-    return changed(after, summed=found) if first else after
+    return changed(after, summed=sites) if first else after
 
 
 def recalled(site: SiteState, ledger: Path) -> SiteState:
-    """Return a new site with what its ledger says of these rows."""
+    """Return a new site with its ledger's record of these rows."""
     known = read_ledger(ledger).opened(known_by(site))
     return changed(site, ledger=str(ledger.resolve()), summed=known.sites, sessions=known.count)
 
 
 def note(before: SiteState, after: SiteState) -> None:
-    """Enter in the site's ledger, if it has one, with whom a sum is opened; to be called before anything is sent."""
+    """Enter the sites of an opened sum in the site's ledger, if any; to be called before anything is sent."""
     if after.ledger and after.counts and not before.counts:
         enter_session(Path(after.ledger), known_by(after), after.summed, after.sessions)

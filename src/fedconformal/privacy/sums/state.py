@@ -1,7 +1,7 @@
 """States of the coordinator and of the sites of a sums session, between two messages.
 
-A state holds secrets and is never sent. Functions return the next state and leave this one as it is. An engine keeps
-the encoded state of a site.
+A state holds secrets and is never sent. States are immutable: functions return the next state. An engine stores the
+encoded state of a site.
 """
 
 from __future__ import annotations
@@ -37,46 +37,46 @@ from fedconformal.summaries.format import NOTHING, ProvenanceHeader
 class SiteState(
     msgspec.Struct, tag="sums-site-4", array_like=True, forbid_unknown_fields=True, frozen=True, dict=True, kw_only=True
 ):
-    """State of a site; all of it stays there."""
+    """State of a site, which never leaves it."""
 
     name: str
     scores: bytes
-    """The keys of all scores, whose order is that of the scores: 64-bit words, the low byte first."""
+    """Order-preserving keys of all scores: 64-bit words, little-endian."""
     signing: SigningKey
     masking: MaskingKey
     summed: str = ""
-    """A digest of the sites with which a sum of these scores was opened, in this session or before; see `memory`."""
+    """Digest of the sites with which a sum of these scores was opened, in this session or before; see `site.summed`."""
     sessions: int = 0
     """Number of earlier sessions that opened a sum of these rows."""
     ledger: str = ""
-    """The file in which that is noted."""
+    """Path of the ledger that records them."""
     trusted: dict[str, str] | None = None
-    """The keys that the others have to join with, by site; None if nobody said."""
+    """Keys required of the other sites, by name; None if there is no requirement."""
     invite: Invite | None = None
     roster: bytes = b""
-    """As it came, with the coordinator's signature."""
+    """The roster as received, with the coordinator's signature."""
     index: int = -1
-    """The site's place on the roster."""
+    """The site's index on the roster."""
     agreed: dict[int, PairKeys] = {}
-    """The keys agreed on with each neighbour, nearest first."""
+    """Keys shared with each neighbour, nearest first."""
     secrets: list[Share] = []
-    """Secrets, one for each round, from which the seeds of the site's own masks follow."""
+    """One secret per round, from which the seed of the site's own mask is derived."""
     number: int = 0
-    """The next round, or the one that is open."""
+    """The current or next round."""
     prefix: int = 0
     """The digits of the last question."""
     stage: Literal["waiting", "answered", "signed", "revealed", "over"] = "waiting"
-    """Last action of the site in the round; after `revealed` it may open shares of lost sites once."""
+    """Last action of the site in the round; after "revealed" it may open shares of lost sites once."""
     about: bytes = b""
-    """Subject of its last answer."""
+    """Subject of the site's last answer."""
     present: frozenset[int] = frozenset()
-    """The sites that were there at the last message."""
+    """Sites present at the last message."""
     asked: bytes = b""
-    """The SHA-256 of the last message, and below the answer to it: who asks the same again gets the same."""
+    """The SHA-256 of the last message, whose answer is `reply`: a repeated message gets the same answer."""
     reply: bytes = b""
     provenance: ProvenanceHeader = NOTHING
     patients: int | None = None
-    """Distinct ids among the rows, for the site's policy; None if there are no ids."""
+    """Number of distinct ids among the rows, for the site's policy; None if there are no ids."""
 
     @property
     def keys(self) -> Keys:
@@ -90,7 +90,7 @@ class SiteState(
 
     @property
     def counts(self) -> bool:
-        """Whether the list of a first sum without noise is signed, so that this session counts."""
+        """Whether this session counts as opened: the list of its first sum, without noise, is signed."""
         noisy = self.invite is None or self.invite.epsilon is not None
         return not noisy and (self.number > 0 or self.stage == "signed")
 
@@ -113,21 +113,21 @@ class CoordinatorState:
     signing: SigningKey
     invite: Invite
     roster: bytes = b""
-    """As it is sent, with the coordinator's signature."""
+    """The roster as sent, with the coordinator's signature."""
     search: Search = field(default_factory=Search)
     present: frozenset[int] = frozenset()
-    """The sites that are still there."""
+    """Sites that are still present."""
     deposits: Mapping[int, Deposit] = field(default_factory=dict)
     answers: Mapping[int, Answer] = field(default_factory=dict)
-    """Of the open round."""
+    """Answers of the open round."""
     signed: frozenset[int] = frozenset()
     """Sites that signed the list of answers of the open round."""
     reveals: Mapping[int, Reveal] = field(default_factory=dict)
-    """Of the open round, if a site was lost after its answer and has to be recovered."""
+    """Reveals of the open round, if a site was lost after its answer and has to be recovered."""
     counted: frozenset[int] = frozenset()
-    """The sites that answered the last closed round: the sum is over them, also over those that were lost later."""
+    """Sites that answered the last closed round; the sum includes those that were lost later."""
     dropped: dict[int, str] = field(default_factory=dict)
-    """The sites that are not there any more, and since when."""
+    """Sites that dropped out, with the time."""
 
     @property
     def expects(self) -> type[Message]:
@@ -153,15 +153,15 @@ class CoordinatorState:
 
     @cached_property
     def lost_after_answer(self) -> frozenset[int]:
-        """The sites that answered the open round and revealed nothing."""
+        """Sites that answered the open round but did not reveal."""
         return frozenset(self.answers.keys() - self.reveals.keys())
 
     @property
     def may_restart(self) -> bool:
-        """Whether the session may start again without a lost site: only before the first sum is asked for.
+        """Whether the session may restart without a lost site: only before the first answer is in.
 
-        Nothing has been seen until then, so the promise is that of the sites that are left. Later the roster is frozen:
-        the difference of two sums over other sites would show one site's counts.
+        Nothing is disclosed until then, so the guarantee is for the sites that are left. Later the roster is frozen:
+        the difference of two sums over different sites would show one site's counts.
         """
         return self.search.number == 0 and not self.answers
 
