@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import io
 import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -77,26 +76,17 @@ def test_the_commands_of_monitoring_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert np.isclose(len(Path("clinic-a.fcw").read_bytes()), 100, atol=30)
 
 
-def benchmark(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 def test_the_count_of_false_alarms_is_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     found = json.loads((ROOT / "benchmarks" / "results" / "false_alarms.json").read_text())["results"]
     page = (DOCS / "monitoring.md").read_text()
-    assert benchmark("false_alarms").written(page, found) == page, "run `benchmarks/false_alarms.py`"
+    made = importlib.import_module("benchmarks.false_alarms")
+    assert made.written(page, found) == page, "run `benchmarks/false_alarms.py`"
 
 
 def test_the_page_of_speed_is_what_the_results_give() -> None:
-    made = benchmark("page")
-    advice = "run `python benchmarks/page.py`"
-    assert (DOCS / "speed.md").read_text() == made.page(), advice
+    made = importlib.import_module("benchmarks.page")
+    assert (DOCS / "speed.md").read_text() == made.page(), "run `python benchmarks/page.py`"
 
 
 def test_every_claim_of_the_threat_model_points_to_a_test_that_exists() -> None:

@@ -1,6 +1,6 @@
 """scripts/results.py: its page is what the runs gave, and a finished run is put where the paper's tables look."""
 
-import importlib.util
+import importlib
 import json
 import shutil
 import zipfile
@@ -12,19 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def load(name: str) -> Any:
-    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
-
-
 @pytest.fixture(scope="module")
 def script() -> Any:
     pytest.importorskip("fedconformal_paper", reason="the paper is a package of its own")
-    return load("results")
+    return importlib.import_module("scripts.results")
 
 
 def test_the_page_is_what_the_runs_gave(script: Any) -> None:
@@ -79,7 +70,7 @@ def test_tct_goes_on_from_the_run_that_is_its_first_stage(
     pytest.importorskip("torch", reason="the extra train is not installed")
     pytest.importorskip("sklearn", reason="the extra demo is not installed")
     few = {"dataset": "digits", "rounds": 2, "workers": 1}
-    tct = {**few, "method": "tct", "linear_rounds": 3, "coordinates": 50}
+    tct = {**few, "method": "tct", "linear_rounds": 3, "coordinates": 10}
     runs = {"first": {**few, "method": "fedavg"}, "shared": tct, "whole": tct}
     monkeypatch.setattr(script, "RUNS", runs)
     monkeypatch.setattr(script, "FIRST_STAGE", {"shared": "first"})
@@ -102,7 +93,7 @@ def test_published_weights_get_the_names_of_the_model(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra train is not installed")
     from fedconformal.training import models
 
-    module = load("lite1_weights")
+    module = importlib.import_module("scripts.lite1_weights")
     state = models.build("efficientnet-lite1", shape=(3, 32, 32), classes=1000, seed=3).state_dict()
     for shown, name in (([*state.values()], "good"), ([*state.values()][:-1], "bad")):
         torch.save({f"_{place}": weight for place, weight in enumerate(shown)}, tmp_path / "published.pth")

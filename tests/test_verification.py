@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
@@ -20,6 +19,7 @@ from fedconformal.certificates.certificate import (
     Rows,
     Statement,
 )
+from tests.calibration.test_predictor import resealed
 from tests.contracts.tools import altered
 
 SITES = ("a", "b", "c")
@@ -155,9 +155,7 @@ def test_a_changed_curve_is_noticed() -> None:
     for column, i, step in (("promised", 0, 1), ("thresholds", 1, 1e-9)):
         changed = json.loads(json.dumps(content))
         changed["curves"][0][column][i] += step
-        del changed["sha256"]
-        changed["sha256"] = hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
-        found = fc.Predictor.from_bytes(json.dumps(changed).encode())
+        found = fc.Predictor.from_bytes(resealed(changed))
         assert fc.verify(found, sites) == ["the promise curve is not the one that the summaries give"]
 
 

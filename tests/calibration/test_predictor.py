@@ -201,7 +201,7 @@ def test_a_missing_field_is_refused(way: Way) -> None:
             continue
         assert way == ("sha256",) or way[1] in ("versions", "exact", "provenance"), way
         assert "Predictor(" in repr(found)
-        assert way[:2] != ("certificate", "provenance") or fc.verify(found, _sites())
+        assert way[:2] != ("certificate", "provenance") or fc.verify(found, make.sites())
 
 
 @pytest.mark.parametrize("length", range(0, len(resealed(document())), 41))
@@ -265,11 +265,8 @@ RISING = list(range(1, MAX_POINTS + 2))
         (replaced("curves.0.promised", [1, 2, 10**400]), "promised"),
         (replaced("curves.0", {"thresholds": RISING, "promised": RISING}), "points"),
         (written("@", "NaN"), "not a fedconformal predictor"),
-        (written("@", "1e400"), ""),
         (written("@", "1" * 5000), "not a fedconformal predictor"),
-        (written("@", "1" * 400), ""),
         (written("@", "0x10"), "not a fedconformal predictor"),
-        (written("@", '"\\ud800"'), ""),
     ],
 )  # fmt: skip
 def test_hostile_json_is_refused(data: bytes, fragment: str) -> None:
@@ -296,16 +293,7 @@ def test_hostile_guarantees_are_harmless() -> None:
         except fc.InputError:
             continue
         assert "Predictor(" in repr(found)
-        assert fc.verify(found, _sites())
-
-
-def _sites() -> list[fc.Summary]:
-    score = fc.RAPS(penalty=0.125)
-    scores = score.evaluate(make.PROBS * 4, make.LABELS * 4)
-    return [
-        fc.Summary.of_scores(scores[i : i + 10], alpha=0.2, score=score, site=name, model="m-1", temperature=1.5)
-        for i, name in ((0, "clinic-a"), (10, "Köln"))
-    ]
+        assert fc.verify(found, make.sites())
 
 
 def test_load_names_the_file(tmp_path: Path) -> None:

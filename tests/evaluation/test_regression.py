@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fedconformal as fc
 from fedconformal._base.arrays import Floats
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from tests.contracts.tools import refused
+from tests.evaluation.certified import certified
 
 
 def drawn(rows: int = 400) -> tuple[Floats, Floats]:
@@ -82,17 +82,15 @@ def test_bad_input_is_one_clear_line(ends: Any, y: Any, words: str) -> None:
         evaluate_intervals(ends, y)
 
 
-def certified() -> fc.Certificate:
-    """Promise .9, from 999 scores."""
-    site = fc.Summary.of_scores(np.arange(999.0), kind="exact", site="a", alpha=0.1)
-    return fc.calibrate([site], alpha=0.1).certificate
+CERTIFIED = certified("mixture", {"a": 999})
+"""It promises .9."""
 
 
 def test_the_verdict_is_that_of_sets_in_the_words_of_intervals() -> None:
     hits = np.arange(1000) >= 200
     ends = np.where(hits[:, None], [-1.0, 1.0], [1.0, 2.0])
-    found = evaluate_intervals(ends, np.zeros(1000), sites=["a"] * 1000, certificate=certified())
-    theirs = evaluate_sets(np.column_stack([hits, ~hits]), [0] * 1000, sites=["a"] * 1000, certificate=certified())
+    found = evaluate_intervals(ends, np.zeros(1000), sites=["a"] * 1000, certificate=CERTIFIED)
+    theirs = evaluate_sets(np.column_stack([hits, ~hits]), [0] * 1000, sites=["a"] * 1000, certificate=CERTIFIED)
     assert found.verdict is not None
     assert theirs.verdict is not None
     assert found.verdict.below
@@ -102,7 +100,7 @@ def test_the_verdict_is_that_of_sets_in_the_words_of_intervals() -> None:
 
 
 def test_the_whole_line_says_nothing() -> None:
-    found = evaluate_intervals([[-np.inf, np.inf]] * 9, np.zeros(9), certificate=certified())
+    found = evaluate_intervals([[-np.inf, np.inf]] * 9, np.zeros(9), certificate=CERTIFIED)
     assert found.verdict is not None
     assert found.verdict.words == (
         "No verdict: every interval is the whole line, so no row can be missed, and the intervals say nothing."

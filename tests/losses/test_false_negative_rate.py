@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from tests.contracts.tools import peak_memory
+from tests.contracts.tools import peak_memory, refused
 
 FNR = fc.FalseNegativeRate()
 GRID = np.arange(101) / 100
@@ -77,16 +77,10 @@ def test_memory_is_bounded_by_the_pixels_of_some_images() -> None:
         ([0.5, 0.5], [1, 0], None, "truth: has shape (2,), the scores (2,); expected the same, a row each"),
         ([[0.5]], [[1]], [0.5, 0.1], "thresholds: expected finite numbers in rising order, each once"),
         ([[0.5]], [[1]], [0.5, np.inf], "thresholds: expected finite numbers in rising order, each once"),
-        (
-            [np.ones((2, 2))],
-            [np.ones((2, 3))],
-            None,
-            "truth: has shape (1, 2, 3), the scores (1, 2, 2); expected the same, a row each",
-        ),
+        ([np.ones((2, 2))], [np.ones((2, 3))], None, "truth: has shape (1, 2, 3), the scores (1, 2, 2)"),
         ([np.full((2, 2), 2.0)], [np.ones((2, 2))], None, "scores: row 0 holds 2, expected numbers from 0 to 1"),
     ],
 )
 def test_bad_input_is_one_line(scores: Any, truth: Any, thresholds: Any, said: str) -> None:
-    with pytest.raises(fc.InputError) as error:
+    with refused(said):
         FNR.evaluate(scores, truth, thresholds=thresholds)
-    assert str(error.value) == said
