@@ -293,7 +293,7 @@ def is_number(value: Any) -> bool:
 
 
 def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
-    """Split the rows of a matrix into slices of at most `size` entries, a multiple of `shares` in number."""
+    """Split the rows of a matrix into slices of at most `size` entries, balanced over `shares` threads."""
     count = max(1, -(-len(array) // max(1, size // array.shape[1])))
     step = max(1, -(-len(array) // (-(-count // shares) * shares)))
     for start in range(0, len(array), step):

@@ -1,4 +1,4 @@
-"""Losses in [0, 1]. A loss in a file of this package is found by its name."""
+"""Losses in [0, 1]; losses in modules of this package are registered by name."""
 
 from fedconformal.losses.false_discovery_rate import FalseDiscoveryRate
 from fedconformal.losses.false_negative_rate import FalseNegativeRate

@@ -1,8 +1,4 @@
-"""The share of what is predicted that is wrong, row by row: one minus precision. It need not fall with the threshold.
-
-Predicted are the labels whose score is at least t. With fewer labels the share that is wrong may rise, so the promise
-takes learn-then-test: Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021.
-"""
+"""False discovery rate: the share of wrong labels among the predicted labels of each row, one minus precision."""
 
 from __future__ import annotations
 
@@ -16,11 +12,19 @@ from fedconformal.losses.loss import Loss, Scores, counts_at
 
 @dataclass(frozen=True, kw_only=True)
 class FalseDiscoveryRate(Loss):
-    """Wrong among the predicted labels, or pixels: a share for each row, and 0 for a row with none predicted.
+    """Share of wrong labels, or pixels, among those predicted in a row; 0 if none is predicted.
 
+    Labels with a score of at least t are predicted. The share may rise with t, so calibration requires learn-then-test.
+
+    Examples
+    --------
     >>> scores, truth = [[0.9, 0.4, 0.2]], [[False, True, True]]
     >>> FalseDiscoveryRate().evaluate(scores, truth, thresholds=[0.25, 0.5, 0.95])
     array([[0.5, 1. , 0. ]])
+
+    References
+    ----------
+    Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021.
     """
 
     name = "false-discovery-rate"
@@ -29,7 +33,7 @@ class FalseDiscoveryRate(Loss):
     safe = "no label is predicted, so none is wrong"
 
     def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:
-        # The number of thresholds at which an entry is predicted; counted from the end, they are the last ones.
+        # An entry is predicted at the first `times` thresholds, which are the last ones counted from the end.
         times = np.searchsorted(grid, np.asarray(scores, dtype=np.float64), side="right")
         row = np.broadcast_to(np.arange(len(scores))[:, None], scores.shape)
         predicted = counts_at((len(grid) - times).reshape(-1), row.reshape(-1), len(scores), len(grid))[:, ::-1]

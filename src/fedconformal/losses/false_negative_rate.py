@@ -1,8 +1,4 @@
-"""The share of the true labels that is left out, row by row: of a row's labels, or of an image's pixels.
-
-Predicted are the labels whose score is at least 1 - t. At t = 1 these are all, and none is left out, so that a promise
-exists for every limit. Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", 2022.
-"""
+"""False negative rate: the share of true labels, or of true pixels of an image, that are not predicted."""
 
 from __future__ import annotations
 
@@ -16,8 +12,12 @@ from fedconformal.losses.loss import Loss, Scores, counts_at
 
 @dataclass(frozen=True, kw_only=True)
 class FalseNegativeRate(Loss):
-    """Left out of the true labels, or pixels: a share for each row, and 0 for a row that has none.
+    """Share of a row's true labels, or pixels, that are not predicted; 0 for a row without true labels.
 
+    Labels with a score of at least 1 - t are predicted. At t = 1 these are all labels, so every limit is attainable.
+
+    Examples
+    --------
     >>> scores = [[0.9, 0.4, 0.2], [0.3, 0.1, 0.0]]
     >>> truth = [[True, True, False], [False, False, False]]
     >>> FalseNegativeRate().evaluate(scores, truth, thresholds=[0.05, 0.25, 0.75])
@@ -26,6 +26,10 @@ class FalseNegativeRate(Loss):
     >>> FalseNegativeRate().predict(scores, 0.75)
     array([[ True,  True, False],
            [ True, False, False]])
+
+    References
+    ----------
+    Angelopoulos, Bates, Fisch, Lei and Schuster, "Conformal risk control", 2022.
     """
 
     name = "false-negative-rate"
@@ -37,9 +41,9 @@ class FalseNegativeRate(Loss):
         row, entry = np.nonzero(truth)
         # The first threshold at which an entry is predicted, by the same subtraction and comparison as in `answer`.
         first = np.searchsorted(grid, np.subtract(1.0, scores[row, entry], dtype=np.float64))
-        found = counts_at(first, row, len(truth), len(grid))
-        there = np.bincount(row, minlength=len(truth))[:, None]
-        losses: Floats = (there - found) / np.maximum(there, 1)
+        predicted = counts_at(first, row, len(truth), len(grid))
+        true = np.bincount(row, minlength=len(truth))[:, None]
+        losses: Floats = (true - predicted) / np.maximum(true, 1)
         return losses
 
     def answer(self, scores: Scores, threshold: float) -> Booleans:

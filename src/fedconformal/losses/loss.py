@@ -1,9 +1,8 @@
-"""Base class of losses: checked inputs, bounded memory, answers from a threshold.
+"""Base class of losses: validated inputs, bounded memory, predictions from a threshold.
 
-A loss says how bad the answer to one row is, as a number from 0 to 1 at each threshold of a public grid. The larger the
-threshold, the safer the answer. A row is a row of labels, an image or a volume: scores of any shape, and a truth of the
-same shape. Scores are rounded to float32 first, so that calibration and prediction compare the same numbers to the last
-bit, in whichever precision they come.
+A loss maps the prediction for one row to [0, 1], at each threshold of a public grid; larger thresholds give safer
+predictions. A row may be a list of labels, an image or a volume: scores of any shape, and a truth of the same shape.
+Scores are first rounded to float32, so that calibration and prediction compare identical numbers.
 """
 
 from __future__ import annotations
@@ -24,35 +23,35 @@ from fedconformal.errors import InputError
 Scores = NDArray[np.float32]
 
 GRID = np.arange(1001) / 1000
-"""The thresholds where none are named: 0, 0.001, ..., 1."""
+"""Default thresholds: 0, 0.001, ..., 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loss(registry.Plugin):
-    """Loss of an answer, for rows of scores in [0, 1]; a larger threshold gives a safer answer."""
+    """Base class of losses of rows with scores in [0, 1]; larger thresholds give safer predictions."""
 
     monotone: ClassVar[bool]
-    """Whether no row's loss rises with the threshold; if not, only learn-then-test controls the risk."""
+    """Whether the loss of every row is non-increasing in the threshold; otherwise only learn-then-test applies."""
     means: ClassVar[str]
     """Name of the mean over rows, as the subject of "is at most 0.1"."""
     safe: ClassVar[str]
-    """Answer at the threshold +inf, and the reason why its risk is known."""
+    """Prediction at the threshold +inf, and the reason why its risk is known."""
 
     @property
     def only_limit(self) -> float | None:
-        """The one limit that the loss is made for, if it depends on the limit."""
+        """The only valid limit, if the loss depends on it."""
         return None
 
     @abstractmethod
     def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:
-        """Return the losses of some checked rows, (rows, entries), at every threshold: (rows, G)."""
+        """Return the (rows, G) losses of validated (rows, entries) arrays at G thresholds."""
 
     @abstractmethod
     def answer(self, scores: Scores, threshold: float) -> Booleans:
-        """Return what is predicted for checked scores of any shape."""
+        """Return the predictions for validated scores of any shape."""
 
     def evaluate(self, scores: Any, truth: Any, *, thresholds: ArrayLike | None = None) -> Floats:
-        """Return (n, G) losses, for scores and truth of n rows: an array, or a list with one array a row.
+        """Return the (n, G) losses of n rows; scores and truth are arrays, or lists with one array per row.
 
         The thresholds must be fixed before the scores are seen, and be the same at all sites.
         """
@@ -65,7 +64,7 @@ class Loss(registry.Plugin):
         return out
 
     def predict(self, scores: Any, threshold: float) -> Any:
-        """Return booleans in the shape of the scores; a list of arrays for a list."""
+        """Return booleans of the shape of the scores; a list of arrays for a list."""
         limit = as_threshold(threshold)
         if is_list(scores):
             return [self.answer(checked(as_array(row, "scores"), i, alone=True), limit) for i, row in enumerate(scores)]
@@ -76,7 +75,7 @@ class Loss(registry.Plugin):
 
 
 def as_grid(thresholds: ArrayLike | None) -> Floats:
-    """Check for finite thresholds in rising order; the default ones for None."""
+    """Validate finite, strictly increasing thresholds; None gives the default grid."""
     if thresholds is None:
         return GRID
     grid = as_array(thresholds, "thresholds").astype(np.float64)
@@ -86,7 +85,7 @@ def as_grid(thresholds: ArrayLike | None) -> Floats:
 
 
 def as_threshold(threshold: Any) -> float:
-    """Check for one number; +inf is the safe answer."""
+    """Validate a threshold; +inf is the safe prediction."""
     try:
         number = float(threshold)
     except (TypeError, ValueError):
@@ -97,12 +96,12 @@ def as_threshold(threshold: Any) -> float:
 
 
 def is_list(rows: Any) -> bool:
-    """Whether rows come one by one, as images of different sizes do."""
+    """Whether rows are a sequence of arrays, such as images of different sizes."""
     return isinstance(rows, Sequence) and any(np.ndim(row) > 1 or hasattr(row, "shape") for row in rows[:1])
 
 
 def checked(scores: NDArray[Any], start: int, *, alone: bool = False) -> Scores:
-    """Refuse scores outside [0, 1], and round the others to float32; `start` is the first row, or the one `alone`."""
+    """Refuse scores outside [0, 1] and round to float32; `start` numbers the first row, or the only row if `alone`."""
     bad = ~((scores >= 0) & (scores <= 1))
     if bad.any():
         at = tuple(np.argwhere(bad)[0].tolist())
@@ -112,7 +111,7 @@ def checked(scores: NDArray[Any], start: int, *, alone: bool = False) -> Scores:
 
 
 def chunked(scores: Any, truth: Any, points: int) -> Iterator[tuple[int, Scores, Booleans]]:
-    """Yield checked rows, flattened, with the number of the first; `points` numbers a row bound their count."""
+    """Yield validated, flattened rows with the number of the first; chunks are sized for `points` numbers per row."""
     if len(truth) != len(scores):
         raise InputError(f"truth: has {len(truth)} rows, the scores have {len(scores)}")
     if is_list(scores):
@@ -131,13 +130,13 @@ def chunked(scores: Any, truth: Any, points: int) -> Iterator[tuple[int, Scores,
 
 
 def counts_at(positions: Integers, row: Integers, rows: int, points: int) -> Integers:
-    """Count, for every row and grid point, the entries whose position is at most that point's."""
+    """Count the entries of every row with a position of at most each grid point."""
     flat = np.bincount(row * (points + 1) + positions, minlength=rows * (points + 1))
     return np.cumsum(flat.reshape(rows, points + 1)[:, :points], axis=1)
 
 
 def described_loss(described: tuple[str, Sequence[Any]] | None) -> Loss | None:
-    """Rebuild a loss from its name and parameters; None if there is none of that name, as for a user's own."""
+    """Rebuild a loss from its name and parameters; None if the name is not registered, as for user-defined losses."""
     if described is None or described[0] not in registry.members(Loss):
         return None
     return registry.restore(*described, Loss)

@@ -1,9 +1,8 @@
-"""Answer only the rows that the model is sure of: how often is such an answer wrong?
+"""Selective classification: the error rate among the rows with a confident prediction.
 
-Answered are the rows whose largest probability is at least t. The selective error is a ratio, wrong answers among
-answered rows, so no mean of losses. But it is at most a if and only if the mean of a + answered (wrong - a) is at most
-a, and that is a loss in [0, 1]: a binomial test among the answered rows is unproved where sites differ. It need not
-fall with the threshold: Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021.
+Rows with a largest probability of at least t are answered. The selective error, wrong answers among answered rows, is a
+ratio and not a mean of losses. But it is at most a if and only if the mean of a + answered (wrong - a) is at most a,
+and this is a loss in [0, 1]. (A binomial test among the answered rows is not proved if sites differ.)
 """
 
 from __future__ import annotations
@@ -22,13 +21,18 @@ from fedconformal.losses.loss import Loss, Scores, as_grid, as_threshold
 
 @dataclass(frozen=True, kw_only=True)
 class SelectiveError(Loss):
-    """Wrong among the answered rows, to be at most `limit`: the risk to calibrate for.
+    """Error rate among the answered rows, for calibration with `risk=limit`.
 
-    Scores are probabilities, the truth is one label a row. The answer is the top label, or none.
+    Scores are probabilities, and the truth is one label per row. The answer is the top label, or none. The loss may
+    rise with the threshold, so that calibration requires learn-then-test.
 
-    Attributes:
-        limit: how often an answer may be wrong; fixed before the scores are seen.
+    Parameters
+    ----------
+    limit
+        Largest error rate among the answered rows, fixed before the scores are seen.
 
+    Examples
+    --------
     >>> probs = [[0.9, 0.1], [0.6, 0.4], [0.5, 0.5]]
     >>> SelectiveError(limit=0.25).evaluate(probs, [0, 1, 0], thresholds=[0.5, 0.75])
     array([[0.  , 0.  ],
@@ -38,6 +42,10 @@ class SelectiveError(Loss):
     array([[ True, False],
            [False, False],
            [False, False]])
+
+    References
+    ----------
+    Angelopoulos, Bates, Candes, Jordan and Lei, "Learn then test", 2021.
     """
 
     name = "selective-error"
@@ -68,13 +76,13 @@ class SelectiveError(Loss):
         return self.of_rows(probs, probs.argmax(axis=1) == labels, grid)
 
     def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:
-        """Do it where `truth` says of each row whether its top label is right."""
+        """Return the losses; `truth` marks the rows whose top label is correct."""
         answered = scores.max(axis=1)[:, None] >= grid
         losses: Floats = np.where(answered, np.where(truth, 0.0, 1.0)[:, None], self.limit)
         return losses
 
     def predict(self, scores: Any, threshold: float) -> Booleans:
-        """Return (n, J) booleans: the top label of the rows that are answered."""
+        """Return (n, J) booleans: the top label of each answered row."""
         return self.answer(as_probabilities(scores).astype(np.float32), as_threshold(threshold))
 
     def answer(self, scores: Scores, threshold: float) -> Booleans:

@@ -1,4 +1,4 @@
-"""Nonconformity scores of labels and numbers. A score in a file of this package is found by its name."""
+"""Nonconformity scores for classification and regression; scores in modules of this package are registered by name."""
 
 from fedconformal.scores.aps import APS
 from fedconformal.scores.cqr import CQR
@@ -31,4 +31,4 @@ __all__ = [
 ]
 
 DEFAULT: Score = LAC()
-"""Default score; docs/scores.md has the evidence."""
+"""Default score; see docs/scores.md for the comparison."""

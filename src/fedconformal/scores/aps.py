@@ -1,10 +1,8 @@
-"""Adaptive prediction sets: how much probability labels have that are at least as likely as this one.
+"""Adaptive prediction sets (APS): the total probability of all labels at least as likely as the given label.
 
-Romano, Sesia and Candes, "Classification with valid and adaptive coverage", 2020.
-
-Labels are ranked by their probabilities as they are. What is summed are the probabilities rounded to
-multiples of 2^-40: such sums are exact in float64, so a score does not depend on the order of summation, and
-the sorted and the unsorted way agree to the last bit.
+Labels are ranked by the given probabilities, but the sums are of probabilities rounded to multiples of 2^-40. Such sums
+are exact in float64, so scores do not depend on the order of summation, and the sorted and the unsorted computation
+agree bit for bit.
 """
 
 from __future__ import annotations
@@ -20,34 +18,41 @@ from fedconformal.scores.score import Rule, Score, of_own_label
 
 GRID = 2.0**-40
 SHIFT = 1.5 * 2.0**12
-"""Adding and subtracting this rounds to the grid: numbers of that size are multiples of 2^-40."""
+"""Adding and subtracting this constant rounds to the grid: floats of its size are multiples of 2^-40."""
 
 FIRST_DEPTH = 32
 SHORT = 256
 """Rows up to this length are sorted as fast as they are partitioned."""
 
 COARSE = {dtype: GRID / float(np.finfo(dtype).eps) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
-"""From here on all numbers of a type are multiples of 2^-40, so nothing is to be rounded; float32: 2^-17."""
+"""All floats of a type from this value on are multiples of 2^-40 and need no rounding; for float32, 2^-17."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class APS(Score):
     """Sum of the probabilities from the largest down to the label's own, ties by class index.
 
-    With `randomized=True` a share U of the label's own probability is taken off, one U an example. U is a
-    hash of the row and `random_state`: the same row gives the same U in any batch, at any site. So
-    the score stays one fixed function, which is all that validity needs. (Rows that are equal to the last
-    bit share their U; that costs a little sharpness, never coverage.)
+    The randomised score subtracts a share U of the label's own probability. U is a hash of the row and `random_state`:
+    equal rows have the same U in any batch and at any site, so the score is a fixed function, as validity requires.
 
-    Attributes:
-        randomized: take the randomised score.
-        random_state: seed of the randomised score.
+    Parameters
+    ----------
+    randomized
+        Whether to use the randomised score.
+    random_state
+        Seed of the randomised score.
 
+    Examples
+    --------
     >>> probs = [[0.5, 0.25, 0.25]]
     >>> APS().evaluate_all(probs)
     array([[0.5 , 0.75, 1.  ]])
     >>> APS(randomized=True, random_state=1).evaluate_all(probs).round(3)
     array([[0.115, 0.558, 0.808]])
+
+    References
+    ----------
+    Romano, Sesia and Candes, "Classification with valid and adaptive coverage", 2020.
     """
 
     name = "aps"
@@ -66,7 +71,7 @@ class APS(Score):
         return cls(), cls(randomized=True, random_state=5)
 
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
-        """Score one label a row; no sort: everything more probable is ahead of it."""
+        """Score one label per row, without sorting: add up all more probable labels."""
         own = of_own_label(probs, labels)
         mass = on_grid(own)
         ahead, tied = more_probable(probs, own)
@@ -80,7 +85,7 @@ class APS(Score):
         return self.combine(total, ranks, self.taken_off(mass, self.draws(probs)))
 
     def of_all(self, probs: Probabilities) -> Floats:
-        """Score every label, in one stable sort a row."""
+        """Score every label, with one stable sort per row."""
         order = np.argsort(-probs, axis=1, kind="stable")
         own = on_grid(np.take_along_axis(probs, order, axis=1))
         ranks = np.arange(1, probs.shape[1] + 1)
@@ -90,31 +95,31 @@ class APS(Score):
         return out
 
     def largest(self, classes: int) -> float:
-        """Return the score of the least likely label, whose sum is the whole row's, with nothing taken off."""
+        """Return the score of the least likely label without randomisation: the sum of the row."""
         return float(self.combine(np.ones(1), np.array([classes]), None)[0])
 
     def rule(self, limit: Floats) -> Rule:
-        """Look only at the top of each row: scores rise with the rank."""
+        """Return a rule that examines the top of each row only, as scores increase with the rank."""
         return super().rule(limit) if limit.ndim else TopOfRow(self, float(limit))
 
     def combine(self, total: Floats, ranks: NDArray[np.signedinteger], taken: Floats | None) -> Floats:
-        """Put a score together, perhaps in `total` itself; each step is one rounding, so it rises with the rank too."""
+        """Combine the terms of a score, possibly in place; each step rounds once, so it is monotone in the rank."""
         return total if taken is None else total - taken
 
     def taken_off(self, own: Floats, draws: Floats) -> Floats | None:
-        """Return what a randomised score takes off, a share U of the label's own probability; None if it is not one."""
+        """Return the randomised term, U times the label's own probability; None without randomisation."""
         return draws * own if self.randomized else None
 
     def draws(self, probs: Probabilities) -> Floats:
-        """Draw one U a row."""
+        """Return U for each row."""
         return uniform_hash(on_grid(probs), self.random_state) if self.randomized else np.zeros(len(probs))
 
 
 class TopOfRow:
-    """The labels that score at most a limit, from the largest probabilities of each row alone.
+    """Prediction sets computed from the largest probabilities of each row only.
 
-    Looks as deep as most rows of the last chunk needed; rows that need more are looked at as a whole. Threads
-    share that depth, and whichever they see, the sets are the same.
+    The depth is the one that most rows of the last chunk needed; deeper rows are processed as a whole. Threads share
+    the depth, which affects the speed but not the sets.
     """
 
     def __init__(self, score: APS, limit: float) -> None:
@@ -123,7 +128,7 @@ class TopOfRow:
         self._depth = FIRST_DEPTH
 
     def __call__(self, probs: Probabilities, sets: Booleans) -> None:
-        """Find the least probability that is in, and compare."""
+        """Find the least included probability of each row, and compare."""
         classes = probs.shape[1]
         draws = self._score.draws(probs)
         depth = min(self._depth, classes)
@@ -136,18 +141,18 @@ class TopOfRow:
         most = len(count) * 49 // 50
         self._depth = int(np.partition(count, most)[most]) + 1
         np.greater_equal(probs, least[:, None], out=sets)
-        if np.count_nonzero(sets) > count.sum():  # equal probabilities on both sides of the limit go by class index
+        if np.count_nonzero(sets) > count.sum():  # ties at the limit are resolved by class index
             unclear = np.flatnonzero(count_true(sets) > count)
             sets[unclear] = self._score.of_all(probs[unclear]) <= self._limit
 
     def _look(self, ordered: Probabilities, draws: Floats, depth: int) -> tuple[Integers, Probabilities]:
-        """Return how many of the top labels are in, and the least of their probabilities."""
+        """Return the number of included top labels, and the least of their probabilities."""
         top = ordered[:, : -depth - 1 : -1]
-        own = on_grid(top.T)  # a line for each rank
+        own = on_grid(top.T)  # one line per rank
         ranks = np.arange(1, depth + 1)[:, None]
         taken = self._score.taken_off(own, draws)
         inside = self._score.combine(own.cumsum(axis=0), ranks, taken) <= self._limit
-        # Scores rise, so these are the first ranks; counted in as few bytes as hold the depth.
+        # Scores increase, so the included ranks come first; counted in the smallest type that holds the depth.
         count = inside.view(np.uint8).sum(axis=0, dtype=np.min_scalar_type(depth)).astype(np.int64)
         least = of_own_label(ordered, ordered.shape[1] - np.maximum(count, 1))
         least[count == 0] = np.inf
@@ -155,8 +160,8 @@ class TopOfRow:
 
 
 def more_probable(probs: Probabilities, own: Probabilities) -> tuple[NDArray[np.signedinteger], bool]:
-    """Return -1, which is all bits, where an entry is above its row's `own`, else 0; and whether another equals it."""
-    rest = (own + 0.0)[:, None] - probs  # all bits are zero where they are equal: there is no -0.0 in `own + 0.0`
+    """Return -1 (all bits set) where an entry exceeds its row's `own`, else 0; and whether there are ties."""
+    rest = (own + 0.0)[:, None] - probs  # all bits are zero for ties: `own + 0.0` contains no -0.0
     signs: NDArray[np.signedinteger] = rest.view(f"i{probs.itemsize}")
     tied = bool(np.count_nonzero(signs) < signs.size - len(signs))
     signs >>= 8 * signs.itemsize - 1
@@ -164,8 +169,8 @@ def more_probable(probs: Probabilities, own: Probabilities) -> tuple[NDArray[np.
 
 
 def largest(probs: Probabilities, depth: int) -> Probabilities:
-    """Return the `depth` largest entries of each row, in rising order; of short rows all."""
-    # The bits of numbers from 0 on, read as integers, are in the order of the numbers and are sorted faster.
+    """Return the `depth` largest entries of each row in ascending order; all entries of short rows."""
+    # The bits of nonnegative floats, read as integers, have the same order and are sorted faster.
     bits = probs.view(f"i{probs.itemsize}")
     start = bits.shape[1] - depth
     if start and bits.shape[1] > SHORT:
@@ -182,8 +187,8 @@ def on_grid(probs: Probabilities) -> Floats:
 
 
 def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
-    """Sum probabilities on the grid along each row, of which none but zeros is below the row's own `least`."""
-    # Rows that need no rounding are summed without it.
+    """Sum the probabilities of each row on the grid; nonzero entries are at least the row's `least`."""
+    # Rows of multiples of 2^-40 are summed without rounding.
     fine = np.flatnonzero(least < COARSE[probs.dtype])
     sums: Floats = np.einsum("ij->i", probs, dtype=np.float64)
     sums[fine] = row_sums(on_grid(probs[fine]))
@@ -191,14 +196,14 @@ def grid_sums(probs: Probabilities, least: Probabilities) -> Floats:
 
 
 def count_true(flags: Booleans) -> Integers:
-    """Count along each row."""
+    """Count the true entries of each row."""
     return row_sums(flags.astype(np.float32)).astype(np.int64)
 
 
 def uniform_hash(rounded: Floats, seed: int) -> Floats:
-    """Hash each row of multiples of 2^-40 to a number in [0, 1), the same on every machine.
+    """Hash each row of multiples of 2^-40 to a number in [0, 1), identically on every machine.
 
-    A multilinear hash with one 64-bit key a column, then a finaliser (Steele, Lea and Flood, "SplitMix", 2014).
+    A multilinear hash with one 64-bit key per column, then a finaliser (Steele, Lea and Flood, "SplitMix", 2014).
     """
     columns = np.arange(rounded.shape[1], dtype=np.uint64)
     keys = _mix(_mix(np.full_like(columns, seed)) + columns)

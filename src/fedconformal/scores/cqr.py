@@ -1,7 +1,4 @@
-"""Conformalised quantile regression: how far outside of a predicted interval.
-
-Romano, Patterson and Candes, "Conformalized quantile regression", 2019.
-"""
+"""Conformalised quantile regression (CQR): the signed distance to a predicted interval."""
 
 from __future__ import annotations
 
@@ -18,17 +15,23 @@ from fedconformal.scores.regression_score import RegressionScore, around, highes
 
 @dataclass(frozen=True, kw_only=True)
 class CQR(RegressionScore):
-    """max(lower - y, y - upper), where the model predicts both; negative inside.
+    """Signed distance of y to a predicted interval, max(lower - y, y - upper); negative inside.
 
-    Rows whose quantiles cross are sorted, with a warning. A threshold below zero makes the predicted interval
-    narrower. Where it would turn around, one point is left in the middle: that can only raise coverage.
+    Crossing quantiles are sorted, with a warning. A negative threshold shrinks the predicted interval; if its ends
+    would cross, the interval is its midpoint, which can only raise coverage.
 
+    Examples
+    --------
     >>> predictions = [[1.0, 2.0], [0.0, 4.0]]
     >>> CQR().evaluate(predictions, [2.5, 1.0])
     array([ 0.5, -1. ])
     >>> CQR().interval(predictions, -1.0)
     array([[1.5, 1.5],
            [1. , 3. ]])
+
+    References
+    ----------
+    Romano, Patterson and Candes, "Conformalized quantile regression", 2019.
     """
 
     name = "cqr"
@@ -38,14 +41,14 @@ class CQR(RegressionScore):
         return ("lower", "upper")
 
     def matrix(self, predictions: ArrayLike) -> Floats:
-        """Sort rows whose quantiles cross, and warn of their number."""
-        found = super().matrix(predictions)
-        crossed = int(np.count_nonzero(found[:, 0] > found[:, 1]))
+        """Sort crossing quantiles, with a warning."""
+        quantiles = super().matrix(predictions)
+        crossed = int(np.count_nonzero(quantiles[:, 0] > quantiles[:, 1]))
         if not crossed:
-            return found
-        message = f"{crossed} of {len(found)} rows have a lower prediction above the upper one (quantiles cross)"
+            return quantiles
+        message = f"{crossed} of {len(quantiles)} rows have a lower prediction above the upper one (quantiles cross)"
         warnings.warn(f"{message}; they are sorted", SuspiciousInputWarning, stacklevel=3)
-        return np.sort(found, axis=1)
+        return np.sort(quantiles, axis=1)
 
     def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
         np.subtract(columns[0], y, out=out)

@@ -1,7 +1,4 @@
-"""Least ambiguous classes: one minus the label's probability.
-
-Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded error levels", 2019.
-"""
+"""Least ambiguous set-valued classifiers (LAC): one minus the probability of the label."""
 
 from __future__ import annotations
 
@@ -17,13 +14,19 @@ from fedconformal.scores.score import Rule, Score, of_own_label
 
 @dataclass(frozen=True, kw_only=True)
 class LAC(Score):
-    """One minus the probability of the label: the smallest sets on average.
+    """One minus the probability of the label, the score with the smallest sets on average.
 
+    Examples
+    --------
     >>> LAC().evaluate([[0.25, 0.75], [0.5, 0.5]], [0, 1])
     array([0.75, 0.5 ])
     >>> LAC().predict_set([[0.25, 0.75], [0.5, 0.5]], 0.5)
     array([[False,  True],
            [ True,  True]])
+
+    References
+    ----------
+    Sadinle, Lei and Wasserman, "Least ambiguous set-valued classifiers with bounded error levels", 2019.
     """
 
     name = "lac"
@@ -36,11 +39,11 @@ class LAC(Score):
         return np.subtract(1.0, probs, dtype=np.float64)
 
     def largest(self, classes: int) -> float:
-        """Return the score of a label without probability."""
+        """Return the score of a label with probability zero."""
         return 1.0
 
     def rule(self, limit: Floats) -> Rule:
-        """Compare with the least probability that conforms, in the input's own precision."""
+        """Return a comparison with the least conforming probability, in the precision of the input."""
         if limit.ndim:
             return super().rule(limit)
         highest = float(limit)
@@ -55,8 +58,7 @@ class LAC(Score):
 def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
     """Return the least p >= 0 of this type with 1 - p <= limit, exactly as `of_all` computes it.
 
-    1 - p falls as p rises, so bisect over the bit patterns, which are in the order of the numbers. A predictor asks for
-    the same limit again and again, so the answer is kept.
+    Bisection over the bit patterns, which have the order of the floats. Cached, as a predictor has few limits.
     """
     bits = np.dtype(f"i{dtype.itemsize}")
     low, high = -1, int(np.array(np.inf, dtype=dtype).view(bits))

@@ -1,7 +1,4 @@
-"""The absolute error over a scale that the model predicts: wide intervals where the model is unsure.
-
-Papadopoulos, Gammerman and Vovk, "Normalized nonconformity measures for regression conformal prediction", 2008.
-"""
+"""Normalised absolute error: intervals whose width is proportional to a predicted scale."""
 
 from __future__ import annotations
 
@@ -15,14 +12,20 @@ POSITIVE = "the scale must be above 0"
 
 @dataclass(frozen=True, kw_only=True)
 class Normalized(Residual):
-    """`|y - prediction| / scale`, where the model predicts both; every scale must be above zero.
+    """Absolute error divided by a predicted scale, which must be positive.
 
+    Examples
+    --------
     >>> predictions = [[1.0, 0.5], [2.0, 1.0]]
     >>> Normalized().evaluate(predictions, [1.5, 0.0])
     array([1., 2.])
     >>> Normalized().interval(predictions, 0.5)
     array([[0.75, 1.25],
            [1.5 , 2.5 ]])
+
+    References
+    ----------
+    Papadopoulos, Gammerman and Vovk, "Normalized nonconformity measures for regression conformal prediction", 2008.
     """
 
     name = "normalized"

@@ -1,7 +1,4 @@
-"""Regularised adaptive prediction sets: APS with a price on long sets.
-
-Angelopoulos, Bates, Jordan and Malik, "Uncertainty sets for image classifiers using conformal prediction", 2021.
-"""
+"""Regularised adaptive prediction sets (RAPS): APS with a penalty on large sets."""
 
 from __future__ import annotations
 
@@ -18,14 +15,25 @@ from fedconformal.scores.aps import APS
 class RAPS(APS):
     """APS plus `penalty` for every rank beyond the first `free_ranks`.
 
-    The paper prints "a=1, b=0.001" for penalty and free ranks: swapped. These are its settings.
+    The defaults are those of Lu et al. (2023), which prints them swapped, as "a=1, b=0.001".
 
-    Attributes:
-        penalty: the price of a rank.
-        free_ranks: ranks without a price.
+    Parameters
+    ----------
+    penalty
+        Penalty per rank.
+    free_ranks
+        Number of ranks without a penalty.
+    randomized, random_state
+        As in `APS`.
 
+    Examples
+    --------
     >>> RAPS(penalty=0.125).evaluate_all([[0.5, 0.25, 0.25]])
     array([[0.5  , 0.875, 1.25 ]])
+
+    References
+    ----------
+    Angelopoulos, Bates, Jordan and Malik, "Uncertainty sets for image classifiers using conformal prediction", 2021.
     """
 
     name = "raps"

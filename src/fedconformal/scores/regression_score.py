@@ -1,9 +1,9 @@
-"""Base class of scores of numbers: checked inputs, and intervals that lose no row to rounding.
+"""Base class of regression scores: validated inputs, and intervals without loss of coverage by rounding.
 
-Scores are computed in floats, and so are the ends of an interval: y may be outside of f - |y - f| and f + |y - f|, as
-it is for 7 per cent of rows with two decimals. So ends are rounded outward, as far as it takes that every y with a
-score of at most the threshold is inside. A number a that is less than b in the reals is at most b rounded, if a is a
-float: so y - f rounded is at most q only if y is at most f + q' rounded, with q' the float after q.
+Scores and interval ends are computed in floats, so y may lie outside of f - |y - f| and f + |y - f|, as for 7 per cent
+of rows with two decimals. Ends are therefore rounded outward, far enough to include every y whose score is at most the
+threshold. If a float a is less than a real b, then a is at most b rounded. Hence y - f rounded is at most q only if y
+is at most f + q' rounded, where q' is the float after q.
 """
 
 from __future__ import annotations
@@ -23,49 +23,58 @@ from fedconformal.scores.score import AnyScore
 NAME = "predictions"
 
 CHUNK = 2**16
-"""Predictions are scored this many at a time, so that they stay close to the processor."""
+"""Predictions per chunk, small enough for the cache."""
 
 Scored = Callable[[Floats], Floats]
-"""From one y a row to its score."""
+"""Maps one y per row to its score."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionScore(AnyScore):
-    """Nonconformity score of a number, given the predictions for its row; low scores conform."""
+    """Base class of nonconformity scores of a number, given the predictions of its row; low scores conform.
+
+    A subclass defines `name`, `columns`, `score_into` and `ends`.
+
+    Examples
+    --------
+    >>> from fedconformal import Residual
+    >>> isinstance(Residual(), RegressionScore), Residual().columns
+    (True, ('prediction',))
+    """
 
     noun = "regression score"
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """Names of the predictions for a row, in order; several give an array of shape (n, columns)."""
+        """Names of the predictions of a row, in order; several require an array of shape (n, columns)."""
 
     @abstractmethod
     def score_into(self, out: Floats, columns: Floats, y: Floats) -> None:
-        """Write the score of one number a row; `columns` holds the predictions, a row for each column."""
+        """Write the scores of `y` into `out`; `columns` has shape (columns, n)."""
 
     @abstractmethod
     def ends(self, columns: Floats, threshold: float, lower: float) -> tuple[Floats, Floats]:
-        """Return ends between which every y is that scores at most the threshold, and at least `lower`."""
+        """Return interval ends that enclose every y with a score from `lower` to the threshold."""
 
     def refused(self, columns: Floats) -> tuple[Booleans, str] | None:
-        """Say which rows of finite predictions cannot be, and what is wrong with them."""
+        """Return a mask of invalid rows of finite predictions, and the reason; None if all rows are valid."""
         return None
 
     def evaluate(self, predictions: ArrayLike, y: ArrayLike) -> Floats:
-        """Score these numbers: predictions and (n,) numbers give (n,) scores."""
+        """Return the scores, of shape (n,), of n numbers given their predictions."""
         matrix = self.matrix(predictions)
         truth = one_a_row(as_array(y, "y"), len(matrix), "y")
         out = np.empty(len(matrix))
 
         def work(rows: slice) -> None:
             columns, numbers = self._checked(matrix[rows], rows.start), as_numbers(truth[rows], "y", rows.start)
-            found = out[rows]
+            scores = out[rows]
             with np.errstate(over="ignore"):
-                self.score_into(found, columns, numbers)
-            found += 0.0  # -0.0 becomes 0.0
-            if not np.isfinite(found).all():
-                row = int(np.argmin(np.isfinite(found)))
+                self.score_into(scores, columns, numbers)
+            scores += 0.0  # -0.0 becomes 0.0
+            if not np.isfinite(scores).all():
+                row = int(np.argmin(np.isfinite(scores)))
                 problem = f"is {numbers[row]:g}, too far from what was predicted"
                 raise InputError(problem, where="y", row=rows.start + row)
 
@@ -73,9 +82,9 @@ class RegressionScore(AnyScore):
         return out
 
     def interval(self, predictions: ArrayLike, threshold: float, lower: float | None = None) -> Floats:
-        """Return (n, 2) ends of intervals; every y that scores at most the threshold is inside, to the last bit.
+        """Return the (n, 2) ends of intervals that contain every y with a score of at most the threshold.
 
-        A threshold of +inf gives the whole line. `lower` is for a score with a lower end of its own, such as Signed.
+        The threshold +inf gives the whole line. `lower` is the lower threshold of a two-sided score such as `Signed`.
         """
         if (lower is None) != (self.lower_share is None):
             raise InputError(f"{self.name} takes {'no lower end' if self.lower_share is None else 'a lower end'}")
@@ -88,44 +97,44 @@ class RegressionScore(AnyScore):
         return np.stack(ends, axis=1)
 
     def matrix(self, predictions: ArrayLike) -> Floats:
-        """Check the shape of predictions, and return them as (n, columns)."""
+        """Validate the shape of predictions, and return them as (n, columns)."""
         array, names = as_array(predictions, NAME), self.columns
         if array.ndim == 1 and len(names) == 1:
             array = array[:, None]
         if array.ndim != 2 or array.shape[1] != len(names):
-            wanted = f"(rows, {len(names)}) for {' and '.join(names)}" if len(names) > 1 else "one number a row"
+            wanted = f"(rows, {len(names)}) for {' and '.join(names)}" if len(names) > 1 else "one number per row"
             raise InputError(f"{NAME}: has shape {array.shape}, expected {wanted} ({self.name})")
         return array
 
     def _checked(self, matrix: Floats, start: int = 0) -> Floats:
-        """Check predictions, and return them in float64 with a row for each column; `start` is the first row."""
+        """Validate predictions, and return them in float64 as (columns, n); `start` is the number of the first row."""
         with np.errstate(over="ignore"):
             columns: Floats = np.ascontiguousarray(matrix.T, dtype=np.float64)
         for column in columns:
             as_numbers(column, NAME, start)
-        if (found := self.refused(columns)) is not None and found[0].any():
-            row = int(np.argmax(found[0]))
+        if (invalid := self.refused(columns)) is not None and invalid[0].any():
+            row = int(np.argmax(invalid[0]))
             values = " and ".join(f"{value:g}" for value in columns[:, row])
-            problem = f"has {' and '.join(self.columns)} {values}; {found[1]}"
+            problem = f"has {' and '.join(self.columns)} {values}; {invalid[1]}"
             raise InputError(problem, where=NAME, row=start + row)
         return columns
 
 
 def highest(score: Scored, f: Floats, q: float, scale: Floats | None = None) -> Floats:
-    """Return for each row a number that no y exceeds which scores at most q; f + q times the scale, if that will do.
+    """Return an upper bound, per row, on every y with a score of at most q; f + q times the scale if that suffices.
 
-    `score` is (y - f) rounded, divided by the scale and rounded again if there is one.
+    `score` is y - f rounded, or with a scale the quotient rounded again.
     """
-    plain = f + (q if scale is None else scale * q)
+    simple = f + (q if scale is None else scale * q)
     after: Floats | np.float64 = np.nextafter(q, np.inf)
     if scale is not None:
         after = np.nextafter(scale * after, np.inf)
-    # What scores more than q right after the plain end shows that it will do, as scores rise with y.
-    return np.where(score(np.nextafter(plain, np.inf)) > q, plain, f + after)
+    # The simple end suffices if the float after it scores more than q, as scores increase with y.
+    return np.where(score(np.nextafter(simple, np.inf)) > q, simple, f + after)
 
 
 def both_ends(columns: Floats, below: float, above: float) -> tuple[Floats, Floats]:
-    """Return the lowest and the highest y whose error, over the scale if there is one, is in [-below, above]."""
+    """Return bounds on every y whose error, divided by the scale if there is one, is in [-below, above]."""
     f, scale = columns[0], columns[1] if len(columns) > 1 else None
     by = 1.0 if scale is None else scale
     low = -highest(lambda y: (y + f) / by, -f, below, scale)
@@ -133,6 +142,6 @@ def both_ends(columns: Floats, below: float, above: float) -> tuple[Floats, Floa
 
 
 def around(middle: Floats, first: Floats, last: Floats) -> tuple[Floats, Floats]:
-    """Leave the middle where two ends have turned around; it is between all others, so that intervals are nested."""
+    """Replace crossed ends by the middle, and include the middle in all intervals, so that intervals are nested."""
     turned = first > last
     return np.where(turned, middle, np.minimum(first, middle)), np.where(turned, middle, np.maximum(last, middle))

@@ -1,7 +1,4 @@
-"""The absolute error of a prediction: intervals of one width.
-
-Papadopoulos, Proedrou, Vovk and Gammerman, "Inductive confidence machines for regression", 2002.
-"""
+"""Absolute error of a prediction: intervals of constant width."""
 
 from __future__ import annotations
 
@@ -15,13 +12,19 @@ from fedconformal.scores.regression_score import RegressionScore, around, both_e
 
 @dataclass(frozen=True, kw_only=True)
 class Residual(RegressionScore):
-    """`|y - prediction|`: the interval is the prediction, plus and minus the threshold.
+    """Absolute error; the interval is the prediction plus and minus the threshold.
 
+    Examples
+    --------
     >>> Residual().evaluate([1.0, 2.0], [1.5, 0.0])
     array([0.5, 2. ])
     >>> Residual().interval([1.0, 2.0], 0.5)
     array([[0.5, 1.5],
            [1.5, 2.5]])
+
+    References
+    ----------
+    Papadopoulos, Proedrou, Vovk and Gammerman, "Inductive confidence machines for regression", 2002.
     """
 
     name = "residual"

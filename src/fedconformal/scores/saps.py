@@ -1,7 +1,6 @@
-"""Sorted adaptive prediction sets: of the probabilities only the largest counts, then the rank.
+"""Sorted adaptive prediction sets (SAPS): the largest probability plus a fixed weight per rank.
 
-Huang, Xi, Zhang, Yao, Qiu and Wei, "Conformal prediction for deep classifier via label ranking", 2024. What a network
-says of unlikely labels is mostly noise; a fixed `weight` a rank takes its place. Calibration and prediction use one
+Probabilities of unlikely labels are mostly noise, so ranks replace them. Calibration and prediction use the same
 function, also without randomisation (U = 1).
 """
 
@@ -17,13 +16,23 @@ from fedconformal.scores.topk import TopK
 
 @dataclass(frozen=True, kw_only=True)
 class SAPS(TopK):
-    """U times the largest probability for the top label; for the others the largest plus `weight` (rank - 2 + U).
+    """U times the largest probability for the top label, and the largest plus `weight` (rank - 2 + U) for the others.
 
-    Attributes:
-        weight: the price of a rank.
+    Parameters
+    ----------
+    weight
+        Weight per rank.
+    randomized, random_state
+        As in `APS`; U is 1 without randomisation.
 
+    Examples
+    --------
     >>> SAPS(weight=0.25).evaluate_all([[0.25, 0.5, 0.25]])
     array([[0.75, 0.5 , 1.  ]])
+
+    References
+    ----------
+    Huang, Xi, Zhang, Yao, Qiu and Wei, "Conformal prediction for deep classifier via label ranking", 2024.
     """
 
     name = "saps"
@@ -39,6 +48,6 @@ class SAPS(TopK):
         return self.weight or 1.0
 
     def by_rank(self, ranks: Floats, top: Probabilities, draws: Floats) -> Floats:
-        """Return the score; each step is one rounding, so it rises with the rank in floats too."""
-        kept, most = 1.0 - draws, top.astype(np.float64)
-        return np.where(ranks == 1, kept * most, most + self.weight * (ranks - 2 + kept))
+        """Return the score; each step rounds once, so it is monotone in the rank in floats too."""
+        u, largest = 1.0 - draws, top.astype(np.float64)
+        return np.where(ranks == 1, u * largest, largest + self.weight * (ranks - 2 + u))

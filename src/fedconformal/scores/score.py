@@ -1,4 +1,4 @@
-"""Base classes of the scores: checked parameters and inputs, bounded memory, sets from a threshold."""
+"""Base classes of scores: validated parameters and inputs, bounded memory, prediction sets from a threshold."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from fedconformal.errors import InputError
 NAME = "probabilities"
 
 Rule = Callable[[Probabilities, Booleans], None]
-"""Writes the sets of a chunk of checked rows into its second argument."""
+"""Writes the sets of a chunk of validated rows into its second argument."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnyScore(Plugin):
-    """Nonconformity of a prediction, for labels or numbers; low scores conform.
+    """Base class of nonconformity scores of labels or numbers; low scores conform.
 
     Examples
     --------
@@ -47,10 +47,10 @@ class AnyScore(Plugin):
 
     noun: ClassVar[str] = "score"
     lower_share: ClassVar[Fraction | None] = None
-    """The share of alpha that a lower end of its own may miss; None if low scores conform, however low."""
+    """Share of alpha of the lower end of a two-sided score; None if all low scores conform."""
 
     def _check(self, name: str, kind: type, least: float, most: float) -> None:
-        """Check a parameter of kind bool, int or float from least to most, and convert it."""
+        """Validate and convert a parameter of type bool, int or float, from least to most."""
         value, words = getattr(self, name), {bool: "True or False", int: "a whole number", float: "a number"}[kind]
         kinds: Any = (int, float) if kind is float else kind
         fits = isinstance(value, kinds) and isinstance(value, bool) == (kind is bool)
@@ -62,14 +62,20 @@ class AnyScore(Plugin):
 
 @dataclass(frozen=True, kw_only=True)
 class Score(AnyScore):
-    """Nonconformity score of a label, given a row of probabilities; low scores conform.
+    """Base class of nonconformity scores of a label, given a row of probabilities; low scores conform.
 
-    A score is a fixed function of (probabilities, label). Calibration and prediction evaluate the same
-    function to the last bit; a difference in one bit would break ties the wrong way and lose coverage.
+    A score is a fixed function of (probabilities, label). Calibration and prediction must compute it identically: a
+    difference in the last bit would break ties and lose coverage. A subclass defines `name`, `of_labels` and `of_all`.
+
+    Examples
+    --------
+    >>> from fedconformal import LAC
+    >>> isinstance(LAC(), Score), LAC().to_dict()
+    (True, {'name': 'lac'})
     """
 
     top_first: ClassVar[bool] = False
-    """Whether no label scores lower than the most probable one; then a set that is not empty holds it."""
+    """Whether the most probable label has the lowest score, so that every non-empty set contains it."""
     chunk: ClassVar[int] = CHUNK
     """Number of probabilities in a chunk."""
 
@@ -80,14 +86,14 @@ class Score(AnyScore):
 
     @abstractmethod
     def of_labels(self, probs: Probabilities, labels: Integers) -> Floats:
-        """Score one label a row, for a chunk of checked rows."""
+        """Score one label per row, for a chunk of validated rows."""
 
     @abstractmethod
     def of_all(self, probs: Probabilities) -> Floats:
-        """Score every label of a chunk of checked rows, equal to `of_labels` bit for bit."""
+        """Score every label of a chunk of validated rows, equal to `of_labels` bit for bit."""
 
     def rule(self, limit: Floats) -> Rule:
-        """Return what turns a chunk of checked rows into sets; scores with a faster way have their own."""
+        """Return the function that computes the sets of a chunk of validated rows; overridden where faster."""
 
         def fill(probs: Probabilities, sets: Booleans) -> None:
             np.less_equal(self.of_all(probs), limit, out=sets)
@@ -95,15 +101,14 @@ class Score(AnyScore):
         return fill
 
     def largest(self, classes: int) -> float:
-        """Return what no label scores more than, in rows of this many classes that add up to one; +inf if not known.
+        """Return an upper bound on the score, for rows of this many classes that sum to one; +inf if unknown.
 
-        At a threshold of this every label is in the set. Rows may add up to a little more, within the tolerance that
-        is checked, and then a label may score as much more.
+        At this threshold every set holds all labels. Rows may exceed one within the tolerance, and scores accordingly.
         """
         return math.inf
 
     def evaluate(self, probs: ArrayLike, labels: ArrayLike) -> Floats:
-        """Score these labels: (n, J) probabilities and (n,) labels give (n,) scores."""
+        """Return the (n,) scores of (n,) labels, given (n, J) probabilities."""
         matrix = as_matrix(probs, NAME)
         wanted = as_labels(labels, rows=len(matrix), classes=matrix.shape[1])
         out = np.empty(len(matrix))
@@ -115,7 +120,7 @@ class Score(AnyScore):
         return out
 
     def evaluate_all(self, probs: ArrayLike) -> Floats:
-        """Score every label: (n, J) probabilities give (n, J) scores."""
+        """Return the (n, J) scores of all labels, given (n, J) probabilities."""
         matrix = as_matrix(probs, NAME)
         out = np.empty(matrix.shape)
 
@@ -128,8 +133,8 @@ class Score(AnyScore):
     def predict_set(self, probs: ArrayLike, threshold: ArrayLike, *, allow_empty: bool = False) -> Booleans:
         """Return (n, J) booleans: the labels that score at most the threshold.
 
-        The threshold is one number, +inf included, or one a class. With `allow_empty=False` the most
-        probable label is always in, which can only raise coverage.
+        The threshold is a number, which may be +inf, or one per class. Unless `allow_empty`, the most probable label is
+        always included, which can only raise coverage.
         """
         matrix = as_matrix(probs, NAME)
         try:
@@ -141,27 +146,27 @@ class Score(AnyScore):
         return self.sets_of(matrix, limit, allow_empty=allow_empty)
 
     def sets_of(self, matrix: Probabilities, limit: Floats, *, allow_empty: bool) -> Booleans:
-        """Do the same for a matrix and a limit whose shapes are checked; rows are checked here."""
+        """Return the sets for arrays of validated shape; rows are validated here."""
         sets, fill = np.empty(matrix.shape, dtype=np.bool_), self.rule(limit)
         holds_top, words = self.top_first and not limit.ndim, f"i{math.gcd(matrix.shape[1], 8)}"
 
         def work(rows: slice) -> None:
-            chunk, found = _checked(matrix, rows), sets[rows]
-            fill(chunk, found)
-            if not allow_empty:  # a sum of words may overflow to 0, which does no harm: the top label is set again
-                without = np.flatnonzero(row_sums(found.view(words)) == 0) if holds_top else np.arange(len(found))
-                found[without, chunk[without].argmax(axis=1)] = True
+            chunk, part = _checked(matrix, rows), sets[rows]
+            fill(chunk, part)
+            if not allow_empty:  # a sum of words that overflows to 0 is harmless: the top label is set again
+                without = np.flatnonzero(row_sums(part.view(words)) == 0) if holds_top else np.arange(len(part))
+                part[without, chunk[without].argmax(axis=1)] = True
 
         for_each_chunk(matrix, work, size=self.chunk)
         return sets
 
 
 def _checked(matrix: Probabilities, rows: slice) -> Probabilities:
-    """Check a chunk while it is in the cache, and return it."""
+    """Validate a chunk while it is in the cache, and return it."""
     check_distributions(matrix[rows], NAME, rows.start)
     return matrix[rows]
 
 
 def of_own_label(probs: Probabilities, labels: Integers) -> Probabilities:
-    """Return the probability of one label a row; from the flattened matrix, which is faster than by two indices."""
+    """Return the probability of one label per row; a flat index is faster than two indices."""
     return probs.reshape(-1).take(np.arange(0, probs.size, probs.shape[1]) + labels)

@@ -1,7 +1,6 @@
-"""The error with its sign: an interval with two ends of its own.
+"""Signed error: intervals whose lower and upper ends are calibrated separately, and share alpha.
 
-A model that errs to one side gets an interval that is not symmetric around its prediction. The two ends share alpha
-between them. Linusson, Johansson and Lofstrom, "Signed-error conformal regression", 2014.
+The interval of a biased model is not symmetric around its prediction.
 """
 
 from __future__ import annotations
@@ -18,17 +17,26 @@ from fedconformal.scores.regression_score import RegressionScore, both_ends
 
 @dataclass(frozen=True, kw_only=True)
 class Signed(RegressionScore):
-    """y - prediction, over a scale if the model predicts one; each end of the interval is calibrated by itself.
+    """Signed error, optionally divided by a predicted scale; each end of the interval has its own threshold.
 
-    Attributes:
-        scaled: whether the model predicts a scale too, above zero, in a second column.
-        lower: the share of alpha that the lower end may miss; the upper end may miss the rest.
+    Parameters
+    ----------
+    scaled
+        Whether the model also predicts a positive scale, in a second column.
+    lower
+        Share of alpha for the lower end; the rest is for the upper end.
 
+    Examples
+    --------
     >>> Signed().evaluate([1.0, 2.0], [1.5, 0.0])
     array([ 0.5, -2. ])
     >>> Signed().interval([1.0, 2.0], 0.5, lower=-0.25)
     array([[0.75, 1.5 ],
            [1.75, 2.5 ]])
+
+    References
+    ----------
+    Linusson, Johansson and Lofstrom, "Signed-error conformal regression", 2014.
     """
 
     name = "signed"
