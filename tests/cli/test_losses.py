@@ -86,14 +86,12 @@ SUMMARIZE = {
     ("scores-0.npy", "truth-0.npy", "--thresholds", "0,1"): "--thresholds goes with --loss",
     ("scores-0.npy", *LOSS): "a loss needs SCORES and TRUTH; give both files",
     ("scores-0.npy", "truth-0.npy", *LOSS, "--by-class"): "--by-class does not go with --loss",
-    ("scores-0.npy", "truth-0.npy", *LOSS, "--score", "aps"): "--score does not go with --loss",
     ("scores-0.npy", "truth-0.npy", *LOSS, "--thresholds", "0,x"): "--thresholds: 0,x is no list of numbers",
 }
 CALIBRATE = {
     (): "loss curves have no scores; calibrate them with risk= (--risk)",
     ("--risk", "0.4", "--alpha", "0.2"): "leave out --alpha and --epsilon",
     ("--safe", "x"): "--safe goes with --risk",
-    ("--risk", "0.4", "--guarantee", "fcp"): "fcp is no promise on losses",
 }
 
 

@@ -1,8 +1,6 @@
 """fedconformal monitor: from a predictor and files of rows and outcomes to "holds", "too early" or "alarm"."""
 
 import csv
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +100,10 @@ def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> N
     command.ok("monitor", "add", "a.db", "drift-rows.csv", "drift-outcomes.csv")
     done = command("monitor", "status", "a.db")
     assert "No change of scores noticed in 300 rows." in done.out
-    command.ok("monitor", "send", "a.db", "-o", "a.fcw")
-    period = read_periods(Path("a.fcw").read_bytes())[-1]
-    assert period.site == "a"
+    sent = command.ok("monitor", "send", "a.db", "-o", "a.fcw", "--json").json
+    periods = read_periods(Path("a.fcw").read_bytes())
+    assert {period.site for period in periods} == {"a"}
+    assert sent["messages"] == len(periods) == 15  # one a day
     by_hand = command.ok("monitor", "start", "b.db", "predictor.json", "--site", "b", "--limit", "0.2", "--json").json
     assert (by_hand["limits"]["rate"], by_hand["limits"]["failure"]) == (0.2, 0.0)
 
@@ -123,26 +122,6 @@ def test_ids_that_look_like_formulas(clinic: Path, command: Command) -> None:
     assert added["counted"] == len(ids)
 
 
-def test_periods_are_written(clinic: Path, command: Command) -> None:
-    command.refuses("nothing was added so far", "monitor", "send", "watch.db", "-o", "w.fcw")
-    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    done = command.ok("monitor", "send", "watch.db", "-o", "w.fcw", "--json").json
-    data = Path("w.fcw").read_bytes()
-    known = [one.streams[0].after.known for one in read_periods(data)]
-    assert (done["messages"], known[:29]) == (30, list(range(10, 291, 10)))
-    command.ok("monitor", "send", "watch.db", "-o", "w.fcw")
-    assert Path("w.fcw").read_bytes() == data
-
-
-def test_a_policy_is_asked_before_a_message_is_written(clinic: Path, command: Command) -> None:
-    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    send = ["monitor", "send", "watch.db", "-o", "w.fcw", "--policy", "policy.toml"]
-    Path("policy.toml").write_text("least_rows = 291", "utf-8")
-    command.refuses("least_rows = 291, and this site has fewer", *send)
-    Path("policy.toml").write_text("least_rows = 290", "utf-8")
-    assert command.ok(*send, "--json").json["messages"] == 1  # nothing was sent before
-
-
 def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:
     add = ("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv", "--forget", "0", "--json")
     done = command.ok(*add).json["forgotten"]
@@ -151,12 +130,9 @@ def test_purged_rows_are_gone(clinic: Path, command: Command) -> None:
     assert "10 rows were forgotten while they waited; they count as covered" in status
     assert command("monitor", "add", "watch.db").code == 2
     assert command.ok("monitor", "add", "watch.db", "--forget", "1", "--json").json["forgotten"]["rows"] == 0
-    with closing(sqlite3.connect("watch.db")) as raw:
-        assert raw.execute("SELECT count(*) FROM rows").fetchone() == (0,)
 
 
 POISONED = {
-    "id,label\nquiet0,benign\nquiet0,benign\n": "outcomes: the id quiet0 is there twice",
     "id,time,label\nquiet0,soon,benign\n": "line 2, column time holds 'soon', which is no time",
     "id,size,labels\nz,1,other\n": "'other', which is no class of the predictor",
     "id,size,labels\nz,1,benign\nquiet0,1,benign\n": "rows: the id quiet0 is there already",
@@ -166,12 +142,11 @@ POISONED = {
 
 def test_a_poisoned_file_is_refused_as_a_whole(clinic: Path, command: Command) -> None:
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv")
-    with closing(sqlite3.connect("watch.db")) as raw:
-        before = list(raw.iterdump())
-        for text, words in POISONED.items():
-            Path("bad.csv").write_text(text)
-            command.refuses(words, "monitor", "add", "watch.db", "bad.csv")
-        assert list(raw.iterdump()) == before
+    before = command.ok("monitor", "status", "watch.db", "--json").json
+    for text, words in POISONED.items():
+        Path("bad.csv").write_text(text)
+        command.refuses(words, "monitor", "add", "watch.db", "bad.csv")
+    assert command.ok("monitor", "status", "watch.db", "--json").json == before
 
 
 def test_what_came_before_is_said(clinic: Path, command: Command) -> None:
@@ -239,9 +214,8 @@ def test_one_table_of_probabilities_and_outcomes(clinic: Path, command: Command)
     added = command.ok("monitor", "add", "w.db", "all.csv", *named, "scan_date", "--json").json["added"]
     assert (added["rows"], added["counted"]) == (300, 290)
     (whole,) = command.ok("monitor", "status", "w.db", "--json").json["streams"]
-    command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
-    (same,) = command.ok("monitor", "status", "watch.db", "--json").json["streams"]
-    assert all(whole[key] == same[key] for key in ("known", "misses", "waiting"))
+    missed = (~fc.load("predictor.json").predict_set(probs.round(6)))[range(290), y[:290]].sum()
+    assert (whole["known"], whole["misses"], whole["waiting"]) == (290, missed, 10)
     command.refuses("scan", "monitor", "add", "w.db", "all.csv", *named, "scan")
 
 

@@ -53,9 +53,6 @@ def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
     done = renew(command, "--why", "<b>alarm</b>", "--rows", "watched")
     assert "nothing is promised: rows that a watch has counted are not like those to come" in done.out
     assert fc.load("next.json").certificate.status == "estimated"
-    checked = command.ok("evaluate", "next.json", "test-probs.npy", "test-labels.npy")
-    assert "nothing was certified, as rows that a watch has counted are not like" in checked.out
-    command.ok(*VERIFY, "--replaces", "predictor.json")
     command.ok("report", "next.json", "-o", "report.html")
     page = Path("report.html").read_text()
     assert fc.load("predictor.json").digest() in page
@@ -65,7 +62,6 @@ def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
 
 REFUSED = {
     ("--rows", "planned"): "'planned' is not one of",
-    ("--rows", "new", "--why", "x" * 300): "expected a line of up to 200 characters",
     ("--rows", "new", "--risk", "0.1"): "leave out risk (--risk)",
     ("--why", "alarm"): "(--rows)",
 }
@@ -77,8 +73,6 @@ def test_bad_use_is_one_line(fresh: Path, command: Command) -> None:
         command.refuses(words, "calibrate", *NEW, *renewal, *options)
     command.refuses("--why goes with --replaces", "calibrate", *NEW, "--why", "alarm", "-o", "next.json")
     command.refuses("not a fedconformal", "calibrate", *NEW, "--replaces", "site-0.fcs", *ALARM, "-o", "next.json")
-    used = "the summary of site 'site-0' calibrated the predictor that is replaced"
-    command.refuses(used, "calibrate", *OLD, *renewal, *ALARM)
 
 
 def test_signed_summaries_keep_working(fresh: Path, command: Command) -> None:

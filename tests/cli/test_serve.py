@@ -54,7 +54,6 @@ def test_one_session_scores_calibration_rows_and_new_rows(site: Path, command: C
 
 SCORES: list[tuple[tuple[str, ...], str]] = [
     (("--from", "features"), "go together"),
-    (("--onnx", "model.onnx"), "go together"),
     ((*ONNX, "--model", "m"), "its own fingerprint"),
     ((*ONNX, "--temperature", "2"), "temperature is for logits"),
     (("--onnx", "rows.csv", "--from", "features"), "no ONNX model"),
@@ -62,23 +61,16 @@ SCORES: list[tuple[tuple[str, ...], str]] = [
 ]
 LISTENS: list[tuple[tuple[str, ...], str]] = [
     ((), "calibrated for an ONNX model; give that model too (--onnx)"),
-    (("--onnx", "other.onnx"), "summarise the calibration rows with this model (--onnx)"),
     (("--onnx", "model.onnx", "--host", "192.0.2.1"), "needs a token; give it with --token-file"),
     (("--onnx", "model.onnx", "--token-file", "none"), "cannot be read"),
     (("--onnx", "model.onnx", "--host", "256.1.1.1", "--token-file", "token"), "cannot listen"),
-    (("--onnx", "model.onnx", "--monitor", "watch.db"), "watch.db: is bound to another predictor"),
 ]
 
 
 def test_slips(site: Path, command: Command) -> None:
     for given, problem in SCORES:
         command.refuses(problem, *SUMMARIZE, "c.fcs", *given)
-    from sklearn.linear_model import LogisticRegression
-
-    write_model(site / "other.onnx", estimator=LogisticRegression(C=0.1))
     write_bytes(Path("token"), TOKEN, private=True)
-    command.ok("calibrate", "site.fcs", "--alpha", "0.3", "-o", "other.json")
-    command.ok("monitor", "start", "watch.db", "other.json")
     for arguments, problem in LISTENS:
         command.refuses(problem, "serve", "predictor.json", *arguments)
 
@@ -111,21 +103,28 @@ def ask(url: str, path: str, body: Any = None, token: bytes | None = None) -> tu
 
 
 @pytest.mark.engine
-def test_a_server_answers_and_stops(site: Path) -> None:
+def test_a_server_answers_and_stops(site: Path, command: Command) -> None:
+    """That nothing is lost if it is killed is in tests/monitoring/test_kill.py and tests/serving/test_batches.py."""
     write_bytes(Path("token"), TOKEN, private=True)
-    rows = features(3, seed=8)
-    with running("--onnx", "model.onnx", "--token-file", "token") as (process, said):
-        assert said["token"] is True
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    rows, ids = features(3, seed=8), ["p", "q", "r"]
+    body = {"features": rows.tolist(), "ids": ids}
+    with running("--onnx", "model.onnx", "--token-file", "token", "--monitor", "watch.db") as (process, said):
+        assert (said["token"], said["monitor"]) == (True, "watch.db")
         assert TOKEN.decode() not in json.dumps(said)
         assert ask(said["url"], "/health") == (200, {"alive": True})
-        assert ask(said["url"], "/predict", {"features": rows.tolist()})[0] == 401
-        _, found = ask(said["url"], "/predict", {"features": rows.tolist()}, TOKEN)
+        assert ask(said["url"], "/predict", body)[0] == 401
+        _, found = ask(said["url"], "/predict", body, TOKEN)
         sets = fc.load("predictor.json").predict_set(OnnxModel("model.onnx").probabilities(rows))
         assert found["sets"] == [[CLASSES[label] for label in np.flatnonzero(row)] for row in sets]
+        came = {"ids": ids[:2], "labels": [CLASSES[label] for label in labels(rows)[:2]]}
+        assert ask(said["url"], "/outcomes", came, TOKEN)[1]["counted"] == 2
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=20)
     assert process.returncode in (0, -signal.SIGTERM)
     assert (out, err) == ("", "")
+    (whole,) = command("monitor", "status", "watch.db", "--json").json["streams"]
+    assert (whole["known"], whole["waiting"]) == (2, 1)
 
 
 @pytest.mark.engine
@@ -151,25 +150,3 @@ def test_a_missing_extra_is_one_line(site: Path, command: Command, monkeypatch: 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     needs = "this needs uvicorn: pip install 'fedconformal[serve]'"
     command.refuses(needs, "serve", "predictor.json", "--onnx", "model.onnx")
-
-
-@pytest.mark.engine
-def test_a_server_with_a_watch_loses_nothing_when_it_is_killed(site: Path, command: Command) -> None:
-    command.ok("monitor", "start", "watch.db", "predictor.json")
-    rows, ids = features(20, seed=8), [f"scan-{k}" for k in range(20)]
-    truth = [CLASSES[label] for label in labels(rows)]
-    with running("--onnx", "model.onnx", "--monitor", "watch.db") as (process, said):
-        assert said["monitor"] == "watch.db"
-        assert ask(said["url"], "/predict", {"features": rows.tolist(), "ids": ids})[0] == 200
-        _, counts = ask(said["url"], "/outcomes", {"ids": ids[:15], "labels": truth[:15]})
-        assert counts == {"counted": 15, "repeated": 0, "conflicting": 0, "early": 0}
-        process.kill()
-        process.wait(timeout=20)
-    with running("--onnx", "model.onnx", "--monitor", "watch.db") as (process, said):
-        _, counts = ask(said["url"], "/outcomes", {"ids": ids, "labels": truth})
-        assert counts == {"counted": 5, "repeated": 15, "conflicting": 0, "early": 0}
-    missed = ~fc.load("predictor.json").predict_set(OnnxModel("model.onnx").probabilities(rows))[
-        range(20), labels(rows)
-    ]
-    (whole,) = command("monitor", "status", "watch.db", "--json").json["streams"]
-    assert (whole["known"], whole["misses"], whole["waiting"]) == (20, missed.sum(), 0)

@@ -83,7 +83,6 @@ def test_bad_options(here: Path, command: Command, monkeypatch: pytest.MonkeyPat
     digits = ("train", "--dataset", "digits", "-o", "run")
     command.refuses("no dataset is named; add it to the settings (--dataset)", "train", "-o", "run")
     command.refuses("--set rounds: expected KEY=VALUE", *digits, "--set", "rounds")
-    command.refuses("column is needed here; add it to the settings (--set)", *digits, "--partition", "column")
     for name in [name for name in sys.modules if name.startswith("fedconformal.training")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)

@@ -154,9 +154,7 @@ def test_infeasible_warns_and_gives_all_labels(calibrated: Path, command: Comman
 
 
 def test_text_for_people(calibrated: Path, command: Command) -> None:
-    assert "The sets hold the true label with probability at least 0.9" in (
-        command.ok("calibrate", *SUMMARIES, "-o", "other.json").out
-    )
-    assert "95% interval" in command.ok("evaluate", "predictor.json", "test-probs.npy", "test-labels.npy").out
+    said = command.ok("calibrate", *SUMMARIES, "-o", "other.json").out
+    assert "The sets hold the true label with probability at least 0.9" in said
     assert command.ok("--version").out == f"fedconformal {fc.__version__}\n"
     assert "summarize" in command.ok().out

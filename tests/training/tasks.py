@@ -54,6 +54,12 @@ def images(sizes: tuple[int, ...] = (70, 33, 50, 5), seed: int = 0) -> list[Clie
     return clients
 
 
+def same(a: nn.Module, b: nn.Module) -> bool:
+    """Whether two models have the same weights, bit for bit."""
+    left, right = a.state_dict(), b.state_dict()
+    return list(left) == list(right) and all(torch.equal(left[name], right[name]) for name in left)
+
+
 class Doubles:
     """Give back twice the vector plus the site's number; sleep as long as the step says."""
 

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.errors import InputError
 from tests.contracts.tools import refused
 
 torch = pytest.importorskip("torch", reason="training needs torch")
 
 from torch import nn  # noqa: E402
 
-from fedconformal.training import FedAvg, FedProx  # noqa: E402
+from fedconformal.training import FedAvg  # noqa: E402
 
 
 def rows(seed: int, n: int = 40) -> tuple[Any, Any]:
@@ -58,16 +57,6 @@ def test_models_and_labels_that_do_not_fit(model: nn.Module, labels: list[int], 
     for call in (FedAvg(workers=1).fit, fc.summarize_sites):
         with refused(message):
             call(model, [(torch.eye(3), labels)])
-
-
-@pytest.mark.parametrize(
-    ("settings", "param"),
-    [({"rounds": "3"}, "rounds"), ({"rounds": 2.5}, "rounds"), ({"rate": None}, "rate"), ({"mu": "big"}, "mu")],
-)
-def test_settings_of_another_type(settings: dict[str, Any], param: str) -> None:
-    with pytest.raises(InputError) as caught:
-        FedProx(**settings)
-    assert caught.value.param == param
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from fedconformal.errors import InputError
 from fedconformal.training.config import Config
 from fedconformal.training.data import load
 from fedconformal.training.outputs import Result
-from fedconformal.training.run import read_checkpoint, read_metrics, read_settings, train
+from fedconformal.training.run import read_checkpoint, read_settings, train
+from tests.contracts.tools import refused
 
 SAME = ("checkpoint.npz", "logits.npz")
 
@@ -132,7 +134,6 @@ SMALL_TCT = {"method": "tct", "rounds": 2, "linear_rounds": 5, "coordinates": 20
     [
         ({"method": "fedprox"}, "fedprox", 2),
         ({"method": "central"}, "central", 2),
-        (SMALL_TCT, "fedavg", 1),
         (SMALL_TCT | {"ridge": 1e-6}, "tct", 4),
         (SMALL_TCT | {"solver": "scaffold"}, "tct", 4),
     ],
@@ -172,31 +173,71 @@ def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="run: seed is 0 in the run and 1 now; resume=True needs the same settings"):
         train(config(rounds=1, seed=1), run, resume=True)
     train(config(rounds=1, workers=None), run, resume=True)  # workers change nothing
-    (run / "checkpoint.npz").write_bytes(b"half of it")
-    with pytest.raises(InputError, match=r"checkpoint\.npz: cannot be read"):
-        train(config(rounds=1), run, resume=True)
 
 
-@pytest.mark.parametrize("line", [b"[1]\n", b"half\n"])
-def test_a_metrics_file_of_something_else(line: bytes, tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_bytes(line)
-    with pytest.raises(InputError, match=r"metrics.jsonl: has a line that is not of a round"):
-        read_metrics(tmp_path / "metrics.jsonl", done=1)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one round."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    train(config(rounds=1, model="logistic"), folder)
+    return folder
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {},
-        {"round": np.array([1, 2]), "stage": np.array("fedavg")},
-        {"round": np.array("one"), "stage": np.array("fedavg")},
-        {"round": np.array(1), "stage": np.array(2)},
-    ],
-)
-def test_a_checkpoint_that_is_none(arrays: dict[str, Any], tmp_path: Path) -> None:
-    np.savez(tmp_path / "checkpoint.npz", **arrays)
-    with pytest.raises(InputError, match=r"checkpoint.npz: is no checkpoint"):
-        read_checkpoint(tmp_path / "checkpoint.npz")
+def text(content: str | bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def settings(**changed: Any) -> Callable[[Path], object]:
+    def write(path: Path) -> None:
+        about = json.loads(path.read_text())
+        path.write_text(json.dumps({**about, "config": about["config"] | changed}))
+
+    return write
+
+
+def arrays(**changed: Any) -> Callable[[Path], object]:
+    return lambda path: np.savez(path, **(read_npz(path) | changed))
+
+
+def tensor(weights: Any) -> Callable[[Path], object]:
+    return arrays(**{"tensor.weights": weights})
+
+
+STRANGE: list[tuple[str, Callable[[Path], object], str]] = [
+    ("config.json", text('{"config": ' + "[" * 100_000), "is not the config.json of a run"),
+    ("config.json", text('{"config": [["dataset", "digits"]]}'), "is not the config.json of a run"),
+    ("config.json", text(b"\xff\xfe\x00"), "is not the config.json of a run"),
+    ("config.json", settings(dataset=[1]), "dataset: expected `str`, got `array`"),
+    ("config.json", settings(method={"a": 1}), "no trainer is called"),
+    ("config.json", settings(rate=float("nan")), "rate: expected `float` > 0.0"),
+    ("config.json", settings(novelty=1), "novelty is no setting"),
+    ("checkpoint.npz", text(b"half of it"), "cannot be read"),
+    ("checkpoint.npz", lambda path: path.write_bytes(path.read_bytes()[:-30]), "cannot be read"),
+    ("checkpoint.npz", np.savez, "is no checkpoint"),
+    ("checkpoint.npz", tensor(np.array(["a"])), "is no checkpoint"),
+    ("checkpoint.npz", tensor(np.zeros(3, dtype=">f4")), "is no checkpoint"),
+    ("checkpoint.npz", tensor(np.full(3, np.nan, dtype=np.float32)), "is no checkpoint"),
+    ("checkpoint.npz", tensor(np.zeros(3, dtype=np.float32)), "resume: the state is not from this model"),
+    ("checkpoint.npz", arrays(round=np.array(-1)), "but the run has 1"),
+    ("checkpoint.npz", arrays(round=np.array(2**62)), "but the run has 1"),
+    ("checkpoint.npz", arrays(round=np.array(True)), "is no checkpoint"),
+    ("checkpoint.npz", arrays(round=np.array([1, 2])), "is no checkpoint"),
+    ("checkpoint.npz", arrays(round=np.array("one")), "is no checkpoint"),
+    ("checkpoint.npz", arrays(stage=np.array(2)), "is no checkpoint"),
+    ("metrics.jsonl", text('{"round": 1}\n{"round": "1"}\n'), "has a line that is not of a round"),
+    ("metrics.jsonl", text("[1]\n"), "has a line that is not of a round"),
+    ("metrics.jsonl", text("half\n"), "has a line that is not of a round"),
+]
+
+
+def test_strange_files_are_named_and_nothing_is_written(made: Path, tmp_path: Path) -> None:
+    for number, (name, change, problem) in enumerate(STRANGE):
+        run = Path(shutil.copytree(made, tmp_path / str(number)))
+        change(run / name)
+        before = {path: path.read_bytes() for path in run.iterdir()}
+        with refused(f"{run / name}: ", problem):
+            train(read_settings(run) or config(), run, resume=True)
+        assert {path: path.read_bytes() for path in run.iterdir()} == before
 
 
 @pytest.mark.parametrize("name", ["fedavg", "tct"])

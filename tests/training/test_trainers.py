@@ -13,6 +13,7 @@ from torch.nn import functional  # noqa: E402
 
 from fedconformal.errors import InputError  # noqa: E402
 from fedconformal.training import (  # noqa: E402
+    TCT,
     Central,
     ClientData,
     FedAvg,
@@ -25,14 +26,10 @@ from fedconformal.training import (  # noqa: E402
 from fedconformal.training.fedavg import balance, batches, client_seed  # noqa: E402
 from fedconformal.training.pool import one_thread  # noqa: E402
 from fedconformal.training.weights import weights_of  # noqa: E402
-from tests.training.tasks import SmallNet, images  # noqa: E402
+from tests.contracts.tools import refused  # noqa: E402
+from tests.training.tasks import SmallNet, images, same  # noqa: E402
 
 TRAINERS: list[type[FedAvg]] = [FedAvg, FedProx, Central]
-
-
-def same(a: Any, b: Any) -> bool:
-    left, right = a.state_dict(), b.state_dict()
-    return list(left) == list(right) and all(torch.equal(left[name], right[name]) for name in left)
 
 
 @pytest.mark.parametrize("cls", TRAINERS)
@@ -163,20 +160,24 @@ def test_frozen_weights_stay() -> None:
     assert not torch.equal(after["head.weight"], before["head.weight"])
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"rounds": 0}, "rounds: expected `int` >= 1"),
-        ({"rate": float("nan")}, "rate: expected `float`"),
-        ({"momentum": 1.0}, "momentum: expected `float` < 1"),
-        ({"weighting": "rows"}, "weighting: invalid enum value 'rows'; there are examples, uniform"),
-        ({"workers": -1}, "workers: expected `int` >= 0"),
-        ({"mu": -0.1}, "mu: expected `float` >= 0"),
-    ],
-)
-def test_wrong_settings(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        FedProx(**fields)
+WRONG: dict[type[FedAvg], dict[str, list[Any]]] = {
+    FedProx: {
+        "rounds": [0, "3", 2.5],
+        "rate": [float("nan"), None],
+        "momentum": [1.0],
+        "weighting": ["rows"],
+        "workers": [-1],
+        "mu": [-0.1, "big"],
+    },
+    TCT: {"rounds": [-1], "linear_rounds": [0], "step": [0.0], "solver": ["newton"]},
+}
+
+
+@pytest.mark.parametrize(("cls", "name"), [(cls, name) for cls, settings in WRONG.items() for name in settings])
+def test_wrong_settings(cls: type[FedAvg], name: str) -> None:
+    for value in WRONG[cls][name]:
+        with refused(param=name):
+            cls(**{name: value})
 
 
 @pytest.mark.parametrize(
