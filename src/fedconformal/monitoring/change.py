@@ -1,12 +1,12 @@
-"""Change detection: bets against "new scores are exchangeable with the calibration scores".
+"""Change detection: bets against the exchangeability of new scores with the calibration scores.
 
 Each new score gets a smoothed p-value among the calibration scores and all earlier new ones. While all are
 exchangeable, these p-values are independent and uniform, whatever the scores are (Vovk, Gammerman and Shafer,
-"Algorithmic learning in a random world", 2nd edition, 2022, chapter 8). With the score of the top label no outcome is
-needed.
+"Algorithmic learning in a random world", 2nd edition, 2022, chapter 8). The score of the top label needs no
+outcome.
 
-A bet multiplies its stake by f(p), which is one on average if p is uniform. Money moves between six bets by fixed
-shares, so that a bet which is right now need not have been right before (Herbster and Warmuth, "Tracking the best
+A bet multiplies its stake by f(p), which has mean one if p is uniform. Fixed shares of the stakes move between six
+bets, so that a currently successful bet need not have been successful before (Herbster and Warmuth, "Tracking the best
 expert", 1998): `C_j <- (.99 C_j + .01 mean C) f_j(p)`. The sum ever reaches 1 / d with probability d at most.
 """
 
@@ -29,13 +29,13 @@ from fedconformal.errors import InputError
 from fedconformal.monitoring.monitor import is_count
 
 FLOOR = 1e-6
-"""P-values below this count as this."""
+"""Lower bound of p-values in the bets that diverge at zero."""
 STAY, MOVE = 0.99, 0.01
-"""Share of a stake that stays with its bet at every row, and share that is divided among all six."""
+"""Shares of a stake that stay with its bet at every row, and that are divided among all six."""
 LARGE = 2.0**600
-"""Stakes outside 1 / LARGE to LARGE are scaled by a power of two, which costs no bit."""
+"""Stakes outside 1 / LARGE to LARGE are scaled by a power of two, which is exact."""
 BLOCK = 1024
-"""New scores that are ranked among themselves by comparing all pairs."""
+"""Number of new scores that are ranked together by pairwise comparison."""
 
 
 class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
@@ -43,14 +43,14 @@ class Bets(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
 
     stakes: Annotated[tuple[float, ...], msgspec.Meta(min_length=6, max_length=6)] = (1 / 6,) * 6
     doublings: int = 0
-    """Power of two that all stakes are to be multiplied by."""
+    """Exponent of a power of two by which all stakes are multiplied."""
 
     def __post_init__(self) -> None:
         if min(self.stakes) < 0 or not 1 / LARGE <= math.fsum(self.stakes) <= LARGE:
             raise ValueError("bets are too large or too small")
 
     def placed(self, p_values: Floats) -> Bets:
-        """Place all bets on one p-value after the other."""
+        """Return the bets after a sequence of p-values."""
         stakes, doublings = self.stakes, self.doublings
         total = math.fsum(stakes)
         for row in payoffs(p_values).tolist():
@@ -83,7 +83,7 @@ class ChangeDetector:
     Parameters
     ----------
     scores
-        Calibration scores of the site, and all new ones so far.
+        Calibration scores of the site and all new scores so far.
     random_state
         Seed of the draws that break ties.
     rows
@@ -113,7 +113,7 @@ class ChangeDetector:
             raise InputError(f"{self.rows} new rows, and {len(values)} scores in all: there is no calibration score")
 
     def update(self, new_scores: ArrayLike) -> Self:
-        """Add the scores of new rows, in the order in which they came."""
+        """Return the state with the scores of new rows, in order of arrival."""
         if not np.size(new_scores):
             return self
         found, new = self, as_scores(new_scores)
@@ -122,33 +122,33 @@ class ChangeDetector:
         return found
 
     def _after(self, new: Floats) -> Self:
-        found, ordered = copy(self), np.sort(new)  # a new one would check and sort all scores again
+        state, ordered = copy(self), np.sort(new)  # a new one would check and sort all scores again
         scores = np.insert(self.scores, np.searchsorted(self.scores, ordered), ordered)
         bets = self.bets.placed(self.p_values(new))
-        found.__dict__.update(scores=scores, rows=self.rows + len(new), bets=bets)
-        return found
+        state.__dict__.update(scores=scores, rows=self.rows + len(new), bets=bets)
+        return state
 
     def p_values(self, new: Floats) -> Floats:
-        """Return the smoothed p-value of each new score among the calibration scores and all before it."""
+        """Return the smoothed p-value of each new score among the calibration scores and all earlier scores."""
         earlier = np.tri(len(new), k=-1, dtype=np.bool_)
         below, upto = (np.searchsorted(self.scores, new, side=side) for side in ("left", "right"))
         above = len(self.scores) - upto + (earlier & (new > new[:, None])).sum(axis=1)
         equal = upto - below + (earlier & (new == new[:, None])).sum(axis=1)
         draws = np.random.Generator(np.random.PCG64(self.random_state).advance(self.rows)).random(len(new))
         ties = (equal + 1) * draws
-        found: Floats = (above + ties) / (len(self.scores) + np.arange(1, len(new) + 1))
-        return found
+        p: Floats = (above + ties) / (len(self.scores) + np.arange(1, len(new) + 1))
+        return p
 
     @property
     def log_e_value(self) -> float:
-        """Logarithm of the evidence that anything has changed since the start."""
+        """Logarithm of the evidence of a change since the start."""
         return math.log(math.fsum(self.bets.stakes)) + self.bets.doublings * math.log(2)
 
 
 class StoredDetector:
-    """The change detector in the file of a watch; scores are appended in order, so that a row costs a row.
+    """The change detector in the file of a watch; scores are appended in order, one database row per batch.
 
-    The alarm is raised at the end of a day at which the evidence is at least 1 / false_alarm.
+    The alarm is raised at the end of a day on which the evidence is at least 1 / false_alarm.
     """
 
     def __init__(self, connection: sqlite3.Connection, false_alarm: float) -> None:
@@ -157,7 +157,7 @@ class StoredDetector:
 
     @staticmethod
     def begin(connection: sqlite3.Connection, scores: Floats) -> None:
-        """Store the calibration scores; watches must not break ties alike, so each draws a seed."""
+        """Store the calibration scores and a random seed, so that watches break ties independently."""
         _append(connection, -1, as_scores(scores))
         values = (secrets.randbits(48), msgspec.msgpack.encode(Bets()))
         connection.execute("INSERT INTO detector VALUES (0, ?, 0, ?, NULL)", values)
@@ -176,7 +176,7 @@ class StoredDetector:
         return self._held
 
     def update(self, scores: Floats, days: Integers) -> None:
-        """Add the scores of new rows, in their order, each with its day."""
+        """Add the scores of new rows in order, each with its day."""
         detector = self.read()
         if detector is None or not len(scores):
             return
@@ -196,7 +196,7 @@ class StoredDetector:
         self._held = None
 
     def changed(self, last: int) -> int | None:
-        """Return the day of the alarm, if it was raised by this day."""
+        """Return the day of the alarm; None if it was not raised by the day `last`."""
         row = self._connection.execute("SELECT alarm_day FROM detector WHERE alarm_day <= ?", (last,)).fetchone()
         return None if row is None else int(row[0])
 

@@ -1,22 +1,22 @@
-"""The combination of sites: does the promise hold over all of them, which sites stand out, and since when.
+"""Combination of sites: evidence over all sites, sites that stand out, and days of alarms.
 
-Counts of a message are those since the watch began, so a message that is missing leaves a gap in time and loses no
-count. Messages of a site that contradict each other are refused: other counts for the same moment, counts that fall,
-another limit. Everything that counts determine is recomputed from them. A site also states the day on which its own
-watch raised the alarm, which may be within a period and gone at its end; that day counts if the counts allow it.
+Counts of a message are cumulative, so a missing message leaves a gap in time but loses no count. Contradictory messages
+of a site are refused: different counts for the same moment, decreasing counts, or another limit. All quantities that
+follow from counts are recomputed. A site also states the day of its own alarm, which may be within a period without
+being visible at its end; that day is accepted if the counts allow it.
 
-A site has the e-value one before its first message. The mean of e-values ever reaches 1 / d with probability d at most
+A site has the e-value one before its first message. The mean of e-values ever reaches 1 / d with probability at most d
 if sites are independent. e-BH names sites by their current e-values, never by the largest so far: the k sites with the
-largest e-values, for the largest k of which the k-th is at least K / (k d). Of those that it names, at most a share d
-is named wrongly on average, under any dependence (Wang and Ramdas, "False discovery rate control with e-values", 2022).
+largest e-values, for the largest k with a k-th of at least K / (k d). The expected share of wrongly named sites is at
+most d, under any dependence (Wang and Ramdas, "False discovery rate control with e-values", 2022).
 The failure probabilities of the limits add up.
 
-d is the false alarm probability d_k of the sites. Where they differ, sites count in proportion to theirs, and d is the
-largest. A watch over several sites divides its probability among them beforehand; then d is the sum, so that the mean
-is at least 1 / d as soon as one site's e-value is at least 1 / d_k: its own alarm is one.
+d is the false alarm probability d_k of the sites. If these differ, sites are weighted in proportion to theirs, and d is
+the largest. A watch over several sites divides its probability among them beforehand; then d is the sum, so that the
+mean is at least 1 / d as soon as one site's e-value is at least 1 / d_k: its own alarm is a combined alarm.
 
-"Holds" is claimed only if it also holds without a site that has more outcomes than all others together: no site can
-bring it about by the rows that it claims.
+The state "holds" is also required without a site that has more outcomes than all others together: no single site can
+cause it by its stated counts.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from fedconformal.monitoring.messages import ALL_SITES, Period, Stream, Tally, d
 from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS, log_e, lower_rate, verdict_of
 
 ROUNDING = 1e-9
-"""Evidence this little below enough is enough for a day that a site states: it may have added in another order."""
+"""Tolerance of the evidence on a day stated by a site, which may have summed in another order."""
 MOST_MESSAGES = 5000
 """Maximum number of messages of one site: 13 years of days."""
 
 Sent = Sequence[tuple[Period, Stream]]
-"""The messages of a site about all rows or a group, in order."""
+"""Messages of a site about all rows or a group, in order."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SiteHistory:
-    """Counts of a site, or of a group there, at the end of some days, and their evidence against the limit."""
+    """Counts of a site, or of a group at a site, at the end of days, with the evidence against the limit."""
 
     site: str
     group: str
@@ -61,48 +61,48 @@ class SiteHistory:
     waiting: Floats
     sizes: Floats
     log_e: Floats
-    """Evidence that more than the limit is missed; rows that wait count as covered."""
+    """Evidence that the miss rate exceeds the limit; waiting rows count as covered."""
     alarm: int | None
-    """Day since when the evidence is or was enough; None if it never was."""
+    """First day with enough evidence; None without an alarm."""
     changed: int | None = None
-    """Day on which the site's own detector noticed a change of scores."""
+    """Day of the alarm of the site's change detector."""
 
     @property
     def now(self) -> float:
-        """The evidence at the last day, as a logarithm."""
+        """Logarithm of the evidence on the last day."""
         return float(self.log_e[-1])
 
     @property
     def rows(self) -> int:
-        """All rows so far, with an outcome or without."""
+        """Number of rows so far, with or without an outcome."""
         return int(self.known[-1] + self.waiting[-1])
 
     @property
     def coverage(self) -> float | None:
-        """The share of rows with an outcome that are covered; None without such rows."""
+        """Share of covered rows among those with an outcome; None without outcomes."""
         return 1 - float(self.misses[-1] / self.known[-1]) if self.known[-1] else None
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Bound the coverage now, at all times at once."""
+        """Current confidence interval of the coverage, valid at all times at once."""
         low, high = self.intervals(slice(-1, None))
         return float(low[0]), float(high[0])
 
     @cached_property
     def state(self) -> str:
-        """The verdict by this history alone."""
+        """Verdict from this history alone."""
         alarm, known = self.alarm is not None, float(self.known[-1])
         return verdict_of(self.limit, alarm=alarm, known=known, upper=lambda: 1 - self.interval[0])
 
     def intervals(self, places: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
-        """Bound the coverage from below and above at these places, at all times at once, but with `false_alarm`."""
-        misses, hits, waiting = (one[places] for one in (self.misses, self.known - self.misses, self.waiting))
+        """Return bounds on the coverage at these indices, valid at all times at once except with `false_alarm`."""
+        misses, hits, waiting = (column[places] for column in (self.misses, self.known - self.misses, self.waiting))
         low = lower_rate(hits, misses + waiting, self.false_alarm)
         return low, 1 - lower_rate(misses, hits + waiting, self.false_alarm)
 
 
 def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
-    """Put all messages of one site in order; the history of all rows comes first, then those of groups.
+    """Return the histories of one site from its messages: all rows first, then groups.
 
     >>> stream = Stream(0.1, 0.05, 0.0, Tally(), Tally(known=8, misses=4))
     >>> (history,) = histories_of([Period(bytes(32), "clinic-a", 20758, 20773, (stream,))])
@@ -113,7 +113,7 @@ def histories_of(periods: Sequence[Period]) -> list[SiteHistory]:
         many = f"{len(periods)} messages, at most {MOST_MESSAGES} are read"
         raise InputError(f"{many}; send longer periods", where=abbreviate(periods[0].site))
     by_group: dict[str, list[tuple[Period, Stream]]] = {}
-    for period in sorted(periods, key=lambda one: (one.first, one.last)):
+    for period in sorted(periods, key=lambda p: (p.first, p.last)):
         for stream in period.streams:
             by_group.setdefault(stream.group, []).append((period, stream))
     return [_history(sent) for _, sent in sorted(by_group.items())]
@@ -160,13 +160,13 @@ def _history(sent: Sent) -> SiteHistory:
 
 
 def _counts_by_day(name: str, sent: Sent) -> dict[int, Tally]:
-    """Return the counts at the end of each day that a message begins after or ends with; they must not disagree."""
+    """Return the counts at the end of each day before or at the end of a period; contradictions are refused."""
     starts: dict[int, Tally] = {}
     ends: dict[int, Tally] = {}
     for period, stream in sent:
-        for found, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
-            if found.setdefault(day, tally) != tally:
-                raise _contradiction(name, day, found[day], tally)
+        for counts_by_day, day, tally in ((starts, period.first - 1, stream.before), (ends, period.last, stream.after)):
+            if counts_by_day.setdefault(day, tally) != tally:
+                raise _contradiction(name, day, counts_by_day[day], tally)
     counts = ends | starts  # a message may be written before its last day is over; the next one knows all of it
     pairs = [(day, ends[day], starts[day]) for day in starts.keys() & ends.keys()]
     pairs += [(day, counts[before], counts[day]) for before, day in pairwise(sorted(counts))]
@@ -187,7 +187,7 @@ def _contradiction(name: str, day: int, one: Tally, other: Tally) -> InputError:
 
 
 def standing_out(log_e_values: Mapping[str, float], *, false_share: float = 0.1) -> list[str]:
-    """Name the sites whose promise is broken, at most a share of them wrongly on average (e-BH).
+    """Return the sites with a broken promise by e-BH, with expected share of false ones at most `false_share`.
 
     >>> standing_out({"a": math.log(50), "b": math.log(12), "c": 0.0}, false_share=0.1)
     ['a']
@@ -195,24 +195,24 @@ def standing_out(log_e_values: Mapping[str, float], *, false_share: float = 0.1)
     ['a', 'b']
     """
     names = sorted(log_e_values, key=lambda name: -log_e_values[name])
-    enough = [k for k, name in enumerate(names, 1) if log_e_values[name] >= math.log(len(names) / (k * false_share))]
-    return names[: max(enough, default=0)]
+    ranks = [k for k, name in enumerate(names, 1) if log_e_values[name] >= math.log(len(names) / (k * false_share))]
+    return names[: max(ranks, default=0)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CombinedEvidence:
-    """The histories of all sites, of all rows or of one group."""
+    """Histories of all sites, for all rows or one group."""
 
     group: str
     histories: tuple[SiteHistory, ...]
-    """The site with the most evidence first."""
+    """Histories in decreasing order of evidence."""
     days: Integers
     log_mean: Floats
     """Logarithm of the mean of the sites' e-values on each day, weighted by their false alarm probabilities."""
     alarm: int | None
-    """Day since when the mean is or was enough; None if it never was."""
+    """First day with enough evidence; None without an alarm."""
     named: tuple[str, ...]
-    """Sites that stand out now, by e-BH."""
+    """Sites that currently stand out, by e-BH."""
     false_alarm: float
     """Probability of ever raising a false alarm while all limits hold."""
     failures: float
@@ -221,61 +221,61 @@ class CombinedEvidence:
     @classmethod
     def of(cls, group: str, histories: Sequence[SiteHistory]) -> CombinedEvidence:
         """Combine the histories of the sites."""
-        chances = [one.false_alarm for one in histories]
+        chances = [history.false_alarm for history in histories]
         total, most = math.fsum(chances), max(chances)
         divided = len(histories) == 1 or (min(chances) < most and total <= 2 * most < 1)
         level = total if divided else most
-        shares = {one.site: math.log(one.false_alarm) - math.log(total) for one in histories}
-        days = np.unique(np.concatenate([one.days for one in histories]))
+        shares = {history.site: math.log(history.false_alarm) - math.log(total) for history in histories}
+        days = np.unique(np.concatenate([history.days for history in histories]))
         mean = np.full(len(days), -np.inf)
-        for one in histories:
-            values = np.append(0.0, one.log_e)[np.searchsorted(one.days, days, side="right")]
-            np.logaddexp(mean, values + shares[one.site], out=mean)
-        now = {one.site: one.now + shares[one.site] + math.log(len(histories)) for one in histories}
+        for history in histories:
+            values = np.append(0.0, history.log_e)[np.searchsorted(history.days, days, side="right")]
+            np.logaddexp(mean, values + shares[history.site], out=mean)
+        now = {history.site: history.now + shares[history.site] + math.log(len(histories)) for history in histories}
         named = standing_out(now, false_share=level)
         alarms = [int(day) for day in days[mean >= -math.log(level)][:1]]
-        alarms += [one.alarm for one in histories if divided and one.alarm is not None]
+        alarms += [history.alarm for history in histories if divided and history.alarm is not None]
         if named and not alarms:  # which floats may have rounded down
             alarms = [int(days[-1])]
         return cls(
             group=group,
-            histories=tuple(sorted(histories, key=lambda one: (-one.now, one.site))),
+            histories=tuple(sorted(histories, key=lambda history: (-history.now, history.site))),
             days=days,
             log_mean=mean,
             alarm=min(alarms, default=None),
             named=tuple(named),
             false_alarm=level,
-            failures=math.fsum(one.failure for one in histories),
+            failures=math.fsum(history.failure for history in histories),
         )
 
     @property
     def now(self) -> float:
-        """The evidence over all sites at the last day, as a logarithm."""
+        """Logarithm of the evidence over all sites on the last day."""
         return float(self.log_mean[-1])
 
     @property
     def counted(self) -> Sequence[SiteHistory]:
         """Histories in which every row counts once."""
-        return [one for one in self.histories if one.site == ALL_SITES] or self.histories
+        return [history for history in self.histories if history.site == ALL_SITES] or self.histories
 
     @property
     def sites(self) -> int:
         """Number of sites."""
-        return sum(one.site != ALL_SITES for one in self.histories) or 1
+        return sum(history.site != ALL_SITES for history in self.histories) or 1
 
     @cached_property
     def pooled(self) -> SiteHistory:
-        """Counts of all rows, against the mean of the limits by rows, with the mean of e-values."""
+        """Counts of all rows, with the row-weighted mean of the limits and the mean of e-values."""
         added = np.zeros((4, len(self.days)))
-        for one in self.counted:
-            own = np.stack([one.known, one.misses, one.waiting, one.sizes])
-            added[:, np.searchsorted(self.days, one.days)] += np.diff(own, prepend=0.0)
+        for history in self.counted:
+            own = np.stack([history.known, history.misses, history.waiting, history.sizes])
+            added[:, np.searchsorted(self.days, history.days)] += np.diff(own, prepend=0.0)
         known, misses, waiting, sizes = np.maximum(np.cumsum(added, axis=1), 0.0)
-        rows = [one.rows or 1 for one in self.counted]
+        rows = [history.rows or 1 for history in self.counted]
         return SiteHistory(
             site=self.group or ALL_SITES,
             group=self.group,
-            limit=float(np.average([one.limit for one in self.counted], weights=rows)),
+            limit=float(np.average([history.limit for history in self.counted], weights=rows)),
             false_alarm=self.false_alarm,
             failure=self.failures,
             days=self.days,
@@ -289,16 +289,16 @@ class CombinedEvidence:
 
     @cached_property
     def decisive(self) -> str | None:
-        """A site with more outcomes than all others together, if the others do not show that the limit holds."""
-        first, *others = sorted(self.counted, key=lambda one: -one.known[-1])
-        if not others or first.known[-1] <= math.fsum(one.known[-1] for one in others):
+        """A site with more outcomes than all others together, if the state is not "holds" without it."""
+        first, *others = sorted(self.counted, key=lambda history: -history.known[-1])
+        if not others or first.known[-1] <= math.fsum(history.known[-1] for history in others):
             return None
         rest = CombinedEvidence.of(self.group, others).pooled
         return None if rest.known[-1] and 1 - rest.interval[0] < rest.limit else first.site
 
     @cached_property
     def state(self) -> str:
-        """The verdict over all sites; the rows of a single site are not enough for "holds"."""
+        """Verdict over all sites; the rows of a single site are not enough for "holds"."""
         return EARLY if self.pooled.state == HOLDS and self.decisive else self.pooled.state
 
     @property
@@ -308,13 +308,13 @@ class CombinedEvidence:
 
     @cached_property
     def doubtful(self) -> list[SiteHistory]:
-        """Sites whose own watch raised the alarm, and that do not stand out among all; some do so by chance."""
+        """Sites with an alarm of their own that do not stand out among all sites; some occur by chance."""
         named = set(self.named)
-        return [one for one in self.histories if one.alarm is not None and one.site not in named]
+        return [history for history in self.histories if history.alarm is not None and history.site not in named]
 
 
 class Refused(NamedTuple):
-    """A site whose messages are left out, and why."""
+    """A site whose messages are left out, with the reason."""
 
     site: str
     reason: str
@@ -322,7 +322,7 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Combined:
-    """The combined messages of one predictor, for the page, for JSON and for the engines."""
+    """Combined messages about one predictor."""
 
     predictor: str
     first: int
@@ -331,12 +331,12 @@ class Combined:
     groups: tuple[CombinedEvidence, ...]
     named_groups: tuple[str, ...]
     withheld: tuple[Period, ...] = ()
-    """Messages without groups, classes or sites, as one of them has too few outcomes."""
+    """Messages whose groups, classes or sites are withheld, because one of them has too few outcomes."""
     refused: tuple[Refused, ...] = ()
 
     @property
     def alarm(self) -> bool:
-        """Whether there is evidence enough, over all sites, at a site or in a group."""
+        """Whether there is enough evidence over all sites, at a site or in a group."""
         return self.all_rows.alarm is not None or bool(self.named_groups)
 
     @property
@@ -348,35 +348,35 @@ class Combined:
 
     @property
     def since(self) -> int | None:
-        """The day since when there is evidence enough."""
-        evidence = [self.all_rows, *(one for one in self.groups if one.group in self.named_groups)]
-        return min((one.alarm for one in evidence if one.alarm is not None), default=None)
+        """First day with enough evidence; None without an alarm."""
+        evidence = [self.all_rows, *(part for part in self.groups if part.group in self.named_groups)]
+        return min((part.alarm for part in evidence if part.alarm is not None), default=None)
 
     @property
     def silent(self) -> list[SiteHistory]:
-        """Sites that have sent nothing for longer than ever before, while others have."""
-        return [one for one in self.all_rows.histories if self.last - one.days[-1] > np.diff(one.days).max()]
+        """Sites without a message for longer than their longest gap so far, while others sent some."""
+        return [site for site in self.all_rows.histories if self.last - site.days[-1] > np.diff(site.days).max()]
 
 
 def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_watch: bool = False) -> Combined:
-    """Combine the messages of all sites; they must be about one predictor and not contradict each other.
+    """Combine the messages of all sites, which must be about one predictor and consistent.
 
     Parameters
     ----------
     periods
-        Messages in any order; one that comes twice counts once.
+        Messages in any order; repeated messages count once.
     refused
-        Sites that were left out before, to be named.
+        Sites that were left out before, to be reported.
     one_watch
-        Whether all messages are of one watch, whose message of `all sites` is then trusted for the pooled counts.
+        Whether all messages are from one watch, whose message of "all sites" is then used for the pooled counts.
 
     Examples
     --------
     >>> def sent(site, misses):
     ...     stream = Stream(0.1, 0.025, 0.0, Tally(), Tally(known=300, misses=misses, sizes=400))
     ...     return Period(bytes(32), site, 20758, 20773, (stream,))
-    >>> found = combine([sent("clinic-a", 27), sent("clinic-b", 70), sent("clinic-c", 31)])
-    >>> found.state, found.all_rows.named, day_of(found.since).isoformat()
+    >>> combined = combine([sent("clinic-a", 27), sent("clinic-b", 70), sent("clinic-c", 31)])
+    >>> combined.state, combined.all_rows.named, day_of(combined.since).isoformat()
     ('alarm', ('clinic-b',), '2026-11-16')
     """
     by_site: dict[str, list[Period]] = {}
@@ -396,16 +396,16 @@ def combine(periods: Iterable[Period], *, refused: Iterable[Refused] = (), one_w
     for key in sorted(by_site):
         for history in histories_of(by_site[key]):
             by_group.setdefault(history.group, []).append(history)
-    found = [CombinedEvidence.of(group, by_group[group]) for group in sorted(by_group)]
-    level = max(one.false_alarm for one in found[0].histories)
-    named = standing_out({one.group: one.now for one in found[1:]}, false_share=level) if found[1:] else []
-    withheld = sorted({one for one in everything if one.withheld}, key=lambda one: (one.site, one.first))
+    evidence = [CombinedEvidence.of(group, by_group[group]) for group in sorted(by_group)]
+    level = max(item.false_alarm for item in evidence[0].histories)
+    named = standing_out({item.group: item.now for item in evidence[1:]}, false_share=level) if evidence[1:] else []
+    withheld = sorted({item for item in everything if item.withheld}, key=lambda item: (item.site, item.first))
     return Combined(
         predictor=predictor.hex(),
         first=min(period.first for period in everything),
         last=max(period.last for period in everything),
-        all_rows=found[0],
-        groups=tuple(sorted(found[1:], key=lambda one: -one.now)),
+        all_rows=evidence[0],
+        groups=tuple(sorted(evidence[1:], key=lambda item: -item.now)),
         named_groups=tuple(named),
         withheld=tuple(withheld),
         refused=tuple(left_out),

@@ -1,11 +1,11 @@
 """One transaction: decide which outcomes count, then apply rows and outcomes to streams and the detector in time order.
 
-A stream is all rows, or those of a site, a group or a class with a limit of its own. An event is a row that was
-answered, or an outcome. Rows without an outcome count as covered at the moment of each outcome, so the evidence is that
-of what is known at that moment. Batches do not matter: the state is that of feeding `Monitor.update` with one outcome
-after the other.
+A stream is all rows, or those of a site, a group or a class with a limit of its own. An event is an answered row or an
+outcome. Rows without an outcome count as covered at the time of each outcome, so the evidence is based on the outcomes
+known at that time. Batches do not matter: the state equals that of calling `Monitor.update` with single outcomes in
+order.
 
-Of a set its bits are kept until the outcome comes; of an interval its two ends; of an answer with a loss nothing.
+Until the outcome arrives, the bits of a set or the two ends of an interval are stored; for losses nothing is stored.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ UPDATE = (
 class Predicted:
     """Answered rows in any order, with times in seconds since 1970.
 
-    `sets` are (n, J) booleans, or `ends` are (n, 2) ends of intervals, or neither, where outcomes are losses. `scores`
-    are those of the top labels, where they are known. `digests` identify the rows: one that comes again with the same
-    id and digest counts once.
+    `sets` are (n, J) booleans, or `ends` are (n, 2) ends of intervals; neither if outcomes are losses. `scores` are
+    those of the top labels, if known. `digests` identify the rows: a repeated row with the same id and digest counts
+    once.
     """
 
     ids: Sequence[str]
@@ -82,7 +82,7 @@ class Predicted:
 
     @property
     def sizes(self) -> Floats:
-        """Labels in each set, or the width of each interval; one without an end counts as 0."""
+        """Number of labels in each set, or width of each interval; an infinite width counts as 0."""
         if self.sets is not None:
             return np.asarray(self.sets.sum(axis=1), dtype=np.float64)
         if self.ends is None:
@@ -93,7 +93,7 @@ class Predicted:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """True labels as positions, true numbers, or losses divided by their bound."""
+    """True labels as class indices, true numbers, or losses divided by their bound."""
 
     ids: Sequence[str]
     times: Floats
@@ -110,7 +110,7 @@ def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
     """Refuse repeated and unprintable ids, and times before 1970."""
     if len(set(ids)) < len(ids):
         raise InputError(f"the id {abbreviate(first_duplicate(ids))} is there twice; give each once", where=what)
-    odd = next((one for one in ids if not 0 < len(one) <= LONGEST_ID or not one.isprintable()), None)
+    odd = next((row_id for row_id in ids if not 0 < len(row_id) <= LONGEST_ID or not row_id.isprintable()), None)
     if odd is not None:
         raise InputError(f"the id {abbreviate(odd)!r} is empty, too long, or cannot be printed", where=what)
     if not ((times >= 0) & (times < LATEST)).all():
@@ -151,7 +151,7 @@ def missed(kind: Kind, held: Sequence[bytes], values: Floats, width: int) -> Flo
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Numbers of rows and outcomes that were added, by their fates."""
+    """Numbers of added rows and outcomes, by fate."""
 
     rows: int = 0
     counted: int = 0
@@ -164,12 +164,12 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     purged_waiting: int = 0
 
     def plus(self, other: Counts) -> Counts:
-        """Add up."""
+        """Return the sum of two counts."""
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fixed settings of a watch: its predictor, its limit and its error probabilities."""
+    """Fixed settings of a watch: predictor, basis of the limit and error probabilities."""
 
     kind: Kind
     predictor: str
@@ -178,12 +178,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     false_alarm: float
     failure: float
     families: int
-    """Number of families of streams and detectors, each of which has an equal part of `false_alarm`."""
+    """Number of families of streams and detectors, each with an equal part of `false_alarm`."""
     site: str | None = None
 
     @property
     def each(self) -> float:
-        """Probability that a family raises an alarm by chance."""
+        """False alarm probability of a family."""
         return self.false_alarm / self.families
 
 
@@ -205,8 +205,8 @@ class StreamState(Monitor):
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> StreamState:
-        """Read a row of the table of streams."""
-        return cls(**dict(zip((one.name for one in fields(cls)), row, strict=True)))
+        """Return the state in a row of the table of streams."""
+        return cls(**dict(zip((f.name for f in fields(cls)), row, strict=True)))
 
     @cached_property
     def verdict(self) -> str:
@@ -222,7 +222,7 @@ class StreamState(Monitor):
 
 
 class Events(NamedTuple):
-    """Events in their order: days, whether each is an outcome, losses, and set sizes."""
+    """Events in order: days, whether each is an outcome, losses and set sizes."""
 
     days: Integers
     known: Booleans
@@ -230,19 +230,19 @@ class Events(NamedTuple):
     sizes: Floats
 
     def some(self, index: Any) -> Events:
-        """Take some of them."""
+        """Return some of the events."""
         return Events(*(column[index] for column in self))
 
 
 DayTally = tuple[int, int, int, float, int, float]
-"""A stream, a day, and the counts at its end."""
+"""Stream, day, and counts at the end of the day."""
 
 
 def advance(state: StreamState, events: Events, waiting: Integers | None = None) -> tuple[StreamState, list[DayTally]]:
-    """Apply events to a stream, in their order; also return its counts at the end of each day with an event.
+    """Apply events to a stream in order; also return its counts at the end of each day with an event.
 
-    `waiting` is the number of rows that wait after each event, where these are not the stream's own: the class of a row
-    is unknown before its outcome, so all rows that wait count as covered rows of each class.
+    `waiting` is the number of waiting rows after each event, if not the stream's own: the class of a row is unknown
+    before its outcome, so all waiting rows count as covered rows of each class.
     """
     days, known, missed, sizes = events
     rising = waiting is not None or known.any()  # a row alone only lowers the evidence
@@ -265,10 +265,10 @@ def advance(state: StreamState, events: Events, waiting: Integers | None = None)
 
 
 def _running(start: float, added: NDArray[Any]) -> NDArray[Any]:
-    """Add up one after the other, so that batches do not matter to the last bit."""
-    found = added.copy()
-    found[0] += start
-    summed: NDArray[Any] = np.add.accumulate(found)
+    """Return the sequential cumulative sum, so that batches do not affect a single bit."""
+    terms = added.copy()
+    terms[0] += start
+    summed: NDArray[Any] = np.add.accumulate(terms)
     return summed
 
 
@@ -297,14 +297,14 @@ class Ledger:
         return {state.number: state for state in found}
 
     def insert(self, rows: Predicted) -> tuple[Predicted, list[str]]:
-        """Store the rows whose ids are new until their outcomes come, and return them with the streams of each.
+        """Store rows with new ids until their outcomes arrive, and return them with the streams of each.
 
-        A known id with another row is refused.
+        A known id with different content is refused.
         """
         known = dict(schema.looked_up(self.connection, THERE, rows.ids))
         if known:
-            given = dict(zip(rows.ids, rows.digests or (), strict=False))
-            other = next((name for name in rows.ids if name in known and given.get(name, b"") != known[name]), None)
+            digest_of = dict(zip(rows.ids, rows.digests or (), strict=False))
+            other = next((name for name in rows.ids if name in known and digest_of.get(name, b"") != known[name]), None)
             if other is not None:
                 again = f"the id {abbreviate(other)} is there already; add each row once"
                 raise InputError(again, where="rows", code="known-id")
@@ -316,7 +316,7 @@ class Ledger:
         return rows, streams
 
     def _streams(self, count: int, rows: Predicted) -> list[str]:
-        """Return the numbers of the streams of each of `count` rows, with spaces between them."""
+        """Return the numbers of the streams of each of `count` rows, separated by spaces."""
         found: list[list[int]] = [[] for _ in range(count)]
         sites = [None if site is None else name_key(site) for site in rows.sites or ()]
         if (own := self.settings.site) is not None:
@@ -335,16 +335,16 @@ class Ledger:
         return dict(self.connection.execute("SELECT name, number FROM streams WHERE kind = ?", (kind,)))
 
     def settle(self, new: Sequence[str], outcomes: Outcomes) -> tuple[list[Settled], dict[str, str]]:
-        """Decide which outcomes count now, and keep those of rows that are yet to come; return the fate of each."""
+        """Decide which outcomes count now, and store those that precede their row; return the fate of each."""
         early = {name: (time, value) for name, time, value in schema.looked_up(self.connection, EARLY, new)}
         there = {name: row for name, *row in schema.looked_up(self.connection, ROWS, [*outcomes.ids, *early])}
         lacking = [name for name in outcomes.ids if name not in there]
         known = {name: value for name, _, value in schema.looked_up(self.connection, EARLY, lacking)}
-        found, kept, fates = list[Settled](), list[tuple[str, float, float]](), dict[str, str]()
+        settled, stored, fates = list[Settled](), list[tuple[str, float, float]](), dict[str, str]()
 
         def count(name: str, time: float, value: float) -> None:
             then, streams, held, _ = there[name]
-            found.append(Settled(name, max(time, then), value, streams, held or b""))  # no sooner than its row
+            settled.append(Settled(name, max(time, then), value, streams, held or b""))  # no sooner than its row
 
         for name, (time, value) in early.items():
             count(name, time, value)
@@ -358,15 +358,15 @@ class Ledger:
                 count(name, time, value)
             else:
                 fates[name] = "early"
-                kept.append((name, time, value))
+                stored.append((name, time, value))
         for statement, values in (
-            ("INSERT INTO early VALUES (?, ?, ?)", kept),
+            ("INSERT INTO early VALUES (?, ?, ?)", stored),
             ("DELETE FROM early WHERE id = ?", [(name,) for name in early]),
-            ("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", [(one.value, one.id) for one in found]),
+            ("UPDATE rows SET outcome = ?, held = NULL WHERE id = ?", [(s.value, s.id) for s in settled]),
         ):
             if values:
                 self.connection.executemany(statement, values)
-        return found, fates
+        return settled, fates
 
     def apply(self, rows: Predicted | None, streams: list[str], outcomes: list[Settled], last: int, width: int) -> int:
         """Update streams, tallies and the detector in the order of times, rows before outcomes; return the last day.
@@ -374,8 +374,8 @@ class Ledger:
         Days are never before `last`, the last day so far.
         """
         count, none = len(streams), np.zeros(len(streams))
-        values, held = np.array([one.value for one in outcomes]), [one.held for one in outcomes]
-        times = np.concatenate([none if rows is None else rows.times, [one.time for one in outcomes]])
+        values, held = np.array([outcome.value for outcome in outcomes]), [outcome.held for outcome in outcomes]
+        times = np.concatenate([none if rows is None else rows.times, [outcome.time for outcome in outcomes]])
         kinds = np.repeat([0, 1], [count, len(outcomes)])
         order = np.lexsort((kinds, times))
         days = np.maximum(np.floor(np.minimum(times[order], LATEST - 1) / DAY).astype(np.int64), last)
@@ -387,13 +387,13 @@ class Ledger:
         lost = in_order(none, missed(self.settings.kind, held, values, width))
         events = Events(days, known, lost, in_order(sizes, np.zeros(len(values))))
         by_stream: dict[int, list[int]] = {}
-        of_event = [*streams, *(one.streams for one in outcomes)]
+        of_event = [*streams, *(outcome.streams for outcome in outcomes)]
         for place, event in enumerate(order.tolist()):
             for stream in map(int, of_event[event].split()):
                 by_stream.setdefault(stream, []).append(place)
         states = self.states([0, *by_stream])
         done = [advance(states[0], events)]
-        done += [advance(states[one], events.some(mine)) for one, mine in by_stream.items()]
+        done += [advance(states[k], events.some(mine)) for k, mine in by_stream.items()]
         if classes := self.states(list(self._numbers(CLASS).values())):
             number = {class_called(label, self.labels): label for label in range(width)}
             truth = in_order(none - 1, values)

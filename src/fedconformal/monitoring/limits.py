@@ -1,17 +1,17 @@
 """Limits on miss rates: of all rows, a site, a group or a class.
 
-A promise on average over calibration draws is no limit for one calibration, and the limit of a mixture is none for a
-single site in it. Except with probability `failure` over calibration draws, these limits hold:
+A promise on average over calibration draws does not limit the miss rate of one calibration, nor does the limit of a
+mixture hold for a single site. Except with probability `failure` over calibration draws, these limits hold:
 
 - for rows of all sites in the promised mixture: a_b of the guarantee (`Guarantee.miss_rate_bounds`);
-- for a site that is promised coverage by itself: its own a_b;
-- for any other site: 1 - m/n + sqrt(ln(1/b) / (2n)), m of its n scores being at most the threshold, for sure. Massart,
+- for a site with a promise of its own: its own a_b;
+- for any other site: 1 - m/n + sqrt(ln(1/b) / (2n)), if at least m of n scores are at most the threshold. Massart,
   "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality", 1990, which holds at all thresholds at once, so at
-  one that depends on the scores. m and n are in the site's own summary. Each of K sites gets b/K;
+  one that depends on the scores. m and n are from the site's own summary. Each of K sites gets b/K;
 - for two ends of an interval: the sum of both ends' own limits, each with half of b;
-- for groups and classes that are promised coverage: their own a_b, each with its part of `failure`, for rows that come
-  from the sites in proportion to the calibration rows of the group or class;
-- for losses: alpha + sqrt(ln(1/b) sum n_k w_k^2 / 2), as a rank says nothing of losses.
+- for groups and classes with a promise: their own a_b, each with its part of `failure`, for rows that come from the
+  sites in proportion to the calibration rows of the group or class;
+- for losses: alpha + sqrt(ln(1/b) sum n_k w_k^2 / 2), because ranks do not bound losses.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from fedconformal.summaries.summary import Summary, digest_of
 K = TypeVar("K")
 
 MOST_FAILURE = 0.25
-"""The bounds of luck are proved for failures up to this."""
+"""Maximum failure probability, up to which the miss rate bounds are proved."""
 
 OF_CLASSES = "it is the largest of all classes' own limits, so it holds whatever their shares are"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits on the miss rates of all rows, and of the sites, groups and classes that have limits of their own.
+    """Limits on the miss rate of all rows, and of sites, groups and classes with limits of their own.
 
     `failure` is the probability that a calibration exceeds any of them.
     """
@@ -67,18 +67,18 @@ def limits_of(
     summaries: Sequence[Summary] = (),
     limit: float | None = None,
 ) -> Limits:
-    """Return the limits to watch a predictor by; raise an `InputError` that says why there is none.
+    """Return the limits for monitoring a predictor; raise `InputError` with the reason if there are none.
 
     Parameters
     ----------
     failure
         Probability that a limit does not hold for this calibration.
     site
-        The only site that rows come from; without it they come from all sites in the promised mixture.
+        The only site of the rows; by default they come from all sites in the promised mixture.
     summaries
         Summaries of sites for this calibration, for limits of their own.
     limit
-        A limit of the user's own.
+        A limit set by the user.
 
     Examples
     --------
@@ -95,8 +95,8 @@ def limits_of(
       the site's own summary, or state a limit by hand
     """
     about = predictor.certificate
-    promises = [one for one in about.promises if one.site is not None] or about.whole
-    if promises and all(math.isinf(one.limit) for one in promises):
+    promises = [promise for promise in about.promises if promise.site is not None] or about.whole
+    if promises and all(math.isinf(promise.limit) for promise in promises):
         raise InputError(
             "this predictor gives no limit to watch: every label is in every set, so that nothing can be missed"
         )
@@ -118,12 +118,12 @@ def limits_of(
 
 
 def _with_sites(predictor: Predictor, summaries: Sequence[Summary], failure: float) -> Limits:
-    """Add limits from sites' own summaries, which share half of the failure."""
-    found, about = _promised(predictor, failure / 2), predictor.certificate
-    own = {name_key(name): _from_summary(about, one, failure / 2) for one in summaries for name in one.sites}
-    sites = {**{name: rate for name, rate in own.items() if rate < 1}, **found.sites}
+    """Return limits that include sites with summaries, which share half of the failure."""
+    limits, about = _promised(predictor, failure / 2), predictor.certificate
+    own = {name_key(name): _from_summary(about, s, failure / 2) for s in summaries for name in s.sites}
+    sites = {**{name: rate for name, rate in own.items() if rate < 1}, **limits.sites}
     too_few = tuple(name for name in own if name not in sites)
-    return replace(found, sites=sites, too_few=too_few, failure=failure)
+    return replace(limits, sites=sites, too_few=too_few, failure=failure)
 
 
 def _none(why: str) -> InputError:
@@ -198,34 +198,34 @@ def _of_losses(limit: MissRateBound, alpha: Fraction, sizes: Sequence[int], fail
 
 
 def _by_stratum(about: Certificate, alpha: Fraction, failure: float) -> Limits:
-    """Bound each class or group; all rows that wait count as those of a class, as their class is not known."""
+    """Return limits by class or group; all waiting rows count for each class, because their class is unknown."""
     guarantee, sites, sizes = about.terms()
     bound, stratum = guarantee.bind(sites, sizes), about.by or "class"
     if bound.sites_apart or any(len(part) > 1 for part in about.parts.values()):
         raise _none(text.why_no_bound(bound, stratum))
-    each, found, lacking = failure / len(about.parts), dict[str | int, float](), list[str | int]()
+    each, rates, unlimited = failure / len(about.parts), dict[str | int, float](), list[str | int]()
     for key, (promise,) in about.parts.items():
         bounds = bound.miss_rate_bounds(alpha, [promise.scores, *[0] * (len(sizes) - 1)], each)
         if not bounds:
             raise _none(text.why_no_bound(bound))
         if promise.limit < math.inf and bounds[0].rate < 1:
-            found[key] = max(bounds[0].rate, float(alpha))
+            rates[key] = max(bounds[0].rate, float(alpha))
         elif promise.limit < math.inf:
-            lacking.append(key)
+            unlimited.append(key)
     if about.by == "group":
-        if ALL not in found:
+        if ALL not in rates:
             raise _none("there are too few calibration scores for one below 1")
-        words, groups = "it holds if the sites come in the promised mixture", {str(key): q for key, q in found.items()}
+        words, groups = "it holds if the sites come in the promised mixture", {str(key): q for key, q in rates.items()}
         return Limits(rate=groups.pop(ALL), basis=words, failure=failure, groups=groups)
-    if not found or lacking:
-        named = text.class_called(int(lacking[0]), about.class_names) if lacking else "every class"
+    if not rates or unlimited:
+        named = text.class_called(int(unlimited[0]), about.class_names) if unlimited else "every class"
         raise _none(f"there are too few calibration scores of {named} for one below 1")
-    classes = {int(key): rate for key, rate in found.items()}
+    classes = {int(key): rate for key, rate in rates.items()}
     return Limits(rate=max(classes.values()), basis=OF_CLASSES, failure=failure, classes=classes)
 
 
 def _of_site(predictor: Predictor, site: str, summaries: Sequence[Summary], failure: float) -> Limits:
-    """Return the limit of one site, from its summary or its own promise, and never that of the mixture."""
+    """Return the limit of one site, from its summary or its own promise, never from the mixture's."""
     about, alpha, name = predictor.certificate, as_alpha(predictor.certificate.alpha), name_key(site)
     guarantee, names, _ = about.terms()
     keys = list(map(name_key, names))
@@ -260,14 +260,14 @@ def _of_site(predictor: Predictor, site: str, summaries: Sequence[Summary], fail
 
 
 def _from_summary(about: Certificate, summary: Summary, failure: float) -> float:
-    """Bound the misses of one site by its own scores, at a threshold that may depend on them."""
-    what = str(summary)
+    """Return the limit of one site from its own scores, at a threshold that may depend on them."""
+    label = str(summary)
     if len(summary.sizes) != 1 or not any(record.sha256 == digest_of(summary) for record in about.summaries):
-        raise InputError(f"the summary of {what} is not one that this predictor was calibrated from; give that one")
+        raise InputError(f"the summary of {label} is not one that this predictor was calibrated from; give that one")
     promises = about.whole
     if about.by == "site":  # at a larger one, without the site, it misses no more
-        used = [record.sha256 for record in about.summaries]
-        promises = list(about.parts.values())[used.index(digest_of(summary))]
+        digests = [record.sha256 for record in about.summaries]
+        promises = list(about.parts.values())[digests.index(digest_of(summary))]
     if len(promises) != 1 or promises[0].limit == math.inf or about.risk is not None:
         raise InputError(
             "a summary gives no limit where there is more than one threshold, or a loss; state a limit by hand",
@@ -275,13 +275,13 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
         )
     if not summary.certified:
         raise InputError(
-            f"the summary of {what} is an estimate, which gives no limit; state a limit by hand", param="limit"
+            f"the summary of {label} is an estimate, which gives no limit; state a limit by hand", param="limit"
         )
     return summary_limit(summary.count_at_most(promises[0].limit)[0], summary.n, failure / about.sites)
 
 
 def summary_limit(count: int, size: int, failure: float) -> float:
-    """Bound the miss rate at any threshold that at least `count` of `size` independent scores are at most, rounded up.
+    """Bound the miss rate, rounded up, at any threshold not below at least `count` of `size` independent scores.
 
     >>> round(summary_limit(90, 100, 0.05), 10)
     0.2223873415

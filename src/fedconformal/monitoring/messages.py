@@ -1,7 +1,7 @@
-"""Messages of a site: the counts of a period, about a hundred bytes, and nothing about a row.
+"""Messages of a site: counts of a period in about a hundred bytes, without information on single rows.
 
-A message holds the counts since the watch began, at the start of the period and at its end. It can be read alone, a
-message that is lost loses no count, and the reader recomputes the evidence from the counts.
+A message holds the cumulative counts of the watch at the start and at the end of the period. It can be read alone, a
+lost message loses no count, and the reader recomputes the evidence from the counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fedconformal.monitoring.monitor import MOST_ROWS, Monitor
 MAGIC = b"FCP1"
 EPOCH = date(1970, 1, 1)
 ALL_SITES = "all sites"
-"""Name of the message of a watch over several sites; no site may have it."""
+"""Reserved name in messages of a watch over several sites."""
 MOST_STREAMS = 1000
 """Maximum number of groups in a watch or a message."""
 LAST_DAY = 2_932_896
@@ -42,13 +42,13 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_ROWS)]
 
 
 class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Rows since the watch began: with a known outcome, missed, without an outcome yet; and the sizes of their sets."""
+    """Cumulative counts of a watch: rows with a known outcome, misses, waiting rows, and total set size."""
 
     known: Count = 0
     misses: int | float = 0
     waiting: Count = 0
     sizes: int | float = 0
-    """Labels in all sets, or the widths of all intervals, added up."""
+    """Total number of labels in all sets, or total width of all intervals."""
 
     def __post_init__(self) -> None:
         for name in ("misses", "sizes"):
@@ -61,12 +61,12 @@ class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
             raise ValueError("more rows than can be counted")
 
     def can_become(self, later: Tally) -> bool:
-        """Whether later counts could be these: counts since the start never fall."""
+        """Return whether `later` may follow: cumulative counts never decrease."""
         return self.known <= later.known and self.misses <= later.misses and self.sizes <= later.sizes
 
 
 class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Limit and counts of all rows of a site, or of one group."""
+    """Limit and counts of a stream: all rows of a site, or one group."""
 
     limit: float
     false_alarm: float
@@ -74,16 +74,16 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     before: Tally
     after: Tally
     group: Annotated[str, msgspec.Meta(max_length=2 * MAX_NAME)] = ""
-    """Such as "sex=F"; empty for all rows."""
+    """Name of the group, such as "sex=F"; empty for all rows."""
     alarm: Day | None = None
-    """The day on which the watch over misses raised the alarm."""
+    """Day of the alarm on misses."""
     changed: Day | None = None
-    """The day on which the change detector raised the alarm."""
+    """Day of the change detector's alarm."""
 
     def __post_init__(self) -> None:
         for name in ("limit", "false_alarm", "failure"):
             msgspec.structs.force_setattr(self, name, float(getattr(self, name)))
-        self.monitor()  # which checks the numbers
+        self.monitor()  # validates the numbers
         if not self.group.isprintable():
             raise ValueError("the name of a group that cannot be printed")
         if not self.before.can_become(self.after):
@@ -95,14 +95,14 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
         return self.after.known - self.before.known
 
     def monitor(self) -> Monitor:
-        """Return the watch over misses as it is at the end of the period."""
+        """Return the monitor at the end of the period."""
         known, misses, waiting, _ = msgspec.structs.astuple(self.after)
         about = {name: getattr(self, name) for name in ("limit", "false_alarm", "failure")}
         return Monitor(**about, known=known, misses=misses, waiting=waiting)
 
 
 class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Message of a site about a period, from the first day to the last, both included.
+    """Message of a site about a period of days, both ends included.
 
     >>> stream = Stream(0.13, 0.025, 0.025, Tally(), Tally(known=480, misses=41, waiting=20, sizes=700))
     >>> period = Period(bytes(32), "clinic-a", 20758, 20773, (stream,))
@@ -118,9 +118,9 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     first: Day
     last: Day
     streams: Annotated[tuple[Stream, ...], msgspec.Meta(min_length=1, max_length=MOST_STREAMS)]
-    """Limits: all rows first, then groups."""
+    """Streams: all rows first, then groups."""
     withheld: bool = False
-    """Whether groups, classes and sites are left out, as one of them has too few new outcomes."""
+    """Whether groups, classes and sites are left out because one of them has too few new outcomes."""
 
     def __post_init__(self) -> None:
         check_name(self.site, "site")
@@ -136,41 +136,41 @@ class Period(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Decode one message, which may be hostile; only the canonical form is accepted."""
+        """Decode an untrusted message; only the canonical form is accepted."""
         try:
-            found = msgspec.msgpack.decode(data[len(MAGIC) :], type=cls) if data.startswith(MAGIC) else None
-            if found is not None and found.to_bytes() == data:
-                return found
+            period = msgspec.msgpack.decode(data[len(MAGIC) :], type=cls) if data.startswith(MAGIC) else None
+            if period is not None and period.to_bytes() == data:
+                return period
         except (msgspec.DecodeError, InputError, ValueError, OverflowError) as error:
             raise InputError(f"this is not the state of a period: {error}") from None
         raise InputError("this is not the state of a period")
 
 
 LENGTH = 4
-"""Bytes before each message of a file that say how long it is."""
+"""Bytes of the length prefix of each message in a file."""
 
 
 def write_periods(periods: Sequence[Period]) -> bytes:
-    """Write several messages as one file, one behind the other, each after its length."""
+    """Concatenate messages, each with its length prefix."""
     return b"".join(len(data).to_bytes(LENGTH, "little") + data for data in (period.to_bytes() for period in periods))
 
 
 def read_periods(data: bytes) -> list[Period]:
-    """Read all messages of a file, which may be hostile.
+    """Read all messages of an untrusted file.
 
     >>> stream = Stream(0.13, 0.025, 0.0, Tally(), Tally(known=9, misses=1))
     >>> periods = [Period(bytes(32), "a", day, day, (stream,)) for day in (20772, 20773)]
     >>> read_periods(write_periods(periods)) == periods
     True
     """
-    found, start = [], 0
+    periods, start = [], 0
     while start < len(data):
         size = int.from_bytes(data[start : start + LENGTH], "little")
         content = data[start + LENGTH : start + LENGTH + size]
         if len(content) != size or not size:
             raise InputError("this is not a file of periods: it ends within a message")
-        found.append(Period.from_bytes(content))
+        periods.append(Period.from_bytes(content))
         start += LENGTH + size
-    if not found:
+    if not periods:
         raise InputError("this is not a file of periods: it is empty")
-    return found
+    return periods

@@ -1,7 +1,7 @@
-"""The e-process of a watch: evidence that rows are missed more often than a limit, valid at any stopping time.
+"""E-process of a watch: evidence that the miss rate exceeds a limit, valid at any stopping time.
 
-If independent rows are missed with probability `limit` at most, the e-value ever reaches 1 / false_alarm with
-probability false_alarm at most (Ville, 1939). It may be read after every row, and watching may stop or go on at will.
+If independent rows are missed with probability at most `limit`, the e-value ever reaches 1 / false_alarm with
+probability at most false_alarm (Ville, 1939). It may be read after every row, and monitoring may stop at any time.
 
 The e-value is a mixture of bets on miss rates p > a, with p distributed as Beta(1/2, 1/2) truncated to (a, 1). After S
 misses and F hits
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from fedconformal.summaries import Summary
 
 MOST_ROWS = 2**50
-"""Counts up to this are exact in floats."""
+"""Maximum count, below which floats are exact."""
 LEAST = 1e-9
-"""Limits and false alarms nearer to 0 or 1 are refused."""
+"""Minimum distance of limits and false alarm probabilities from 0 and 1."""
 UNDERFLOW = 1e-290
-"""Incomplete beta functions below this have lost digits."""
+"""Value below which the incomplete beta function has lost digits."""
 TINY, BELOW_ONE, STEPS = 1e-150, 1 - 2.0**-53, 100
 """Bounds of rates in logarithms, and the maximum number of Newton's steps."""
 
@@ -62,26 +62,26 @@ def log_e(misses: ArrayLike, hits: ArrayLike, limit: float) -> Floats:
     steepness = 2 * np.maximum(f * limit - s * (1 - limit), 0.5) / math.sqrt(limit * (1 - limit))
     small = -np.log(_angle(limit) * steepness)
     exact = _untruncated(s, f, limit) + np.log(np.maximum(inside, UNDERFLOW))
-    found: Floats = np.where(inside > UNDERFLOW, exact, small)
-    return found
+    log_value: Floats = np.where(inside > UNDERFLOW, exact, small)
+    return log_value
 
 
 def _untruncated(s: Floats, f: Floats, limit: float) -> Floats:
-    """Return ln E of the mixture over all rates, an upper bound of ln E that takes no incomplete beta function."""
+    """Return ln E of the mixture over all rates, an upper bound of ln E without an incomplete beta function."""
     from scipy import special
 
     powers = s * math.log(limit) + f * math.log1p(-limit)
-    found: Floats = special.betaln(s + 0.5, f + 0.5) - math.log(2 * _angle(limit)) - powers
-    return found
+    log_value: Floats = special.betaln(s + 0.5, f + 0.5) - math.log(2 * _angle(limit)) - powers
+    return log_value
 
 
 def _angle(limit: float) -> float:
-    """Return acos(sqrt(limit)), to the last digit for limits near one."""
+    """Return acos(sqrt(limit)), accurate for limits near one."""
     return math.atan2(math.sqrt(1 - limit), math.sqrt(limit))
 
 
 def lower_rate(misses: ArrayLike, hits: ArrayLike, level: float) -> Floats:
-    """Return the lower end of a confidence sequence for the miss rate, valid at all times at once but with `level`.
+    """Return the lower end of a confidence sequence for the miss rate, simultaneously valid except with prob. `level`.
 
     It is the smallest p with ln B(S + 1/2, F + 1/2) - ln pi - S ln p - F ln(1 - p) < ln(1 / level), rounded down.
 
@@ -106,10 +106,10 @@ def lower_rate(misses: ArrayLike, hits: ArrayLike, level: float) -> Floats:
 
 
 def verdict_of(limit: float, *, alarm: bool, known: float, upper: Callable[[], float]) -> str:
-    """Judge a stream by its limit, whether it raised the alarm, its outcomes, and the upper end of the miss rate.
+    """Return the verdict on a stream from its limit, alarm, number of outcomes and upper end of the miss rate.
 
-    - *alarm*: the evidence was once at least 1 / false_alarm. It stays, whatever comes later.
-    - *holds*: the confidence sequence ends below the limit; rows that wait count as missed for that end.
+    - *alarm*: the evidence was at least 1 / false_alarm at some time; an alarm is permanent.
+    - *holds*: the confidence sequence ends below the limit, with waiting rows counted as missed.
     - *too early*: neither.
 
     >>> [verdict_of(0.1, alarm=False, known=rows, upper=lambda: 2 / rows**0.5) for rows in (50, 500)]
@@ -124,24 +124,24 @@ def verdict_of(limit: float, *, alarm: bool, known: float, upper: Callable[[], f
 class Monitor:
     """Counts of misses and hits, and the evidence against a limit on the miss rate.
 
-    A calibration itself may be unlucky: `Monitor.of` watches a limit that this calibration exceeds with probability
-    `failure` at most, so false alarms ever have probability false_alarm + failure at most. `update` returns the next
+    The miss rate of one calibration is random: `Monitor.of` uses a limit that the calibration exceeds with probability
+    at most `failure`, so the probability of any false alarm is at most false_alarm + failure. `update` returns the next
     state.
 
     Parameters
     ----------
     limit
-        Miss rate that the promise allows.
+        Maximum miss rate of the promise.
     false_alarm
-        Probability of ever raising an alarm while rows are missed at most that often.
+        Probability of ever raising an alarm while the miss rate is at most `limit`.
     failure
-        Probability that the limit does not hold for this calibration; it adds to false alarms.
+        Probability that the limit does not hold for this calibration, which adds to that of false alarms.
     known
         Rows with a known outcome.
     misses
-        Misses among them, or the sum of their losses, each divided by the bound of the loss.
+        Number of misses among them, or the sum of their losses, each divided by the bound of the loss.
     waiting
-        Rows whose outcome is not known yet.
+        Rows without a known outcome.
     alarm_at
         Number of known rows at which the alarm was raised; None without an alarm.
 
@@ -173,8 +173,8 @@ class Monitor:
         counts = (self.known, self.waiting)
         if not all(is_count(n) for n in counts) or not 0 <= self.misses <= self.known or sum(counts) > MOST_ROWS:
             known, misses, waiting = map(abbreviate, (self.known, self.misses, self.waiting))
-            found = f"{known} known rows, {misses} misses, {waiting} waiting"
-            raise InputError(f"{found}: expected counts of rows, no more misses than rows")
+            counts_text = f"{known} known rows, {misses} misses, {waiting} waiting"
+            raise InputError(f"{counts_text}: expected counts of rows, no more misses than rows")
         if self.alarm_at is not None and not (is_count(self.alarm_at) and 1 <= self.alarm_at <= self.known):
             raise InputError(f"alarm_at is {abbreviate(self.alarm_at)}, expected one of the {self.known} known rows")
         object.__setattr__(self, "misses", float(self.misses))
@@ -189,27 +189,27 @@ class Monitor:
         site: str | None = None,
         summary: Summary | None = None,
     ) -> Self:
-        """Watch the promise of a predictor; rows must come from its sites in the promised mixture.
+        """Return the monitor of a predictor; rows must come from its sites in the promised mixture.
 
-        The limit is alpha, plus an allowance for an unlucky calibration, exceeded with probability `failure`. With
-        `site`, rows come from that site alone; a site without a promise of its own has a limit from its `summary`.
+        The limit is alpha plus a margin for the randomness of one calibration, exceeded with probability `failure`.
+        With `site`, all rows come from that site; a site without a promise of its own gets a limit from its `summary`.
         """
         from fedconformal.monitoring.limits import limits_of
 
-        found = limits_of(predictor, failure=failure, site=site, summaries=() if summary is None else (summary,))
-        if len(found.sites) > 1:
+        limits = limits_of(predictor, failure=failure, site=site, summaries=() if summary is None else (summary,))
+        if len(limits.sites) > 1:
             raise InputError(
                 "this predictor gives no limit to watch: it promises coverage to several by themselves; name the site, "
                 "or state a limit, Monitor(limit=...)"
             )
-        return cls(limit=found.rate, failure=found.failure, false_alarm=false_alarm)
+        return cls(limit=limits.rate, failure=limits.failure, false_alarm=false_alarm)
 
     def update(self, *, misses: ArrayLike = (), waiting: ArrayLike = 0) -> Self:
-        """Add rows whose outcomes are new: 1 if missed, 0 if covered, or a loss between 0 and 1.
+        """Return the state with new outcomes: 1 for a missed row, 0 for a covered row, or a loss between 0 and 1.
 
-        `waiting` is the number of rows without an outcome now, not the increase. Give outcomes in the order in which
-        the rows came; or in the order in which they came themselves, with `waiting` as a list: the number of rows
-        without an outcome after each. Then the false alarm rate holds, whatever decides when an outcome comes.
+        `waiting` is the current number of rows without an outcome, not the increase. Give outcomes in the order of
+        their rows; or in the order of their own arrival, with `waiting` as a list: the number of rows without an
+        outcome after each. Then the false alarm rate holds, however the time of arrival is determined.
 
         >>> watch = Monitor(limit=0.1, false_alarm=0.05, waiting=8)
         >>> watch.update(misses=[1, 1, 1, 1, 0, 0, 0, 0], waiting=range(7, -1, -1)).alarm_at  # not at row 2
@@ -237,9 +237,9 @@ class Monitor:
         return replace(self, known=rows, misses=total, waiting=last, alarm_at=alarm_at)
 
     def first_alarm(self, missed: Floats, known: NDArray[Any], waiting: Any) -> int | None:
-        """Return the first place at which E is at least 1 / false_alarm, from the counts at each place.
+        """Return the first index at which E is at least 1 / false_alarm, from the counts at each index.
 
-        E is at most one while misses are at most the limit's share. Elsewhere the untruncated mixture bounds it.
+        E is at most one while the share of misses is at most the limit; elsewhere the untruncated mixture bounds it.
         """
         enough = -math.log(self.false_alarm)
         hits = known - missed + waiting
@@ -250,29 +250,29 @@ class Monitor:
 
     @property
     def rows(self) -> int:
-        """All rows: those with a known outcome, and those that wait."""
+        """Number of all rows, with or without a known outcome."""
         return self.known + self.waiting
 
     @property
     def log_e_value(self) -> float:
-        """The evidence now that more than the limit is missed; rows that wait count as covered."""
+        """Current evidence that the miss rate exceeds the limit; waiting rows count as covered."""
         return float(log_e(self.misses, self.known - self.misses + self.waiting, self.limit))
 
     @property
     def e_value(self) -> float:
-        """The e-value: the wealth of a bettor against the promise who began with one."""
+        """The e-value: current wealth of a bet against the promise with an initial stake of one."""
         return math.exp(min(self.log_e_value, 700.0))
 
     @property
     def alarm(self) -> bool:
-        """Whether the evidence was ever enough."""
+        """Whether the evidence ever reached 1 / false_alarm."""
         return self.alarm_at is not None
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Confidence sequence for the miss rate: valid at all times at once, but with probability `false_alarm`.
+        """Confidence sequence for the miss rate: valid at all times at once except with probability `false_alarm`.
 
-        Rows that wait count as covered for the lower end and as missed for the upper one.
+        Waiting rows count as covered for the lower end and as missed for the upper end.
         """
         hits = self.known - self.misses
         counts = [self.misses, hits], [hits + self.waiting, self.misses + self.waiting]
@@ -281,7 +281,7 @@ class Monitor:
 
 
 def is_count(number: Any) -> bool:
-    """Whether this is a number of rows."""
+    """Return whether a value is a valid number of rows."""
     return isinstance(number, int | np.integer) and not isinstance(number, bool) and 0 <= int(number) <= MOST_ROWS
 
 

@@ -1,8 +1,8 @@
-"""The database of a watch: one SQLite file, its tables and transactions, and errors in one line.
+"""Database of a watch: one SQLite file, its schema, transactions and error messages.
 
-A write-ahead log with full synchronisation: a committed transaction survives a kill and a power cut, and any other
-leaves no trace. Deleted rows are overwritten. The file is readable by its owner only. A file from elsewhere may be
-hostile: before use its schema is compared with the expected one, and its pages and types are checked.
+The write-ahead log is fully synchronised: a committed transaction survives a kill and a power failure, and any other is
+rolled back. Deleted rows are overwritten. The file is readable by its owner only. Files are untrusted: before use the
+schema is compared with the expected one, and pages and types are checked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ APPLICATION = 0x46435721
 SECONDS = 5.0
 """Timeout while another process writes."""
 AT_ONCE = 50_000
-"""Values in one statement."""
+"""Maximum number of keys in one query."""
 LONGEST = 2**28
-"""Bytes of one value, at most."""
+"""Maximum size of a value in bytes."""
 CHECK_SECONDS, STEPS = 60.0, 100_000
-"""Timeout of the check of a file, and steps of the database engine between two looks at the clock."""
+"""Timeout of the check of a file, and steps of the database engine between two checks of the clock."""
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
@@ -68,9 +68,9 @@ WORDS = {
 
 @contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the database into one line; the transaction has no effect then.
+    """Convert database errors to one-line messages; the transaction has no effect.
 
-    A server passes this on to its clients, so it has the name of the file and not the folder.
+    A server passes messages on to its clients, so they contain the file's name without its folder.
     """
     try:
         yield
@@ -90,7 +90,7 @@ def create(
     streams: Iterable[Sequence[Any]],
     fill: Callable[[sqlite3.Connection], None] | None = None,
 ) -> sqlite3.Connection:
-    """Make a new file with these settings, and all that `fill` adds; one that is there already is refused."""
+    """Create a file with these settings and the additions of `fill`; an existing file is refused."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -116,7 +116,7 @@ def create(
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file of a watch; any other file is refused."""
+    """Open the file of a watch; other files are refused."""
     if not path.is_file():
         raise InputError("there is no such file; monitor start makes one", where=path)
     with store_errors(path):
@@ -141,7 +141,7 @@ def _connected(path: Path, *, check: bool = False) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file with another schema, and one with damaged pages or values of another type."""
+    """Refuse a file with another schema, damaged pages or values of another type."""
     end = time.monotonic() + CHECK_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > end, STEPS)
     (kind,) = connection.execute("PRAGMA application_id").fetchone()
@@ -164,7 +164,7 @@ def _expected_schema() -> list[tuple[str, ...]]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterator[None]:
-    """Do all of it or nothing; others read the state before meanwhile."""
+    """Run statements atomically; other processes meanwhile read the previous state."""
     connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
     try:
         yield
@@ -176,6 +176,6 @@ def transaction(connection: sqlite3.Connection, *, write: bool = True) -> Iterat
 
 
 def looked_up(connection: sqlite3.Connection, query: str, keys: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Run a query that takes keys as a JSON list, for some of them at a time."""
+    """Run a query with keys as a JSON list, in batches."""
     for start in range(0, len(keys), AT_ONCE):
         yield from connection.execute(query, (msgspec.json.encode(keys[start : start + AT_ONCE]).decode(),))

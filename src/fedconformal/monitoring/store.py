@@ -1,9 +1,9 @@
-"""A watch that outlives its process: one file with the predictor, rows that wait for outcomes, counts and states.
+"""Persistent watch: one file with the predictor, rows that wait for outcomes, counts and states.
 
-All that one call adds is one transaction: it is there as a whole or not at all, and what has returned survives a kill.
-An outcome counts once: one that comes again changes nothing, and one that contradicts the first is only counted as
-such. One that comes before its row is kept until the row comes. Rows that are purged while they wait stay waiting, so
-they count as covered. Days never go back: what comes late, or by a clock that was set back, counts on the last day.
+Every call is one atomic transaction, which is durable when the call returns. An outcome counts once: a repetition
+changes nothing, and a contradiction is only reported. An early outcome is stored until its row arrives.
+Rows purged without an outcome still count as waiting, so as covered. Days never decrease: a late event, or one after a
+clock was set back, counts on the last day.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from fedconformal.summaries.provenance import number_of
 T = TypeVar("T")
 
 MOST_SPANS = 60
-"""Parts that all days are cut into for a page."""
+"""Maximum number of periods in a history."""
 TALLIES = (
     "SELECT stream, known, misses, waiting, sizes FROM tallies AS t WHERE day = "
     "(SELECT max(day) FROM tallies WHERE stream = t.stream AND day <= ?)"
@@ -62,10 +62,10 @@ TALLIES = (
 
 
 class Span(NamedTuple):
-    """A period: its first day, its last day, and the first day that groups, classes and sites count from.
+    """A period: its first day, its last day, and the first day of the counts of groups, classes and sites.
 
-    The last is before the period if these were withheld since then; None if they are withheld now. All of them go
-    together: the rows of one that is missing would be those of all rows without the others.
+    `since` is before the period if parts were withheld since then, and None if they are withheld now. All parts are
+    withheld together: a single missing part would follow from all rows and the others.
     """
 
     first: int
@@ -77,16 +77,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Mutable state of a watch, besides its streams and its detector."""
 
     purged: Day = 0
-    """Rows from before this day are forgotten."""
+    """Rows before this day have been purged."""
     last_day: Day = 0
-    """Nothing counts on an earlier day."""
+    """Earliest day of new counts."""
     width: Annotated[int, msgspec.Meta(ge=0, le=MAX_CLASSES)] = 0
-    """Number of classes; 0 if that is not known yet, or if there are none."""
+    """Number of classes; 0 if unknown so far or without classes."""
     counts: Counts = Counts()
 
 
 class Watch:
-    """The file of a watch, open; `with` closes it.
+    """An open file of a watch; a context manager that closes it.
 
     >>> import tempfile
     >>> from fedconformal import LAC, Predictor, Summary, calibrate
@@ -110,7 +110,7 @@ class Watch:
             self.detector = StoredDetector(connection, self.settings.each)
             labels = self.predictor.certificate.class_names
             self._ledger = Ledger(connection=connection, detector=self.detector, settings=self.settings, labels=labels)
-            self._state()  # which checks it
+            self._state()  # validates it
 
     @classmethod
     def start(
@@ -123,10 +123,10 @@ class Watch:
         site: str | None = None,
         scores: Floats | None = None,
     ) -> Self:
-        """Make the file of a new watch; `scores` are the top labels' scores of calibration rows, to notice changes.
+        """Create the file of a new watch; `scores` are top-label scores of calibration rows, for change detection.
 
         All rows, the sites, groups and classes with limits, and the detector are a family of alarms each. They share
-        `false_alarm` equally, so that any of them is raised by chance with that probability at most.
+        `false_alarm` equally, so that it bounds the probability of any false alarm.
         """
         about, data = predictor.certificate, predictor.to_bytes()
         if site is not None and name_key(site) == ALL_SITES:
@@ -137,9 +137,9 @@ class Watch:
         limited = [
             (kind, rates) for kind, rates in ((SITE, limits.sites), (GROUP, limits.groups), (CLASS, classes)) if rates
         ]
-        answers: Kind = "intervals" if about.intervals else "sets" if about.risk is None else "losses"
+        kind_of_answers: Kind = "intervals" if about.intervals else "sets" if about.risk is None else "losses"
         settings = Settings(
-            kind=answers,
+            kind=kind_of_answers,
             predictor=json.loads(data)["sha256"],
             basis=limits.basis,
             false_alarm=false_alarm,
@@ -181,14 +181,14 @@ class Watch:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Read one state, whatever other processes write meanwhile."""
+        """Read a consistent state, whatever other processes write meanwhile."""
         with schema.store_errors(self.path), schema.transaction(self._connection, write=False):
             yield
 
     def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> Counts:
         """Add rows and outcomes in the order of their times, in one transaction; return counts by fate.
 
-        A row that comes again, by its id and digest, changes nothing.
+        A repeated row, with the same id and digest, changes nothing.
         """
         return self.record(rows, outcomes)[0]
 
@@ -202,21 +202,21 @@ class Watch:
                 width = self._check(rows, state)
                 rows, streams = self._ledger.insert(rows)
             self._check_values(outcomes.values, width)
-            found, fates = self._ledger.settle(() if rows is None else rows.ids, outcomes)
-            if streams or found:
-                last = self._ledger.apply(rows, streams, found, last, width)
+            settled, fates = self._ledger.settle(() if rows is None else rows.ids, outcomes)
+            if streams or settled:
+                last = self._ledger.apply(rows, streams, settled, last, width)
             unscored = rows is not None and rows.scores is None and self.detector.read() is not None
             counts = Counts(
                 rows=len(streams),
-                late=sum(one.time // DAY < state.last_day for one in found),
+                late=sum(outcome.time // DAY < state.last_day for outcome in settled),
                 unscored=len(streams) if unscored else 0,
-                **Counter(fates.values()) | {"counted": len(found)},
+                **Counter(fates.values()) | {"counted": len(settled)},
             )
             self._write("state", replace(state, last_day=last, width=width, counts=state.counts.plus(counts)))
         return counts, fates
 
     def _check(self, rows: Predicted, state: State) -> int:
-        """Refuse rows that cannot be of this watch; return the number of their classes."""
+        """Refuse rows that do not fit this watch; return their number of classes."""
         check_ids(rows.ids, rows.times, "rows")
         old = np.flatnonzero(rows.times < state.purged * DAY)
         if len(old):  # its id may be one that was counted and is forgotten
@@ -233,19 +233,19 @@ class Watch:
         return width
 
     def _check_values(self, values: Floats, width: int) -> None:
-        """Refuse outcomes that no row can have."""
+        """Refuse outcomes outside the range of the watch."""
         if self.settings.kind == "sets":
             if len(values) and not width:
                 raise InputError(
                     "how many classes there are is not known before rows come; add rows first", where="outcomes"
                 )
-            right, wanted = (values >= 0) & (values < width), f"a class from 0 to {width - 1}"
+            valid, expected = (values >= 0) & (values < width), f"a class from 0 to {width - 1}"
         elif self.settings.kind == "losses":
-            right, wanted = (values >= 0) & (values <= 1), "a loss from 0 to 1, that is divided by its bound"
+            valid, expected = (values >= 0) & (values <= 1), "a loss from 0 to 1, that is divided by its bound"
         else:
-            right, wanted = np.isfinite(values), "a finite number"
-        if not right.all():
-            raise InputError(f"{values[~right][0]:g} is not {wanted}", where="outcomes")
+            valid, expected = np.isfinite(values), "a finite number"
+        if not valid.all():
+            raise InputError(f"{values[~valid][0]:g} is not {expected}", where="outcomes")
 
     def _read(self, key: str, kind: type[T]) -> T:
         (value,) = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -279,7 +279,7 @@ class Watch:
 
     @property
     def width(self) -> int:
-        """Number of classes; 0 if it is not known yet, or if there are none."""
+        """Number of classes; 0 if unknown so far or without classes."""
         with self._reading():
             return self._state().width
 
@@ -288,12 +288,12 @@ class Watch:
         return None if first is None else (first, last)
 
     def _periods(self, span: Span) -> list[Period]:
-        """Return the messages of a period: one of all rows, groups and classes, and one of each site."""
+        """Return the messages of a period: one for all rows, groups and classes, and one for each site."""
         first, last, since = span
         before, after = self._tallies(first - 1), self._tallies(last)
         before_parts = before if since is None or since == first else self._tallies(since - 1)
-        together: list[Stream] = []
-        found, withheld = [(self.settings.site or ALL_SITES, together)], False
+        overall: list[Stream] = []
+        streams_by_site, withheld = [(self.settings.site or ALL_SITES, overall)], False
         for state in self._states():
             if state.kind == SITE and state.number not in after:
                 continue
@@ -311,22 +311,22 @@ class Watch:
                 changed=self.detector.changed(last) if state.kind == WHOLE else None,
             )
             if state.kind != SITE:
-                together.append(stream)
+                overall.append(stream)
             else:
-                found.append((state.name, [stream]))
-        if len(together) > MOST_STREAMS:
+                streams_by_site.append((state.name, [stream]))
+        if len(overall) > MOST_STREAMS:
             raise InputError(f"there are more than {MOST_STREAMS} groups, which is more than a message holds")
         digest = bytes.fromhex(self.settings.predictor)
-        return [Period(digest, name, first, last, tuple(streams), withheld) for name, streams in found]
+        return [Period(digest, name, first, last, tuple(streams), withheld) for name, streams in streams_by_site]
 
     def _tallies(self, day: int) -> dict[int, Tally]:
         """Return the counts of each stream at the end of a day."""
         return {stream: Tally(*row) for stream, *row in self._connection.execute(TALLIES, (day,))}
 
     def sent(self) -> list[Period]:
-        """Return the messages of all periods that were fixed so far, which are the same each time."""
+        """Return the messages of all fixed periods, which never change."""
         with self._reading():
-            return [one for span in self._read("sent", list[Span]) for one in self._periods(span)]
+            return [period for span in self._read("sent", list[Span]) for period in self._periods(span)]
 
     def send(
         self,
@@ -338,33 +338,33 @@ class Watch:
     ) -> list[Period]:
         """Fix the next period and return the messages of all periods so far.
 
-        A period begins on the day after the one before it, and what comes later counts on a day after it: the
-        difference of two periods that overlap would show single outcomes.
+        A period begins on the day after the previous period, and later events count on a day after it: the difference
+        of two overlapping periods would show single outcomes.
 
         Parameters
         ----------
         last
-            Last day of the period, by default the last one on which anything came.
+            Last day of the period; by default the last day with rows or outcomes.
         by_day
-            Whether to fix one period a day.
+            Whether to fix one period per day.
         least
-            Fewest new outcomes of a group, class or site, and of all others; where there are fewer, all are withheld.
+            Minimum number of new outcomes of a group, class or site, and of its complement; else all are withheld.
         check
-            Called with the new messages; raises if they must not leave, and then nothing is fixed.
+            Called with the new messages; if it raises, no period is fixed.
         """
         with self._writing():
-            there, spans = self._days(), self._read("sent", list[Span])
-            if there is None:
+            days, spans = self._days(), self._read("sent", list[Span])
+            if days is None:
                 raise InputError(f"{self.path}: nothing was added so far, so there is nothing to send")
-            first, end = spans[-1].last + 1 if spans else there[0], there[1] if last is None else last
+            first, end = spans[-1].last + 1 if spans else days[0], days[1] if last is None else last
             if last is not None and last < first:
                 raise InputError(f"{day_of(last)}: a period begins on {day_of(first)}, and a day is sent once")
-            if end > max(there[1], int(clock.time() // DAY)):
+            if end > max(days[1], int(clock.time() // DAY)):
                 raise InputError(f"{day_of(end)}: is not over; a period ends today at the latest")
             new: list[Period] = []
             for start in range(first, end + 1, 1 if by_day else max(end + 1 - first, 1)):
                 stop = start if by_day else end
-                since = next((one.last + 1 for one in reversed(spans) if one.since is not None), there[0])
+                since = next((one.last + 1 for one in reversed(spans) if one.since is not None), days[0])
                 withheld = _has_small_parts(self._periods(Span(since, stop, since)), least)
                 spans.append(Span(start, stop, None if withheld else since))
                 new += self._periods(spans[-1])
@@ -373,28 +373,28 @@ class Watch:
                 self._write("sent", spans)
                 state = self._state()
                 self._write("state", replace(state, last_day=max(end + 1, state.last_day)))
-            return [one for span in spans for one in self._periods(span)]
+            return [period for span in spans for period in self._periods(span)]
 
     def history(self) -> list[Period]:
-        """Return the messages of all days so far, of several days each if there are many; none if nothing was added."""
+        """Return the messages of all days so far, of several days each if there are many; empty without rows."""
         with self._reading():
             first, last = self._days() or (0, -1)
             step = -(-(last + 1 - first) // MOST_SPANS) or 1
             spans = [Span(day, min(last, day + step - 1), day) for day in range(first, last + 1, step)]
-            return [one for span in spans for one in self._periods(span)]
+            return [period for span in spans for period in self._periods(span)]
 
     def check_for(self, digest: str) -> None:
-        """Refuse another predictor than the one that is watched."""
+        """Refuse a predictor other than the one of the watch."""
         if digest != self.settings.predictor:
             raise InputError(f"{self.path}: is bound to another predictor, whose SHA-256 is {self.settings.predictor}")
 
     def counted(self, ids: Sequence[str]) -> list[str]:
-        """Return those of these rows that came to this watch, with an outcome or without; purged ones are forgotten."""
+        """Return the ids that this watch holds, with or without an outcome; purged rows are not included."""
         with self._reading():
             return [name for name, _ in schema.looked_up(self._connection, THERE, list(ids))]
 
     def purge(self, before: int) -> Counts:
-        """Forget rows answered before a day; those without an outcome stay counted as waiting, so as covered."""
+        """Delete rows answered before a day; those without an outcome still count as waiting, so as covered."""
         time = before * DAY
         with self._writing():
             query = "SELECT count(*) FROM rows WHERE time < ? AND outcome IS NULL"
@@ -409,7 +409,7 @@ class Watch:
         return counts
 
 
-def _has_small_parts(found: Sequence[Period], least: int) -> bool:
-    """Whether a group, a class or a site has new outcomes and fewer than `least`, or all rows but its own have."""
-    whole, *parts = (stream.new for one in found for stream in one.streams)
+def _has_small_parts(periods: Sequence[Period], least: int) -> bool:
+    """Return whether a part, or its complement, has at least one but fewer than `least` new outcomes."""
+    whole, *parts = (stream.new for period in periods for stream in period.streams)
     return any(0 < few < least for new in parts for few in (new, whole - new))

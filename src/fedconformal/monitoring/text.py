@@ -1,4 +1,4 @@
-"""Text about a watch and about the combination of sites."""
+"""Text about the status of a watch and about the combination of sites."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from fedconformal.monitoring.messages import day_of
 from fedconformal.monitoring.monitor import ALARM, EARLY, HOLDS
 
 MUCH = 0.5
-"""Rows that wait are mentioned from this share on."""
+"""Share of waiting rows from which they are mentioned."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """State of a watch: its streams, its change detector, and counts over all calls."""
+    """State of a watch: streams, change detector and counts over all calls."""
 
     streams: list[StreamState]
     counts: Counts
     days: tuple[int, int] | None
-    """The first and the last day on which anything came, in days since 1970."""
+    """First and last day with rows or outcomes, in days since 1970."""
     detector: ChangeDetector | None
     changed: int | None
 
     @property
     def verdict(self) -> str:
-        """Alarm if any stream has one; else the verdict of all rows."""
-        return ALARM if any(one.verdict == ALARM for one in self.streams) else self.streams[0].verdict
+        """Alarm if any stream has an alarm, else the verdict on all rows."""
+        return ALARM if any(stream.verdict == ALARM for stream in self.streams) else self.streams[0].verdict
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        raised = [one for one in self.streams if one.verdict == ALARM]
+        raised = [stream for stream in self.streams if stream.verdict == ALARM]
         whole = self.streams[0]
         if raised:
-            first = min(raised, key=lambda one: one.alarm_day or math.inf)
+            first = min(raised, key=lambda stream: stream.alarm_day or math.inf)
             more = f", and of {len(raised) - 1} more" if raised[1:] else ""
             return f"The promise is not kept: alarm of {first.called} since {date(first.alarm_day)}{more}."
         if whole.verdict == HOLDS:
@@ -54,7 +54,7 @@ class Status:
 
     @property
     def scores(self) -> str:
-        """The state of the change detector in words; empty without one."""
+        """State of the change detector in words; empty without a detector."""
         if self.detector is None:
             return ""
         if self.changed is None:
@@ -62,7 +62,7 @@ class Status:
         return f"Scores have changed, noticed on {date(self.changed)}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
+        """Return the status for JSON."""
         change = self.detector and {"rows": self.detector.rows, "log_e_value": self.detector.log_e_value}
         return {
             "verdict": self.verdict,
@@ -73,19 +73,19 @@ class Status:
         }
 
 
-def _stream(one: StreamState) -> dict[str, Any]:
+def _stream(stream: StreamState) -> dict[str, Any]:
     return {
-        **asdict(one),
-        "verdict": one.verdict,
-        "miss_rate": one.misses / one.known if one.known else None,
-        "interval": list(one.interval),
-        "log_e_value": one.log_e_value,
-        "alarm_day": date(one.alarm_day) or None,
+        **asdict(stream),
+        "verdict": stream.verdict,
+        "miss_rate": stream.misses / stream.known if stream.known else None,
+        "interval": list(stream.interval),
+        "log_e_value": stream.log_e_value,
+        "alarm_day": date(stream.alarm_day) or None,
     }
 
 
 def sentence(found: Combined) -> str:
-    """Say in one sentence whether the promise holds."""
+    """Return one sentence on whether the promise holds."""
     line = found.all_rows.pooled
     sites, known = count(found.all_rows.sites, "site"), int(line.known[-1])
     if found.alarm:
@@ -103,39 +103,39 @@ def sentence(found: Combined) -> str:
     return f"too early: between {low:.1%} and {high:.1%} of rows are missed ({count(known, 'outcome')} at {sites})"
 
 
-def where(found: Combined) -> str:
-    """Say where the evidence is enough."""
-    groups = f"in the group {join_names(found.named_groups)}" if found.named_groups else ""
-    if found.all_rows.alarm is None:
+def where(combined: Combined) -> str:
+    """Return the sites and groups with enough evidence, in words."""
+    groups = f"in the group {join_names(combined.named_groups)}" if combined.named_groups else ""
+    if combined.all_rows.alarm is None:
         return groups
-    named = found.all_rows.named
-    at = f"at {join_names(named)}" if named else f"over {count(found.all_rows.sites, 'site')} together"
+    named = combined.all_rows.named
+    at = f"at {join_names(named)}" if named else f"over {count(combined.all_rows.sites, 'site')} together"
     return f"{at} and {groups}" if groups else at
 
 
-def chance(found: CombinedEvidence) -> str:
-    """Say how often such an alarm is false."""
-    if found.chance >= 1:
+def chance(total: CombinedEvidence) -> str:
+    """Return sentences on the false alarm probability."""
+    if total.chance >= 1:
         return (
-            f"The chances that limits of the sites do not hold add up to {found.failures:.3g}, so nothing is promised "
+            f"The chances that limits of the sites do not hold add up to {total.failures:.3g}, so nothing is promised "
             "about false alarms: start each watch with a failure that is divided by the number of sites."
         )
     return (
-        f"While the promise holds, an alarm over all sites is ever raised with probability {found.chance:.3g} at most "
-        f"({found.false_alarm:.3g}, and {found.failures:.3g} for limits that may fail), if sites are independent. Of "
-        f"the sites that are named, at most a share {found.chance:.3g} is named wrongly on average."
+        f"While the promise holds, an alarm over all sites is ever raised with probability {total.chance:.3g} at most "
+        f"({total.false_alarm:.3g}, and {total.failures:.3g} for limits that may fail), if sites are independent. Of "
+        f"the sites that are named, at most a share {total.chance:.3g} is named wrongly on average."
     )
 
 
-def to_do(found: Combined) -> list[str]:
-    """List the next steps, the most urgent first."""
-    return [*_about_evidence(found), *_about_messages(found)]
+def to_do(combined: Combined) -> list[str]:
+    """Return the recommended next steps, the most urgent first."""
+    return [*_about_evidence(combined), *_about_messages(combined)]
 
 
-def _about_evidence(found: Combined) -> Iterator[str]:
-    together = found.all_rows
-    if found.alarm:
-        yield f"Do not rely on the sets {where(found)} until the cause is found: new patients, devices, a new model?"
+def _about_evidence(combined: Combined) -> Iterator[str]:
+    together = combined.all_rows
+    if combined.alarm:
+        yield f"Do not rely on the sets {where(combined)} until the cause is found: new patients, devices, a new model?"
         if not together.named and together.alarm is not None:
             first = join_names([line.site for line in together.histories], most=3)
             yield f"No site stands out by itself. Begin with those on top of the list: {first}."
@@ -146,37 +146,37 @@ def _about_evidence(found: Combined) -> Iterator[str]:
         yield f"Look at {names}: the own watch raised the alarm there. Up to {often:.2g} sites do so by chance."
     for line in [line for line in together.histories if line.changed is not None][:3]:
         yield f"Ask {line.site} what changed: by its own word its scores differ, noticed on {date(line.changed)}."
-    if found.state == EARLY and together.pooled.state == HOLDS:
+    if combined.state == EARLY and together.pooled.state == HOLDS:
         rest = "the others do not show yet that the promise holds: wait for more outcomes there."
         yield f"Without {together.decisive}, which has most of the outcomes, {rest}"
-    elif found.state == EARLY and not together.pooled.known[-1]:
+    elif combined.state == EARLY and not together.pooled.known[-1]:
         waiting = count(together.pooled.rows, "row")
         yield f"Send outcomes: {waiting} wait for one. Without them nobody sees if the promise holds."
-    elif found.state == EARLY:
+    elif combined.state == EARLY:
         yield "Go on, and combine again when more outcomes come."
-    if found.state == HOLDS:
+    if combined.state == HOLDS:
         yield "Use the sets. Combine again when the next messages come."
 
 
-def _about_messages(found: Combined) -> Iterator[str]:
-    line = found.all_rows.pooled
+def _about_messages(combined: Combined) -> Iterator[str]:
+    line = combined.all_rows.pooled
     rows, waiting = line.rows, int(line.waiting[-1])
     if line.known[-1] and waiting >= MUCH * rows:
         late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
         yield f"{waiting / rows:.0%} of the rows {late}"
-    if found.refused:
-        sites = join_names([one.site for one in found.refused])
+    if combined.refused:
+        sites = join_names([item.site for item in combined.refused])
         yield f"Ask {sites} for good messages: what they sent is left out here."
-    if found.silent:
-        sites = join_names([f"{one.site} (since {date(int(one.days[-1]))})" for one in found.silent])
+    if combined.silent:
+        sites = join_names([f"{item.site} (since {date(int(item.days[-1]))})" for item in combined.silent])
         yield f"Ask {sites} why no message comes."
-    if found.withheld:
-        sites = join_names(sorted({one.site for one in found.withheld}))
+    if combined.withheld:
+        sites = join_names(sorted({item.site for item in combined.withheld}))
         yield f"Groups, classes or sites are withheld by {sites}: too few outcomes, which is not none."
 
 
 def to_dict(found: Combined) -> dict[str, Any]:
-    """Describe for JSON; evidence as natural logarithms, days as dates."""
+    """Return a combination for JSON; evidence as natural logarithms, days as dates."""
     return {
         "state": found.state,
         "since": date(found.since) or None,
@@ -192,14 +192,14 @@ def to_dict(found: Combined) -> dict[str, Any]:
     }
 
 
-def _evidence(found: CombinedEvidence) -> dict[str, Any]:
+def _evidence(evidence: CombinedEvidence) -> dict[str, Any]:
     return {
-        "log_e_value": found.now,
-        "alarm_since": date(found.alarm) or None,
-        "named_sites": list(found.named),
-        "false_alarm": found.false_alarm,
-        "failures": found.failures,
-        "sites": {one.site: _history(one) for one in found.histories},
+        "log_e_value": evidence.now,
+        "alarm_since": date(evidence.alarm) or None,
+        "named_sites": list(evidence.named),
+        "false_alarm": evidence.false_alarm,
+        "failures": evidence.failures,
+        "sites": {history.site: _history(history) for history in evidence.histories},
     }
 
 
@@ -219,10 +219,10 @@ def _history(history: SiteHistory) -> dict[str, Any]:
 
 
 def date(day: int | None) -> str:
-    """Write a day as a date."""
+    """Format a day as a date."""
     return "" if day is None else day_of(day).isoformat()
 
 
 def count(number: int, what: str) -> str:
-    """Format a count with its noun, with separators of thousands."""
+    """Format a count with thousands separators and its noun."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
