@@ -1,4 +1,4 @@
-"""The command line: options are read, one library function is called, one answer is printed."""
+"""Command-line interface: each command parses options, calls one library function and prints one result."""
 
 from __future__ import annotations
 

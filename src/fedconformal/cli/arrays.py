@@ -1,4 +1,4 @@
-"""Inputs that are no tables of probabilities: outputs of a training run, and scores of a loss with their truth."""
+"""Inputs other than tables of probabilities: outputs of a training run, and scores of a loss with their truth."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from fedconformal.tables import Predictions, read_table, table_of
 Arrays = Mapping[str, NDArray[Any]]
 CLASSES = ("logits", "labels", "clients")
 ROWS = ("scores", "probs", "truth", "labels", "masks")
-"""Names of an array that holds all rows of an .npz; else each array is an image."""
+"""Names of the array with all rows of an .npz file; without one, each array is an image."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The "val" or "test" rows of a training run: probabilities, labels and sites, and the sites that trained."""
+    """The "val" or "test" rows of a training run: probabilities, labels and sites, and the sites used for training."""
 
     path: Path
     outputs: Floats
@@ -37,27 +37,27 @@ class Run:
     temperature: float
 
     def rows(self, classes: Classes = None) -> Predictions:
-        """Return the rows as a table gives them; its columns are these classes."""
+        """Return the rows in the form of a table whose columns are these classes."""
         table = table_of(self.outputs, name=str(self.path))
-        found = Predictions(
+        predictions = Predictions(
             table=table, values=self.outputs, classes=None, recognised=table.recognised, labels=self.truth
         )
-        return found if classes is None else found.matched(classes)
+        return predictions if classes is None else predictions.matched(classes)
 
 
 def read_run(path: Path, part: str, score: AnyScore, temperature: float | None = None) -> Run:
-    """Read one part of a run, for a score of classes; its own temperature if none is given."""
+    """Read one part of a run, for a classification score; by default at the run's own temperature."""
     if path.suffix != ".npz" or isinstance(score, RegressionScore):
         raise InputError(
             f"{path}: give LABELS as well, or name their column with --labels, or give the file of a training run"
         )
     arrays = read_npz(path)
-    wanted = [f"{part}_{name}" for name in CLASSES]
-    if absent := [name for name in wanted if name not in arrays]:
+    required = [f"{part}_{name}" for name in CLASSES]
+    if absent := [name for name in required if name not in arrays]:
         raise InputError(f"{path}: has no {', '.join(absent)}; give LABELS as well, or the file of a training run")
-    outputs, truth, sites = (arrays[name] for name in wanted)
+    outputs, truth, sites = (arrays[name] for name in required)
     if outputs.ndim != 2 or sites.shape != (len(outputs),):
-        raise InputError(f"{path}: {wanted[2]} has shape {sites.shape}, expected ({len(outputs)},)")
+        raise InputError(f"{path}: {required[2]} has shape {sites.shape}, expected ({len(outputs)},)")
     if not len(outputs):
         raise InputError(f"{path}: is empty; there are no {part} rows")
     with prefix_errors(path):
@@ -68,7 +68,7 @@ def read_run(path: Path, part: str, score: AnyScore, temperature: float | None =
         known = as_temperature(own.item() if own.shape == () else own)
     at = known if temperature is None else temperature
     probs = softmax(outputs, temperature=at, name=str(path))
-    labels = as_labels(truth, rows=len(probs), classes=probs.shape[1], name=f"{path}: {wanted[1]}")
+    labels = as_labels(truth, rows=len(probs), classes=probs.shape[1], name=f"{path}: {required[1]}")
     return Run(path, probs, labels, named, trained, at)
 
 
@@ -108,7 +108,7 @@ class LossRows:
 
 
 def read_scores_and_truth(scores: Path, truth: Path | None) -> tuple[Any, Any]:
-    """Read two files of the same rows."""
+    """Read scores and truth of the same rows from two files."""
     if truth is None:
         raise InputError("a loss needs SCORES and TRUTH; give both files")
     rows = LossRows.read(scores)
@@ -116,7 +116,7 @@ def read_scores_and_truth(scores: Path, truth: Path | None) -> tuple[Any, Any]:
 
 
 def read_grid(given: str) -> list[float]:
-    """Read thresholds: numbers with commas between them."""
+    """Parse thresholds: numbers separated by commas."""
     try:
         return [float(part) for part in given.split(",")]
     except ValueError:

@@ -1,7 +1,7 @@
 """Output: results to stdout, everything else to stderr.
 
 Names, labels and messages come from untrusted files: markup is not interpreted, and control characters are escaped.
-Bars and tables are drawn by rich, which is imported when it is needed; bars are for a terminal only.
+Progress bars and tables are drawn by rich, which is imported lazily; progress bars appear on a terminal only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class EscapingFormatter(logging.Formatter):
-    """Escapes the control characters of a message."""
+    """Formatter that escapes control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the level and the message."""
@@ -35,20 +35,20 @@ class EscapingFormatter(logging.Formatter):
 
 
 def write(text: str, *, err: bool = False) -> None:
-    """Write text as it is to stdout, or to stderr, and at once."""
+    """Write text unchanged to stdout or stderr, and flush."""
     stream = sys.stderr if err else sys.stdout
     stream.write(text)
     stream.flush()
 
 
 def print_json(result: object) -> None:
-    """Print a record as exactly one object, in ASCII; paths become text, and numbers of numpy plain ones."""
-    plain = msgspec.to_builtins(result, enc_hook=lambda one: one.item() if hasattr(one, "item") else str(one))
+    """Print a record as one JSON object in ASCII; paths become strings, and NumPy scalars Python numbers."""
+    plain = msgspec.to_builtins(result, enc_hook=lambda x: x.item() if hasattr(x, "item") else str(x))
     write(dumps(plain, indent=1, allow_nan=False) + "\n")
 
 
 def print_result(record: object, *lines: str, json: bool) -> None:
-    """Print the result: its record as JSON, or these lines."""
+    """Print the result: its record as JSON, or its lines."""
     if json:
         print_json(record)
     else:
@@ -56,7 +56,7 @@ def print_result(record: object, *lines: str, json: bool) -> None:
 
 
 def say(*lines: str) -> None:
-    """Print lines of the result as they are."""
+    """Print lines of the result, with control characters escaped."""
     for line in lines:
         write(f"{escape_control(line)}\n")
 
@@ -73,19 +73,19 @@ def tell(line: str) -> None:
 
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
-    """Show a transient bar on a terminal while iterating."""
+    """Iterate over items with a transient progress bar on a terminal."""
     if not sys.stderr.isatty():  # rich is not imported for nothing
         yield from items
         return
-    with tracking(label) as told:
+    with tracking(label) as update:
         for done, item in enumerate(items):
-            told(done, total, label)
+            update(done, total, label)
             yield item
 
 
 @contextmanager
 def tracking(label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a bar on stderr; the function that is given updates it: steps done, steps in all, text."""
+    """Show a progress bar on stderr; yield a function to update it with steps done, total steps and text."""
     with _bar() as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total, text: bar.update(task, completed=done, total=total, description=escape_control(text))
@@ -106,7 +106,7 @@ def _console(*, err: bool = False) -> Console:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table; the first column is text, the others are numbers."""
+    """Print a table whose first column is text and whose other columns are numbers."""
     from rich.table import Table
 
     grid = Table(*columns, box=None, pad_edge=False, header_style="bold")

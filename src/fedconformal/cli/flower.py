@@ -1,4 +1,4 @@
-"""fedconformal flower: make a Flower app, and run one in this process."""
+"""fedconformal flower: create a Flower app, and run one in this process."""
 
 from __future__ import annotations
 
@@ -81,47 +81,47 @@ def run(
         logging.getLogger("flwr").setLevel(logging.ERROR)
         client, server = app.load()
         run_in_process(server, client, nodes, run_config=app.config, progress=progress)
-    found = _result(where)
+    outcome = _result(where)
     if json:
         write((where / "result.json").read_text("utf-8"))
     else:
-        show_result(found)
+        show_result(outcome)
 
 
 def _result(output: Path) -> Result:
-    """Read what the run has written."""
+    """Read the result of a run."""
     try:
         return msgspec.json.decode((output / "result.json").read_bytes(), type=Result)
     except (OSError, msgspec.DecodeError) as error:
         raise InputError(f"{output}: the run wrote no result.json ({error}); does its server app use it?") from None
 
 
-def show_result(found: Result) -> None:
-    """Print the promise, the coverage at the sites, and the messages of each stage."""
-    about, overall = found.certificate, found.evaluation["overall"]
+def show_result(result: Result) -> None:
+    """Print the promise, the coverage at the sites and the messages of each stage."""
+    about, overall = result.certificate, result.evaluation["overall"]
     say(sentence(about), f"threshold {about.limit_text}, {about.status} from {about.scores} scores")
     if about.privacy is not None:
         say(f"from sums only, in {plural(about.privacy['rounds'], 'round')}: {privacy_claim(about.privacy)}")
-        for one in about.privacy["dropped"]:
-            say(f"{one['site']} dropped out {one['when']} (the promise still covers it): {one['reason']}")
+        for entry in about.privacy["dropped"]:
+            say(f"{entry['site']} dropped out {entry['when']} (the promise still covers it): {entry['reason']}")
     for left in about.left_out or ():
         say(f"The promise does not cover {left.site}: {left.reason}")
     if overall:
         numbers = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in overall.items())
         say(f"on the sites' test rows: {numbers}")
     if overall.get("full_sets"):
-        rows = sum(one["rows"] for one in found.evaluation["by_site"].values())
+        rows = sum(entry["rows"] for entry in result.evaluation["by_site"].values())
         say(full_set_count(int(overall["full_sets"]), int(rows)))
-    if found.evaluation.get("why_full"):
-        say(f"{'Intervals' if about.intervals else 'Sets'} say little: {found.evaluation['why_full']}")
+    if result.evaluation.get("why_full"):
+        say(f"{'Intervals' if about.intervals else 'Sets'} say little: {result.evaluation['why_full']}")
     say("")
     rows = []
-    for one in found.participants:
-        counts = (len(one["took_part"]), len(one["refused"]), one["exchanges"])
-        sizes = (one["bytes"]["per_site_sent"], one["bytes"]["per_site_received"])
-        rows.append((one["stage"], *(f"{count:,}" for count in (*counts, *sizes))))
+    for entry in result.participants:
+        counts = (len(entry["took_part"]), len(entry["refused"]), entry["exchanges"])
+        sizes = (entry["bytes"]["per_site_sent"], entry["bytes"]["per_site_received"])
+        rows.append((entry["stage"], *(f"{count:,}" for count in (*counts, *sizes))))
     table(("stage", "sites", "refused", "messages a site", "bytes to a site", "bytes from a site"), rows)
-    for one in found.participants:
-        for refused in one["refused"]:
-            say(f"refused in {one['stage']}: {refused['site']}: {refused['reason']}")
-    say("", f"Everything is in {found.output}")
+    for entry in result.participants:
+        for refused in entry["refused"]:
+            say(f"refused in {entry['stage']}: {refused['site']}: {refused['reason']}")
+    say("", f"Everything is in {result.output}")

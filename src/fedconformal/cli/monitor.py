@@ -46,7 +46,7 @@ monitor = typer.Typer(help="Watch whether the promise is still kept, as outcomes
 
 File = Annotated[Path, typer.Argument(metavar="WATCH", help="The file of the watch (.db).")]
 SHOWN = 20
-"""Sites and groups in a table; --json has all."""
+"""Maximum number of sites and groups in a table; --json has all."""
 REMARKS = {
     "repeated": "that came before with the same value: counted once",
     "conflicting": "that came before with another value: the first one counts",
@@ -78,25 +78,25 @@ def start(
     for path in summary or ():
         with prefix_errors(path):
             summaries.append(Summary.from_bytes(read_bytes(path)))
-    found = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
+    limits = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
     scores = None if calibration is None else _scores(rule, columns, calibration)
-    with Watch.start(watch, rule, found, false_alarm=false_alarm, site=site, scores=scores) as made:
-        about = made.settings
-    record = {"watch": watch, "predictor": about.predictor, "site": about.site, "limits": found}
+    with Watch.start(watch, rule, limits, false_alarm=false_alarm, site=site, scores=scores) as created:
+        about = created.settings
+    record = {"watch": watch, "predictor": about.predictor, "site": about.site, "limits": limits}
     record |= {"false_alarm": false_alarm, "changes": scores is not None}
     whom = "all rows" if site is None else f"site {site}"
-    lines = [f"started {watch}: {whom}, at most {found.rate:.4g} missed; {found.basis}"]
-    own = len(found.sites) + len(found.groups) + len(found.classes)
+    lines = [f"started {watch}: {whom}, at most {limits.rate:.4g} missed; {limits.basis}"]
+    own = len(limits.sites) + len(limits.groups) + len(limits.classes)
     lines += [f"{own} sites, groups or classes have limits of their own"] * bool(own)
-    if found.too_few:
+    if limits.too_few:
         logger.warning(
-            "%s: too few scores for a limit of their own; rows of there are counted only", join_names(found.too_few)
+            "%s: too few scores for a limit of their own; rows of there are counted only", join_names(limits.too_few)
         )
-    print_result(record, *lines, f"false alarms ever: at most {false_alarm + found.failure:g}", json=json)
+    print_result(record, *lines, f"false alarms ever: at most {false_alarm + limits.failure:g}", json=json)
 
 
 def _scores(rule: Predictor, columns: Columns, path: Path) -> Floats:
-    """Score the calibration rows, to compare later scores with."""
+    """Return the top-label scores of the calibration rows, the reference of change detection."""
     if rule.certificate.intervals or rule.certificate.risk is not None:
         raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
     if getattr(rule.score, "randomized", False):
@@ -143,11 +143,11 @@ def add(
         with tracking("reading"):
             rows = None if answered is None else reader.read_predicted(answered)
             some = one_file and rows is not None
-            came = NO_OUTCOMES if outcomes is None else reader.read_outcomes(outcomes, some=some)
+            received = NO_OUTCOMES if outcomes is None else reader.read_outcomes(outcomes, some=some)
         with tracking("adding"):
-            counts = held.add(rows, came)
+            counts = held.add(rows, received)
         purged = None if forget is None else held.purge(int(clock.time() // DAY) - forget)
-        found = held.status()
+        current = held.status()
     for what, remark in REMARKS.items():
         number = getattr(counts, what)
         if number:
@@ -156,38 +156,38 @@ def add(
     forgotten = None if purged is None else {"rows": purged.purged, "waiting": purged.purged_waiting}
     if forgotten is not None:
         lines.append(f"forgot {plural(forgotten['rows'], 'row')}, {forgotten['waiting']} of which still waited")
-    record = {"added": counts, "forgotten": forgotten, "verdict": found.verdict}
-    print_result(record, *lines, found.sentence, json=json)
+    record = {"added": counts, "forgotten": forgotten, "verdict": current.verdict}
+    print_result(record, *lines, current.sentence, json=json)
 
 
 def status(watch: File, json: Json = False) -> None:
     """Show whether the promise holds. Exit with 1 on an alarm."""
     with Watch.open(watch) as held:
-        found, about = held.status(), held.settings
+        state, about = held.status(), held.settings
     if json:
-        print_json({**found.to_dict(), "predictor": about.predictor, "site": about.site, "basis": about.basis})
+        print_json({**state.to_dict(), "predictor": about.predictor, "site": about.site, "basis": about.basis})
     else:
         raised = [
-            f"{one.called}: alarm since {date(one.alarm_day)} (row {one.alarm_at})"
-            for one in found.streams
-            if one.verdict == ALARM
+            f"{stream.called}: alarm since {date(stream.alarm_day)} (row {stream.alarm_at})"
+            for stream in state.streams
+            if stream.verdict == ALARM
         ]
-        say(found.sentence, *raised[:SHOWN], f"The limit is {found.streams[0].limit:.4g}: {about.basis}.")
-        _print_streams(found)
-        say("", *filter(None, [found.scores]))
-        forgotten = found.counts.purged_waiting
+        say(state.sentence, *raised[:SHOWN], f"The limit is {state.streams[0].limit:.4g}: {about.basis}.")
+        _print_streams(state)
+        say("", *filter(None, [state.scores]))
+        forgotten = state.counts.purged_waiting
         say(*[f"{forgotten} rows were forgotten while they waited; they count as covered."] * bool(forgotten))
-    raise typer.Exit(int(found.verdict == ALARM))
+    raise typer.Exit(int(state.verdict == ALARM))
 
 
-def _print_streams(found: Status) -> None:
-    order = sorted(found.streams[1:], key=lambda one: (one.verdict != ALARM, one.number))
+def _print_streams(state: Status) -> None:
+    order = sorted(state.streams[1:], key=lambda stream: (stream.verdict != ALARM, stream.number))
     rows = []
-    for one in [found.streams[0], *order[:SHOWN]]:
-        low, high = one.interval
-        rate = f"{one.misses / one.known:.3g}" if one.known else ""
-        counts = (str(one.known), f"{one.misses:.6g}", str(one.waiting))
-        rows.append((one.called, one.verdict, *counts, rate, f"{low:.3g} to {high:.3g}", f"{one.limit:.3g}"))
+    for stream in [state.streams[0], *order[:SHOWN]]:
+        low, high = stream.interval
+        rate = f"{stream.misses / stream.known:.3g}" if stream.known else ""
+        counts = (str(stream.known), f"{stream.misses:.6g}", str(stream.waiting))
+        rows.append((stream.called, stream.verdict, *counts, rate, f"{low:.3g} to {high:.3g}", f"{stream.limit:.3g}"))
     say("")
     table(("", "verdict", "known", "missed", "waiting", "rate", "interval", "limit"), rows)
     if len(order) > SHOWN:
@@ -209,14 +209,14 @@ def send(
     rules = policy_of() if policy is None else read_policy(policy)
     least = max(rules.least_rows, rules.least_patients)
     with Watch.open(watch) as held:
-        found = held.send(by_day=least <= 1, least=least, check=lambda new: rules.check(outgoing(new)))
-    if found[-1].withheld:
+        periods = held.send(by_day=least <= 1, least=least, check=lambda new: rules.check(outgoing(new)))
+    if periods[-1].withheld:
         note(f"groups, classes and sites are withheld: one of them has fewer than {least} new outcomes")
-    data, (first, to) = write_periods(found), (str(day_of(day)) for day in (found[0].first, found[-1].last))
+    data, (first, to) = write_periods(periods), (str(day_of(day)) for day in (periods[0].first, periods[-1].last))
     write_bytes(output, data)
-    words = f"wrote {output}: {plural(len(found), 'message')}, {first} to {to}, {len(data)} bytes"
-    record = {"output": output, "messages": len(found), "bytes": len(data), "first": first, "last": to}
-    print_result({**record, "withheld": found[-1].withheld}, words, json=json)
+    words = f"wrote {output}: {plural(len(periods), 'message')}, {first} to {to}, {len(data)} bytes"
+    record = {"output": output, "messages": len(periods), "bytes": len(data), "first": first, "last": to}
+    print_result({**record, "withheld": periods[-1].withheld}, words, json=json)
 
 
 def combine(
@@ -240,27 +240,27 @@ def combine(
     else:
         periods = list(_read_periods(files, None if signed is None else read_trusted(signed)))
     with tracking("combining sites"):
-        found = combination.combine(periods, one_watch=len(files) == 1)
-    lines = [sentence(found), *(f"- {step}" for step in to_do(found))]
+        combined = combination.combine(periods, one_watch=len(files) == 1)
+    lines = [sentence(combined), *(f"- {step}" for step in to_do(combined))]
     if output is not None:
-        data = combined_page(found, promise=promise).encode()
+        data = combined_page(combined, promise=promise).encode()
         write_bytes(output, data)
         lines.append(f"wrote {output}: {len(data) / 1000:.0f} kB, opens in a browser without a network")
-    stated = {"sentence": lines[0], "to_do": to_do(found), **to_dict(found)}
+    stated = {"sentence": lines[0], "to_do": to_do(combined), **to_dict(combined)}
     print_result(stated, *lines, json=json)
-    raise typer.Exit(int(found.alarm))
+    raise typer.Exit(int(combined.alarm))
 
 
 def _read_periods(files: Sequence[Path], trusted: Mapping[str, str] | None) -> Iterator[Period]:
-    """Read all messages, and name the file that is bad, not signed, or about another predictor."""
+    """Read all messages; errors name a file that is invalid, not signed, or about another predictor."""
     predictor = b""
     for path in progress(files, "reading", len(files)):
         data = read_bytes(path)
         with prefix_errors(path):
-            found = read_periods(data)
-            if trusted is not None and (wrong := check_periods(signature_of(path), one_site(found), data, trusted)):
+            periods = read_periods(data)
+            if trusted is not None and (wrong := check_periods(signature_of(path), one_site(periods), data, trusted)):
                 raise InputError(wrong)
-            for period in found:
+            for period in periods:
                 predictor = predictor or period.predictor
                 combination.check_predictor(period, predictor)
                 yield period

@@ -1,4 +1,4 @@
-"""Rows of a watch: the files of monitor add."""
+"""Readers of the files of monitor add."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedconformal.tables.predictions import filled, positions_of
 from fedconformal.tables.table import absent
 
 IDS = ("id", "row")
-"""The columns with ids, where none is named; `predict` writes row where there are none."""
+"""Default columns of ids; `predict` writes row for rows without ids."""
 TIME, SITE, SETS, ENDS = "time", "site", "labels", ("lower", "upper")
 
 NewRows = Annotated[
@@ -36,22 +36,22 @@ NewRows = Annotated[
 ]
 
 
-def check_new(watch: Path | None, found: Predictions) -> None:
-    """Refuse rows that a watch has counted: a predictor from them would promise nothing."""
+def check_new(watch: Path | None, rows: Predictions) -> None:
+    """Refuse rows that a watch has counted, because a predictor calibrated on them has no guarantee."""
     if watch is None:
         return
-    if found.ids is None:
+    if rows.ids is None:
         raise InputError("--watch compares ids; name their column with --id")
     with Watch.open(watch) as held:
-        known = set(held.counted(found.ids))
+        known = set(held.counted(rows.ids))
         purged = held.status().counts.purged
     if purged:
         logger.warning("%s: %d rows were purged; whether these are among them is not known any more", watch, purged)
     if known:
-        row = next(k for k, one in enumerate(found.ids) if one in known)
+        row = next(k for k, name in enumerate(rows.ids) if name in known)
         others = f", and {len(known) - 1} more" if len(known) > 1 else ""
-        raise found.table.error(
-            f"{found.table.place(row)}, {abbreviate(found.ids[row])}, was counted by {watch}{others}, "
+        raise rows.table.error(
+            f"{rows.table.place(row)}, {abbreviate(rows.ids[row])}, was counted by {watch}{others}, "
             "so it is not new; "
             "leave such rows out, or summarise without --watch and calibrate with --rows watched"
         )
@@ -59,7 +59,7 @@ def check_new(watch: Path | None, found: Predictions) -> None:
 
 @dataclass(frozen=True)
 class WatchReader:
-    """Reads the files of a watch; `time` and `site` are columns besides those of the table."""
+    """Reader of the files of a watch; `time` and `site` name columns in addition to those of the table."""
 
     watch: Watch
     columns: Columns
@@ -68,7 +68,7 @@ class WatchReader:
 
     @property
     def label(self) -> str:
-        """The column with outcomes."""
+        """Column of outcomes."""
         return self.columns.labels or ("label" if self.watch.predictor.certificate.risk is None else "loss")
 
     def holds(self, path: Path) -> tuple[bool, bool]:
@@ -81,7 +81,7 @@ class WatchReader:
         return bool(answers) or not outcomes, outcomes
 
     def read_predicted(self, path: Path) -> Predicted:
-        """Read rows that were answered: their sets or intervals, or the probabilities to make sets from."""
+        """Read answered rows: their sets or intervals, or probabilities from which sets are computed."""
         table, rule, kind = _headed(self._open(path)), self.watch.predictor, self.watch.settings.kind
         ids, named = self._id_column(table), table.names or ()
         by = self.columns.group_columns(rule)
@@ -109,17 +109,17 @@ class WatchReader:
         )
 
     def read_outcomes(self, path: Path, *, some: bool = False) -> Outcomes:
-        """Read outcomes: a class, a number or a loss a row; with `some`, rows may have none yet."""
+        """Read outcomes: one class, number or loss per row; with `some`, rows without an outcome are skipped."""
         table, rule = _headed(self.columns.open(path, "labels")), self.watch.predictor
         ids, risk, column = self._id_column(table), rule.certificate.risk, table.column(self.label)
-        if some and (lacking := table.missing([column])):
-            table = table.take([row for row in range(table.rows) if row not in lacking])
+        if some and (missing := table.missing([column])):
+            table = table.take([row for row in range(table.rows) if row not in missing])
         if not table.rows:
             return NO_OUTCOMES
         if self.watch.settings.kind == "sets":
-            stated = rule.certificate.class_names
-            classes = tuple(stated) if isinstance(stated, list) else None
-            count = stated if isinstance(stated, int) else self.watch.width or 2
+            named = rule.certificate.class_names
+            classes = tuple(named) if isinstance(named, list) else None
+            count = named if isinstance(named, int) else self.watch.width or 2
             values = positions_of(table, column, classes, count)[0].astype(np.float64)
         else:
             values = table.numbers([column])[:, 0].astype(np.float64)
@@ -137,14 +137,14 @@ class WatchReader:
         return self.columns.open(path, self.columns.content.value)
 
     def _id_column(self, table: Table) -> str:
-        found = self.columns.ids or next((name for name in IDS if name in (table.names or ())), None)
-        if found is None:
+        column = self.columns.ids or next((name for name in IDS if name in (table.names or ())), None)
+        if column is None:
             raise table.error("has no column id; name the column of ids with --id")
-        return found
+        return column
 
 
 def _present(table: Table, name: str, usual: str) -> str | None:
-    """Return a column that the table must have, unless it has the usual name."""
+    """Return the name of a required column; the default name is optional."""
     if name == usual and usual not in (table.names or ()):
         return None
     table.column(name)
@@ -169,48 +169,48 @@ def _ends(table: Table) -> Floats:
 
 
 def _sets(table: Table, rule: Predictor) -> Booleans:
-    """Read sets as `predict` writes them: names with semicolons between them, or numbers with spaces."""
+    """Parse sets in the format of `predict`: names separated by semicolons, or numbers by spaces."""
     named, cells, column = rule.certificate.class_names, table.texts(SETS), table.column(SETS)
     if named is None:
         raise table.error("holds sets, and the predictor does not know its classes; give probabilities")
-    number = {name_key(one): k for k, one in enumerate(named)} if isinstance(named, list) else {}
+    number = {name_key(name): k for k, name in enumerate(named)} if isinstance(named, list) else {}
     count = named if isinstance(named, int) else len(named)
     number = number or {str(k): k for k in range(count)}
     part: Callable[[str], list[str]] = (lambda cell: cell.split(";")) if isinstance(named, list) else str.split
     sets, members = np.zeros((len(cells), count), dtype=np.bool_), dict[str, list[int]]()
     for row, cell in enumerate(cells):
         if cell not in members:
-            names = [name_key(one) for one in part(cell)] if cell else []
-            odd = next((one for one in names if one not in number), None)
+            names = [name_key(name) for name in part(cell)] if cell else []
+            odd = next((name for name in names if name not in number), None)
             if odd is not None:
                 raise table.error(
                     f"{table.place(row, column)} holds {abbreviate(odd)!r}, which is no class of the predictor"
                 )
-            members[cell] = [number[one] for one in names]
+            members[cell] = [number[name] for name in names]
         sets[row, members[cell]] = True
     return sets
 
 
 def _times_of(table: Table, name: str | None) -> Floats:
-    """Read dates, in UTC unless they say otherwise, as seconds since 1970; without a column, it is now."""
+    """Parse dates, by default in UTC, as seconds since 1970; without a column, return the current time."""
     now = clock.time()
     if name is None:
         return np.full(table.rows, now)
     cells, column = table.texts(name), table.column(name)
     known = {cell: seconds(cell) for cell in dict.fromkeys(cells)}
-    found = np.array([known[cell] for cell in cells])
+    times = np.array([known[cell] for cell in cells])
     for wrong, why in (
-        (~(found >= 0), "which is no time such as 2026-11-30 or 2026-11-30T08:15"),
-        (found > now + DAY, "which is yet to come"),
+        (~(times >= 0), "which is no time such as 2026-11-30 or 2026-11-30T08:15"),
+        (times > now + DAY, "which is yet to come"),
     ):
         if wrong.any():
             row = int(wrong.argmax())
             raise table.error(f"{table.place(row, column)} holds {abbreviate(cells[row])!r}, {why}")
-    return found
+    return times
 
 
 def seconds(cell: str) -> float:
-    """Return a date as seconds since 1970; NaN if it is none.
+    """Return a date as seconds since 1970; NaN if it is invalid.
 
     >>> seconds("2026-11-16"), seconds("2026-11-16T01:00+01:00"), seconds("soon")
     (1794787200.0, 1794787200.0, nan)

@@ -1,6 +1,6 @@
-"""Options and files that several commands share.
+"""Options and files shared by several commands.
 
-A parameter whose type is a dataclass stands for the options in its fields.
+A parameter whose type is a dataclass is expanded to the options in its fields.
 """
 
 from __future__ import annotations
@@ -48,46 +48,44 @@ CalibrationId = Annotated[
 
 
 def expand_options(function: F) -> F:
-    """Replace each dataclass parameter of a command by the options in its fields, for typer to read."""
+    """Replace each dataclass parameter of a command with the options in its fields, for typer."""
     own = inspect.signature(function, eval_str=True)
-    shared: dict[str, Any] = {
-        one.name: one.annotation for one in own.parameters.values() if is_dataclass(one.annotation)
-    }
+    shared: dict[str, Any] = {p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)}
     options = {name: _options_in(kind, own.parameters[name].kind) for name, kind in shared.items()}
 
     @wraps(function)
-    def call(**given: Any) -> None:
+    def call(**values: Any) -> None:
         for name, kind in shared.items():
-            given[name] = kind(**{one.name: given.pop(one.name) for one in options[name]})
-        function(**given)
+            values[name] = kind(**{p.name: values.pop(p.name) for p in options[name]})
+        function(**values)
 
-    expanded = [part for one in own.parameters.values() for part in options.get(one.name, [one])]
+    expanded = [part for p in own.parameters.values() for part in options.get(p.name, [p])]
     vars(call).update(__signature__=own.replace(parameters=expanded))
     return cast(F, call)
 
 
 def _options_in(kind: Any, place: Any) -> list[inspect.Parameter]:
-    """Return the options of a dataclass: its fields that are annotated as such."""
+    """Return the options of a dataclass: its fields with an `Annotated` type."""
     hints = get_type_hints(kind, include_extras=True)
     return [
-        inspect.Parameter(one.name, place, default=one.default, annotation=hints[one.name])
-        for one in fields(kind)
-        if get_origin(hints[one.name]) is Annotated
+        inspect.Parameter(option.name, place, default=option.default, annotation=hints[option.name])
+        for option in fields(kind)
+        if get_origin(hints[option.name]) is Annotated
     ]
 
 
 def expand_wildcards(paths: list[Path] | None) -> list[Path] | None:
-    """Replace names with wildcards by the files that they match, for shells that do not."""
-    found: list[Path] = []
+    """Replace names with wildcards with the matching files, for shells that do not expand them."""
+    expanded: list[Path] = []
     for path in paths or ():
         if not WILDCARD.search(str(path)) or path.exists():
-            found.append(path)
+            expanded.append(path)
             continue
         matches = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
         if not matches:
             raise InputError(f"{path}: no file has such a name")
-        found += matches
-    return found if paths else paths
+        expanded += matches
+    return expanded if paths else paths
 
 
 def refuse(reason: str, **given: object) -> None:
@@ -97,17 +95,17 @@ def refuse(reason: str, **given: object) -> None:
     Traceback (most recent call last):
     fedconformal.errors.InputError: --safe goes with --risk
     """
-    if wrong := next((name for name, value in given.items() if value), None):
-        raise InputError(f"--{wrong.replace('_', '-')} {reason}")
+    if used := next((name for name, value in given.items() if value), None):
+        raise InputError(f"--{used.replace('_', '-')} {reason}")
 
 
 def split(names: str) -> list[str]:
-    """Cut names at their commas."""
+    """Split names at commas."""
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def check_output(output: Path, *inputs: Path | None, ending: str = "") -> None:
-    """Refuse to write onto a file that the command reads, by whatever path; refuse another ending."""
+    """Refuse an output that is also an input, by whatever path, or has another ending."""
     if ending and output.suffix != ending:
         raise InputError(f"{output}: expected a file that ends in {ending}")
     for path in inputs:
@@ -124,7 +122,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def read_summaries(paths: Sequence[Path]) -> list[Summary]:
-    """Read summaries; refuse the same file twice and files that do not go together."""
+    """Read summaries; refuse repeated files and incompatible summaries."""
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
@@ -140,14 +138,14 @@ def read_summaries(paths: Sequence[Path]) -> list[Summary]:
 
 
 def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram] | None:
-    """Read noisy counts; None if the first file is none."""
+    """Read noisy counts; None if the first file has another kind."""
     if not paths or not read_bytes(paths[0]).startswith(NOISY):
         return None
-    found = []
+    histograms = []
     for path in progress(paths, "reading noisy counts", len(paths)):
         with prefix_errors(path):
-            found.append(NoisyHistogram.from_bytes(read_bytes(path)))
-    return found
+            histograms.append(NoisyHistogram.from_bytes(read_bytes(path)))
+    return histograms
 
 
 def load_predictor(path: Path) -> Predictor:
@@ -160,7 +158,7 @@ def load_predictor(path: Path) -> Predictor:
 
 
 def warn_of_expiry(predictor: Predictor) -> None:
-    """Warn of a certificate that has expired."""
+    """Warn about an expired certificate."""
     expires = predictor.certificate.provenance.expires
     if has_expired(expires):
         logger.warning("the certificate expired on %s; calibrate anew, from new summaries", expires)

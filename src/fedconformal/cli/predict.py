@@ -43,7 +43,7 @@ from fedconformal.tables.text import TextCells, guarded
 
 @dataclass(frozen=True)
 class Answers:
-    """Sets or intervals, the threshold, and the number and the reason of those that hold everything."""
+    """Sets or intervals, the threshold, and the number of uninformative ones with the reason."""
 
     values: NDArray[Any]
     threshold: Any
@@ -118,9 +118,9 @@ def predict(
 
 
 def make_answers(predictor: Predictor, rows: PredictorRows, alpha: Fraction) -> Answers:
-    """Return the sets or intervals of rows; warn if they hold everything, with advice.
+    """Return the sets or intervals of rows; warn with advice if they are uninformative.
 
-    The threshold is the largest of the `sites`, where each has its own.
+    With thresholds by site, the reported threshold is the largest of the `sites`.
     """
     about = predictor.certificate
     sites, groups = own_sites(about, rows.sites), needed_groups(about, rows.groups)
@@ -134,30 +134,30 @@ def make_answers(predictor: Predictor, rows: PredictorRows, alpha: Fraction) -> 
         if sites is not None and len(sites) and not about.intervals:
             threshold = max(float(predictor.threshold_at(alpha, site=str(site))) for site in np.unique(sites))
     if about.intervals:
-        all_of = int(np.isinf(values).any(axis=1).sum())
-        why = explain_uninformative(about, threshold, alpha=alpha) if sites is None or all_of else None
-        remark = infinite_words(all_of, len(values))
+        uninformative = int(np.isinf(values).any(axis=1).sum())
+        why = explain_uninformative(about, threshold, alpha=alpha) if sites is None or uninformative else None
+        remark = infinite_words(uninformative, len(values))
     else:
-        all_of = full_sets(values)
-        share = all_of / max(1, len(values))
+        uninformative = full_sets(values)
+        share = uninformative / max(1, len(values))
         why = explain_uninformative(about, threshold, alpha=alpha, classes=values.shape[1], share=share)
-        remark = full_set_count(all_of, len(values))
-    made = Answers(values, threshold_json(threshold), all_of, why, remark if all_of else "")
+        remark = full_set_count(uninformative, len(values))
+    answers = Answers(values, threshold_json(threshold), uninformative, why, remark if uninformative else "")
     if why is not None:
-        logger.warning("%s", f"{made.remark}: {why}" if made.remark else why)
-    return made
+        logger.warning("%s", f"{answers.remark}: {why}" if answers.remark else why)
+    return answers
 
 
 def _set_table(sets: NDArray[Any], names: list[str] | None, *, wide: bool) -> tuple[list[str], list[Any]]:
-    """Return the header and the cells of sets: the labels in one column, or a column for each class."""
+    """Return the header and the cells of sets: the labels in one column, or one column per class."""
     if wide:
         header = ["size", *map(str, names or range(sets.shape[1]))]
-        return header, [(sum(row), *("yes" if one else "no" for one in row)) for row in sets.tolist()]
+        return header, [(sum(row), *("yes" if member else "no" for member in row)) for row in sets.tolist()]
     odd = next((name for name in names or () if ";" in name), None)
     if odd is not None:
         raise InputError(f"the class {abbreviate(repr(odd))} has a semicolon, which parts names; write --wide, or .npz")
-    labels, between = np.array(names or range(sets.shape[1]), dtype=np.str_), " " if names is None else ";"
-    return ["size", "labels"], [(int(row.sum()), between.join(labels[row])) for row in sets]
+    labels, separator = np.array(names or range(sets.shape[1]), dtype=np.str_), " " if names is None else ";"
+    return ["size", "labels"], [(int(row.sum()), separator.join(labels[row])) for row in sets]
 
 
 def _arrays(ending: str, **arrays: Any) -> bytes:
@@ -171,9 +171,9 @@ def _arrays(ending: str, **arrays: Any) -> bytes:
 
 
 def _table(rows: Predictions, keep: Sequence[str], header: list[str], answers: Iterable[Sequence[Any]]) -> bytes:
-    """Write the id of each row, or its number, the columns to keep and its answer, as the table that was read.
+    """Return the bytes of a table with each row's id or number, the columns to keep and the answer.
 
-    Semicolons and decimal commas are kept, for a spreadsheet that expects them.
+    Semicolons and decimal commas of the input table are preserved.
     """
     cells, file = rows.table.cells, io.StringIO()
     semicolons = isinstance(cells, TextCells) and cells.separator == ";"
@@ -184,12 +184,12 @@ def _table(rows: Predictions, keep: Sequence[str], header: list[str], answers: I
     columns = [*ids, *((name, rows.others[name_key(name)]) for name in keep)]
     lines.writerow([*(guarded(name) for name, _ in columns), *map(guarded, header)])
     for *about, answer in zip(*(values for _, values in columns), answers, strict=True):
-        lines.writerow([_cell(one, comma=comma) for one in (*about, *answer)])
+        lines.writerow([_cell(value, comma=comma) for value in (*about, *answer)])
     return file.getvalue().encode()
 
 
 def _cell(value: Any, *, comma: bool) -> str:
-    """Format a number with all its digits; text that a spreadsheet could run is guarded."""
+    """Format a number with all digits; text that a spreadsheet could execute is guarded."""
     if not isinstance(value, float):
         return str(value) if isinstance(value, int) else guarded(str(value))
     return repr(value).replace(".", ",") if comma else repr(value)
@@ -201,16 +201,16 @@ def _predict_decisions(rule: Predictor, scores: Path, output: Path, *, json: boo
     if output.suffix != ".npz" and (rows.names is not None or output.suffix != ".npy"):
         raise InputError(f"{output}: expected a name that ends in .npz, or of one array in .npy")
     with prefix_errors(scores):
-        found = rule.predict(rows.values)
-    images = {"sets": found} if rows.names is None else dict(zip(rows.names, found, strict=True))
+        decisions = rule.predict(rows.values)
+    images = {"sets": decisions} if rows.names is None else dict(zip(rows.names, decisions, strict=True))
     write_bytes(output, _arrays(output.suffix, **images))
-    share, safe = float(np.mean([one.mean() for one in found])) if len(found) else 0.0, np.isinf(rule.threshold)
+    share, safe = float(np.mean([x.mean() for x in decisions])) if len(decisions) else 0.0, np.isinf(rule.threshold)
     record = {
         "output": output,
-        "rows": len(found),
+        "rows": len(decisions),
         "risk": rule.risk.limit,
         "threshold": threshold_json(rule.threshold),
     }
-    words = f"wrote {output}: answers to {len(found)} rows, {share:.1%} of the entries are predicted on average"
+    words = f"wrote {output}: answers to {len(decisions)} rows, {share:.1%} of the entries are predicted on average"
     action = f"no threshold is good enough, so this is the safe action: {rule.risk.safe}"
     print_result({**record, "mean_size": share}, words, *[action] * bool(safe), json=json)

@@ -1,4 +1,4 @@
-"""Rows of a table: the options that name its columns, and one line that states what was recognised."""
+"""Options for the columns of a table, and the reading of its rows."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ Onnx = Annotated[
 
 
 @cache
-def open_model(given: str) -> OnnxModel:
-    """Load the model of --onnx."""
+def open_model(option: str) -> OnnxModel:
+    """Load the model of --onnx, FILE or FILE:probs or FILE:logits."""
     with requires_extra("serve"):
         from fedconformal.serving.onnx import OnnxModel
-    path, _, gives = given.rpartition(":")
-    stated: Any = gives if gives in (Source.probs, Source.logits) else None
-    return OnnxModel(Path(given if stated is None else path), gives=stated)
+    path, _, output = option.rpartition(":")
+    stated: Any = output if output in (Source.probs, Source.logits) else None
+    return OnnxModel(Path(option if stated is None else path), gives=stated)
 
 
 @dataclass(frozen=True)
 class PredictorRows:
-    """Rows for a predictor: the outputs of the model, and the groups and the site of each row."""
+    """Rows for a predictor: outputs of the model, groups and sites."""
 
     table: Predictions
     groups: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class PredictorRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The options of a table; `keep` are columns that the command uses besides."""
+    """The options of a table; `keep` are further columns that the command uses."""
 
     content: Annotated[
         Source, typer.Option("--from", metavar="KIND", help="probs, logits, or features for --onnx.")
@@ -113,18 +113,18 @@ class Columns:
 
     @property
     def given(self) -> bool:
-        """Whether an option names a column."""
+        """Whether any option names a column."""
         return self != type(self)()
 
     @property
     def model(self) -> OnnxModel | None:
-        """The model of --onnx, which goes with features and with nothing else."""
+        """The model of --onnx, which requires --from features."""
         if (self.onnx is None) == (self.content is Source.features):
             raise InputError("--from features and --onnx go together; give both or neither")
         return None if self.onnx is None else open_model(self.onnx)
 
     def group_columns(self, predictor: Predictor | None = None) -> list[str]:
-        """Return the columns of --groups, and those that the predictor needs."""
+        """Return the columns of --groups and those that the predictor needs."""
         needed = [] if predictor is None else predictor.certificate.group_columns
         typed = [] if self.groups is None else split(self.groups)
         if self.groups is not None and not typed:
@@ -132,16 +132,16 @@ class Columns:
         return list({name_key(name): name for name in (*needed, *typed)}.values())
 
     def keeping(self, *names: str | None) -> Columns:
-        """Keep these columns too, each once; that of ids is kept already."""
+        """Return options that keep these columns too, each once; the column of ids is always kept."""
         known = {None if self.ids is None else name_key(self.ids)}
-        kept = {name_key(name): name for name in names if name is not None and name_key(name) not in known}
-        return replace(self, keep=tuple(kept.values()))
+        columns = {name_key(name): name for name in names if name is not None and name_key(name) not in known}
+        return replace(self, keep=tuple(columns.values()))
 
     def open(self, path: Path, array: str) -> Table:
-        """Read a file; the encoding is that of the ones that are text."""
+        """Read a file; the encoding applies to text files only."""
         if array == Source.features and path.suffix.lower() in (".npy", ".npz"):  # of any shape, such as images
-            found = read_array(path, "features")
-            return table_of(found.reshape(len(found), -1) if found.ndim > 2 and len(found) else found, name=str(path))
+            rows = read_array(path, "features")
+            return table_of(rows.reshape(len(rows), -1) if rows.ndim > 2 and len(rows) else rows, name=str(path))
         encoding = self.encoding if path.suffix.lower() in TEXT else None
         return read_table(path, encoding=encoding, arrays=(array,))
 
@@ -154,7 +154,7 @@ class Columns:
         sites: str | None = None,
         beside: Sequence[str | None] = (),
     ) -> PredictorRows:
-        """Read rows for a predictor, with its groups, the site of each row, and the columns `beside`."""
+        """Read rows for a predictor, with groups, sites and the columns `beside`."""
         about, by = predictor.certificate, self.group_columns(predictor)
         warn_of_expiry(predictor)
         at = about.provenance.temperature
@@ -164,9 +164,9 @@ class Columns:
             if self.content is Source.probs and at not in (None, 1.0):
                 logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
         columns = self.keeping(*by, _column_in(sites), *map(_column_in, beside))
-        found = columns.read(predictor.score, path, labels, wanted=about.class_names, temperature=at)
-        groups = {name: self.values_of(found, name, "groups") for name in by}
-        return PredictorRows(found, groups, None if sites is None else self.values_of(found, sites, "sites"))
+        table = columns.read(predictor.score, path, labels, wanted=about.class_names, temperature=at)
+        groups = {name: self.values_of(table, name, "groups") for name in by}
+        return PredictorRows(table, groups, None if sites is None else self.values_of(table, sites, "sites"))
 
     def read(
         self,
@@ -177,19 +177,19 @@ class Columns:
         wanted: Classes = None,
         temperature: float | None = None,
     ) -> Predictions:
-        """Read outputs, in the order of the classes `wanted`, and the truth; state once what was recognised.
+        """Read outputs, in the order of the classes `wanted`, and the truth; report the recognised columns once.
 
-        The truth is in a column, or in a file of its own.
+        The truth is in a column or in a separate file.
         """
         if isinstance(score, RegressionScore):
-            found = self._read_numbers(score, path, labels)
+            predictions = self._read_numbers(score, path, labels)
         else:
-            found = self._read_classes(path, labels, wanted, temperature)
-        _note_recognised(found)
-        return found
+            predictions = self._read_classes(path, labels, wanted, temperature)
+        _note_recognised(predictions)
+        return predictions
 
     def values_of(self, found: Predictions, given: str, array: str) -> NDArray[Any]:
-        """Return a value a row: from a column of the table, from FILE, or from FILE:COLUMN."""
+        """Return one value per row, from a column of the table, from FILE or from FILE:COLUMN."""
         file = file_in(given)
         if file is None:
             name = name_key(given)
@@ -204,7 +204,7 @@ class Columns:
         refuse(reason, classes=self.classes, positive=self.positive, onnx=self.onnx)
         if self.content is Source.logits:
             raise InputError(f"--from logits {reason}")
-        found = numbers_of(
+        predictions = numbers_of(
             self.open(path, "predictions"),
             score.columns,
             columns=None if self.predictions is None else split(self.predictions),
@@ -214,7 +214,7 @@ class Columns:
             keep=self.keep,
             skip_missing=self.skip_missing,
         )
-        return self._paired(found, labels)
+        return self._paired(predictions, labels)
 
     def _paired(self, found: Predictions, labels: Path | None) -> Predictions:
         if labels is None:
@@ -231,18 +231,18 @@ class Columns:
         if model is not None:
             names = split(self.classes) if self.classes is not None else wanted
             table = _scored(table, self._aside(own_labels), model, temperature, names)
-        found = self._find(table, own_labels, wanted)
+        predictions = self._find(table, own_labels, wanted)
         if wanted is not None:
-            found = found.matched(wanted)
-        found = self._paired(found, labels)
+            predictions = predictions.matched(wanted)
+        predictions = self._paired(predictions, labels)
         if self.content is not Source.logits:
-            return found
+            return predictions
         at = 1.0 if temperature is None else temperature
-        with found.table.in_lines():
-            return replace(found, values=softmax(found.values, temperature=at, name=str(path)))
+        with predictions.table.in_lines():
+            return replace(predictions, values=softmax(predictions.values, temperature=at, name=str(path)))
 
     def _find(self, table: Table, labels: str | None, wanted: Classes) -> Predictions:
-        """Find the columns of the classes: those of the predictor, `wanted`, by name; all others are left alone."""
+        """Find the columns of the classes, by name if the predictor's classes are `wanted`; others are ignored."""
         given, positive = None if self.classes is None else split(self.classes), self.positive
         if given is None and wanted is not None and not isinstance(wanted, int):
             aside = set(map(name_key, self._aside(labels)))
@@ -277,7 +277,7 @@ class Columns:
         return found
 
     def _propose_classes(self, table: Table, labels: str | None, problem: str) -> None:
-        """Raise with the columns that add up to one, if they are some of those that have no other use."""
+        """Raise with a proposal if some of the columns without another use add up to one."""
         aside = [table.column(name) for name in self._aside(labels)]
         rest = [j for j in table.columns if j not in aside]
         names = columns_that_add_up(table, rest)
@@ -287,16 +287,16 @@ class Columns:
             )
 
     def _aside(self, labels: str | None) -> list[str]:
-        """Return the columns that have another use than the numbers of a row."""
+        """Return the columns with another use than the numbers of a row."""
         return [name for name in (labels, self.ids, *self._dropped(), *self.keep) if name is not None]
 
     def _dropped(self) -> list[str]:
-        return [name for one in self.drop or () for name in split(one)]
+        return [name for names in self.drop or () for name in split(names)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unlabelled(Columns):
-    """The same for rows without labels."""
+    """The options of a table without labels."""
 
     labels: str | None = None
     skip_missing: bool = field(default=False, compare=False)
@@ -305,7 +305,7 @@ class Unlabelled(Columns):
 def _scored(
     table: Table, others: Sequence[str], model: OnnxModel, temperature: float | None, classes: Classes
 ) -> Table:
-    """Put the model's probabilities in the place of the features, which are all columns but these `others`."""
+    """Replace the features, all columns but `others`, with the model's probabilities."""
     table = table.with_header()
     aside = [table.column(name) for name in others]
     with table.in_lines():
@@ -319,7 +319,7 @@ def _scored(
 
 
 def _note_recognised(found: Predictions) -> None:
-    """State what was recognised, unless it is an array without names, and which rows were left out."""
+    """Report the recognised columns, unless the input is a plain array, and the skipped rows."""
     if found.table.first_line is not None or found.table.names is not None or found.classes is not None:
         note(found.recognised)
     if found.skipped:
@@ -328,19 +328,19 @@ def _note_recognised(found: Predictions) -> None:
 
 
 def warn_of_repeated_ids(found: Predictions, advice: str) -> None:
-    """Warn if ids have several rows, which no guarantee allows."""
-    repeated = [one for one, count in Counter(found.ids or ()).items() if count > 1]
+    """Warn if ids have several rows, which violates every guarantee."""
+    repeated = [row_id for row_id, count in Counter(found.ids or ()).items() if count > 1]
     if repeated:
         first, names = abbreviate(repeated[0]), plural(len(repeated), "id")
         logger.warning("%s: %s with several rows, such as %s: %s", found.table.source, names, first, advice)
 
 
 def file_in(given: str | None) -> Path | None:
-    """Return the file that an option names, by itself or before a column; files have their endings."""
+    """Return the file named by an option, FILE or FILE:COLUMN, recognised by its ending."""
     names = () if given is None else (given, given.rpartition(":")[0])
     return next((Path(name) for name in names if Path(name).suffix.lower() in ENDINGS), None)
 
 
 def _column_in(given: str | None) -> str | None:
-    """Return the column of the table that an option names, if it names one."""
+    """Return the column of the table named by an option; None if it names a file."""
     return given if file_in(given) is None else None

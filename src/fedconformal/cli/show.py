@@ -1,4 +1,4 @@
-"""fedconformal show: the content of a file of ours by field, and who could learn what from it."""
+"""fedconformal show: the content of a file by field, and the information that it discloses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SCORE = (
 
 
 class Shown(NamedTuple):
-    """A kind of file, its content by field, and sentences about what a reader learns."""
+    """Kind of a file, its content by field, and sentences about the disclosed information."""
 
     what: str
     holds: Mapping[str, Any]
@@ -57,16 +57,16 @@ def show(
     """Describe what a file holds, and who could learn what from it."""
     data = read_bytes(file)
     with prefix_errors(file):
-        found = described(data)
-    holds = {name.replace("_", " "): _text(one) for name, one in found.holds.items() if one or one == 0}
+        description = described(data)
+    holds = {name.replace("_", " "): _text(one) for name, one in description.holds.items() if one or one == 0}
     width = max(map(len, holds), default=0)
     lines = [f"  {name:<{width}}  {value}" for name, value in holds.items()]
-    record = {"file": file, "what": found.what, "holds": holds, "learns": found.learns}
-    print_result(record, f"{file}: {found.what}", *lines, *found.learns, json=json)
+    record = {"file": file, "what": description.what, "holds": holds, "learns": description.learns}
+    print_result(record, f"{file}: {description.what}", *lines, *description.learns, json=json)
 
 
 def described(data: bytes) -> Shown:
-    """Recognise a file by its content, and describe it.
+    """Describe a file, whose kind is recognised by its content.
 
     >>> described(bytes(32)).what
     'a private key'
@@ -87,12 +87,12 @@ def described(data: bytes) -> Shown:
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}: {one}" for name, one in value.items())
+        return ", ".join(f"{name}: {item}" for name, item in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
-def _provenance(found: Provenance) -> dict[str, Any]:
-    return {name: one for name, one in vars(found).items() if name != "grid" and one is not False}
+def _provenance(provenance: Provenance) -> dict[str, Any]:
+    return {name: value for name, value in vars(provenance).items() if name != "grid" and value is not False}
 
 
 def _summary(summary: Summary) -> Shown:
@@ -122,17 +122,17 @@ def _summary(summary: Summary) -> Shown:
     return Shown("the summary of a site's calibration scores", holds, [*learns, PLAIN])
 
 
-def _noisy(found: NoisyHistogram) -> Shown:
+def _noisy(noisy: NoisyHistogram) -> Shown:
     learns = (
         f"{READER} learns the number of scores exactly, and little of each row: noise was added at the site, with "
-        f"differential privacy at epsilon {found.epsilon:g} for one row."
+        f"differential privacy at epsilon {noisy.epsilon:g} for one row."
     )
-    holds = {"site": found.site, "scores": found.size, "epsilon": found.epsilon, "cells": len(found.grid)}
-    return Shown("noisy counts of a site's calibration scores", holds | _provenance(found.provenance), [learns])
+    holds = {"site": noisy.site, "scores": noisy.size, "epsilon": noisy.epsilon, "cells": len(noisy.grid)}
+    return Shown("noisy counts of a site's calibration scores", holds | _provenance(noisy.provenance), [learns])
 
 
 def _json(data: bytes) -> Shown:
-    """Recognise a JSON file by its fields."""
+    """Describe a JSON file, whose kind is recognised by its fields."""
     try:
         fields = msgspec.json.decode(data)
         if "budget" in fields:

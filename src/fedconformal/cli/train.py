@@ -1,4 +1,4 @@
-"""fedconformal train: learn a model across the sites of a data set, in a directory from which it can go on."""
+"""fedconformal train: train a model across the sites of a data set, in a directory from which a run can continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedconformal.errors import InputError, requires_extra
 
 
 class Preset(StrEnum):
-    """Settings under one name."""
+    """Names of predefined settings."""
 
     paper = "paper"
 
@@ -62,8 +62,8 @@ def train(
     named = ({} if config is None else read_config(config)) | typed | dict(map(setting, more or ()))
     if preset is not None:
         named = paper_settings(named) | named
-    there = read_settings(output) if resume else None
-    settings = named if there is None else there.to_dict() | named
+    existing = read_settings(output) if resume else None
+    settings = named if existing is None else existing.to_dict() | named
     own = {key: imported(key, settings.get(key), typed.get(key)) for key in ("model", "dataset")}
     start = Path(str(settings["weights"])) if settings.get("weights") else None
     for name in FILES:
@@ -92,7 +92,7 @@ def train(
 
 
 def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | None:
-    """Import an object named as package:name; only an option names code, never a file."""
+    """Import an object named package:name, which is accepted from an option but never from a file."""
     if not isinstance(value, str) or ":" not in value:
         return None
     option = f"--{key}"
@@ -103,14 +103,14 @@ def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | Non
     if str(Path.cwd()) not in sys.path:  # as for `python -m`
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Callable[[], Any] = getattr(importlib.import_module(module), name)
+        target: Callable[[], Any] = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"{option} {value}: cannot be imported ({error})", param=key) from None
-    return found
+    return target
 
 
 def setting(text: str) -> tuple[str, Any]:
-    """Read KEY=VALUE; a value that is not TOML is a plain word."""
+    """Parse KEY=VALUE; a value that is not TOML is a string."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InputError(f"--set {text}: expected KEY=VALUE")
