@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.strata import Stratum
 from tests.calibration.test_predictor import resealed
 from tests.contracts.tools import maybe_infeasible, peak_memory, refused, strata_examples
+from tests.evaluation.certified import said
 from tests.guarantees.plain_fractions import in_class
 
 pytestmark = pytest.mark.filterwarnings(
@@ -216,9 +218,8 @@ def test_too_few_scores_are_said_with_the_group_and_how_many_more() -> None:
         "alpha=0.35 cannot be promised to none of the others, where every label is in every set; none of the others: "
         "calibration scores needed: 2 more in all, at any site (3 of each group)"
     )
-    predictor = result
     with pytest.warns(fc.InfeasibleWarning, match="to none of the others, where every label is in every set"):
-        sets = predictor.predict_set([[0.6, 0.4]] * 2, groups={"A": ["yes", ""], "B": [None, None]})
+        sets = result.predict_set([[0.6, 0.4]] * 2, groups={"A": ["yes", ""], "B": [None, None]})
     assert sets.tolist() == [[True, True], [True, True]]
     with pytest.warns(fc.InfeasibleWarning, match=r"class \w+ in sex=F: calibration scores needed: \d+ more"):
         fc.calibrate(sites_of_few(), alpha=0.1, guarantee=fc.ByGroup(fc.ByClass()))
@@ -275,28 +276,20 @@ def test_what_does_not_go_together_is_refused() -> None:
         registry.rebuild(deep, fc.Guarantee)
 
 
-HARMS = ["a curve", "a name", "all rows", "a threshold", "ragged", "no groups"]
+HARMS: dict[str, Callable[[Any, Any], object]] = {
+    "a curve": lambda content, _: content["curves"].pop(),
+    "a name": lambda _, promises: promises[2].update(group=promises[1]["group"]),
+    "all rows": lambda _, promises: promises[0].update(group="sex=Q"),
+    "a threshold": lambda _, promises: promises[1].update(threshold=0.123),
+    "ragged": lambda content, promises: (promises.pop(1), content["curves"].pop(1)),
+    "no groups": lambda _, promises: [promise.pop("group") for promise in promises],
+}
 
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_files_that_do_not_fit_are_refused(harm: str) -> None:
-    predictor = made(fc.ByGroup(fc.ByClass() if harm == "ragged" else fc.Mixture()))
-    content = predictor.content()
-    promises = content["certificate"]["promises"]
-    if harm == "a curve":
-        content["curves"].pop()
-    elif harm == "a name":
-        promises[2]["group"] = promises[1]["group"]
-    elif harm == "all rows":
-        promises[0]["group"] = "sex=Q"
-    elif harm == "a threshold":
-        promises[1]["threshold"] = 0.123
-    elif harm == "ragged":
-        promises.pop(1)
-        content["curves"].pop(1)
-    else:
-        for promise in promises:
-            promise.pop("group")
+    content = made(fc.ByGroup(fc.ByClass() if harm == "ragged" else fc.Mixture())).content()
+    HARMS[harm](content, content["certificate"]["promises"])
     with refused():
         fc.Predictor.from_bytes(resealed(content))
 
@@ -306,17 +299,15 @@ def test_each_group_is_tested_by_itself() -> None:
     found = predictor.evaluate(probs, labels, groups={**groups, "shift": np.arange(2000) % 2}, sites=["a"] * 2000)
     assert set(found.by_group) == {"sex", "age", "shift", "promised group"}
     assert {one.name: one.rows for one in found.by_group["promised group"]}.keys() == limits(predictor).keys()
-    assert found.verdict is not None
-    parts = {part.name: part for part in found.verdict.parts}
+    parts = {part.name: part for part in said(found).parts}
     kinds = {name: part.kind for name, part in parts.items()}
-    assert kinds.pop("no other group") == found.verdict.kind == "too few rows to tell"  # 30 calibration rows
+    assert kinds.pop("no other group") == said(found).kind == "too few rows to tell"  # 30 calibration rows
     assert set(kinds.values()) == {"no contradiction"}
     assert set(parts) == {"all groups", "age=40", "age=60", "sex=F", "sex=M", "no other group"}
     assert parts["sex=F"].rows == np.count_nonzero(groups["sex"] == "F")
     assert parts["no other group"].limit > parts["all groups"].limit > 0.2  # fewer scores leave more to luck
     wrong = np.where(groups["sex"] == "F", (labels + 1) % CLASSES, labels)
-    below = predictor.evaluate(probs, wrong, groups=groups).verdict
-    assert below is not None
+    below = said(predictor.evaluate(probs, wrong, groups=groups))
     assert below.kind == "below the promise"
     assert "rows of sex=F" in below.words
     with refused("needs the columns age, sex of every row, got none"):
@@ -326,13 +317,10 @@ def test_each_group_is_tested_by_itself() -> None:
 def test_what_cannot_be_tested_says_why() -> None:
     probs, labels, groups = rows(20, 300)
     for guarantee in (fc.ByClass(), fc.Mixture(weights=(0.5, 0.3, 0.2))):
-        found = made(fc.ByGroup(guarantee)).evaluate(probs, labels, groups=groups).verdict
-        assert found is not None
-        assert found.kind == "no verdict"
+        assert said(made(fc.ByGroup(guarantee)).evaluate(probs, labels, groups=groups)).kind == "no verdict"
     predictor = made(fc.ByGroup())
     sets = predictor.predict_set(probs, groups=groups)
-    untold = evaluate_sets(sets, labels, certificate=predictor.certificate).verdict
-    assert untold is not None
+    untold = said(evaluate_sets(sets, labels, certificate=predictor.certificate))
     assert untold.words == "No verdict: the groups of the rows are not given."
 
 

@@ -46,6 +46,5 @@ def test_one_file_with_a_million_zeros_is_said() -> None:
         result = fc.calibrate(sites)
     assert result.threshold == 0.0  # so a word is needed
     assert list(result.certificate.heavy_sites) == ["liar"]
-    predictor = result
-    assert fc.verify(predictor, sites) == []
-    assert fc.Predictor.from_bytes(predictor.to_bytes()).certificate == predictor.certificate
+    assert fc.verify(result, sites) == []
+    assert fc.Predictor.from_bytes(result.to_bytes()).certificate == result.certificate

@@ -59,11 +59,6 @@ def test_scores_or_sites_are_missing() -> None:
     assert rows["new-site"].smallest_alpha == pytest.approx(1 / 3)
 
 
-def test_a_guarantee_that_does_not_fit_the_sites_is_refused() -> None:
-    with refused("box: 3 bounds were given for 2 sites"):
-        fc.plan(alpha=0.1, sizes=[30, 40], guarantees=[fc.WorstCase(box=((0, 0, 0), 1))])
-
-
 def test_sites_have_their_names() -> None:
     found = fc.plan(alpha=0.1, sizes=[3, 20], sites=["north", "south"], guarantees=[fc.OneSite(site="north")])
     assert found.options[-1].missing.endswith("6 more at site 'north'")

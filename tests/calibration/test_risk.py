@@ -124,15 +124,14 @@ def test_where_no_threshold_is_good_enough() -> None:
     ):
         lossy = fc.calibrate(sites(), risk=0.05, safe="ask a doctor")
     assert lossy.sentence().endswith("so take the safe action: ask a doctor.")
-    rule = lossy
-    assert fc.verify(rule, sites(), sealed=True) == []
-    (said,) = fc.verify(rule, sites())  # anybody could have written it
+    assert fc.verify(lossy, sites(), sealed=True) == []
+    (said,) = fc.verify(lossy, sites())  # anybody could have written it
     assert said.startswith("safe: not confirmed")
     with pytest.warns(fc.InfeasibleWarning, match="take the safe action: ask a doctor"):
-        assert rule.threshold_at() == rule.threshold == math.inf
+        assert lossy.threshold_at() == lossy.threshold == math.inf
     with refused("nothing but the safe action is left"):
-        rule.evaluate(np.zeros((3, 11)))
-    assert rule.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
+        lossy.evaluate(np.zeros((3, 11)))
+    assert lossy.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
 
 
 SPECS = [

@@ -308,15 +308,7 @@ def test_it_is_the_sum_of_its_parts() -> None:
     for kind in ("exact", "ranks"):
         made = CONFORMAL(score=fc.APS(), alpha=0.2, kind=kind).calibrate(given)
         summaries = [
-            fc.Summary.of_scores(
-                fc.APS().evaluate(probs.astype(np.float32), labels),
-                kind=kind,
-                alpha=0.2,
-                score=fc.APS(),
-                site=name,
-                classes=probs.shape[1],
-                precision="float32",
-            )
+            fc.summarize(probs, labels, kind=kind, alpha=0.2, score="aps", site=name)
             for name, (probs, labels) in given.items()
         ]
         by_hand = fc.calibrate(summaries, alpha=0.2)
@@ -351,11 +343,8 @@ def test_before_calibration_nothing_works(attribute: str) -> None:
     ("bad", "fragments"),
     [
         (([[0.5, 0.6]], [0]), ["row 0", "sums to 1.1"]),
-        (([[0.5, 0.5]], [2]), ["labels: row 0 is 2"]),
         (([[0.5, 0.5]], [0, 1]), ["labels"]),
         ((np.empty((0, 2)), []), ["is empty"]),
-        (([], []), ["shape (0,)"]),
-        (([[np.nan, 0.5]], [0]), ["not finite"]),
     ],
 )
 def test_an_error_names_the_site(bad: Any, fragments: list[str]) -> None:

@@ -9,6 +9,8 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal.evaluation import Evaluation, evaluate_sets
+from fedconformal.evaluation.coverage import CoverageEvaluation
+from fedconformal.evaluation.verdict import Verdict
 from tests.contracts.tools import maybe_infeasible
 
 
@@ -34,3 +36,9 @@ def evaluated(covered: Any, *, others: Any = True, **more: Any) -> Evaluation:
     covered = np.asarray(covered)
     sets = np.stack([covered, np.broadcast_to(others, covered.shape)], axis=1)
     return evaluate_sets(sets, np.zeros(len(covered), dtype=int), **more)
+
+
+def said(evaluation: CoverageEvaluation[Any]) -> Verdict:
+    """Return the verdict of an evaluation that has one."""
+    assert evaluation.verdict is not None
+    return evaluation.verdict

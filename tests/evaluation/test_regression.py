@@ -11,7 +11,7 @@ import pytest
 from fedconformal._base.arrays import Floats
 from fedconformal.evaluation import evaluate_intervals, evaluate_sets
 from tests.contracts.tools import refused
-from tests.evaluation.certified import certified
+from tests.evaluation.certified import certified, said
 
 
 def drawn(rows: int = 400) -> tuple[Floats, Floats]:
@@ -91,17 +91,14 @@ def test_the_verdict_is_that_of_sets_in_the_words_of_intervals() -> None:
     ends = np.where(hits[:, None], [-1.0, 1.0], [1.0, 2.0])
     found = evaluate_intervals(ends, np.zeros(1000), sites=["a"] * 1000, certificate=CERTIFIED)
     theirs = evaluate_sets(np.column_stack([hits, ~hits]), [0] * 1000, sites=["a"] * 1000, certificate=CERTIFIED)
-    assert found.verdict is not None
-    assert theirs.verdict is not None
-    assert found.verdict.below
-    assert found.verdict.p == theirs.verdict.p
-    assert "the intervals miss 20.0% of 1,000 rows" in found.verdict.words
+    assert said(found).below
+    assert said(found).p == said(theirs).p
+    assert "the intervals miss 20.0% of 1,000 rows" in said(found).words
     assert found.reweighted == theirs.reweighted
 
 
 def test_the_whole_line_says_nothing() -> None:
     found = evaluate_intervals([[-np.inf, np.inf]] * 9, np.zeros(9), certificate=CERTIFIED)
-    assert found.verdict is not None
-    assert found.verdict.words == (
+    assert said(found).words == (
         "No verdict: every interval is the whole line, so no row can be missed, and the intervals say nothing."
     )

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.evaluation import Evaluation, evaluate_sets
+from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.intervals import Sample, binomial_tail, stratified_tail
 from fedconformal.evaluation.verdict import Verdict, standing
-from tests.contracts.tools import changed, refused
+from tests.contracts.tools import changed
 from tests.evaluation.certified import certified as certificate_of
-from tests.evaluation.certified import evaluated
+from tests.evaluation.certified import evaluated, said
 
 pytestmark = pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")
 
@@ -35,11 +35,6 @@ def verdict(certificate: fc.Certificate, missed: Any, clients: Any = CLIENTS, **
         mine = np.flatnonzero(clients == site)
         covered[mine[: round(share * len(mine))]] = False
     return said(evaluated(covered, others=~covered, certificate=certificate, **{"sites": clients, **more}))
-
-
-def said(evaluation: Evaluation) -> Verdict:
-    assert evaluation.verdict is not None
-    return evaluation.verdict
 
 
 def test_the_three_answers() -> None:
@@ -194,8 +189,3 @@ def test_any_column_is_a_group() -> None:
         ("not given", 1, 0.0),
     ]
     assert [(group.name, group.rows) for group in found["age"]] == [("60", 3), ("70", 1)]
-    with refused("sex: has shape"):
-        evaluate_sets(sets, [0] * 4, groups={"sex": ["f"]})
-    many = np.ones((300, 2), dtype=bool)
-    with refused("age: has 300 different values, more than 200"):
-        evaluate_sets(many, [0] * 300, groups={"age": np.arange(300)})

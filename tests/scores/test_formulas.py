@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fedconformal as fc
+from fedconformal._base.arrays import Floats
 from tests.contracts.tools import checks, refused, rows_of_probabilities
 
 Probs = NDArray[np.floating[Any]]
@@ -75,6 +76,15 @@ def test_forty_bits_are_summed_and_all_are_compared() -> None:
     assert fc.APS().evaluate_all([[0.5, 0.5]]).tolist() == [[0.5, 1.0]]
 
 
+def check_alike(score: fc.Score, probs: Probs, everything: Floats, thresholds: Floats) -> None:
+    """Demand these scores of all labels in every way to ask for them."""
+    assert np.array_equal(score.evaluate_all(probs), everything)
+    for label in range(probs.shape[1]):
+        assert np.array_equal(score.evaluate(probs, [label] * len(probs)), everything[:, label])
+    for q in thresholds:
+        assert np.array_equal(score.predict_set(probs, q, allow_empty=True), everything <= q)
+
+
 @pytest.mark.parametrize("classes", [20, 300])
 def test_small_float32_numbers_are_rounded_like_their_float64_copies(classes: int) -> None:
     """From 2^-17 on a float32 has no bits beyond the fortieth; below it has, and they must not be summed."""
@@ -85,11 +95,7 @@ def test_small_float32_numbers_are_rounded_like_their_float64_copies(classes: in
     probs = probs.astype(np.float32)
     for score in (fc.APS(), fc.RAPS()):
         everything = score.evaluate_all(probs.astype(np.float64))
-        assert np.array_equal(score.evaluate_all(probs), everything)
-        for label in range(classes):
-            assert np.array_equal(score.evaluate(probs, [label] * 200), everything[:, label])
-        for q in rng.choice(everything.ravel(), 20):
-            assert np.array_equal(score.predict_set(probs, q, allow_empty=True), everything <= q)
+        check_alike(score, probs, everything, rng.choice(everything.ravel(), 20))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -100,11 +106,7 @@ def test_a_zero_with_a_sign_is_a_zero(dtype: Any) -> None:
     signed[60:, 0] = -0.0
     for score in (fc.LAC(), fc.APS(), fc.RAPS(penalty=0.25), fc.RAPS(randomized=True), fc.Margin(), fc.TopK()):
         everything = score.evaluate_all(plain)
-        assert np.array_equal(score.evaluate_all(signed), everything)
-        for label in range(5):
-            assert np.array_equal(score.evaluate(signed, [label] * 120), everything[:, label])
-        for q in np.unique(everything):
-            assert np.array_equal(score.predict_set(signed, q, allow_empty=True), everything <= q)
+        check_alike(score, signed, everything, np.unique(everything))
 
 
 def mix(state: int) -> int:

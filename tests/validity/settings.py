@@ -5,6 +5,7 @@ Scores are negative, above one, heavy-tailed, tied; nothing may depend on their 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from scipy import stats
@@ -39,25 +40,21 @@ BIG_HARD_SITE = (Site(HARD, 41), *[Site(EASY, 1)] * 4)
 
 PARETO = [Site(stats.pareto(1), 30), Site(stats.t(2), 12), Site(stats.beta(5, 1), 5)]
 
-MIXTURE: dict[str, Promise] = {
-    "alike sites": mixture([Site(uniform(-1, 1), 9)] * 5, 0.2),
-    "different sites": mixture(DIFFERENT, 0.2),
-    "different sites, 90%": mixture(PARETO, 0.1),
-    "sites that do not overlap": mixture([Site(EASY, 30), Site(HARD, 18)], 0.3),
-    "one big easy site": mixture(BIG_EASY_SITE, 0.2),
-    "one big hard site": mixture(BIG_HARD_SITE, 0.2),
+ALIKE_OR_NOT: dict[str, tuple[Sequence[Site], float]] = {
+    "alike sites": ([Site(uniform(-1, 1), 9)] * 5, 0.2),
+    "different sites": (DIFFERENT, 0.2),
+    "different sites, 90%": (PARETO, 0.1),
+    "sites that do not overlap": ([Site(EASY, 30), Site(HARD, 18)], 0.3),
+    "one big easy site": (BIG_EASY_SITE, 0.2),
+    "one big hard site": (BIG_HARD_SITE, 0.2),
+}
+
+MIXTURE: dict[str, Promise] = {name: mixture(*given) for name, given in ALIKE_OR_NOT.items()} | {
     "fifty sites of one row": mixture([Site(EASY, 1)] * 40 + [Site(HARD, 1)] * 10, 0.2),
     "one site": mixture([Site(stats.cauchy(), 49)], 0.1),
 }
 
-THEOREM_1: dict[str, Promise] = {
-    "alike sites": fcp([Site(uniform(-1, 1), 9)] * 5, 0.2),
-    "different sites": fcp(DIFFERENT, 0.2),
-    "different sites, 90%": fcp(PARETO, 0.1),
-    "sites that do not overlap": fcp([Site(EASY, 30), Site(HARD, 18)], 0.3),
-    "one big easy site": fcp(BIG_EASY_SITE, 0.2),
-    "one big hard site": fcp(BIG_HARD_SITE, 0.2),
-}
+THEOREM_1: dict[str, Promise] = {name: fcp(*given) for name, given in ALIKE_OR_NOT.items()}
 
 TIES: dict[str, Promise] = {
     "a coarse grid": mixture([Site(stats.randint(-2, 8), 25), Site(stats.randint(3, 12), 20)], 0.2, distinct=False),
