@@ -70,13 +70,10 @@ NOISY = ("calibrate", "clinic-0.fcn", "-o", "x.json")
 REFUSED = {
     (*ROWS, "--ledger", "site.json"): "--ledger goes with --epsilon",
     (*ROWS, *LOCAL, "--kind", "exact"): "--kind does not go with --epsilon",
-    (*ROWS, "--epsilon", "1", "--ledger", "none.json"): "none.json: cannot be read",
     (*SITES, "--ledger", "ledger.json"): "--ledger goes with --epsilon",
-    (*SITES, "--epsilon", "1", "--guarantee", "by-class"): "by-class",
     (*SITES, "--epsilon", "1", "--exact"): "--exact does not go with privacy",
     (*NOISY, "--epsilon", "1"): "--epsilon does not go with noisy counts",
     (*NOISY, "--signed", "site.json"): "--signed does not go with privacy",
-    (*NOISY[:2], "probs-0.npy", *NOISY[2:]): "probs-0.npy: this is not a noisy histogram",
 }
 
 

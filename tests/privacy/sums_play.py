@@ -194,4 +194,3 @@ class Round:
         self.next_question = one_of(questions)
         self.waiting, self.requests = took(self.open, self.reveals[:-1])
         self.helped, self.opened = each(self.revealed, self.requests)
-        self.recovered, _ = took(self.waiting, self.opened)

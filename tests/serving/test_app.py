@@ -10,12 +10,11 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.registry import members
-from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.store import Watch
 from fedconformal.serving.bodies import Rows
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
 from tests.contracts.tools import changed
+from tests.monitoring.watches import started
 from tests.serving.models import CLASSES, client, features, labels, predictor, write_model
 
 
@@ -154,7 +153,7 @@ def test_health_ready_and_metrics() -> None:
 
 def test_bad_outcomes_are_refused(tmp_path: Path) -> None:
     rule = predictor()
-    with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
+    with started(tmp_path / "w.db", rule) as watch:
         for ids, labels, reason in (
             (["q"], ["other"], "is not a class"),
             (["q"], [], "has 0 values"),

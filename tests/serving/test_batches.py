@@ -10,10 +10,9 @@ import pytest
 import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
-from fedconformal.monitoring.limits import limits_of
-from fedconformal.monitoring.store import Watch
 from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
+from tests.monitoring.watches import started
 from tests.serving.asgi import Client
 from tests.serving.models import CLASSES, client, features, labels, predictor, write_model
 
@@ -42,10 +41,6 @@ def bodies() -> list[Any]:
 def with_model(folder: Path) -> Client:
     model = OnnxModel(write_model(folder / "m.onnx"))
     return client(predictor(model), model=model)
-
-
-def started(folder: Path, rule: fc.Predictor, **about: Any) -> Watch:
-    return Watch.start(folder / "w.db", rule, limits_of(rule), **about)
 
 
 def test_together_is_as_alone(tmp_path: Path, calls: list[int]) -> None:
@@ -79,7 +74,7 @@ def test_a_batch_is_stored_in_one_transaction_and_answered_after_it(tmp_path: Pa
     """Requests at the same moment share commits; each has its own counts, and a refused one refuses no other."""
     rule, commits = predictor(), list[str]()
     rows = fc.softmax(features(90, seed=6)[:, :3]).tolist()
-    with started(tmp_path, rule) as watch:
+    with started(tmp_path / "w.db", rule) as watch:
         watch._connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
         asking = client(rule, watch=watch)
         sent: list[Any] = [{"probabilities": [row], "ids": [f"p{i}"]} for i, row in enumerate(rows)]
@@ -100,7 +95,7 @@ def test_a_batch_is_stored_in_one_transaction_and_answered_after_it(tmp_path: Pa
 def test_a_repeated_request_gets_the_same_answer_and_another_row_a_409(tmp_path: Path) -> None:
     rule = predictor()
     sent = {"probabilities": fc.softmax(features(3)[:, :3]).tolist(), "ids": ["p", "q", "r"], "site": "a"}
-    with started(tmp_path, rule) as watch:
+    with started(tmp_path / "w.db", rule) as watch:
         asking = client(rule, watch=watch)
         first = asking.post("/predict", json=sent)
         asking.post("/outcomes", json={"ids": ["q"], "labels": ["benign"]})
@@ -120,7 +115,7 @@ def test_a_repeated_request_gets_the_same_answer_and_another_row_a_409(tmp_path:
 def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
     rule, rows = predictor(), features(60, seed=5)
     probs, truth = fc.softmax(2 * rows[:, :3]), labels(rows)
-    with started(tmp_path, rule) as watch:
+    with started(tmp_path / "w.db", rule) as watch:
         asking = client(rule, watch=watch)
         ids = [f"scan-{k}" for k in range(60)]
         sent = {"probabilities": probs.tolist(), "ids": ids, "site": "a", "groups": {"sex": ["F", "M"] * 30}}
@@ -143,7 +138,7 @@ def test_answers_and_outcomes_reach_the_watch(tmp_path: Path) -> None:
 def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
     rule, rows = predictor(), features(300, seed=2)
     scores = rule.score.evaluate_all(fc.softmax(2 * rows[:, :3]).astype(np.float32))
-    with started(tmp_path, rule, scores=scores.min(axis=1)) as watch:
+    with started(tmp_path / "w.db", rule, scores=scores.min(axis=1)) as watch:
         asking = client(rule, watch=watch)
         flat = np.full((200, 3), 1 / 3) + np.random.default_rng(0).normal(scale=0.02, size=(200, 3))
         flat /= flat.sum(axis=1, keepdims=True)
@@ -153,14 +148,17 @@ def test_changes_are_noticed_from_what_is_served(tmp_path: Path) -> None:
 
 
 def test_another_predictor_is_refused(tmp_path: Path) -> None:
-    with started(tmp_path, predictor()) as watch, pytest.raises(InputError, match="is bound to another predictor"):
+    with (
+        started(tmp_path / "w.db", predictor()) as watch,
+        pytest.raises(InputError, match="is bound to another predictor"),
+    ):
         client(predictor(alpha=0.3), watch=watch)
 
 
 def test_what_cannot_be_kept_is_a_503_and_may_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema, "SECONDS", 0.05)
     rule = predictor()
-    with started(tmp_path, rule) as watch:
+    with started(tmp_path / "w.db", rule) as watch:
         asking = client(rule, watch=watch)
         sent = {"probabilities": fc.softmax(features(2)[:, :3]).tolist(), "ids": ["p", "q"]}
         other = sqlite3.connect(tmp_path / "w.db", isolation_level=None)

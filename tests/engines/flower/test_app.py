@@ -32,22 +32,14 @@ from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
 from tests.engines.flower.tools import Backwards, Faulty  # noqa: E402
 
 SITES = 4
+LOCAL: dict[str, Any] = {"rate": 0.05, "workers": 1, "device": "cpu"}
+SECOND: dict[str, Any] = {"rounds": 1, "coordinates": 500, **LOCAL}
+THEIRS: dict[str, Any] = {"solver": "scaffold", "steps": 50, "intercept": False, "weighting": "uniform"}
 TRAINERS: dict[str, Trainer] = {
-    "fedavg": FedAvg(rounds=2, rate=0.05, workers=1, device="cpu"),
-    "fedprox": FedProx(rounds=2, rate=0.05, mu=0.5, workers=1, device="cpu"),
-    "tct": TCT(rounds=1, rate=0.05, linear_rounds=3, coordinates=500, workers=1, device="cpu"),
-    "tct-scaffold": TCT(
-        rounds=1,
-        rate=0.05,
-        linear_rounds=2,
-        coordinates=500,
-        steps=50,
-        solver="scaffold",
-        intercept=False,
-        weighting="uniform",
-        workers=1,
-        device="cpu",
-    ),
+    "fedavg": FedAvg(rounds=2, **LOCAL),
+    "fedprox": FedProx(rounds=2, mu=0.5, **LOCAL),
+    "tct": TCT(linear_rounds=3, **SECOND),
+    "tct-scaffold": TCT(linear_rounds=2, **SECOND, **THEIRS),
 }
 
 

@@ -60,15 +60,6 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_sites_of_a_sums_run_do_not_answer_with_all_their_scores() -> None:
-    """A coordinator that has sums only so far may ask the same sites for the kind exact."""
-    Path("policy.toml").write_text("# ours\nsums_only = true\n", "utf-8")
-    carried = Grid(4)
-    assert calibrate_by_sums(Federation(carried), MODEL, alpha=0.3).certificate.privacy is not None
-    why = refused(carried, calibrate, kind="exact")
-    assert why == "InputError: the site's policy: sums_only = true, and this is of the kind exact"
-
-
 @pytest.mark.parametrize(
     ("line", "why"),
     [

@@ -145,21 +145,14 @@ def test_a_site_lost_before_the_first_sum_is_left_out(letter: str) -> None:
     assert certificate.privacy["dropped"] == []
 
 
-@pytest.mark.parametrize("number", [1, ROUNDS - 1])
-def test_a_site_lost_before_its_answer_in_a_later_round_stays_in_the_promise(number: int) -> None:
-    certificate = calibrate_by_sums(Federation(grid(SITES, {BAD: From("A", number, gone)})), MODEL).certificate
-    check_dropped(certificate, {"site-2": f"before its answer in round {number + 1}"})
-
-
 LAST = ROUNDS - 1
 
 
-@pytest.mark.parametrize(("letter", "number"), [("V", 0), ("N", 2), ("N", LAST), ("V", LAST)])
-def test_a_site_lost_after_its_answer_is_recovered(letter: str, number: int) -> None:
-    federation = Federation(grid(SITES, {BAD: From(letter, number, gone)}))
-    certificate = calibrate_by_sums(federation, MODEL).certificate
-    check_dropped(certificate, {"site-2": f"after its answer in round {number + 1}"})
-    if number == LAST:  # it counts in all rounds
+@pytest.mark.parametrize(("letter", "number"), [("A", 1), ("A", LAST), ("V", 0), ("N", 2), ("N", LAST), ("V", LAST)])
+def test_a_site_lost_in_a_round_stays_in_the_promise(letter: str, number: int) -> None:
+    certificate = calibrate_by_sums(Federation(grid(SITES, {BAD: From(letter, number, gone)})), MODEL).certificate
+    check_dropped(certificate, {"site-2": f"{'before' if letter == 'A' else 'after'} its answer in round {number + 1}"})
+    if number == LAST and letter != "A":  # it counts in all rounds
         assert certificate.threshold == rounded(everybody().threshold)
 
 
@@ -178,9 +171,6 @@ def check_dropped(certificate: fc.Certificate, expected: dict[str, str]) -> None
 
 
 def test_too_many_lost_sites_end_it_without_a_certificate() -> None:
-    faults = {k: From("N", 0, gone) for k in (0, 1, 2)}
-    with pytest.raises(InputError, match="only 5 of 8 sites signed the list of those who answered"):
-        calibrate_by_sums(Federation(grid(SITES, faults)), MODEL)
     faults = {k: From("D", 0, gone) for k in (0, 1, 2)}
     with pytest.raises(InputError, match=r"calibrate: 5 sites are left, at least 6 are needed .*gone"):
         calibrate_by_sums(Federation(grid(SITES, faults), min_sites=6), MODEL)
@@ -270,55 +260,19 @@ def test_a_site_with_other_classes_than_most_is_left_out() -> None:
     assert certificate.class_names == 2
 
 
-def test_a_server_that_asks_out_of_turn_learns_nothing() -> None:
-    """Sites answer every round once and in order, over Flower too."""
-    seen: list[Message] = []
-    app = calibrating_app()
-
-    def watched(msg: Message, context: Context) -> Message:
-        if site_of(context).partition == 0:
-            seen.append(msg)
-        return app(msg, context)
-
-    nodes = InProcessGrid(watched, SITES)  # type: ignore[arg-type]
-    calibrate_by_sums(Federation(nodes), MODEL)
-    assert len(seen) == 2 + 3 * ROUNDS
-    context = nodes._contexts[2]
-    for message in seen[1:-1]:
-        with pytest.raises(InputError):
-            app(message, context)
-    app(seen[-1], context)  # which gets the same answer
-    fresh = InProcessGrid(app, 1)._contexts[2]
-    with pytest.raises(InputError, match="has not joined a sums session"):
-        app(seen[-1], fresh)
-
-
 ROWS = 2000
 FOUR = 4
-
-
-def test_epsilon_is_in_the_certificate_and_the_threshold_just_above_the_plain_one() -> None:
-    federation = Federation(InProcessGrid(calibrating_app(ROWS), FOUR))
-    found = in_steps(federation, MODEL, alpha=0.1, epsilon=1.0).certificate
-    plain = calibrate(
-        Federation(InProcessGrid(calibrating_app(ROWS), FOUR)), MODEL, alpha=0.1, kind="exact"
-    ).certificate
-    assert found.privacy is not None
-    assert (found.privacy["epsilon"], found.privacy["rounds"], found.privacy["mode"]) == (1.0, 1, "sums")
-    lower, upper = float(str(plain.threshold)), float(str(found.threshold))
-    assert lower <= upper < lower + 0.1
-    (stage,) = federation.stages
-    assert stage.exchanges <= 5
-    with pytest.raises(InputError, match="epsilon"):
-        in_steps(Federation(InProcessGrid(calibrating_app(ROWS), FOUR)), MODEL, epsilon=-1.0)
 
 
 def test_a_site_pays_from_its_own_ledger_and_is_out_when_its_budget_is_spent(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger.json"
     write_ledger(ledger, Ledger(budget=1.5))
     nodes: list[dict[str, Any]] = [{"ledger": str(ledger)} if k == 1 else {} for k in range(FOUR)]
-    first = in_steps(Federation(InProcessGrid(calibrating_app(ROWS), nodes)), MODEL, epsilon=1.0).certificate
-    assert first.sites == FOUR
+    federation = Federation(InProcessGrid(calibrating_app(ROWS), nodes))
+    first = in_steps(federation, MODEL, epsilon=1.0).certificate
+    assert (first.sites, federation.stages[0].exchanges <= 5) == (FOUR, True)
+    assert first.privacy is not None
+    assert (first.privacy["epsilon"], first.privacy["rounds"]) == (1.0, 1)
     logits, labels = site_logits(1, ROWS)
     scores = fc.LAC().evaluate(fc.softmax(logits).astype("float32"), labels)
     (rows,) = rows_of([fc.Summary.of_scores(scores, kind="exact", site="site-1")])

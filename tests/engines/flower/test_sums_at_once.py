@@ -70,6 +70,13 @@ def test_two_lists_at_once_are_not_both_signed() -> None:
         server.ask(2, server.closed(range(SITES - 1)), other)
 
 
+def test_a_step_of_a_session_that_a_site_has_not_joined() -> None:
+    server = Server()
+    server.entered()
+    with refused("has not joined a sums session"):
+        server.ask(2, server.question(range(SITES)), Server().contexts[2])
+
+
 def test_a_message_once_more_gets_the_same_answer() -> None:
     """Noise and masks are drawn once, whichever copy of the context is asked."""
     server = Server()

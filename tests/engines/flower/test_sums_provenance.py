@@ -14,7 +14,6 @@ import pytest
 pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("cryptography", reason="sums need cryptography")
 
-import msgspec
 import numpy as np
 from flwr.app import Array, ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
@@ -29,7 +28,7 @@ from fedconformal.federated.sums import SumsStep
 from fedconformal.privacy import new_key, public_key
 from fedconformal.privacy.sums import coordinator
 from fedconformal.privacy.sums.coordinator import read
-from fedconformal.privacy.sums.messages import Roster, letter_of, pack, unpack
+from fedconformal.privacy.sums.messages import letter_of
 from fedconformal.summaries import Provenance
 from tests.engines.flower.tools import CLASSES, MODEL, ask_for, data_of, site_logits, step_of
 from tests.privacy.attack import watching
@@ -71,8 +70,8 @@ def nodes(tmp_path: Path) -> InProcessGrid:
 class TwoFaced:
     """A server with one question for the target and another for all others; it keeps what is sent."""
 
-    def __init__(self, nodes: InProcessGrid, other: Asked, roster: str) -> None:
-        self._nodes, self._roster = nodes, roster
+    def __init__(self, nodes: InProcessGrid, other: Asked) -> None:
+        self._nodes = nodes
         real = ask_for(MODEL, kind="exact"), MODEL
         self._asked = {f"site-{k}": real if k == TARGET else other for k in range(SITES)}
         self.refused: list[str] = []
@@ -84,8 +83,6 @@ class TwoFaced:
         while outgoing:
             found = [self._sent(state, name, message) for name, message in outgoing.items()]
             state, outgoing = coordinator.step(state, [one for one in found if one is not None])
-            if any(letter_of(message) == b"R" for message in outgoing.values()) and self._roster == "of each":
-                outgoing = {name: self._own_roster(state, name, message) for name, message in outgoing.items()}
 
     def _sent(self, state: Any, name: str, message: bytes) -> Any:
         content = step_of(message, *self._asked[name]) if letter_of(message) == b"I" else step_of(message)
@@ -95,13 +92,6 @@ class TwoFaced:
             self.refused.append(str(reply.error.reason).splitlines()[-1])
             return None
         return read(state, data_of(reply))
-
-    def _own_roster(self, state: Any, name: str, message: bytes) -> bytes:
-        """Tell a site that all scores were made from what it was asked for itself."""
-        roster = unpack(message, Roster, state.invite.coordinator)
-        asked, _ = self._asked[name]
-        stated = msgspec.structs.replace(roster.provenance, model=asked.model, temperature=asked.temperature)
-        return pack(msgspec.structs.replace(roster, provenance=stated), state.signing)
 
 
 def leaked(seen: Any) -> int:
@@ -120,32 +110,27 @@ OTHERS: dict[str, Asked] = {
 }
 
 
-@pytest.fixture(params=["of the target", "of the others", "of each"])
-def roster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whose provenance the hostile coordinator writes into the roster."""
-    hostile(monkeypatch, 0 if request.param == "of the others" else TARGET)
-    return str(request.param)
-
-
 def hostile(patch: pytest.MonkeyPatch, chosen: int) -> None:
     patch.setattr(coordinator, "combine_provenances", lambda provenances, _names: provenances[chosen])
 
 
-@pytest.mark.parametrize("trick", OTHERS)
-def test_a_question_to_one_site_alone_gives_no_sum(nodes: InProcessGrid, trick: str, roster: str) -> None:
-    server = TwoFaced(nodes, OTHERS[trick], roster)
+@pytest.mark.parametrize(("trick", "chosen", "other"), [("temperature", 0, 1), ("zero weights", TARGET, SITES - 1)])
+def test_a_question_to_one_site_alone_gives_no_sum(
+    nodes: InProcessGrid, trick: str, chosen: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whosever provenance the roster has; with one for each, masks do not cancel (test_attacks_questions.py)."""
+    hostile(monkeypatch, chosen)
+    server = TwoFaced(nodes, OTHERS[trick])
     with watching() as seen, pytest.raises(InputError):
         server.play()
     assert seen == []
-    other = sum("the roster is for other scores than those of site" in one for one in server.refused)
-    # With a roster for each nobody can tell; then the masks do not cancel (tests/privacy/test_attacks_questions.py).
-    assert other == {"of the target": SITES - 1, "of the others": 1, "of each": 0}[roster]
+    assert sum("the roster is for other scores than those of site" in one for one in server.refused) == other
 
 
 def test_without_the_refusal_every_sum_shows_the_site(nodes: InProcessGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     hostile(monkeypatch, TARGET)
     monkeypatch.setattr(Provenance, "difference", lambda *_: None)
-    server = TwoFaced(nodes, OTHERS["zero weights"], "of the target")
+    server = TwoFaced(nodes, OTHERS["zero weights"])
     with watching() as seen:
         server.play()
     assert leaked(seen) == len(seen) == 4
@@ -161,7 +146,7 @@ def test_the_model_of_a_message_is_the_one_that_scores_are_of(nodes: InProcessGr
         summary = fc.Summary.of_scores([0.5] * ROWS, kind="exact", site=site_of(context).name)
         return sums_reply(msg, context, replace(summary, provenance=asked.provenance))
 
-    server = TwoFaced(InProcessGrid(app, SITES), (ask_for(MODEL, kind="exact"), ZERO), "of the target")
+    server = TwoFaced(InProcessGrid(app, SITES), (ask_for(MODEL, kind="exact"), ZERO))
     with pytest.raises(InputError, match="there are 1 sites"):
         server.play()
     assert all("the model in the message is not the one that is asked about" in one for one in server.refused)
