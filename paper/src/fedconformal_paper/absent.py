@@ -1,4 +1,4 @@
-"""What is absent, in one sentence: names that belong together, and the few commands that make the logits."""
+"""Descriptions of absent logits: grouped names, and the commands that produce them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OUTPUT = re.compile(r"-o (\S*?)([^/\s]+)$")
 
 
 def pattern(command: str) -> str:
-    """Write a command with DATASET and METHOD for what changes from one to the next.
+    """Return a command with the placeholders DATASET and METHOD.
 
     >>> pattern("fedconformal train --dataset tissuemnist --method tct -o LOGITS/tissuemnist_tct")
     'fedconformal train --dataset DATASET --method METHOD -o LOGITS/DATASET_METHOD'
@@ -32,7 +32,7 @@ def pattern(command: str) -> str:
 
 
 def grouped(names: list[str], *, at: str = " ") -> str:
-    """List names; those that begin alike, up to a sign, are together.
+    """Join names, grouped by their part before a separator.
 
     >>> grouped(["pathmnist FedAvg", "pathmnist TCT", "tissuemnist TCT", "squared"])
     'pathmnist with FedAvg, TCT; tissuemnist with TCT; squared'
@@ -45,7 +45,7 @@ def grouped(names: list[str], *, at: str = " ") -> str:
 
 
 def not_here(commands: Mapping[str, str]) -> list[str]:
-    """Say in one sentence what is absent, by name, and the commands; nothing if all is there."""
+    """Return one sentence on absent logits and their commands; empty if none are absent."""
     if not commands:
         return []
     ways = " or ".join(f"`{one}`" for one in dict.fromkeys(map(pattern, commands.values())))

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry(Generic[T]):
-    """One table or figure: its label in the paper, what it shows, and how it is made."""
+    """A table or figure: its label in the paper, a description, and the function that makes it."""
 
     name: str
     label: str
@@ -167,7 +167,7 @@ FIGURES: dict[str, Entry[str]] = {
 
 
 def find(name: str, entries: dict[str, Entry[T]], what: str) -> Entry[T]:
-    """Look an entry up by its name."""
+    """Return the entry of a name."""
     if name not in entries:
         raise InputError(f"{name!r} is no {what} of the paper; there are {', '.join(entries)}")
     return entries[name]

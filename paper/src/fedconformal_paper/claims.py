@@ -1,7 +1,7 @@
-"""What the paper says, what we found, and whether it is the same: the first table of the results page.
+"""Claims of the paper compared with our results: the first table of the results page.
 
-Held-out rows are cut in ten random halves, as in the paper; a run whose logits are gone has one split of validation and
-test rows, and says so. A claim without evidence on either side is left out.
+Held-out rows are split into ten random halves, as in the paper; a run without logits has one split into validation and
+test rows, which is stated. A claim without evidence is left out.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from fedconformal_paper.numbers import COMPARE_LOSS, FULL_RESULTS, METHODS, SWEE
 from fedconformal_paper.runs import AUTHORS, OURS, Run
 
 NEAR = 1.25
-"""Sizes agree if neither is more than this times the other."""
+"""Maximum ratio of sizes that agree."""
 ALMOST = 1.1
 """TCT's sets are almost as small as a central model's if their ratio is at most this times the paper's."""
 WITHIN = 0.01
-"""Coverage on some thousand test rows is known to about a hundredth."""
+"""Tolerance of coverage, about its accuracy on some thousand test rows."""
 SWEEP = {"2": "", "3": "_overlap3", "4": "_overlap4", "10": "_iid"}
-"""CIFAR-10: how many classes a client has, and the variant."""
+"""CIFAR-10: number of classes per client, and the variant."""
 NO_IMAGES = {"tissuemnist", "fitz17k-disease", "fitz17k-skin"}
-"""Data sets whose images the project cannot have."""
+"""Data sets whose images are not available to the project."""
 YES, NO, NOT_TRIED = "yes", "no", "not tried"
 
 
 class Claim(NamedTuple):
-    """One line: what the paper says, its numbers, ours, the verdict, and how far our models were trained."""
+    """A line of the table: claim, the paper's numbers, ours, verdict, and training of our models."""
 
     says: str
     paper: str
@@ -37,7 +37,7 @@ class Claim(NamedTuple):
 
 
 def claims(evidence: Evidence) -> list[Claim]:
-    """Return all claims for which there is evidence, and what was not tried."""
+    """Return all claims with evidence, and a line on experiments that were not tried."""
     found = _coverage(evidence)
     for judge in (_smaller_sets, _near_central):
         for dataset in FULL_RESULTS:
@@ -63,7 +63,7 @@ def _coverage(evidence: Evidence) -> list[Claim]:
 
 
 def _verdict(sizes: Mapping[str, tuple[float, float]], *, holds: bool = True) -> str:
-    """Judge a claim, and name each of our sizes that is not within a quarter of the paper's.
+    """Return the verdict on a claim, with our sizes that differ from the paper's by more than a quarter.
 
     >>> _verdict({"TCT": (1.2, 1.2), "FedAvg": (6.9, 3.2)}), _verdict({"TCT": (1.2, 2.4)}), _verdict({}, holds=False)
     ('yes, but our FedAvg sets are larger', 'yes, but our TCT sets are smaller', 'no')
@@ -79,7 +79,7 @@ def _verdict(sizes: Mapping[str, tuple[float, float]], *, holds: bool = True) ->
 
 
 def _smaller_sets(evidence: Evidence, dataset: str) -> list[Claim]:
-    """Compare TCT with FedAvg: others' logits, then our runs in either way of the second stage."""
+    """Compare TCT with FedAvg: others' logits, then our runs with either second stage."""
     rows = []
     says = f"{TITLES[dataset]}: TCT smaller than FedAvg"
     paper = FULL_RESULTS[dataset]["tct"][0].size, FULL_RESULTS[dataset]["fedavg"][0].size
@@ -102,7 +102,7 @@ def _smaller_sets(evidence: Evidence, dataset: str) -> list[Claim]:
 
 
 def _near_central(evidence: Evidence, dataset: str) -> list[Claim]:
-    """Compare TCT with a central model of the same network, from the same people."""
+    """Compare TCT with a central model of the same network and origin."""
     theirs = evidence.others(dataset, "tct"), evidence.others(dataset, "central")
     tct: Run | Found | None
     central: Run | Found | None
@@ -156,7 +156,7 @@ def _sweep(evidence: Evidence) -> list[Claim]:
 
 
 def _losses(evidence: Evidence) -> list[Claim]:
-    """Compare our runs with each loss if they are alike in all else; or what the paper's table has."""
+    """Compare the losses in our runs that are otherwise equal, or else in the recorded table."""
     squared = evidence.largest("cifar100_tct-squared")
     cross = evidence.largest("cifar100_tct", way=squared.way, model=squared.model) if squared else None
     if squared and cross:
@@ -206,12 +206,12 @@ def _not_tried(evidence: Evidence) -> list[Claim]:
 
 
 def _split(*models: Run | Found) -> str:
-    """Say if models have to be compared on one split, as the logits of one are gone."""
+    """Return a note if models have to be compared on one split, because logits are missing."""
     return "" if all(isinstance(model, Found) or model.halves for model in models) else "; one split"
 
 
 def _sizes(first: Run | Found, second: Run | Found) -> tuple[float, float]:
-    """Return both sizes, on ten halves where both models have them."""
+    """Return both sizes, on ten halves if available for both models."""
     if not _split(first, second):
         return first.size, second.size
     one, other = (model.sets["0.9"]["size"] if isinstance(model, Run) else model.size for model in (first, second))
@@ -227,7 +227,7 @@ def _size(value: float) -> str:
 
 
 def _pair(sizes: Sequence[float]) -> str:
-    """Write the paper's numbers as it does, and ours with two digits.
+    """Format a pair of sizes: the paper's as printed, ours with two digits.
 
     >>> _pair((1.2, 3.2)), _pair((1.1834, 47.53))
     ('1.2 and 3.2', '1.18 and 47.5')

@@ -1,4 +1,4 @@
-"""Which client each row belongs to: the paper's class maps, for files of logits that name no clients."""
+"""Clients of rows by the paper's class maps, for files of logits without clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUPS: dict[str, Groups] = {
 
 
 def client_of_each(labels: Integers, dataset: str, partition: Partition, *, seed: int = 0) -> Integers:
-    """Give every row to a client: by its class, as the paper does, at random among as many, or all to one.
+    """Assign rows to clients: by class as in the paper, at random to as many clients, or all to one.
 
     >>> client_of_each(np.array([0, 1, 5, 6]), "dermamnist", "classes")
     array([0, 0, 2, 2])

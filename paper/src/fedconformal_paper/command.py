@@ -29,7 +29,7 @@ paper = typer.Typer(help="Redo the paper's tables and figures, ours beside the p
 
 
 class Partition(StrEnum):
-    """Which client a row belongs to."""
+    """Assignments of rows to clients."""
 
     classes = "classes"
     iid = "iid"
@@ -37,7 +37,7 @@ class Partition(StrEnum):
 
 
 class Kind(StrEnum):
-    """How a client's scores are summarised."""
+    """Kinds of summaries of a client's scores."""
 
     tdigest = "tdigest"
     exact = "exact"

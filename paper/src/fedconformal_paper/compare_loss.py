@@ -1,6 +1,6 @@
 """tab:tct-compare-loss: TCT's second stage with cross-entropy against squared loss.
 
-The paper's text says that squared loss had the higher accuracy; its table says 58% against 61%.
+The paper's text states a higher accuracy with squared loss; its table has 58% against 61%.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What there is to judge a claim by: the recorded tables and our own runs, by data set and method."""
+"""Evidence for claims: recorded tables and our own runs, by data set and method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OTHERS = "others' logits"
 
 
 class Found(NamedTuple):
-    """Size and coverage at 0.9, and in few words where they come from."""
+    """Size and coverage at 0.9, with a short description of their origin."""
 
     size: float
     coverage: float
@@ -31,24 +31,24 @@ class Evidence:
     runs: list[Run]
 
     def rows(self, table: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a recorded table; none if it was never made."""
+        """Return the rows of a recorded table; empty if it is not recorded."""
         return self.record.tables[table].rows if table in self.record.tables else []
 
     def others(self, dataset: str, method: str) -> Found | None:
-        """Return what others' logits give."""
+        """Return the result of others' logits, if any."""
         found = self._tabled(dataset, method)
         return found if found and found.cut == OTHERS else None
 
     def all_others(self) -> list[Found]:
-        """Return what all logits of others give on the paper's data sets."""
+        """Return the results of others' logits on the paper's data sets."""
         return [one for dataset in FULL_RESULTS for method in METHODS if (one := self.others(dataset, method))]
 
     def largest(self, logits: str, *, way: str = "", model: str = "") -> Run | None:
-        """Find our run with the largest cut."""
+        """Return our run with the most training."""
         return runs.largest(self.runs, logits, way=way, model=model)
 
     def best(self, dataset: str, method: str) -> Found | None:
-        """Return others' logits where there are any, else our run with the largest cut, else what a table has."""
+        """Return the result of others' logits if any, else of our run with the most training, else of a table."""
         tabled = self._tabled(dataset, method)
         run = self.largest(f"{dataset}_{method}")
         if run is None or (tabled and tabled.cut == OTHERS):

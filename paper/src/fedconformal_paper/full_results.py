@@ -1,6 +1,6 @@
 """tab:full-results: coverage and size of the sets of four kinds of models, at three levels.
 
-The score is LAC (the paper's table of relative inefficiency, which derives from this one, says so).
+The score is LAC, as stated in the paper's table of relative inefficiency, which derives from this table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ READ = {"tdigest": "t-digests that are merged, as in the paper", "exact": "all s
 
 
 def full_results(setup: Setup) -> Table:
-    """Repeat the table; where a model has several runs, all are there."""
+    """Return the table, with all runs of a model."""
     parts: list[Part] = []
     for dataset, method in setup.track([(dataset, method) for dataset in setup.datasets for method in METHODS]):
         printed = FULL_RESULTS.get(dataset, {}).get(method)

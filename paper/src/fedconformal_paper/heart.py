@@ -1,10 +1,10 @@
-"""Beyond the paper: heart disease at four real hospitals, and what a hospital that nobody has seen may expect.
+"""Beyond the paper: heart disease at four real hospitals, with coverage at an unseen hospital.
 
-Janosi, Steinbrunn, Pfisterer and Detrano, "Heart disease", UCI Machine Learning Repository, 1988; CC BY 4.0. One
-hospital in turn plays the newcomer. A promise for the mixture of the other three says nothing of it; one for a fresh
-hospital (Lee, Barber and Willett, 2023) does, from models that left each of the three out, but with three hospitals
-nothing below alpha = 1/4 can be promised. Four hospitals make a story, not a proof: coverage of a single newcomer may
-be anywhere, and the promise is on average over newcomers.
+Janosi, Steinbrunn, Pfisterer and Detrano, "Heart disease", UCI Machine Learning Repository, 1988; CC BY 4.0. Each
+hospital in turn is the new one. A promise for the mixture of the other three does not cover it; a promise for a new
+hospital does (Lee, Barber and Willett, 2023), with models that leave each of the three out, but with three hospitals
+alpha cannot be below 1/4. Four hospitals are an illustration, not a proof: coverage at a single new hospital may have
+any value, because the promise is on average over new hospitals.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COLUMNS = ("new hospital", "patients", "promised to", "coverage", "95% interval"
 
 
 def heart_disease(setup: Setup) -> Table:
-    """Let each hospital be the newcomer, under a promise for the mixture and under one for a fresh hospital."""
+    """Return results at each hospital as the new one, with a promise for the mixture and one for a new hospital."""
     hospitals = read_hospitals(setup)
     rows: list[tuple[Any, ...]] = []
     for name, (features, labels) in setup.track(list(hospitals.items())):
@@ -67,7 +67,7 @@ def heart_disease(setup: Setup) -> Table:
 
 
 def _left_out(name: str, hospitals: Mapping[str, Site]) -> Summary:
-    """Summarise a hospital under a model of the others; no theorem covers the model of all of them, so it estimates."""
+    """Summarise a hospital under a model of the others, as an estimate: no theorem covers the model of all of them."""
     predict = fit({other: site for other, site in hospitals.items() if other != name})
     x, y = hospitals[name]
     return summarize(predict(x), y, kind="exact", score=LAC(), alpha=ALPHA, site=name, estimated=True)
@@ -85,7 +85,7 @@ def _outcome(
 
 
 def fit(sites: Mapping[str, Site]) -> Predict:
-    """Fit a logistic regression; what is missing takes the median, and a column that says so."""
+    """Fit a logistic regression; missing values are imputed by the median, with indicator columns."""
     try:
         from sklearn.impute import SimpleImputer
         from sklearn.linear_model import LogisticRegression
@@ -104,7 +104,7 @@ def fit(sites: Mapping[str, Site]) -> Predict:
 
 
 def read_hospitals(setup: Setup) -> dict[str, tuple[Floats, Integers]]:
-    """Read each hospital's patients; a cell that is empty is missing, and the grades 1 to 4 are one class."""
+    """Read each hospital's patients; empty cells are missing values, and the grades 1 to 4 are one class."""
     path = setup.data_file(FILE)
     with path.open(encoding="utf-8-sig", newline="") as file:
         patients = list(csv.DictReader(file))

@@ -1,10 +1,10 @@
-"""The logits of trained models on held-out rows: files of other people, or runs of our own.
+"""Logits of trained models on held-out rows: others' files, or our own runs.
 
-A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", "overlap3" for three classes a
-client, or "source" for sites that a column of the data names. A run of `fedconformal train` is a directory of that name
-there, with logits.npz in it. One more run of the same is `<dataset>_<method>[_<variant>].<label>`; tab:full-results
-shows every run, all else uses the one without a label. All held-out rows are pooled: the experiments cut them in two at
-random, ten times.
+A file is `<dataset>_<method>[_<variant>].npz` in one directory; the variant is "iid", "overlap3" for three classes per
+client, or "source" for sites from a column of the data. A run of `fedconformal train` is a directory of that name, with
+logits.npz in it. A further run of the same model is `<dataset>_<method>[_<variant>].<label>`; tab:full-results shows
+every run, all other tables the one without a label. All held-out rows are pooled: the experiments split them at random
+into two halves, ten times.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from fedconformal_paper.clients import GROUPS, Partition, client_of_each
 from fedconformal_paper.numbers import deviations, network
 
 PARTS = ("val", "temp", "test")
-"""Rows of a run that fitted its temperature are held out too: here the temperature is fitted anew in every trial."""
+"""Held-out parts, including the rows of a run's own temperature, which is fitted again in every trial."""
 
 RUN, OWN = "logits.npz", "of our own"
-"""The file of a run, and how a run is called where others' logits have its name."""
+"""The file of a run, and the label of a run if others' logits have its name."""
 
 COLUMNS = {"fitz17k-disease": "three_groups", "fitz17k-skin": "skin_type"}
 """Data sets whose clients are the values of a column."""
@@ -48,32 +48,32 @@ class Answers:
     clients: Integers
     differs: str
     sites: tuple[str, ...]
-    """What the clients are called; a number where they have no name."""
+    """Names of the clients, or their numbers."""
     network: str = ""
     """The network of an own run; empty for others' logits."""
     central: bool = False
-    """A model trained in one place, whose temperature is fitted on all calibration rows together."""
+    """Whether the model was trained centrally; its temperature is then fitted on all calibration rows together."""
 
     @property
     def accuracy(self) -> float:
-        """How often the highest logit is the label's."""
+        """Share of rows whose highest logit is the label's."""
         return float(np.mean(self.logits.argmax(axis=1) == self.labels))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogitsFolder:
-    """A directory of logits, and how rows that name no client are given to clients."""
+    """A directory of logits, with the assignment of rows to clients for files without clients."""
 
     directory: Path
     partition: Partition | None = None
-    """None for the one that the file's name says."""
+    """None to infer it from the file's name."""
 
     def path(self, dataset: str, method: str, *, variant: str = "", label: str = "") -> Path | None:
-        """Find the file, or a run's; None if there is neither."""
+        """Return the path of a file, or of a run's file; None if there is neither."""
         return self._paths(dataset, method, variant).get(label)
 
     def labels(self, dataset: str, method: str, *, variant: str = "") -> list[str]:
-        """Name what there is of a model: "" for the one that all tables use, and the labels of further runs."""
+        """Return the labels of the runs of a model: "" for the one in all tables, and those of further runs."""
         return list(self._paths(dataset, method, variant))
 
     def _paths(self, dataset: str, method: str, variant: str) -> dict[str, Path]:
@@ -84,14 +84,14 @@ class LogitsFolder:
         return found | {place.parent.name.removeprefix(f"{name}."): place for place in more}
 
     def read(self, dataset: str, method: str, *, variant: str = "", label: str = "") -> Answers | None:
-        """Read and pool the rows; None if there are none of this data set and method."""
+        """Read and pool the rows; None without a file of this data set and method."""
         path = self.path(dataset, method, variant=variant, label=label)
         if path is None:
             return None
         return read_logits(path, dataset, method, variant=variant, partition=self.partition)
 
     def command(self, dataset: str, method: str, *, variant: str = "") -> Command:
-        """Say how to train what is absent."""
+        """Return the command that trains an absent model."""
         output = self.directory / _name(dataset, method, variant=variant)
         trainer, _, loss = method.partition("-")
         words = ["train", "--preset", "paper", "--dataset", dataset, "--method", trainer]
@@ -161,12 +161,12 @@ class Command:
     words: list[str]
 
     def __str__(self) -> str:
-        """Write as one would type it."""
+        """Return the command as typed in a shell."""
         return f"fedconformal {shlex.join(self.words)}"
 
     @property
     def absent(self) -> str:
-        """Say that the run is not there, and how to make it."""
+        """Return a text on the absent run with its command."""
         return f"{ABSENT}{self}"
 
 

@@ -1,7 +1,7 @@
-"""The numbers that the paper prints, by the label of its table, to stand beside ours.
+"""Numbers printed in the paper, by the label of the table, for comparison with ours.
 
 Lu, Yu, Karimireddy, Jordan and Raskar, "Federated conformal predictors for distributed uncertainty quantification",
-2023. Nothing here is computed; what does not follow from the paper's own tables is said where it is used.
+2023. Nothing here is computed; numbers that do not follow from the paper's own tables are marked where they are used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def settings(dataset: str, method: str) -> dict[str, Any]:
 
 
 def deviations(given: Mapping[str, Any], dataset: str) -> list[str]:
-    """List where the settings of a run differ from the paper's.
+    """Return the deviations of a run's settings from the paper's.
 
     >>> deviations({**settings("cifar10", "fedavg"), "method": "fedavg", "augment": "none"}, "cifar10")
     ['augment none (paper flip-crop)']

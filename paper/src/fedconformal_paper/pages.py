@@ -1,4 +1,4 @@
-"""The pages of results, written from the record: the answer, the tables and the figures."""
+"""Pages of results, rendered from the record: summary, tables and figures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fedconformal_paper.table import Table
 IMAGES = "images/results"
 ANSWER, HEART, TABLES_PAGE, FIGURES_PAGE = "answer", "heart-disease", "tables", "figures"
 ELSEWHERE = {HEART, "relative-inefficiency", "threshold-rules", "tct-compare-loss", "cifar-efficiency-score-compare"}
-"""Tables that other pages show, or whose conclusion is on the first page."""
+"""Tables that are on other pages, or whose conclusion is on the first page."""
 LEVEL, SHOWN = "level", 0.9
 ABLATED = ((False, False), (True, False), (False, True), (True, True))
 """Sites weighted by rows or not, with an intercept or not."""
@@ -60,11 +60,11 @@ paper, so the guarantee is not exact. RAPS is randomised and APS is not, as in t
 FIGURES_INTRO = """The paper's figures and three beyond it; [back to the answer](../{home}). `fedconformal paper
 figure NAME -o NAME.svg` draws one; NAME is that of the image."""
 SHARED = ("10 random halves", "The temperature is fitted", "RAPS is randomised", "Score LAC", "Level:")
-"""Notes that the introduction of the tables states."""
+"""Beginnings of notes that are in the introduction of the tables."""
 
 
 def main_page(evidence: Evidence, folder: str, *, drawn: bool) -> str:
-    """Write the page that answers: the figure, the claims, the hospitals, and links to all else."""
+    """Return the main page: figure, claims, hospitals, and links to the other pages."""
     record, found = evidence.record, claims(evidence)
     parts = ["# Results\n", _filled(f"We redid the experiments of {PAPER}. {_verdict(found)}")]
     if drawn:
@@ -87,7 +87,7 @@ def main_page(evidence: Evidence, folder: str, *, drawn: bool) -> str:
 
 
 def _verdict(found: Sequence[Claim]) -> str:
-    """Count the verdicts in one sentence."""
+    """Return one sentence with the counts of verdicts."""
     tried = [claim for claim in found if claim.verdict != NOT_TRIED]
     if not tried:
         return "There is nothing to judge its claims by: no logits, and no record of earlier ones."
@@ -100,7 +100,7 @@ def _verdict(found: Sequence[Claim]) -> str:
 
 
 def _measured(runs: Sequence[Run]) -> str:
-    """Say how sizes are measured and how many runs deviate in what."""
+    """Return the description of measurements, with the numbers of deviating runs."""
     some = [run for run in runs if run.dataset in TITLES]
     federated = [run for run in some if run.settings["method"] != "central"]
     return MEASURED.format(
@@ -113,7 +113,7 @@ def _measured(runs: Sequence[Run]) -> str:
 
 
 def _ablation(runs: Sequence[Run]) -> Iterator[str]:
-    """Show which part of our second stage makes the sets small."""
+    """Yield the section on the components of our second stage."""
     both = largest(list(runs), "dermamnist_tct", way=OURS, model="lenet")
     if both is None:
         return
@@ -132,7 +132,7 @@ def _ablation(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _hospitals(record: Record) -> Iterator[str]:
-    """Show the one table that is not the paper's, and say what to read in it."""
+    """Yield the section on hospitals, which is not in the paper."""
     if HEART not in record.tables:
         return
     table = record.tables[HEART]
@@ -155,7 +155,7 @@ def _read_hospitals(table: Table) -> str:
 
 
 def _absent(record: Record) -> Iterator[str]:
-    """Say in one sentence which of the paper's experiments are absent, and why."""
+    """Yield one sentence on the absent experiments of the paper, with the reason."""
     parts = record.tables["full-results"].absent if "full-results" in record.tables else []
     if parts:
         names = grouped([f"{TITLES[part.name.split()[0]]}/{part.name.partition(' ')[2]}" for part in parts], at="/")
@@ -169,7 +169,7 @@ def _absent(record: Record) -> Iterator[str]:
 
 
 def tables_page(record: Record, home: str) -> str:
-    """Write the page of all tables of the paper."""
+    """Return the page of all tables of the paper."""
     parts = ["# Tables\n", _filled(TABLES_INTRO.format(home=home))]
     for entry in TABLES.values():
         if entry.name in record.tables and entry.name not in ELSEWHERE:
@@ -179,7 +179,7 @@ def tables_page(record: Record, home: str) -> str:
 
 
 def _short(table: Table) -> tuple[list[str], str]:
-    """Write a table at one level, with the source of each row; columns of one value are returned apart."""
+    """Return a table at one level, with the source of each row; columns with a single value are separate."""
     level = table.columns.index(LEVEL) if LEVEL in table.columns else None
     names = [column.replace("\n", " ") for column in (*table.columns[:-1], "logits")]
     lines = [
@@ -196,7 +196,7 @@ def _short(table: Table) -> tuple[list[str], str]:
 
 
 def figures_page(record: Record, home: str) -> str:
-    """Write the page of all figures."""
+    """Return the page of all figures."""
     parts = ["# Figures\n", _filled(FIGURES_INTRO.format(home=home))]
     shown = [entry for entry in FIGURES.values() if entry.name in record.figures]
     parts += [f"![{_upper(entry.about)}](../{IMAGES}/{entry.name}.svg)\n" for entry in shown]

@@ -1,7 +1,7 @@
-"""What was measured, kept as JSON beside the pages: what the logits at hand cannot give again is not lost.
+"""Record of measurements as JSON next to the pages, so that results without logits at hand are preserved.
 
-Logits are never committed, so most machines have those of other people only. A table or a figure that can be made now
-takes the place of the recorded one, part by part; all else stays as it was measured before.
+Logits are never committed, so most machines have only others' logits. A table or figure that can be made now replaces
+the recorded one, part by part; the rest of the record is preserved.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Table
 
 LOGITS, DATA = "LOGITS", "DATA"
-"""Stand for the directories of logits and of data, which are others on every machine."""
+"""Placeholders of the directories of logits and of data, which differ between machines."""
 
 SIZES, RATIOS = "full-results", "relative-inefficiency"
-"""The second table follows from the first, so that what is kept in one never contradicts the other."""
+"""The second table is derived from the first, so that the two are always consistent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """What a figure was made from: logits with what differs from the paper's, data files, and what was absent."""
+    """Inputs of a figure: logits with deviations from the paper's, data files, and absent inputs."""
 
     logits: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
-    """The command of each."""
+    """Commands of absent logits, by name."""
 
     def at_hand(self, now: Drawn) -> bool:
-        """Say whether all that this was made from is there now.
+        """Return whether all inputs of the recorded figure are available now.
 
         >>> Drawn(logits={"a": "2 rounds"}).at_hand(Drawn(logits={"a": "3 rounds", "b": "others' logits"}))
         True
@@ -47,7 +47,7 @@ class Drawn:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """All tables and figures by name, and for those that could never be made the reason."""
+    """All tables and figures by name, with the reasons for missing ones."""
 
     tables: dict[str, Table] = field(default_factory=dict)
     figures: dict[str, Drawn] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """Read what `write` wrote; an empty record if there is no file."""
+        """Read a record; empty if there is no file."""
         if not path.exists():
             return cls()
         try:
@@ -65,7 +65,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Record:
-        """Read what `to_dict` gave."""
+        """Return the record of a dictionary from `to_dict`."""
         drawn = {
             name: Drawn(logits=one["logits"], files=tuple(one["files"]), absent=one["absent"])
             for name, one in found["figures"].items()
@@ -83,7 +83,7 @@ class Record:
         return {"tables": tables, "figures": drawn, "missing": self.missing}
 
     def write(self, path: Path, places: Mapping[Path, str]) -> Record:
-        """Write with words for the places of this machine; return what is written, which is all that pages show."""
+        """Write the record with placeholders for local paths, and return the record as written."""
         plain = _in_words(self.to_dict(), places)
         text = json.dumps(plain, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
         write_bytes(path, f"{text}\n".encode())
@@ -91,7 +91,7 @@ class Record:
 
 
 def measured(before: Record, setup: Setup, images: Path) -> tuple[Record, list[str]]:
-    """Make what can be made now, keep the rest of an earlier record; say what was kept, and why."""
+    """Make all entries that can be made now, keep the others of an earlier record, and return the kept ones."""
     tables, figures, missing = dict(before.tables), dict(before.figures), {}
     kept = []
     work: list[Entry[Table] | Entry[str]] = [*TABLES.values(), *FIGURES.values()]

@@ -1,6 +1,6 @@
 """tab:relative-inefficiency: how much larger the sets of federated models are than those of a central one.
 
-The paper's ratios do not all follow from its own table of sizes (tab:full-results), so that table's are given too:
+Not all of the paper's ratios follow from its own table of sizes (tab:full-results), so those of that table are given:
 its FashionMNIST ratios are several times too large, and its DermaMNIST rows are sizes, not ratios.
 Ours follow from the sizes in our own table, so that the two always agree.
 """
@@ -19,12 +19,12 @@ COLUMNS = ("dataset", "method", "level", "paper's\nratio", "of the paper's\nsize
 
 
 def relative_inefficiency(setup: Setup) -> Table:
-    """Measure the sizes, and divide."""
+    """Return the table, from measured sizes."""
     return ratios(full_results(setup))
 
 
 def ratios(sizes: Table) -> Table:
-    """Divide mean sizes by those of the central model: as printed, from the paper's own sizes, and ours."""
+    """Return ratios of mean sizes to those of the central model: as printed, from the paper's sizes, and ours."""
     there = {part.name: part for part in sizes.parts}
     parts: list[Part] = []
     alone: list[str] = []

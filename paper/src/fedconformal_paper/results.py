@@ -1,4 +1,4 @@
-"""Write the pages of results: measure what can be measured, keep the record, and never type a number by hand."""
+"""Writing of the result pages: new measurements, the updated record, and rendered pages."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fedconformal_paper.setup import Setup
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What could not be measured now: kept from the record, or absent."""
+    """Entries that could not be measured: kept from the record, or absent."""
 
     kept: list[str]
     absent: list[str]
 
 
 def record_of(output: Path) -> Path:
-    """Say where the record of a page is: in the folder of the page's name, with the other pages."""
+    """Return the path of a page's record, in the folder of the page's name with the other pages."""
     return output.parent / output.stem / "record.json"
 
 
 def write_results(setup: Setup, output: Path, *, runs: Path | None = None) -> Outcome:
-    """Write the page, all others in the folder of its name, and the figures in images/results beside it."""
+    """Write the page, the other pages in the folder of its name, and the figures in images/results next to it."""
     place, images = record_of(output), output.parent / IMAGES
     setup = _with_whole_paths(setup)
     for folder in (place.parent, images):
@@ -40,7 +40,7 @@ def write_results(setup: Setup, output: Path, *, runs: Path | None = None) -> Ou
 
 
 def _with_whole_paths(setup: Setup) -> Setup:
-    """Write paths out in full: a record has words for them, and "." is in every sentence."""
+    """Return the setup with absolute paths, which the record can replace with placeholders."""
     logits = replace(setup.logits, directory=setup.logits.directory.resolve())
     return replace(setup, logits=logits, data=setup.data and setup.data.resolve())
 

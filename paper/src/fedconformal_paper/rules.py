@@ -25,7 +25,7 @@ COLUMNS = ("method", "rule", "size", "coverage", "see")
 
 
 def authors_threshold(trial: RandomHalves, alpha: float) -> float:
-    """Return the quantile at a whole percentage, as the authors' code does, read from all scores."""
+    """Return the quantile of all scores at a whole percentage, as in the authors' code."""
     scores = trial.calibration.scores(LAC())
     sites = np.count_nonzero(np.bincount(trial.calibration.clients))
     level = math.ceil(round((1 - alpha) * (len(scores) + sites), 9)) / len(scores)

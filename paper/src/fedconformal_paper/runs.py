@@ -1,4 +1,4 @@
-"""Runs of our own as scripts/results.py writes them down: one NAME.json for each, with its settings and its sets."""
+"""Our own runs in the format of scripts/results.py: one NAME.json per run, with its settings and sets."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fedconformal_paper.numbers import NETWORKS, deviations, network
 AUTHORS, OURS, ABLATION = "the authors' way", "our way", "ablation"
 """TCT's second stage: SCAFFOLD; L-BFGS with sites weighted by rows and an intercept; L-BFGS without one of these."""
 PAPERS_CLASSES, ALL_CLASSES = 2, 10
-"""How many classes a client of CIFAR-10 has in the paper's tables, and how many there are."""
+"""Number of CIFAR-10 classes per client in the paper's tables, and in total."""
 
 
 def logits_name(settings: Mapping[str, Any], *, label: str = "") -> str:
-    """Name the logits of a run as `fedconformal paper` looks for them.
+    """Return the name of a run's logits for `fedconformal paper`.
 
     >>> logits_name({"dataset": "cifar10", "method": "tct", "partition": "overlap", "classes_per_client": 3})
     'cifar10_tct_overlap3'
@@ -49,7 +49,7 @@ class Run:
     """A trained model: its settings, accuracy, and size and coverage of its sets by level.
 
     `halves` are means over ten random halves of the held-out rows, as in the paper; `sets` are calibrated on validation
-    rows and tested on test rows, once. The first stand for a run wherever its logits were at hand to measure them.
+    rows and tested on test rows, once. `halves` are preferred; they need the logits of the run.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Run:
 
     @classmethod
     def read(cls, path: Path) -> Run:
-        """Read what scripts/results.py wrote."""
+        """Read a run written by scripts/results.py."""
         try:
             found = json.loads(read_bytes(path))
             settings = {**found["defaults"], **found["settings"]}
@@ -83,7 +83,7 @@ class Run:
 
     @property
     def dataset(self) -> str:
-        """The data set, as the paper's tables have it."""
+        """The data set, by its name in the paper's tables."""
         return _dataset_and_variant(self.settings)[0]
 
     @property
@@ -149,7 +149,7 @@ def read_runs(directory: Path | None) -> list[Run]:
 
 
 def largest(runs: list[Run], logits: str, *, way: str = "", model: str = "") -> Run | None:
-    """Find the run with the largest cut among those of a model, perhaps of one way and one network."""
+    """Return the run of a model with the most training, optionally of one second stage and one network."""
     some = [
         run
         for run in runs

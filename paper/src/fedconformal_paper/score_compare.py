@@ -45,7 +45,7 @@ def score_compare(setup: Setup) -> Table:
 
 
 def all_right(models: list[Answers]) -> Booleans:
-    """Say which rows are classified correctly by every model; they must have been asked about the same rows."""
+    """Return which rows are classified correctly by every model; all models need the same rows."""
     for other in models[1:]:
         if not np.array_equal(other.labels, models[0].labels):
             raise InputError(

@@ -1,6 +1,6 @@
-"""The score functions that the paper compares, and the sizes of their sets.
+"""Score functions compared in the paper, and their sets.
 
-As in the authors' code (src/conformal.py), RAPS is randomised and APS is not; the paper does not say so.
+As in the authors' code (src/conformal.py), RAPS is randomised and APS is not, which the paper does not state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RANDOMISED = "RAPS is randomised, APS is not, as in the authors' code."
 
 
 def scores_for(dataset: str) -> dict[str, Score]:
-    """Return the scores as the paper uses them on a data set: on Fitzpatrick17k a rank costs a hundredth.
+    """Return the paper's scores for a data set: on Fitzpatrick17k the rank penalty is a hundredth.
 
     >>> scores_for("fitz17k-disease")["RAPS"].penalty
     1e-05
@@ -33,6 +33,6 @@ def scores_for(dataset: str) -> dict[str, Score]:
 
 
 def sets_of(trial: RandomHalves, score: Score, alpha: float, kind: str) -> Booleans:
-    """Predict the test rows' sets with a score."""
+    """Return the sets of the test rows with a score."""
     (threshold,) = trial.thresholds(score, [alpha], kind=kind)
     return trial.sets(score, threshold)

@@ -1,4 +1,4 @@
-"""What every table and figure is made from: where the logits are, which data sets, and how scores are summarised."""
+"""Inputs of tables and figures: location of logits, data sets, and kind of summaries."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ DATASETS = tuple(FULL_RESULTS)
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """A request; `track` shows how far a loop over its items has come."""
+    """Settings of a table or figure; `track` shows the progress of a loop over its items."""
 
     logits: LogitsFolder
     datasets: Sequence[str] = DATASETS
     kind: str = "tdigest"
     count: int = TRIALS
     data: Path | None = None
-    """Where data sets are, for figures of their classes."""
+    """Directory of data sets, for figures of their classes."""
     track: Callable[[Sequence[Any]], Iterable[Any]] = iter
     differences: dict[str, str] = field(default_factory=dict)
-    """For each file that was asked for: how it differs from the paper's experiment, or the command that makes it."""
+    """For each requested file, its deviation from the paper's experiment, or the command that makes it."""
     files: set[str] = field(default_factory=set)
-    """The files of data sets that were asked for and found."""
+    """Requested files of data sets that exist."""
 
     def __post_init__(self) -> None:
-        """Refuse data sets that are not known."""
+        """Refuse unknown data sets."""
         known = sorted({*DATASETS, *GROUPS})
         for dataset in self.datasets:
             if dataset not in known:
@@ -42,7 +42,7 @@ class Setup:
 
     @property
     def data_directory(self) -> Path:
-        """Where data sets are: as given, or beside the directory of logits."""
+        """Directory of data sets: as given, or the parent of the directory of logits."""
         return self.data or self.logits.directory.parent
 
     def data_file(self, name: str) -> Path:
@@ -54,19 +54,19 @@ class Setup:
         return path
 
     def trials(self, answers: Answers) -> Iterator[RandomHalves]:
-        """Cut the rows in two as often as wanted, and show how far it is."""
+        """Yield random halves of the rows, with progress."""
         for _, trial in zip(self.track(range(self.count)), trials(answers, count=self.count), strict=True):
             yield trial
 
     def read(self, dataset: str, method: str, *, variant: str = "") -> Answers | None:
-        """Read logits, and note how they differ from the paper's; None if there are none."""
+        """Read logits, and record their deviations from the paper's; None if they are absent."""
         answers = self.logits.read(dataset, method, variant=variant)
         command = self.logits.command(dataset, method, variant=variant)
         self.differences[command.path.name] = command.absent if answers is None else answers.differs
         return answers
 
     def need(self, dataset: str, method: str, *, variant: str = "") -> Answers:
-        """Read logits without which there is nothing to show, or say which command makes them."""
+        """Read required logits; if absent, the error names the command that makes them."""
         answers = self.read(dataset, method, variant=variant)
         if answers is None:
             command = self.logits.command(dataset, method, variant=variant)
@@ -74,7 +74,7 @@ class Setup:
         return answers
 
     def remarks(self) -> list[str]:
-        """Say what differs in all that was asked for; files with the same difference are listed together.
+        """Return the deviations of all requested files, grouped by deviation.
 
         >>> setup = Setup(logits=LogitsFolder(directory=Path("logits")))
         >>> setup.differences.update(a="2 rounds", b="absent", c="2 rounds")

@@ -1,7 +1,7 @@
 """tab:size-conditional-coverage: coverage in the quarters of rows with the smallest to the largest sets.
 
 Angelopoulos, Bates, Malik and Jordan, "Uncertainty sets for image classifiers using conformal prediction", 2020.
-Sets of one size are cut apart at random where a quarter ends between them.
+Sets of equal size at the end of a quarter are divided at random.
 """
 
 from __future__ import annotations

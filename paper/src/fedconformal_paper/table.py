@@ -1,4 +1,4 @@
-"""A table of the paper: rows of numbers, the paper's beside ours, and what has to be said of them."""
+"""Tables of the paper: rows with the paper's numbers and ours, and notes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from fedconformal_paper.absent import not_here
 
 NOT_GIVEN = "not given"
-"""What stands where the paper has no number."""
+"""Text of a number that the paper does not state."""
 
 
 class Measured(NamedTuple):
@@ -26,24 +26,24 @@ class Measured(NamedTuple):
 
     @classmethod
     def of(cls, trials: Sequence[float] | np.ndarray[Any, Any]) -> Measured:
-        """Take the mean and the spread."""
+        """Return mean and standard deviation of trials."""
         return cls(round(float(np.mean(trials)), 6), round(float(np.std(trials, ddof=1)), 6))
 
     def __str__(self) -> str:
-        """Write three digits after the point, two if it is large, and no zero before that of the deviation."""
+        """Format with three decimals, two for large means, without the leading zero of the deviation."""
         digits = 3 if self.mean < 10 else 2
         return f"{self.mean:.{digits}f}±{self.sd:.{digits}f}".replace("±0.", "±.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Rows that come from the same logits, or the command that makes these logits where they are absent."""
+    """Rows from the same logits, or the command that makes absent logits."""
 
     name: str
     rows: Sequence[tuple[Any, ...]] = ()
-    """Text, numbers, measurements, or None where the paper gives no number."""
+    """Text, numbers, measurements, or None if the paper states no number."""
     see: str = ""
-    """What differs from the paper's experiment."""
+    """Deviations from the paper's experiment."""
     network: str = ""
     """The network of an own run; empty for others' logits."""
     command: str = ""
@@ -58,7 +58,7 @@ class Part:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Part:
-        """Read what `to_dict` wrote."""
+        """Return the part of a dictionary from `to_dict`."""
         rows = [tuple(map(_value, row)) for row in found.get("rows", ())]
         rest = {key: found[key] for key in ("see", "network", "command") if key in found}
         return cls(name=found["name"], rows=rows, **rest)
@@ -66,7 +66,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Columns, and rows in parts; the last column refers to the notes, which say what differs from the paper.
+    """Columns, and rows in parts; the last column refers to notes on deviations from the paper.
 
     >>> parts = [Part(name="a", rows=[("a", 1.25), ("b", None)], see="2 rounds"), Part(name="c", command="train c")]
     >>> table = Table(name="t", title="T", columns=("set", "size", "see"), parts=parts, notes=["Ten trials."])
@@ -84,12 +84,12 @@ class Table:
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """All rows that were measured, each with what differs in the last place."""
+        """All measured rows, each with its deviations in the last column."""
         return [(*row, part.see) for part in self.parts for row in part.rows]
 
     @property
     def absent(self) -> list[Part]:
-        """The parts without logits; one more run of the same model, named after it in brackets, fills the place."""
+        """Parts without logits, unless a further run of the same model, with a label in brackets, replaces them."""
         there = [part.name for part in self.parts if not part.command]
         return [
             part for part in self.parts if part.command and not any(name.startswith(f"{part.name} (") for name in there)
@@ -101,7 +101,7 @@ class Table:
         return [(*map(_text, row[:-1]), str(numbers[row[-1]]) if row[-1] else "") for row in self.rows]
 
     def remarks(self) -> list[str]:
-        """Return the notes, what the numbers in the last column refer to, and what is absent."""
+        """Return the notes, the references of the last column, and the absent parts."""
         numbered = [f"{number}: {text}" for text, number in self._numbers().items()]
         return [*self.notes, *numbered, *not_here({part.name: part.command for part in self.absent})]
 
@@ -109,7 +109,7 @@ class Table:
         return {text: i + 1 for i, text in enumerate(dict.fromkeys(row[-1] for row in self.rows if row[-1]))}
 
     def with_kept(self, before: Table) -> tuple[Table, list[str]]:
-        """Fill what is absent from an earlier table; return the names of the parts that were kept too.
+        """Return the table with absent parts from an earlier table, and the names of the kept parts.
 
         >>> made = Table(name="t", title="T", columns=("n", "see"), parts=[Part(name="a", command="train a")])
         >>> before = replace(made, parts=[Part(name="a", rows=[(1,)]), Part(name="a (run x)", rows=[(2,)])])
@@ -128,27 +128,27 @@ class Table:
         return replace(self, parts=parts), kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON: a name for every number."""
+        """Return the table for JSON, with a name for every number."""
         keys = [*(column.replace("\n", " ") for column in self.columns[:-1]), "differs"]
         rows = [dict(zip(keys, map(_plain, row), strict=True)) for row in self.rows]
         absent = [part.to_dict() for part in self.absent]
         return {"name": self.name, "title": self.title, "rows": rows, "absent": absent, "notes": self.notes}
 
     def to_record(self) -> dict[str, Any]:
-        """Describe for JSON: what `from_record` reads."""
+        """Return the table for JSON, in the format of `from_record`."""
         columns = [column.replace("\n", " ") for column in self.columns]
         parts = [part.to_dict() for part in self.parts]
         return {"title": self.title, "columns": columns, "notes": self.notes, "parts": parts}
 
     @classmethod
     def from_record(cls, name: str, found: Mapping[str, Any]) -> Table:
-        """Read what `to_record` wrote."""
+        """Return the table of a dictionary from `to_record`."""
         parts = [Part.from_dict(part) for part in found["parts"]]
         columns = tuple(found["columns"])
         return cls(name=name, title=found["title"], columns=columns, parts=parts, notes=list(found["notes"]))
 
     def to_markdown(self) -> str:
-        """Write as Markdown, with the remarks below; a last column without notes is left out."""
+        """Return the table as Markdown, followed by remarks; a last column without notes is omitted."""
         width = len(self.columns) if self._numbers() else len(self.columns) - 1
         lines = [
             tuple(column.replace("\n", " ") for column in self.columns),

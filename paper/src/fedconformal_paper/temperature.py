@@ -1,8 +1,8 @@
-"""The paper's temperature: each client fits its own on its calibration rows, and the plain mean of them is used.
+"""The paper's temperature: the unweighted mean of the temperatures that clients fit on their calibration rows.
 
 Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017. In b = 1/T a client's negative
-log-likelihood is convex, so Newton steps find its minimum; all clients step at the same time. The paper fits T on the
-very rows whose scores are conformal, which gives up exactness of the promise; it is done here to repeat its tables.
+log-likelihood is convex, so Newton steps find its minimum; all clients step at the same time. The paper fits T on
+the same rows as the conformal scores, so the promise is not exact; this is repeated here to reproduce its tables.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from numpy.typing import NDArray
 from fedconformal._base.arrays import Floats, Integers
 
 LEAST, MOST = 0.05, 20.0
-"""A client whose labels are all on top would ask for T = 0, so its temperature is held between these."""
+"""Bounds of a client's temperature, which would be 0 if all labels have the highest logit."""
 
 MOST_STEPS = 60
 LAST_STEP = 1e-2
-"""Newton squares the error: after a step this small, relative to b, the minimum is about 1e-4 away."""
+"""Relative size of the last step: with quadratic convergence the error is then about 1e-4."""
 
 Logits = NDArray[np.float32]
 
 
 def shifted(logits: Logits) -> Logits:
-    """Subtract each row's largest logit: probabilities stay the same, and nothing overflows at any temperature."""
+    """Subtract each row's largest logit, which preserves probabilities and avoids overflow at any temperature."""
     moved: Logits = logits - logits.max(axis=1, keepdims=True)
     return moved
 
 
 def probabilities(logits: Logits, temperature: float) -> Logits:
-    """Turn shifted logits into probabilities in their own precision, which is five times faster than in float64."""
+    """Return probabilities of shifted logits in single precision, five times faster than in float64."""
     probs = logits * np.float32(1 / temperature)
     np.exp(probs, out=probs)
     probs /= np.einsum("ij,j->i", probs, np.ones(probs.shape[1], dtype=np.float32))[:, None]
@@ -40,7 +40,7 @@ def probabilities(logits: Logits, temperature: float) -> Logits:
 
 @dataclass(frozen=True, eq=False)
 class Temperatures:
-    """Finds temperatures for many choices of the same rows; `start` is close to every client's 1/T.
+    """Fits temperatures on many subsets of the same rows; `start` is close to every client's 1/T.
 
     >>> logits = np.array([[0, -4], [0, -4], [0, -4], [0, -2]], dtype=np.float32)
     >>> find = Temperatures.of(logits, np.array([0, 1, 0, 0]), np.array([0, 0, 0, 1]))
@@ -54,20 +54,20 @@ class Temperatures:
 
     @classmethod
     def of(cls, logits: Logits, labels: Integers, clients: Integers) -> Temperatures:
-        """Prepare for shifted logits; every fourth row is enough to know where to start."""
+        """Prepare for shifted logits; every fourth row is enough for the start values."""
         own = logits[np.arange(len(logits)), labels]
         start = _minimised(logits[::4], own[::4], clients[::4], np.ones(int(clients.max()) + 1))
         return cls(own, clients, start)
 
     def mean(self, logits: Logits, rows: Integers) -> float:
-        """Return the plain mean of the temperatures of the clients that have some of these rows, with their logits."""
+        """Return the unweighted mean temperature of the clients with any of these rows, given their logits."""
         owners = self.clients[rows]
         found = _minimised(logits, self.own[rows], owners, self.start)
         return float(np.mean(1 / found[np.bincount(owners, minlength=len(found)) > 0]))
 
 
 def _minimised(logits: Logits, own: Logits, clients: Integers, b: Floats) -> Floats:
-    """Find b = 1/T of every client; where a Newton step would leave the interval, halve it instead."""
+    """Return b = 1/T of every client, by Newton's method with bisection as a fallback."""
     low, high = np.full(len(b), -np.inf), np.full(len(b), np.inf)
     least, most = 1 / MOST, 1 / LEAST
     for _ in range(MOST_STEPS):

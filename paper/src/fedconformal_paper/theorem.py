@@ -50,7 +50,7 @@ class UnifiedTheorem:
                 raise InputError(f"{name} is {value}, expected at least 0 and below 1", param=name)
 
     def coverage(self, rank: int) -> Fraction:
-        """Return the least coverage of the threshold at a rank, if a summary finds that rank up to epsilon N."""
+        """Return the minimum coverage of the threshold at a rank, for a summary with rank error up to epsilon N."""
         total = sum(self.sizes)
         bound = (1 - _exact(self.delta)) * (rank - _exact(self.epsilon) * total) / (total + len(self.sizes))
         return max(Fraction(0), bound)

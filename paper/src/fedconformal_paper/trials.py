@@ -1,7 +1,7 @@
-"""Random halves of the held-out rows: one half calibrates, the other tests, ten times, as in the paper.
+"""Random halves of the held-out rows for calibration and testing, ten times, as in the paper.
 
-In each trial the temperature is fitted on the calibration rows, as the paper does; the scores of these rows are then
-not exactly exchangeable with those of the test rows. In practice keep the rows apart, as `fedconformal train` does.
+In each trial the temperature is fitted on the calibration rows, as in the paper; the scores of these rows are then
+not exactly exchangeable with those of the test rows. In practice use separate rows, as `fedconformal train` does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRIALS = 10
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Half:
-    """Half of the rows: their positions among all, probabilities, labels and clients."""
+    """Half of the rows: their indices, probabilities, labels and clients."""
 
     index: Integers
     probs: Probabilities
@@ -33,20 +33,20 @@ class Half:
     clients: Integers
 
     def scores(self, score: Score) -> Floats:
-        """Score the labels."""
+        """Return the scores of the labels."""
         return score.evaluate(self.probs, self.labels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomHalves:
-    """One trial: the half of the rows that calibrates and the half that tests, at the fitted temperature."""
+    """One trial: the calibration half and the test half, at the fitted temperature."""
 
     calibration: Half
     test: Half
     temperature: float
 
     def summaries(self, score: Score, kind: str, alpha: Fraction) -> list[Summary]:
-        """Summarise each client's calibration scores, as it would send them."""
+        """Return the summaries of each client's calibration scores."""
         scores, owners = self.calibration.scores(score), self.calibration.clients
         held = np.flatnonzero(np.bincount(owners))
         return [Summary.of_scores(scores[owners == k], kind=kind, alpha=alpha, site=f"client-{k}") for k in held]
@@ -54,7 +54,7 @@ class RandomHalves:
     def thresholds(
         self, score: Score, alphas: Sequence[float], *, kind: str = "tdigest", guarantee: Guarantee | None = None
     ) -> list[float]:
-        """Find the threshold at each alpha from the clients' summaries; by default for the mixture of Theorem 1."""
+        """Return the threshold at each alpha from the clients' summaries; by default for the mixture of Theorem 1."""
         wanted = [as_alpha(alpha) for alpha in alphas]
         summaries = self.summaries(score, kind, wanted[0])
         sizes = [summary.n for summary in summaries]
@@ -69,17 +69,17 @@ class RandomHalves:
         return [search.smallest(alpha) for alpha in wanted]
 
     def sets(self, score: Score, threshold: float) -> Booleans:
-        """Predict the sets of the test rows, with the top label always in, as in the paper."""
+        """Return the sets of the test rows, which always include the top label, as in the paper."""
         return score.predict_set(self.test.probs, threshold)
 
     def covered(self, sets: Booleans) -> Booleans:
-        """Say which test rows have their label in their set."""
+        """Return which test rows have their label in their set."""
         found: Booleans = sets[np.arange(len(sets)), self.test.labels]
         return found
 
 
 def trials(answers: Answers, *, count: int = TRIALS, seed: int = 0) -> Iterator[RandomHalves]:
-    """Cut the rows in two halves at random, `count` times; the seed fixes them all."""
+    """Yield `count` random splits of the rows into halves, determined by the seed."""
     labels, clients = answers.labels, answers.clients
     fitted = np.zeros_like(clients) if answers.central else clients
     logits = shifted(answers.logits)

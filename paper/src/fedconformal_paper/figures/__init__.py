@@ -1,1 +1,1 @@
-"""The paper's figures, each a function that returns an SVG; the paper's own values are drawn where it gives some."""
+"""The paper's figures, each a function that returns an SVG, with the paper's values if stated."""

@@ -1,4 +1,4 @@
-"""Small sets mean easy rows: accuracy falls with the size of the set, and rises if the largest are left out."""
+"""Accuracy by set size: it falls with the size of the set, and rises if the largest sets are left out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fedconformal_paper.trials import trials
 
 TRIALS = 100
 FEWEST = 10
-"""Set sizes that fewer rows of a trial have, on average, are left out."""
+"""Minimum mean number of rows per trial for a set size to be shown."""
 MOST = 100
 DATASETS = ("cifar100", "fitz17k-disease", "tissuemnist", "dermamnist", "pathmnist", "fashionmnist")
 MODELS = {"tct": "TCT", "central": "central, where TCT is absent"}
 SELECTIVE = ("fitz17k-disease", "cifar100")
 SELECTIVE_POINTS = ((1.0, 0.53), (0.5, 0.77), (0.3, 0.90), (0.2, 0.95))
-"""Rows answered and accuracy on them, as the paper's caption gives them for Fitzpatrick17k."""
+"""Answered rows and accuracy on them, from the paper's caption for Fitzpatrick17k."""
 
 
 def accuracy_vs_size(setup: Setup) -> str:

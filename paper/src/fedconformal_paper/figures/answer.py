@@ -1,4 +1,4 @@
-"""The figure of the results page: labels in a set at 0.9, ours beside the paper's, for each data set and method."""
+"""Figure of the results page: labels per set at 0.9, ours and the paper's, by data set and method."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = {"fedavg": 1, "tct": 0, "central": 2}
 """The methods, each with its colour."""
 WIDTH, ROW, GAP, TOP = 740, 20, 10, 46
 METHOD, LEFT, RIGHT, PAPER, OWN, MODEL = 122, 182, 448, 490, 536, 548
-"""Where the columns are: names of methods, the axis from left to right, and three columns of text."""
+"""Positions of the columns: names of methods, left and right end of the axis, and three columns of text."""
 TICKS = (1, 2, 5, 10, 20, 50, 100, 200)
 TITLE = "Labels in a set that holds the truth in 0.9 of the rows: the paper's and ours"
 
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 def lines(evidence: Evidence) -> list[Line]:
-    """List the data sets and methods for which there is something to show."""
+    """Return the lines of the data sets and methods with results."""
     return [
         Line(dataset, method, FULL_RESULTS[dataset][method][0].size, found.size, _model(found.cut))
         for dataset in FULL_RESULTS

@@ -1,4 +1,4 @@
-"""Why federated calibration is needed: one client's threshold covers only there, and unlike clients enlarge sets."""
+"""Challenges of federated calibration: one client's threshold covers only its rows; heterogeneity enlarges sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many images each class has, and which client holds it.
+"""Numbers of images by class, and the clients of the classes.
 
 PathMNIST's and TissueMNIST's images may not be at hand; then the labels of the held-out rows of any logits stand in.
 """

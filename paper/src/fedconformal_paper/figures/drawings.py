@@ -1,4 +1,4 @@
-"""Two pictures without data: the overview, and how a threshold comes of two clients' scores."""
+"""Drawings without data: the overview, and the threshold of two clients' scores."""
 
 from __future__ import annotations
 

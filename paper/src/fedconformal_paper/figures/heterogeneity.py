@@ -11,12 +11,12 @@ from fedconformal_paper.setup import Setup
 
 DATASET = "cifar10"
 PRINTED = "2 classes"
-"""The only ones whose sizes the paper prints, in tab:full-results."""
+"""Number of classes whose sizes the paper prints, in tab:full-results."""
 VARIANTS = {PRINTED: "", "3 classes": "overlap3", "4 classes": "overlap4", "all classes": "iid"}
 
 
 def heterogeneity(setup: Setup, method: str) -> str:
-    """Draw coverage and size against the coverage asked for, a line for each number of classes a client."""
+    """Draw coverage and size against the requested coverage, one line per number of classes per client."""
     models = {name: setup.read(DATASET, method, variant=variant) for name, variant in VARIANTS.items()}
     there = {name: answers for name, answers in models.items() if answers}
     if not there:

@@ -1,4 +1,4 @@
-"""How often sets have each size, as lines that can be compared; LAC at alpha 0.1 where models are compared."""
+"""Distributions of set sizes as lines; models are compared with LAC at alpha 0.1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def draw_sizes(
     printed: Mapping[str, float],
     kept: Booleans | None = None,
 ) -> str:
-    """Draw the set sizes of each model, or of the rows that are kept, with our mean beside the paper's."""
+    """Draw the set sizes of each model, optionally on selected rows, with our mean and the paper's."""
     drawn: dict[str, Floats] = {}
     means: dict[str, float] = {}
     for name, answers in models.items():
@@ -49,7 +49,7 @@ def shares_of(sets: Booleans, most: int) -> Floats:
 
 
 def size_plot(title: str, most: int, highest: float) -> Plot:
-    """Make an empty chart of shares against sizes."""
+    """Return an empty chart of shares against sizes."""
     return Plot(
         title=title,
         x=(0, most),

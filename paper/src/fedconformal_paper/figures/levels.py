@@ -1,4 +1,4 @@
-"""Two charts side by side: coverage and size against the coverage asked for."""
+"""Two charts side by side: coverage and size against the requested coverage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEVELS = (0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 def coverage_and_size(
     found: Mapping[str, tuple[Floats, Floats]], titles: tuple[str, str], *, lowest: float, largest: float = 0.0
 ) -> tuple[Plot, Plot]:
-    """Draw (trials, levels) coverages and sizes against the coverage asked for, with error bars over trials."""
+    """Draw (trials, levels) coverages and sizes against the requested coverage, with error bars over trials."""
     panel = partial(Plot, x=(LEVELS[0], LEVELS[-1]), x_label="coverage asked for, 1 - alpha", x_text=percent)
     largest = max(largest, *(float(sizes.mean(axis=0).max()) for _, sizes in found.values()))
     coverage = panel(title=titles[0], y=(lowest, 1.0), y_label="coverage", y_text=percent)

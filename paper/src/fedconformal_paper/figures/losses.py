@@ -16,7 +16,7 @@ LOSSES = {"cross-entropy": "tct", "squared loss": "tct-squared"}
 
 
 def _losses(setup: Setup, dataset: str) -> str:
-    """Draw each loss whose logits are there."""
+    """Draw each loss with available logits."""
     plots = []
     for name, method in LOSSES.items():
         answers = setup.read(dataset, method)
@@ -59,7 +59,7 @@ def fitzpatrick(setup: Setup) -> str:
 
 
 def _reliability(probs: Probabilities, labels: Integers) -> tuple[Floats, Floats, Floats]:
-    """Return the share, mean confidence and accuracy of the rows in each of 15 bins of confidence that hold some."""
+    """Return the share, mean confidence and accuracy of the rows in each non-empty bin of 15 bins of confidence."""
     confidence, hit = probs.max(axis=1).astype(np.float64), probs.argmax(axis=1) == labels
     bins = np.ceil(np.round(15 * confidence, 9)).astype(np.int64)
     rows = np.bincount(bins)

@@ -1,4 +1,4 @@
-"""The charts of the report, with what only the paper's figures need: rings, error bars, words on an axis, PDF."""
+"""Extensions of the report's charts for the paper's figures: rings, error bars, categorical axes, PDF."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ ALONE = f"""<style>{CHART_STYLE}
 svg.chart {{ color: #222; background: #fff; }} svg.chart .heading {{ font-size: 12px; }}
 @media (prefers-color-scheme: dark) {{ svg.chart {{ color: #ddd; background: #16181c; }} }}
 </style>"""
-"""The style of a chart in a file of its own."""
+"""The style of a standalone chart."""
 
 
 @dataclass(kw_only=True)
 class Plot(charts.Plot):
-    """A chart with two number axes; the first may be logarithmic, or have words in place of numbers, at 0, 1, 2, ..."""
+    """A chart with two axes; the first may be logarithmic, or categorical with words at 0, 1, 2, ..."""
 
     log_x: bool = False
     x_names: Sequence[str] | None = None
 
     def at(self, x: float, y: float) -> Point:
-        """Place a point on the page."""
+        """Convert data coordinates to page coordinates."""
         left, right = self.x
         if not self.log_x:
             return super().at(x, y)
@@ -69,7 +69,7 @@ class Plot(charts.Plot):
             self.interval(place, max(self.y[0], mean - deviation), min(self.y[1], mean + deviation), name)
 
     def _frame(self) -> Iterable[str]:
-        """Leave out the lines that would go up from words."""
+        """Return the frame without vertical grid lines at words."""
         words = [self.at(place, 0)[0] for place in range(len(self.x_names or ()))]
         upward = tuple(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}"' for x in words)
         return (part for part in super()._frame() if not part.startswith(upward))
@@ -84,14 +84,14 @@ class Plot(charts.Plot):
 
 
 def svg(inside: str, width: float, height: float, title: str, *, head: str) -> str:
-    """Put the parts of a chart together in a file of its own, with its style in the head."""
+    """Return a standalone SVG of a chart, with its style."""
     size = f'viewBox="0 0 {width:g} {height:g}"'
     alone = f'{size} xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}"'
     return charts.svg(inside, width, height, title).replace(size, alone, 1).replace("<title>", f"{head}<title>", 1)
 
 
 def figure(*charts: Chart, name: str = "") -> str:
-    """Set charts side by side in a file of its own, each under its title; the name is for those who cannot see it.
+    """Return a standalone SVG of charts side by side, each with its title; the name is for screen readers.
 
     >>> plots = [Plot(title=title, x=(0, 1), y=(0, 1), x_label="alpha", y_label="size") for title in ("One", "Two")]
     >>> figure(*plots, name="Both").count('class="heading"')

@@ -23,7 +23,7 @@ from fedconformal_paper.trials import RandomHalves
 
 LEVELS = (*(round(0.5 + 0.05 * i, 2) for i in range(10)), 0.97, 0.99)
 ACCURACY = 0.01
-"""The relative accuracy of DDSketch in the package that the paper uses."""
+"""Relative accuracy of DDSketch in the package used by the paper."""
 
 METHODS = {
     "exact": "exact",
@@ -35,7 +35,7 @@ METHODS = {
 
 
 def quantile_compare(setup: Setup) -> str:
-    """Draw coverage, and how far it is from the exact one, against the coverage asked for."""
+    """Draw coverage, and its difference from the exact one, against the requested coverage."""
     dataset, found = coverage_of_each(setup)
     panel = partial(Plot, x=(LEVELS[0], 1.0), x_label="coverage asked for, 1 - alpha", x_text=percent)
     whole = panel(
@@ -73,7 +73,7 @@ def coverage_of_each(setup: Setup) -> tuple[str, dict[str, Floats]]:
 
 
 def mean_of_quantiles(trial: RandomHalves, alpha: float) -> float:
-    """Let every client find its own quantile at ceil((1 - alpha)(n + 1)), and take the plain mean."""
+    """Return the unweighted mean of the clients' own quantiles at ceil((1 - alpha)(n + 1))."""
     scores, owners = trial.calibration.scores(LAC()), trial.calibration.clients
     own = []
     for client in np.flatnonzero(np.bincount(owners)):

@@ -39,7 +39,7 @@ def by_size(setup: Setup) -> str:
 
 
 def by_level(setup: Setup) -> str:
-    """fig:cifar-conformal-score-compare: coverage and size of each score against the coverage asked for."""
+    """fig:cifar-conformal-score-compare: coverage and size of each score against the requested coverage."""
     setup.need(DATASET, "tct")
     plots = [plot for dataset in SCORED for plot in _by_level(setup, dataset)]
     return figure(*plots, name="Score functions with TCT, against the coverage asked for")

@@ -1,4 +1,4 @@
-"""How set sizes are distributed: of rows that all models get right, and with each score at several alphas."""
+"""Distributions of set sizes: of rows that all models classify correctly, and with each score at several alphas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Beyond the paper: what a marginal promise hides, and what it costs to promise it to every site.
+"""Beyond the paper: coverage by site under a marginal promise, and the cost of a promise to every site.
 
-A client a little below 1 - alpha is no violation of a promise for the mixture; the intervals show what the test rows
-leave open.
+Coverage of a client slightly below 1 - alpha does not violate a promise for the mixture; the intervals show the
+uncertainty of the test rows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def derma_by_source(setup: Setup) -> str:
 
 
 def _by_site(answers: Answers, title: str) -> Plot:
-    """Draw every site's coverage twice, under either promise; the sites in the order of the first."""
+    """Draw every site's coverage with either promise, with sites in the order of the first."""
     (trial,) = trials(answers, count=1)
     clients = trial.test.clients
     rows = np.bincount(clients, minlength=len(answers.sites))
