@@ -1,8 +1,8 @@
-"""Decoding of one message and of many, consistency checks and pooling.
+"""Decoding of summaries, consistency checks and pooling.
 
-Messages are hostile input: every length is bounded by the bytes present, every value is checked, and only the canonical
-encoding is accepted. Messages with the same shared header are decoded together into arrays, without an object for each
-site; if one does not fit, all are decoded one by one, which explains what is wrong with it.
+Messages are untrusted: every length is bounded by the bytes present, every value is validated, and only the canonical
+encoding is accepted. Messages with the same shared header are decoded into columns, without one object per site. If
+this fails, all messages are decoded one by one, which gives a specific error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Shared = tuple[wire.SharedHeader, Provenance]
 
 
 class Columns(NamedTuple):
-    """Decoded arrays of messages with one shared header, each of one site."""
+    """Columnar storage for messages of single sites with the same shared header."""
 
     sent: list[bytes]
     sizes: list[tuple[int, ...]]
@@ -41,21 +41,21 @@ class Columns(NamedTuple):
     lengths: list[int]
     values: Floats
     example: dict[tuple[int, ...], Summary]
-    """A summary for each size: lower counts and gap follow from the size."""
+    """One summary per size, as lower counts and gap depend on the size only."""
 
 
 class SummaryBatch(Sequence[Summary]):
-    """Several summaries and the columns of their fields; objects are created lazily."""
+    """Sequence of summaries with columnar access to their fields; objects are created lazily."""
 
     def __init__(self, summaries: Sequence[Summary], columns: Columns | None = None) -> None:
         for kind in set(map(type, summaries)):
             if not issubclass(kind, Summary):
                 raise InputError(f"expected summaries, got {kind.__name__}; fedconformal.summarize makes them")
-        self._given, self._columns = summaries, columns
+        self._inputs, self._columns = summaries, columns
         self.sizes = columns.sizes if columns else [summary.sizes for summary in summaries]
         self.sites = columns.sites if columns else [summary.sites for summary in summaries]
-        # For each summary one with the same provenance, kind, gap and lower counts.
-        self._examples = [columns.example[one] for one in columns.sizes] if columns else list(summaries)
+        # For each summary, a representative with the same provenance, kind, gap and lower counts.
+        self._examples = [columns.example[sizes] for sizes in columns.sizes] if columns else list(summaries)
         self.gaps = [summary.gap for summary in self._examples]
         distinct = {id(summary): summary for summary in self._examples}.values()
         self.provenances = list({id(summary.provenance): summary.provenance for summary in distinct}.values())
@@ -68,20 +68,20 @@ class SummaryBatch(Sequence[Summary]):
 
     @classmethod
     def from_bytes(cls, messages: Iterable[bytes], names: Sequence[str] = ()) -> SummaryBatch:
-        """Decode many messages; an error names the message by its name, such as its file, or by its number."""
+        """Decode messages; an error gives the name of the message, such as its file, or its number."""
         sent = list(map(bytes, messages))
         if len(sent) > 1 and (columns := _columns(sent)) is not None:
             return cls((), columns)
-        found, known = [], dict[bytes, Shared]()
+        summaries, known = [], dict[bytes, Shared]()
         for i, data in enumerate(sent):
             with prefix_errors(names[i] if names else f"summary {i + 1} of {len(sent)}"):
-                found.append(decode(data, known))
-        return cls(found)
+                summaries.append(decode(data, known))
+        return cls(summaries)
 
     @cached_property
     def _summaries(self) -> Sequence[Summary]:
         if self._columns is None:
-            return self._given
+            return self._inputs
         columns = self._columns
         pieces = np.split(columns.values, list(accumulate(columns.lengths[:-1])))
         return [
@@ -107,7 +107,7 @@ class SummaryBatch(Sequence[Summary]):
 
     @property
     def names(self) -> list[str]:
-        """Names of all sites; those without a name are numbered."""
+        """Names of all sites; unnamed sites are numbered."""
         return names_of(self.sites, self.sizes)
 
     @property
@@ -118,22 +118,22 @@ class SummaryBatch(Sequence[Summary]):
     @cached_property
     def digests(self) -> list[str]:
         """SHA-256 of the bytes of each summary."""
-        sent = self._columns.sent if self._columns else (summary.to_bytes() for summary in self._given)
+        sent = self._columns.sent if self._columns else (summary.to_bytes() for summary in self._inputs)
         return [sha256(data).hexdigest() for data in sent]
 
     def points(self) -> tuple[Floats, Integers]:
-        """Return the points of all summaries in order, and the rise of the lower count at each."""
-        rises = {id(one): np.diff(one.lower_counts, prepend=0) for one in dict.fromkeys(self._examples)}
-        values = self._columns.values if self._columns else np.concatenate([one.points for one in self._given])
-        return values, np.concatenate([rises[id(one)] for one in self._examples])
+        """Return the points of all summaries in order, and the increase of the lower count at each."""
+        rises = {id(summary): np.diff(summary.lower_counts, prepend=0) for summary in dict.fromkeys(self._examples)}
+        values = self._columns.values if self._columns else np.concatenate([each.points for each in self._inputs])
+        return values, np.concatenate([rises[id(summary)] for summary in self._examples])
 
     def lengths(self) -> list[int]:
         """Return the number of points of each summary."""
-        return self._columns.lengths if self._columns else [len(summary.points) for summary in self._given]
+        return self._columns.lengths if self._columns else [len(summary.points) for summary in self._inputs]
 
 
 def decode(data: bytes, known: dict[bytes, Shared] | None = None) -> Summary:
-    """Decode one message; `known` remembers the shared headers of earlier ones."""
+    """Decode one message; `known` caches decoded shared headers."""
     known = {} if known is None else known
     start = data[: _check_envelope(data)]
     if start not in known:
@@ -165,7 +165,7 @@ def decode(data: bytes, known: dict[bytes, Shared] | None = None) -> Summary:
 
 
 def _check_envelope(data: bytes) -> int:
-    """Check the magic, the size and the checksum of a message; return where its shared header ends."""
+    """Check the magic, the size and the checksum of a message; return the end of its shared header."""
     if data[: len(wire.MAGIC)] != wire.MAGIC:
         if data[:3] == wire.MAGIC[:3]:
             raise InputError(f"the summary is of format {data[3:4]!r}, not 1; ask the site to send it again")
@@ -187,12 +187,12 @@ def _header_end(data: bytes, at: int) -> int:
 
 def _unpack(decoder: msgspec.msgpack.Decoder[H], data: bytes) -> H:
     try:
-        found = decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:
-        raise InputError(f"the summary cannot be decoded: {abbreviate(str(error), 200)}") from None  # it may name a key
-    if encode(found) != data:
+        header = decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError, RecursionError) as error:  # may quote hostile keys
+        raise InputError(f"the summary cannot be decoded: {abbreviate(str(error), 200)}") from None
+    if encode(header) != data:
         raise InputError(wire.NOT_CANONICAL)
-    return found
+    return header
 
 
 def _kind(shared: wire.SharedHeader) -> type[Summary]:
@@ -204,7 +204,7 @@ def _kind(shared: wire.SharedHeader) -> type[Summary]:
 
 
 def _columns(sent: list[bytes]) -> Columns | None:
-    """Decode messages of one columnar kind with one shared header; None if one of them does not fit."""
+    """Decode messages of one columnar kind with one shared header; None if any message does not fit."""
     known: dict[bytes, Shared] = {}
     try:
         first, (start, (shared, provenance)) = decode(sent[0], known), next(iter(known.items()))
@@ -222,22 +222,22 @@ def _columns(sent: list[bytes]) -> Columns | None:
         owns = list(map(wire.OWN.decode, headers))
         sizes, sites = [own.sizes for own in owns], [own.sites for own in owns]
         example = {
-            one: type(first).from_content(
-                Content([np.frombuffer(array, dtype="<u8")], (), shared.parameters), sizes=one, provenance=provenance
+            size: type(first).from_content(
+                Content([np.frombuffer(array, dtype="<u8")], (), shared.parameters), sizes=size, provenance=provenance
             )
-            for one, array in dict(zip(sizes, arrays, strict=True)).items()
+            for size, array in dict(zip(sizes, arrays, strict=True)).items()
         }
     except (ValueError, msgspec.DecodeError):
         return None
-    points = {one: len(summary.points) for one, summary in example.items()}
-    lengths = [points[one] for one in sizes]
+    points = {size: len(summary.points) for size, summary in example.items()}
+    lengths = [points[size] for size in sizes]
     fits = (
         list(map(wire.ENCODER.encode, owns)) == headers
         and [own.lengths for own in owns] == list(zip(lengths, strict=True))
         and list(map(len, arrays)) == [8 * length for length in lengths]
         and not any(own.numbers or own.strata or own.skipped for own in owns)
-        and {len(one) for one in sites} == {len(first.sites)} <= {0, 1} == {0, *map(len, sizes)}
-        and are_names([one[0] for one in sites if one])
+        and {len(names) for names in sites} == {len(first.sites)} <= {0, 1} == {0, *map(len, sizes)}
+        and are_names([names[0] for names in sites if names])
     )
     if not fits:
         return None
@@ -254,7 +254,7 @@ def _sound(values: Floats, lengths: Sequence[int]) -> bool:
 
 
 def names_of(sites: Sequence[Sequence[str]], sizes: Sequence[Sequence[int]]) -> list[str]:
-    """Name every site; those without a name are numbered."""
+    """Return the name of every site; unnamed sites are numbered."""
     if all(sites):
         return list(chain.from_iterable(sites))
     names: list[str] = []
@@ -264,7 +264,7 @@ def names_of(sites: Sequence[Sequence[str]], sizes: Sequence[Sequence[int]]) -> 
 
 
 def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> None:
-    """Refuse summaries that cannot be combined, naming two of them, by these names if given."""
+    """Refuse summaries that cannot be combined; the error names two of them, by `names` if given."""
     batch = SummaryBatch.of(summaries)
     if len(set(map(bool, batch.sites))) > 1:
         raise InputError("some summaries have site names and some have none; name all of them or none")
@@ -279,8 +279,19 @@ def check_together(summaries: Sequence[Summary], names: Sequence[str] = ()) -> N
 
 
 def pool(summaries: Sequence[Summary]) -> Summary:
-    """Combine several sites in one message; a pool keeps the size of every site and counts as that many sites.
+    """Combine summaries of several sites into one, which keeps the size and the name of every site.
 
+    Parameters
+    ----------
+    summaries
+        Summaries of the same kind and provenance.
+
+    Returns
+    -------
+    Summary
+
+    Examples
+    --------
     >>> import fedconformal as fc
     >>> both = fc.pool([fc.Summary.of_scores([0.1, 0.3], site="a"), fc.Summary.of_scores([0.2], site="b")])
     >>> both.sizes, both.count_at_most(0.2)

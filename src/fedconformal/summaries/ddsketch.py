@@ -1,13 +1,11 @@
-"""DDSketch: a histogram whose bucket edges grow by one per cent, the same at every site.
+"""DDSketch: a histogram with geometric bucket edges, the same at every site.
 
-The middle of a bucket is within one per cent of its scores, which says nothing of the rank: where many scores crowd
-into one bucket, as near 1, half of them may be on the wrong side. The certain part is the histogram: how many scores
-are in each bucket, so how many are at most its upper edge.
+The relative accuracy of a bucket's centre bounds values, not ranks: if many scores fall into one bucket, as near 1,
+half of them may be misplaced. Certified bounds come from the histogram: the number of scores up to each upper edge.
 
-Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
-2019. Theirs finds the bucket with a logarithm, whose last digit differs between machines. Here the edges are
-a table made by one multiplication each, which IEEE-754 rounds in one way only, and a score is compared with
-the edges themselves.
+Masson, Rim and Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees", 2019. The
+original computes buckets with a logarithm, whose last digit depends on the machine. Here the edges are a table of
+products, which IEEE 754 rounds identically everywhere, and scores are compared with the edges.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ SMALLEST = 2.0**-1074
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DDSketchSummary(Summary):
-    """How many scores are in each bucket of a fixed table, and the smallest and the largest score.
+    """Counts of scores in the buckets of a fixed table, with the smallest and the largest score.
 
     >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="ddsketch")
     >>> summary.count_at_most(0.9), summary.count_at_most(0.05)
@@ -48,17 +46,16 @@ class DDSketchSummary(Summary):
     largest: float
 
     def __post_init__(self) -> None:
-        """State the gap: edges bound values, not ranks, and all scores but one may be in one bucket."""
+        """Set the gap to n - 1, as all scores but one may be in one bucket."""
         super().__post_init__()
         object.__setattr__(self, "gap", self.n - 1)
 
     @classmethod
     def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
-        """Count the scores in each bucket; `alpha` is not needed, as the edges are the same for all."""
-        # Looking up sorted scores is several times faster than looking them up in any order.
-        scores.sort()
-        found = np.searchsorted(upper_edges(), scores, side="left")
-        buckets, counts = np.unique(found, return_counts=True)
+        """Count the scores in each bucket; `alpha` is ignored, as the edges are fixed."""
+        scores.sort()  # makes the lookup several times faster
+        index = np.searchsorted(upper_edges(), scores, side="left")
+        buckets, counts = np.unique(index, return_counts=True)
         return cls(
             buckets=buckets.astype(np.int64),
             counts=counts.astype(np.int64),
@@ -70,7 +67,7 @@ class DDSketchSummary(Summary):
 
     @property
     def points(self) -> Floats:
-        """The smallest score, the upper edges, and instead of the last edge the largest score."""
+        """The smallest score and the upper edges, the last of which is replaced by the largest score."""
         return np.unique(np.append(np.minimum(upper_edges()[self.buckets], self.largest), self.smallest))
 
     def bounds(self, q: Floats) -> tuple[Integers, Integers]:
@@ -102,7 +99,7 @@ class DDSketchSummary(Summary):
 
     @classmethod
     def from_content(cls, content: Content, **about: Any) -> Self:
-        """Check that the buckets are in the table and in order, and that the rest agrees with them."""
+        """Validate the buckets, the counts and the extreme scores."""
         counts, smallest, largest = check_sketch(content, sum(about["sizes"]), "buckets", "counts")
         buckets = content.counts(0, "buckets")
         if not rising(buckets) or buckets[-1] >= len(upper_edges()):
@@ -114,12 +111,12 @@ class DDSketchSummary(Summary):
 
 
 def check_sketch(content: Content, n: int, places: str, counted: str) -> tuple[Integers, float, float]:
-    """Check the counts from the wire, one for each place, n together, and the extreme scores."""
+    """Validate decoded counts, one per bucket or mean with the sum n, and the extreme scores."""
     content.expect(arrays=2, numbers=2)
     counts, (smallest, largest) = content.counts(1, counted), content.numbers
     if not len(content.arrays[0]) == len(counts) > 0:
         raise InputError(f"the summary's {places} and {counted} are not equally many")
-    # The sum in floats cannot wrap around; if it is small, neither does the sum in integers.
+    # The float sum cannot overflow; if it is small, the integer sum does not either.
     if counts.min() < 1 or counts.sum(dtype=np.float64) > 2.0**62 or int(counts.sum()) != n:
         raise InputError(f"the summary's counts are not positive, or do not add up to the {n} scores that it claims")
     if not (-LARGEST <= smallest <= largest <= LARGEST) or (n == 1 and smallest < largest):
@@ -129,11 +126,11 @@ def check_sketch(content: Content, n: int, places: str, counted: str) -> tuple[I
 
 @lru_cache(maxsize=1)
 def upper_edges() -> Floats:
-    """List the upper edges of all buckets in ascending order; a bucket holds lower edge < score <= upper edge.
+    """Return the upper edges of all buckets in ascending order; a bucket holds lower edge < score <= upper edge.
 
-    From 1 they go up by one rounded product with GROWTH each, as long as that is finite, and down by their
-    reciprocals, as long as these are not subnormal; the largest float ends the table. Below zero they are
-    mirrored, and zero has a bucket to itself.
+    Edges above 1 are rounded products with GROWTH, as far as they are finite; edges below 1 are their reciprocals, as
+    far as these are normal. The largest float is the last edge. Negative edges are mirrored, and zero has its own
+    bucket.
     """
     with np.errstate(over="ignore"):
         up = np.multiply.accumulate(np.append(1.0, np.full(36_000, GROWTH)))

@@ -1,4 +1,4 @@
-"""All scores, sorted: no slack, eight bytes a score."""
+"""Exact summaries: all scores, sorted, with eight bytes per score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fedconformal.summaries.summary import Content, Summary
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ExactSummary(Summary):
-    """Every score; the smallest kind below about 500 scores.
+    """All scores, without loss; the smallest kind below about 500 scores.
 
     >>> Summary.of_scores([0.3, 0.1, 0.2, 0.2], kind="exact").count_at_most(0.2)
     (3, 3)
@@ -29,7 +29,7 @@ class ExactSummary(Summary):
 
     @classmethod
     def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
-        """Keep all; `alpha` is not needed."""
+        """Keep all scores; `alpha` is ignored."""
         scores.sort()
         return cls(values=scores, sizes=(len(scores),), **about)
 

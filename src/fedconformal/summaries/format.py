@@ -1,6 +1,6 @@
-"""Layout of a message: magic, shared header, own header, arrays, checksum.
+"""Wire format of summaries: magic, shared header, own header, arrays, checksum.
 
-The shared header holds what all sites of a calibration have in common, so its bytes are the same in all their messages.
+The shared header holds the fields common to all sites of a calibration, with identical bytes in all messages.
 docs/wire-format.md is the specification; `summary.py` encodes, `batch.py` decodes.
 """
 
@@ -12,11 +12,11 @@ import msgspec
 
 MAGIC = b"FCS1"
 NOISY = b"FCN1"
-"""Magic of noisy counts, which `NoisyHistogram` reads."""
+"""Magic of a `NoisyHistogram`."""
 LENGTH = 4
-"""Bytes of the length before each header, and of the checksum at the end."""
+"""Bytes of the length field before each header, and of the final checksum."""
 RESIDUE = 0x2144DF1C
-"""CRC-32 of every message that ends with its own CRC-32, and of no other."""
+"""CRC-32 of all messages that end with their own CRC-32, and of no others."""
 MAX_BYTES = 2**30
 MAX_SITES = 2**20
 MAX_SIZE = 2**32
@@ -41,7 +41,7 @@ Lengths = Annotated[tuple[Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)], ...]
 class ProvenanceHeader(
     msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True, kw_only=True, gc=False
 ):
-    """A `Provenance` on the wire: a map in this order, without the fields that have their default."""
+    """Encoded `Provenance`: a map in this order, without fields that have their default value."""
 
     score: Described | None = None
     model: Name | None = None
@@ -67,7 +67,7 @@ NOTHING = ProvenanceHeader()
 
 
 class SharedHeader(ProvenanceHeader, frozen=True):
-    """The kind with its parameters, how rows are stratified, and the provenance."""
+    """Kind and parameters, stratification, and provenance."""
 
     kind: Name
     parameters: Parameters = ()
@@ -76,7 +76,7 @@ class SharedHeader(ProvenanceHeader, frozen=True):
 
 
 class StratumHeader(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
-    """A stratum of a site: group, class, rows of each site, and the numbers and arrays of its kind."""
+    """A stratum: group, class, rows per site, and the numbers and array lengths of its kind."""
 
     group: Name | None
     label: Annotated[int, msgspec.Meta(ge=0, lt=MAX_LABEL)] | None
@@ -86,7 +86,7 @@ class StratumHeader(msgspec.Struct, array_like=True, forbid_unknown_fields=True,
 
 
 class OwnHeader(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """Sizes and names of the sites, numbers and lengths of the arrays (whole or by stratum), and rows left out."""
+    """Sizes and names of the sites, numbers and array lengths (whole or by stratum), and the count of omitted rows."""
 
     sizes: Annotated[tuple[Count, ...], msgspec.Meta(min_length=1, max_length=MAX_SITES)]
     sites: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_SITES)] = ()

@@ -1,16 +1,16 @@
-"""Loss curves: the sum of a site's losses at each threshold of a grid, in fixed point, rounded up.
+"""Loss curves: sums of a site's losses at each threshold of a grid, in fixed point, rounded up.
 
-A loss lies between 0 and its bound B and falls as the threshold rises. Sums suffice to bound its mean:
-sum_i (1 - L_i(t)/B) is a count of rows, some of them fractional (Angelopoulos et al., "Conformal risk control", 2022,
-for one site). Sums are multiples of B / 2^20 and never too small:
+A loss is in [0, B] and non-increasing in the threshold. Sums suffice to bound its mean: sum_i (1 - L_i(t)/B) is a count
+of rows, some of them fractional (Angelopoulos et al., "Conformal risk control", 2022, for one site). Sums are multiples
+of B / 2^20 and never too small:
 
 - every loss is split, exactly, into a multiple of 2^-30 of a power of two above B, and a remainder;
-- the multiples add up without an error, as they stay below 2^62;
+- the multiples add up without error, as they stay below 2^62;
 - a float sum s' of n remainders >= 0, in any order, has s <= s' / (1 - u)^(n - 1) <= s' (1 + n 2^-52), u = 2^-53
   (Higham, "Accuracy and stability of numerical algorithms", 2002, section 4.2; n u is below 1/2 as n <= 2^32);
 - both are added in exact fractions and rounded up once.
 
-Losses that are multiples of 2^-30, such as 0 and 1, lose nothing; others lose one unit, a millionth of a row.
+Multiples of 2^-30, such as 0 and 1, are exact; other losses cost one unit, a millionth of a row.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
 from fedconformal.summaries.summary import Content, Summary, provenance_of
 
 UNIT = 2**20
-"""Units of one row with the largest loss."""
+"""Units of a row with the largest loss."""
 
 FINE = 30
-"""Losses are split at this many bits below a power of two that no loss exceeds."""
+"""Losses are split at this number of bits below a power of two above the bound."""
 
 BLOCK = 2**14
-"""Losses per block, so that a block stays in the cache."""
+"""Losses per block, which fits the cache."""
 
 NO_SCORES = "loss curves have no scores; calibrate them with risk="
 
 
 class _Named:
-    """Keeps the name out of the registry of kinds of scores."""
+    """Defines the name in a base class, so that it is not registered as a kind of scores."""
 
     name, counted = "losses", "rows"
 
@@ -54,15 +54,19 @@ class _Named:
 class LossSummary(_Named, Summary):
     """Sums of the losses of one site, or of several pooled sites, at every threshold of a grid.
 
+    `summarize` with `loss` and `LossSummary.of_losses` create it.
+
+    Examples
+    --------
     >>> site = LossSummary.of_losses([[1, 0.5, 0], [1, 1, 0.25]], thresholds=[1, 2, 3], site="clinic-a")
     >>> site, site.mean_losses
     (<losses summary of 2 rows from site 'clinic-a'>, array([1.   , 0.75 , 0.125]))
     """
 
     units: Integers
-    """The sum of all losses at each threshold, in units of bound / 2^20."""
+    """Sum of the losses at each threshold, in units of bound / 2^20."""
     gap: int = 1
-    """Number of times that sums were rounded up: by how many units they may be too large."""
+    """Upper bound on the rounding of the sums, in units: the number of times that they were rounded up."""
 
     @classmethod
     def of_losses(
@@ -77,12 +81,12 @@ class LossSummary(_Named, Summary):
         skipped: int = 0,
         **provenance: Any,
     ) -> Self:
-        """Summarise losses that were computed elsewhere; `fedconformal.summarize` computes them with `loss`.
+        """Summarise precomputed losses; `fedconformal.summarize` computes them with `loss`.
 
         Parameters
         ----------
         losses
-            A row for each calibration row, a column for each threshold, from 0 to `bound`.
+            Array of shape (n, G), one column per threshold, with values from 0 to `bound`.
         thresholds, bound
             The grid and the largest loss, fixed beforehand and the same at all sites.
         site
@@ -90,9 +94,9 @@ class LossSummary(_Named, Summary):
         loss
             The loss, or its name and parameters.
         rising
-            Whether losses may rise along the grid; few guarantees take such losses.
+            Whether losses may rise along the grid, which few guarantees support.
         skipped
-            Number of rows that were left out because a value is missing.
+            Number of rows omitted because of a missing value.
         provenance
             Other fields of `Provenance`: model, calibration, expires, estimated, trained.
 
@@ -103,7 +107,7 @@ class LossSummary(_Named, Summary):
         fedconformal.errors.InputError: losses: row 1 rises from 0.5 to 0.75 at threshold 0.2; they must fall along the
         grid
         """
-        made = provenance_of(
+        origin = provenance_of(
             loss=getattr(loss, "described", loss),
             bound=as_bound(bound),
             grid=as_grid(thresholds),
@@ -111,8 +115,8 @@ class LossSummary(_Named, Summary):
             **provenance,
         )
         sites = () if site is None else (as_name(site, "site"),)
-        rows, units = added_up(losses, made)
-        return cls(units=units, sizes=(rows,), sites=sites, provenance=made, skipped=skipped)
+        rows, units = added_up(losses, origin)
+        return cls(units=units, sizes=(rows,), sites=sites, provenance=origin, skipped=skipped)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,14 +151,14 @@ class LossSummary(_Named, Summary):
         return cls(units=units, gap=sum(part.gap for part in parts), **about)
 
     def content(self) -> Content:
-        """Send only the places where sums change, if these are fewer than half."""
+        """Encode only the thresholds at which sums change, if these are fewer than half."""
         places = np.flatnonzero(np.diff(self.units, prepend=self.n * UNIT))
         arrays = [places, self.units[places]] if 2 * len(places) < len(self.units) else [self.units]
         return Content(arrays, numbers=(self.gap,))
 
     @classmethod
     def from_content(cls, content: Content, **about: Any) -> Self:
-        """Check that there is a sum for every threshold, that none is too large, and that they fall as they must."""
+        """Validate that there is one sum per threshold, within the bound and non-increasing unless `rising`."""
         points, most = len(grid_of(about["provenance"])), sum(about["sizes"]) * UNIT
         content.expect(arrays=2 if len(content.arrays) == 2 else 1, numbers=1)
         gap, sums = content.numbers[0], content.counts(-1, "sums")
@@ -177,7 +181,7 @@ def grid_of(provenance: Provenance) -> Floats:
 
 
 def added_up(losses: ArrayLike, provenance: Provenance) -> tuple[int, Integers]:
-    """Check losses, and return the number of rows and the sums in units, rounded up."""
+    """Validate losses, and return the number of rows and the sums in units, rounded up."""
     grid, bound = grid_of(provenance), as_bound(provenance.bound)
     array = as_array(losses, "losses")
     if array.ndim != 2 or array.shape[1] != len(grid) or not len(array):
@@ -199,20 +203,20 @@ def added_up(losses: ArrayLike, provenance: Provenance) -> tuple[int, Integers]:
     rows = len(array)
     factor = Fraction(UNIT) * Fraction(2) ** (exponent - FINE) / Fraction(bound)
     margin = 1 + Fraction(rows, 2**52)
-    # A sum of losses is at most n B. Where they fall along the grid so do the sums: what bounds one bounds the next.
-    found = [
-        min(rows * UNIT, math.ceil((one + Fraction(more) * margin) * factor))
-        for one, more in zip(whole.tolist(), rest.tolist(), strict=True)
+    # A sum of losses is at most n B. Sums of non-increasing losses are non-increasing, so a bound holds further on.
+    bounds = [
+        min(rows * UNIT, math.ceil((multiple + Fraction(remainder) * margin) * factor))
+        for multiple, remainder in zip(whole.tolist(), rest.tolist(), strict=True)
     ]
-    units = np.array(found, dtype=np.int64)
+    units = np.array(bounds, dtype=np.int64)
     return rows, units if provenance.rising else np.minimum.accumulate(units)
 
 
 def check_losses(block: Floats, bound: float, start: int, grid: Floats, *, rising: bool) -> None:
-    """Refuse losses that are not finite, out of bounds, or rise; `start` is the number of the first row."""
+    """Refuse losses that are not finite, out of bounds, or rise unless `rising`; `start` numbers the first row."""
     if rising:
         sound = block.min() >= 0 and block.max() <= bound
-    else:  # then the first of a row is the largest; beside a NaN nothing is less
+    else:  # the first loss of a row is the largest; comparisons with NaN are false
         sound = block[:, 0].max() <= bound and block[:, -1].min() >= 0 and (block[:, 1:] <= block[:, :-1]).all()
     if sound:
         return

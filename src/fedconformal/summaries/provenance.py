@@ -23,7 +23,7 @@ from fedconformal.scores import AnyScore
 from fedconformal.summaries.format import ENCODER, MAX_CLASSES, NOT_CANONICAL, ProvenanceHeader
 
 SAME = ("score", "model", "temperature", "precision", "loss", "bound", "grid", "rising", "calibration")
-"""Fields that must be equal in all summaries of a calibration, also where one of them states nothing."""
+"""Fields that must be equal in all summaries of a calibration, including missing values."""
 
 MAX_GRID = 2**14
 MOST_BOUND = 10**6
@@ -33,7 +33,7 @@ Classes = int | tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Origin of the scores of a summary, and the calibration that they are for.
+    """Origin of the scores of a summary, and the calibration they may be used for.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ class Provenance:
     precision
         "float32" if outputs were rounded to it before scoring.
     estimated
-        True if no theorem covers how the scores were made.
+        True if no theorem covers the computation of the scores.
     calibration, alpha, expires
         Identifier of the only calibration that may use the summary, its alpha, and the last day of use.
     loss, bound, grid, rising
-        Of loss curves: name and parameters of the loss, the largest loss, the thresholds as bytes, and whether losses
+        For loss curves: name and parameters of the loss, the largest loss, the thresholds as bytes, and whether losses
         may rise along the grid.
     trained
         True if the model was trained on other rows of the same site.
@@ -92,23 +92,23 @@ class Provenance:
 
     @classmethod
     def from_header(cls, header: ProvenanceHeader) -> Provenance:
-        """Check the provenance of a message."""
-        found = {name: getattr(header, name) for name in ProvenanceHeader.__struct_fields__}
+        """Validate the provenance of a message."""
+        values = {name: getattr(header, name) for name in ProvenanceHeader.__struct_fields__}
         score = None if header.score is None else registry.restore(*header.score, AnyScore)
-        provenance = cls(**found | {"score": score})
-        if ENCODER.encode(provenance.to_header()) != ENCODER.encode(ProvenanceHeader(**found)):
+        provenance = cls(**values | {"score": score})
+        if ENCODER.encode(provenance.to_header()) != ENCODER.encode(ProvenanceHeader(**values)):
             raise InputError(NOT_CANONICAL)
         return provenance
 
     def to_header(self) -> ProvenanceHeader:
         """Return the fields of the wire format."""
-        found = {name: getattr(self, name) for name in ProvenanceHeader.__struct_fields__}
+        values = {name: getattr(self, name) for name in ProvenanceHeader.__struct_fields__}
         if self.score is not None:
-            found["score"] = self.score.described
-        return ProvenanceHeader(**found)
+            values["score"] = self.score.described
+        return ProvenanceHeader(**values)
 
     def difference(self, other: Provenance) -> str | None:
-        """Name the first field that keeps two summaries from being combined, or return None."""
+        """Describe the first field that prevents a combination; None if the two can be combined."""
         if (self.grid is None) != (other.grid is None):
             return "losses against scores" if other.grid is None else "scores against losses"
         compared = [*SAME]
@@ -125,11 +125,11 @@ class Provenance:
         return None
 
     def combine(self, other: Provenance) -> Provenance:
-        """Return the provenance of two summaries together."""
+        """Return the provenance of the combination of two summaries."""
         if other == self:
             return self
-        named = [found.classes for found in (self, other) if isinstance(found.classes, tuple)]
-        days = sorted(found.expires for found in (self, other) if found.expires is not None)
+        named = [each.classes for each in (self, other) if isinstance(each.classes, tuple)]
+        days = sorted(each.expires for each in (self, other) if each.expires is not None)
         return replace(
             self,
             classes=named[0] if named else self.classes or other.classes,
@@ -139,10 +139,7 @@ class Provenance:
         )
 
     def check_use(self, alpha: Fraction | None, label: Callable[[], str], *, expired: bool = False) -> None:
-        """Refuse scores that are for another alpha, or that may not be used any more unless `expired` is allowed.
-
-        Of very many, `label` is asked for only if these are refused.
-        """
+        """Refuse scores for another alpha or, unless `expired`, expired ones; `label` names the summary in errors."""
         if self.alpha is not None and alpha is not None and as_alpha(self.alpha) != alpha:
             raise InputError(
                 f"{label()} was summarised for a calibration at alpha {self.alpha}, not at {float(alpha):g}; "
@@ -153,31 +150,31 @@ class Provenance:
 
 
 def combine_provenances(provenances: Iterable[Provenance], names: Sequence[str] = ()) -> Provenance:
-    """Return the provenance of all summaries together; refuse those that differ, naming two."""
+    """Return the provenance of the combination of all summaries; an error names two that differ."""
     distinct: dict[Provenance, int] = {}
-    for i, one in enumerate(provenances):
-        distinct.setdefault(one, i)
-    together, *rest = distinct
-    for found in rest:
-        if together.difference(found):
-            other, difference = next((k, why) for one, k in distinct.items() if (why := one.difference(found)))
-            mine, theirs = (names[k] if names else f"summary {k + 1}" for k in (other, distinct[found]))
-            same = "loss, bound, grid, model" if found.grid else "score, model, temperature, classes, precision"
+    for i, provenance in enumerate(provenances):
+        distinct.setdefault(provenance, i)
+    combined, *rest = distinct
+    for provenance in rest:
+        if combined.difference(provenance):
+            other, difference = next((k, why) for p, k in distinct.items() if (why := p.difference(provenance)))
+            mine, theirs = (names[k] if names else f"summary {k + 1}" for k in (other, distinct[provenance]))
+            same = "loss, bound, grid, model" if provenance.grid else "score, model, temperature, classes, precision"
             raise InputError(
                 f"{mine} and {theirs} do not go together: {difference}; "
                 f"summarise all sites with the same {same} and calibration"
             )
-        together = together.combine(found)
-    return together
+        combined = combined.combine(provenance)
+    return combined
 
 
 def number_of(classes: int | Sequence[str]) -> int:
-    """Return how many classes there are."""
+    """Return the number of classes."""
     return classes if isinstance(classes, int) else len(classes)
 
 
 def as_classes(classes: Any) -> Classes:
-    """Check a number of classes, or their names in order."""
+    """Validate the number of classes, or their names in order."""
     if isinstance(classes, int) and not isinstance(classes, bool):
         if not 1 <= classes <= MAX_CLASSES:
             raise InputError(f"classes is {classes}, expected a number from 1 to {MAX_CLASSES}")
@@ -189,18 +186,18 @@ def as_classes(classes: Any) -> Classes:
 
 
 def as_day(day: Any) -> str:
-    """Check a day, as in 2027-06-30."""
+    """Validate a date in ISO format, such as 2027-06-30."""
     try:
-        found = dt.date.fromisoformat(day).isoformat()
+        date = dt.date.fromisoformat(day).isoformat()
     except (ValueError, TypeError):
-        found = None
-    if found != day or found is None:
+        date = None
+    if date != day or date is None:
         raise InputError(f"expires is {day!r:.40}, expected a day such as 2027-06-30")
-    return found
+    return date
 
 
 def as_grid(grid: Any) -> bytes:
-    """Check the thresholds of loss curves, finite and each above the one before; as bytes, they are soon compared."""
+    """Validate the thresholds of loss curves, finite and strictly increasing; as bytes, they compare quickly."""
     if isinstance(grid, bytes):
         if len(grid) % 8:
             raise InputError("thresholds: the grid is not one of numbers")
@@ -212,14 +209,14 @@ def as_grid(grid: Any) -> bytes:
 
 
 def as_bound(bound: Any) -> float:
-    """Check the largest loss of a row."""
+    """Validate the largest loss of a row."""
     if not is_number(bound) or not 1 / MOST_BOUND <= bound <= MOST_BOUND:
         raise InputError(f"bound is {abbreviate(bound)}, expected a number from 1e-06 to 1e+06; rescale the losses")
     return float(bound)
 
 
 def _as_loss(loss: Any) -> tuple[str, tuple[bool | int | float, ...]]:
-    """Check the name of a loss and its parameters, which are numbers."""
+    """Validate the name of a loss and its numeric parameters."""
     try:
         name, parameters = msgspec.convert(loss, tuple[str, tuple[bool | int | float, ...]])
     except msgspec.ValidationError:
@@ -228,16 +225,16 @@ def _as_loss(loss: Any) -> tuple[str, tuple[bool | int | float, ...]]:
 
 
 def has_expired(expires: str | None) -> bool:
-    """Whether a last day has passed, if there is one."""
+    """Whether the last day of use, if any, has passed."""
     return expires is not None and expires < dt.datetime.now(dt.UTC).date().isoformat()
 
 
 def _text(value: Any, other: Any) -> str:
-    """Format a value; of two lists, the entries that differ."""
+    """Format a value; for two lists, the entries that differ."""
     if isinstance(value, bytes) and isinstance(other, bytes):
-        value, other = (tuple(np.frombuffer(one, dtype="<f8").tolist()) for one in (value, other))
+        value, other = (tuple(np.frombuffer(grid, dtype="<f8").tolist()) for grid in (value, other))
     if isinstance(value, tuple) and isinstance(other, tuple):
-        return join_names([str(one) for one, two in zip_longest(value, other) if one not in (None, two)]) or "no more"
+        return join_names([str(v) for v, w in zip_longest(value, other) if v not in (None, w)]) or "no more"
     return str(value)
 
 

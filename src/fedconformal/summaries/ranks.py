@@ -1,12 +1,12 @@
 """Certified ranks: the scores at about a hundred known ranks.
 
-If the r-th smallest score is v, at least r scores are <= v and at most r - 1 are < v. Every q therefore has a lower and
-an upper bound on its count, for any scores: the threshold may be slightly high, never too low. Half of the ranks are
-spread evenly, half are dense around 1 - alpha; rank n is always sent. For a score with a lower end of its own they are
-dense around both ends, and rank 1 is sent too.
+If the r-th smallest score is v, at least r scores are <= v and at most r - 1 are < v. This bounds the count of every q
+from below and above, for any scores: the threshold may be slightly high, never too low. Half of the ranks are evenly
+spaced, half are dense around 1 - alpha; rank n is always included. For a two-sided score they are dense around both
+levels, and rank 1 is included.
 
-The ranks follow from (n, points, alpha) and the score in integer arithmetic and are not sent. A pooled summary carries
-its bounds along with the scores.
+The ranks follow from (n, points, alpha) and the score in integer arithmetic and are not encoded. A pooled summary
+encodes its bounds with the scores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedconformal.summaries.provenance import Provenance
 from fedconformal.summaries.summary import Content, Summary
 
 LEVEL = 2**30
-"""Ranks are ceil(n * level / LEVEL); with n up to 2^32 the product fits in 63 bits."""
+"""Ranks are ceil(n * level / LEVEL); for n up to 2^32 the product fits into 63 bits."""
 
 POINTS = 100
 MAX_POINTS = 2**12
@@ -34,7 +34,7 @@ MAX_POINTS = 2**12
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RankSummary(Summary):
-    """Some scores, each with a lower bound on the number <= it and an upper bound on the number < it.
+    """Selected scores, with a lower bound on the number of scores <= each and an upper bound on the number < each.
 
     >>> summary = Summary.of_scores([i / 1000 for i in range(1000)], kind="ranks", alpha=0.1)
     >>> summary.count_at_most(0.9), summary.count_at_most(0.25), summary.gap, len(summary.to_bytes())
@@ -48,7 +48,7 @@ class RankSummary(Summary):
     lower: Integers
     below: Integers
     schedule: tuple[int, Fraction | None] | None = None
-    """Points and alpha, while the ranks still follow from them."""
+    """Points and alpha, if the ranks follow from them."""
 
     @classmethod
     def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:
@@ -58,7 +58,7 @@ class RankSummary(Summary):
 
     @classmethod
     def scheduled(cls, values: Floats, schedule: tuple[int, Fraction | None], **about: Any) -> Self:
-        """Take the scores at the ranks that follow from the size and this (points, alpha)."""
+        """Return a summary from the scores at the ranks that follow from the size and this (points, alpha)."""
         ranks = scheduled_ranks(about["sizes"][0], *schedule, lower_of(about.get("provenance")))
         if len(values) != len(ranks):
             raise InputError(f"the summary holds {len(values)} scores, expected {len(ranks)} ranks")
@@ -86,7 +86,7 @@ class RankSummary(Summary):
 
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
-        """Add up the bounds at every point of every part; the ranks no longer follow from a schedule."""
+        """Add up the bounds at all points of all parts; the ranks no longer follow from a schedule."""
         values = np.unique(np.concatenate([part.values for part in parts]))
         lower = np.zeros(len(values), dtype=np.int64)
         below = np.zeros(len(values), dtype=np.int64)
@@ -96,7 +96,7 @@ class RankSummary(Summary):
         return cls(values=values, lower=lower, below=below, gap=sum(part.gap for part in parts), **about)
 
     def content(self) -> Content:
-        """Send the bounds only if they do not follow from the schedule."""
+        """Encode the bounds only if they do not follow from the schedule."""
         if self.schedule is None:
             return Content([self.values, self.lower, self.below], numbers=(self.gap,))
         points, alpha = self.schedule
@@ -104,14 +104,14 @@ class RankSummary(Summary):
 
     @classmethod
     def from_content(cls, content: Content, **about: Any) -> Self:
-        """Check the scores, and the bounds if they were sent."""
+        """Validate the scores, and the bounds if they are encoded."""
         if content.parameters:
             points, alpha = _schedule(*content.parameters)
             content.expect(arrays=1, parameters=len(content.parameters))
             if len(about["sizes"]) != 1:
                 raise InputError("the summary holds several sites and does not send its bounds")
             values, n = content.scores(), about["sizes"][0]
-            # Before ranks are computed: those that are spread evenly are all different.
+            # Checked before the ranks are computed; the evenly spaced ranks are distinct.
             if not min(n, points - points // 2) <= len(values) <= min(n, points):
                 raise InputError(f"the summary holds {len(values)} scores, expected about {points} ranks")
             return cls.scheduled(values, (points, alpha), **about)
@@ -144,25 +144,22 @@ class RankSummary(Summary):
 
 @lru_cache(typed=True)
 def _schedule(points: Any, alpha: Any = None, *more: Any) -> tuple[int, Fraction | None]:
-    """Check the parameters of a message."""
+    """Validate the parameters of a message."""
     if type(points) is not int or not 1 <= points <= MAX_POINTS or not isinstance(alpha, str | None) or more:
         raise InputError("the summary has no valid number of ranks and alpha; ask the site to send it again")
     return points, None if alpha is None else as_alpha(alpha)
 
 
 def lower_of(provenance: Provenance | None) -> Fraction | None:
-    """Return the share of alpha that a lower end may miss, if the score has such an end."""
+    """Return the share of alpha of the lower end of a two-sided score; None for other scores."""
     return None if provenance is None or provenance.score is None else provenance.score.lower_share
 
 
 @lru_cache(maxsize=4096)
 def scheduled_ranks(n: int, points: int, alpha: Fraction | None, lower: Fraction | None = None) -> Integers:
-    """List the ranks that a site with n scores sends, in ascending order, the last one n.
-
-    With a lower end, which may miss a share `lower` of alpha, the first one is 1.
-    """
+    """Return the ranks of a summary of n scores in ascending order, ending with n; with a `lower` share, from 1 on."""
     spread = np.maximum(-(-n * levels_of(points, alpha, lower) // LEVEL), 1)
-    # Not np.unique, which imports numpy.ma: a tenth of the time of a command.
+    # np.unique would import numpy.ma, a tenth of the time of a command.
     ranks = spread[np.append(True, spread[1:] > spread[:-1])] if n > points else np.arange(1, n + 1)
     ranks.setflags(write=False)
     return ranks
@@ -170,7 +167,7 @@ def scheduled_ranks(n: int, points: int, alpha: Fraction | None, lower: Fraction
 
 @lru_cache(maxsize=256)
 def levels_of(points: int, alpha: Fraction | None, lower: Fraction | None = None) -> Integers:
-    """List the levels of the ranks in ascending order: shares of all scores, in units of 1 / LEVEL."""
+    """Return the levels of the ranks in ascending order, as shares of all scores in units of 1 / LEVEL."""
     crowd = 0 if alpha is None else points // 2
     even = points - crowd if lower is None else max(1, points - crowd - 1)
     levels = [i * LEVEL // even for i in range(1, even + 1)]
@@ -182,10 +179,10 @@ def levels_of(points: int, alpha: Fraction | None, lower: Fraction | None = None
 
 
 def _around(centre: Fraction | int, count: int) -> list[int]:
-    """Choose levels that are dense around a centre."""
+    """Return levels that are dense around a centre."""
     levels = []
     for i in range(1, count + 1):
-        # t runs up to 1; its signed square crowds around 0, that is around the centre.
+        # t runs from -1 to 1; its signed square is dense around 0, so levels are dense around the centre.
         t = Fraction(2 * i, count) - 1
         level = centre + t * abs(t) * (1 - centre if t > 0 else centre)
         levels.append(math.floor(level * LEVEL))

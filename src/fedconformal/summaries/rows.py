@@ -1,8 +1,8 @@
-"""From the rows of a site to its summary: outputs of a model and the truth are scored as every predictor scores them.
+"""Summaries of the rows of a site: model outputs and truth are scored exactly as in predictors.
 
-Probabilities are rounded to float32 before scoring, here and in predictors, so the precision of a model's output never
-matters: a score that depends on it loses coverage at ties. Numbers are not rounded, since a relevant difference may be
-in the last digits of large numbers; the summary records predictions in float32, so that predictors round alike.
+Probabilities are rounded to float32 before scoring, here and in predictors, because scores that depend on the precision
+of the outputs lose coverage at ties. Numbers are not rounded, as the last digits of large numbers may matter; the
+summary records whether predictions are float32, so that predictors round alike.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from fedconformal.summaries.summary import Summary
 
 PRECISION = "float32"
 LEAST_ROWS = 20
-"""Fewer rows do not show whether a model contradicts the labels."""
+"""Minimum number of rows for a warning that a model contradicts the labels."""
 
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """Scores of some rows, and the provenance that follows from the rows."""
+    """Scores of rows, and the provenance that follows from the rows."""
 
     scores: Floats
     labels: Integers | None = None
     classes: Classes | None = None
     precision: str | None = None
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """Numbers of rows by label and most probable label."""
+    """Number of rows by label and most probable label."""
 
 
 def warn_of_labels(pairs: Counter[tuple[int, int]]) -> None:
-    """Warn of a model that is clearly right less often than the commonest class alone; nothing leaves the site.
+    """Warn, locally, if a model is clearly less accurate than predicting the most frequent class.
 
-    `pairs` counts rows by label and most probable label. A site of few classes can be so with any model: so another
-    order of the classes must agree more often, or shuffled labels as often.
+    `pairs` counts rows by label and most probable label. As this can happen with a valid model at a site with few
+    classes, another order of the classes must agree more often, or shuffled labels as often.
     """
-    seen = {label: i for i, label in enumerate(sorted({one for pair in pairs for one in pair}))}
+    seen = {label: i for i, label in enumerate(sorted({label for pair in pairs for label in pair}))}
     table = np.zeros((len(seen), len(seen)))
     for (label, top), count in pairs.items():
         table[seen[label], seen[top]] = count
@@ -73,7 +73,7 @@ def warn_of_labels(pairs: Counter[tuple[int, int]]) -> None:
 
 
 def _is_chance(table: Floats, right: int) -> bool:
-    """Whether shuffled labels would agree as often, within two standard deviations; not if all have one class."""
+    """Whether shuffled labels would agree as often, within two standard deviations; False if all labels are equal."""
     n, labels, tops = table.sum(), table.sum(axis=1), table.sum(axis=0)
     both = labels * tops
     variance = (both @ ((n - labels) * (n - tops)) + both.sum() ** 2 - both @ both) / (n**2 * (n - 1))
@@ -101,7 +101,7 @@ def summarize(  # noqa: PLR0913
     Parameters
     ----------
     outputs, truth
-        Probabilities and labels; predictions and numbers, with a score of numbers; scores and masks, with `loss`. Or
+        Probabilities and labels; predictions and numbers for a regression score; scores and masks for a loss. Or
         `outputs` alone, an iterator of batches (outputs, truth).
     score
         The score, or its spec string such as "raps:penalty=0.1".
@@ -112,17 +112,21 @@ def summarize(  # noqa: PLR0913
     site
         Name of the site.
     alpha
-        Where precision matters most; the summary is valid at every alpha.
+        Miscoverage level around which the summary is most precise; it is valid at every alpha.
     by_class, groups
-        Whether to summarise class by class; columns with a value a row, such as {"sex": [...]}, for every group.
+        Whether to summarise by class; columns with one value per row, such as {"sex": [...]}, to summarise by group.
     classes
         Number of classes, or their names in order; columns and labels are matched by name.
     thresholds
         With `loss`: the grid, by default 0, 0.001, ..., 1. The same at all sites, fixed beforehand.
     skipped
-        Number of rows of the site that were left out because a value is missing; the summary states it.
+        Number of rows of the site that were omitted because of a missing value, recorded in the summary.
     provenance
         Other fields of `Provenance`: model, temperature, calibration, expires, estimated, trained.
+
+    Returns
+    -------
+    Summary
 
     Examples
     --------
@@ -163,7 +167,7 @@ def summarize(  # noqa: PLR0913
 def score_rows(
     outputs: Any, truth: ArrayLike, score: AnyScore, classes: int | Sequence[str] | None = None
 ) -> ScoredRows:
-    """Score rows, and return what a summary records of them."""
+    """Score rows, and return the fields that a summary records."""
     if isinstance(score, RegressionScore):
         rounded = as_array(outputs, "predictions").dtype == PRECISION
         return ScoredRows(score.evaluate(outputs, truth), precision=PRECISION if rounded else None)
@@ -177,17 +181,17 @@ def score_rows(
 def read_rows(
     probs: Any, labels: ArrayLike, classes: int | Sequence[str] | None = None
 ) -> tuple[Probabilities, Integers, Classes]:
-    """Return the probabilities as they are scored, the positions of the labels, and the classes, which may be named."""
-    found = classes if classes is not None else table_of(probs)[0]
-    known = None if found is None else as_classes(found)
-    with np.errstate(over="ignore"):  # what is too large for float32 is refused where it is scored
+    """Return probabilities rounded for scoring, class indices of the labels, and the classes."""
+    stated = classes if classes is not None else table_of(probs)[0]
+    known = None if stated is None else as_classes(stated)
+    with np.errstate(over="ignore"):  # values too large for float32 are refused at scoring
         matrix = in_order(probs, known).astype(np.float32)
     known = matrix.shape[1] if known is None else known
     return matrix, as_class_indices(labels, rows=len(matrix), classes=known), known
 
 
 def _batches(outputs: Any, truth: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the rows as batches: one, or those of an iterator."""
+    """Return one batch of all rows, or the batches of an iterator."""
     if truth is not None:
         return [(outputs, truth)]
     if not isinstance(outputs, Iterator):

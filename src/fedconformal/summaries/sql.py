@@ -1,9 +1,8 @@
-"""One SQL statement that finds a summary's ranks where the scores are: about a hundred rows, whatever the table holds.
+"""SQL statement that computes a rank summary in the database: about a hundred rows, whatever the size of the table.
 
-It runs on DuckDB and on PostgreSQL. The statement holds the levels of the ranks, counts the rows and takes the score of
-each rank. Rows that cannot be scored are counted: if there is one, the answer is that count and nothing else. Every
-name and text of a user is quoted, and text that cannot be quoted is refused. The summary of a result has the same bytes
-as that of the rows.
+It runs on DuckDB and PostgreSQL. The statement contains the levels of the ranks, counts the rows and selects the score
+of each rank. If any rows cannot be scored, the result is only their count. All names and texts of users are quoted, and
+text that cannot be quoted is refused. The summary of a result has the same bytes as the summary of the rows.
 """
 
 from __future__ import annotations
@@ -38,34 +37,34 @@ AGAIN = "run the query again, and save its whole result as it is"
 
 
 def quote_name(name: str) -> str:
-    """Quote a name."""
+    """Quote an identifier."""
     if not name or not name.isprintable() or "\\" in name:
         raise InputError(f"the name {abbreviate(repr(name))} cannot be quoted; give it another one")
     return '"' + name.replace('"', '""') + '"'
 
 
 def quote_table(name: str) -> str:
-    """Quote the name of a table, part by part, or of a file, as DuckDB reads them."""
+    """Quote the name of a table, part by part, or of a file for DuckDB."""
     parts = [name] if name.lower().endswith((".parquet", ".csv")) else name.split(".")
     return ".".join(map(quote_name, parts))
 
 
 def quote_text(text: str) -> str:
-    """Quote a text."""
+    """Quote a string literal."""
     if text != escape_control(text):
         raise InputError(f"the text {abbreviate(repr(text))} cannot be quoted")
     return "'" + text.replace("'", "''") + "'"
 
 
 def as_double(column: str) -> str:
-    """Read a column as float64."""
+    """Cast a column to float64."""
     return f"CAST({quote_name(column)} AS DOUBLE PRECISION)"
 
 
 def as_float32(value: str) -> str:
-    """Round a probability to float32, as a float64 again; NULL for what can be none.
+    """Round a probability to float32 and back to float64; NULL if it cannot be a probability.
 
-    PostgreSQL fails where rounding gives zero, so such numbers are not rounded.
+    PostgreSQL fails if rounding gives zero, so such numbers are not rounded.
     """
     normal = f"WHEN {value} > {TINY!r} AND {value} <= 2 THEN CAST(CAST({value} AS REAL) AS DOUBLE PRECISION)"
     return f"CASE {normal} WHEN {value} >= 0 AND {value} <= {TINY!r} THEN 0 END"
@@ -73,7 +72,7 @@ def as_float32(value: str) -> str:
 
 @dataclass(frozen=True)
 class Scored:
-    """SQL that scores the rows of fc_table: a table fc_scored with the score s, NULL for a row that has none."""
+    """SQL that scores the rows of fc_table: a table fc_scored with the score s, NULL for invalid rows."""
 
     tables: str
     function: AnyScore | None = None
@@ -82,10 +81,7 @@ class Scored:
 
 
 def lac_of(probabilities: Sequence[str], label: str) -> Scored:
-    """Score by one minus the probability of the label; classes are called as their columns.
-
-    Columns that are called 0, 1, 2 and so on have no names, and their labels are numbers.
-    """
+    """Score by one minus the probability of the label; classes are named by their columns unless these are 0, 1, ..."""
     count = range(len(probabilities))
     numbered = list(probabilities) == [str(k) for k in count]
     known = as_classes(len(count) if numbered else list(probabilities))
@@ -109,18 +105,18 @@ def residual_of(prediction: str, label: str) -> Scored:
 
 
 def column_of(column: str) -> Scored:
-    """Take scores from a column."""
+    """Read precomputed scores from a column."""
     return Scored(_finite(as_double(column)))
 
 
 def _finite(value: str) -> str:
-    # NaN is above all numbers, or nothing holds for it.
+    # NaN is above all numbers, or comparisons with it are false.
     return f"""fc_values AS (SELECT {value} AS v FROM fc_table),
 fc_scored AS (SELECT CASE WHEN v BETWEEN {-LARGEST!r} AND {LARGEST!r} THEN v END AS s FROM fc_values)"""
 
 
 class QueryTerms(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag=1, tag_field="query"):
-    """Provenance of a result: the statement holds it, and every line of the result returns it."""
+    """Provenance of a result, contained in the statement and repeated in every line of the result."""
 
     alpha: str
     score: str | None
@@ -129,14 +125,14 @@ class QueryTerms(msgspec.Struct, forbid_unknown_fields=True, frozen=True, tag=1,
 
 @dataclass(frozen=True)
 class QueryResult:
-    """A checked result."""
+    """A validated result."""
 
     terms: QueryTerms
     rows: int
     values: list[float]
 
     def summary(self, *, site: str | None = None, score: AnyScore | None = None, **about: Any) -> RankSummary:
-        """Make the summary; `score` says how a column of scores was made, and the rest is as in `summarize`."""
+        """Return the summary; `score` names the score of a column of scores, and `about` is as in `summarize`."""
         known = None if self.terms.score is None else registry.find(self.terms.score, AnyScore)()
         if score is not None and known is not None and score != known:
             raise InputError(f"the query is for the score {known.name}, not {score.name}; leave the score out")
@@ -144,15 +140,15 @@ class QueryResult:
             raise InputError(f"the query has no ranks for the lower end of {score.name}; summarise the rows themselves")
         alpha, classes = as_alpha(self.terms.alpha), self.terms.classes
         precision = None if classes is None else PRECISION
-        made = provenance_of(alpha=alpha, classes=classes, precision=precision, score=known or score, **about)
+        origin = provenance_of(alpha=alpha, classes=classes, precision=precision, score=known or score, **about)
         sites = () if site is None else (as_name(site, "site"),)
         return RankSummary.scheduled(
-            np.array(self.values), (POINTS, alpha), sizes=(self.rows,), sites=sites, provenance=made
+            np.array(self.values), (POINTS, alpha), sizes=(self.rows,), sites=sites, provenance=origin
         )
 
 
 def statement(table: str, rows: Scored, alpha: object) -> str:
-    """Write the statement."""
+    """Return the statement."""
     exact = as_alpha(alpha)
     about = QueryTerms(repr(float(exact)), None if rows.function is None else rows.function.name, rows.classes)
     levels = ",\n    ".join(f"({i}, {level})" for i, level in enumerate(levels_of(POINTS, exact).tolist(), 1))
@@ -177,7 +173,7 @@ ORDER BY 1"""
 
 
 def read_result(path: Path) -> QueryResult:
-    """Read the table of a result, which may have been altered on its way."""
+    """Read and validate the table of a result, which may have been altered."""
     table = read_table(path)
     names = [name.lower() for name in table.names or ()]
     if lacking := next((name for name in COLUMNS if name not in names), None):
@@ -202,7 +198,7 @@ def read_result(path: Path) -> QueryResult:
         if [_whole(rank, "fc_rank", line) for line, rank in enumerate(ranks, 2)] != schedule:
             raise InputError(f"its ranks are not those of {rows} rows at alpha {terms.alpha}; {AGAIN}")
         values = [_score(*cells, line) for line, cells in enumerate(zip(scores, digits, strict=True), 2)]
-        if any(one > other for one, other in pairwise(values)):
+        if any(value > following for value, following in pairwise(values)):
             raise InputError(f"its scores are not in ascending order; {AGAIN}")
     return QueryResult(terms, rows, values)
 
@@ -215,7 +211,7 @@ def _whole(text: str, name: str, line: int) -> int:
 
 
 def _score(text: str, digits: str, line: int) -> float:
-    """Read a score; a program that opened the file may have cut off its last digits."""
+    """Read a score; refuse it if another program has truncated its digits."""
     length = _whole(digits, "fc_digits", line)
     if not length:
         raise InputError(

@@ -1,7 +1,7 @@
-"""Scores by stratum: one summary for each class, group, or class within a group, in one message.
+"""Stratified summaries: one summary per class, group, or class within a group, in one message.
 
-For promises to every class or group. Groups may overlap; two are always among them: all rows, and the rows that are in
-no other group. A stratified summary shows how many calibration rows each stratum has; a warning says so.
+They are required for promises to every class or group. Groups may overlap, and include all rows and the rows in no
+other group. A stratified summary reveals the number of calibration rows of each stratum, with a warning.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Stratum(NamedTuple):
 class StratifiedSummary(Summary):
     """The calibration scores of one site, or of several pooled sites, by stratum.
 
-    It is a summary of all its scores as well. A row counts in every group that it is in.
+    It is also a summary of all scores. A row counts in each of its groups.
 
     Attributes
     ----------
     parts
-        A summary of each stratum that has rows, with a size for every site, in ascending order of the strata.
+        Summaries of the non-empty strata, with a size for every site, in ascending order of the strata.
     columns
         The columns that define the groups, in ascending order; empty without groups.
     by_class
@@ -81,7 +81,7 @@ class StratifiedSummary(Summary):
         alpha: Fraction | None = None,
         **about: Any,
     ) -> Self:
-        """Summarise each stratum of the rows of one site, and warn of what the result shows."""
+        """Summarise each stratum of the rows of one site, with a warning that counts are revealed."""
         values = as_scores(scores)
         strata = _rows_by_stratum(values, labels, groups)
         what = "class" if groups is None else "group" if labels is None else "group and class"
@@ -97,7 +97,7 @@ class StratifiedSummary(Summary):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Kind of the parts, and how they are stratified."""
+        """Kind of the parts, and their stratification."""
         kind = next(iter(self.parts.values())).name
         return f"{kind}{' by class' if self.by_class else ''}{' by group' if self.columns else ''}"
 
@@ -109,18 +109,18 @@ class StratifiedSummary(Summary):
     @cached_property
     def groups(self) -> Mapping[str | None, Mapping[int | None, Summary]]:
         """The parts by group, then by class."""
-        found: dict[str | None, dict[int | None, Summary]] = {}
+        groups: dict[str | None, dict[int | None, Summary]] = {}
         for (group, label), part in self.parts.items():
-            found.setdefault(group, {})[label] = part
-        return found
+            groups.setdefault(group, {})[label] = part
+        return groups
 
     @cached_property
     def _whole(self) -> list[Summary]:
-        """Parts that hold each row once."""
+        """Parts that together contain each row once."""
         return list(self.groups.get(ALL if self.columns else None, {}).values())
 
     def in_group(self, group: str) -> Summary:
-        """Return the scores of one group, by class if this is by class; empty parts if the site has no such rows."""
+        """Return the summary of a group, by class if this one is; without parts if the site has no such rows."""
         parts = self.groups.get(group, {})
         if not self.by_class and parts:
             return parts[None]
@@ -131,7 +131,7 @@ class StratifiedSummary(Summary):
         )
 
     def sizes_of(self, group: str | None = None, label: int | None = None) -> tuple[int, ...]:
-        """Return the number of scores of each site in a group, a class, or a class within a group."""
+        """Return the number of scores per site in a group, a class, or a class within a group."""
         parts = self.groups.get(group, {})
         held = [part.sizes for key, part in parts.items() if label in (None, key)]
         return tuple(np.sum(held, axis=0).tolist()) if held else (0,) * len(self.sizes)
@@ -147,12 +147,12 @@ class StratifiedSummary(Summary):
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         check_columns(parts)
-        found: dict[Stratum, Summary] = {}
-        for key in {key: None for one in parts for key in one.parts}:
-            held = [one.parts[key] for one in parts if key in one.parts]
-            sizes = tuple(size for one in parts for size in one.sizes_of(*key))
-            found[key] = type(held[0]).merge(held, sizes=sizes)
-        ordered = {key: found[key] for key in sorted(found)}
+        merged: dict[Stratum, Summary] = {}
+        for key in {key: None for part in parts for key in part.parts}:
+            held = [part.parts[key] for part in parts if key in part.parts]
+            sizes = tuple(size for part in parts for size in part.sizes_of(*key))
+            merged[key] = type(held[0]).merge(held, sizes=sizes)
+        ordered = {key: merged[key] for key in sorted(merged)}
         return cls(parts=ordered, columns=parts[0].columns, by_class=parts[0].by_class, **about)
 
     def content(self) -> Content:
@@ -172,7 +172,7 @@ class StratifiedSummary(Summary):
 
     @classmethod
     def from_content(cls, content: Content, **about: Any) -> Self:
-        """Check that the strata are in order and that their sizes can be those of one table of rows."""
+        """Validate the order of the strata and the consistency of their sizes."""
         kind, arrays, sites = registry.find(content.kind, Summary), iter(content.arrays), len(about["sizes"])
         keys = [Stratum(stratum.group, stratum.label) for stratum in content.strata]
         kinds = {(group is not None, label is not None) for group, label in keys}
@@ -180,20 +180,20 @@ class StratifiedSummary(Summary):
             raise InputError("the summary's strata are not by the classes or columns that it states")
         if sorted(set(keys)) != keys:
             raise InputError("the summary's strata are not in strictly ascending order")
-        if any(len(one.sizes) != sites or not any(one.sizes) for one in content.strata):
+        if any(len(header.sizes) != sites or not any(header.sizes) for header in content.strata):
             raise InputError("the summary has a stratum without a size for every site, or without rows")
         parts = {
             key: kind.from_content(
-                Content([next(arrays) for _ in one.lengths], one.numbers, content.parameters), sizes=one.sizes
+                Content([next(arrays) for _ in header.lengths], header.numbers, content.parameters), sizes=header.sizes
             )
-            for key, one in zip(keys, content.strata, strict=True)
+            for key, header in zip(keys, content.strata, strict=True)
         }
         summary = cls(parts=parts, columns=content.columns, by_class=content.by_class, **about)
         summary._check_sizes()
         return summary
 
     def _check_sizes(self) -> None:
-        """Every row is in one class, and in at most one group of a column."""
+        """Check that every row is in one class, and in at most one group of a column."""
         if self.sizes_of(ALL if self.columns else None) != self.sizes:
             raise InputError("the summary's strata do not add up to its sizes")
         if not self.columns:
@@ -215,9 +215,9 @@ class StratifiedSummary(Summary):
 
 
 def check_columns(summaries: Sequence[StratifiedSummary]) -> None:
-    """Refuse summaries with different columns: a row of one site would be in fewer groups."""
+    """Refuse summaries with different group columns."""
     first = summaries[0]
-    if other := next((one for one in summaries if one.columns != first.columns), None):
+    if other := next((summary for summary in summaries if summary.columns != first.columns), None):
         raise InputError(
             f"{first} is grouped by {join_names(first.columns)}, {other} by {join_names(other.columns)}; "
             "summarise all sites by the same columns"
@@ -225,11 +225,11 @@ def check_columns(summaries: Sequence[StratifiedSummary]) -> None:
 
 
 def _rows_by_stratum(values: Floats, labels: ArrayLike | None, groups: Groups | None) -> dict[Stratum, Floats]:
-    """Return the scores of each stratum that has rows, in ascending order of the strata."""
+    """Return the scores of each non-empty stratum, in ascending order of the strata."""
     truth = None if labels is None else as_labels(labels, rows=len(values), classes=wire.MAX_LABEL)
     held = {None: np.arange(len(values))} if groups is None else members(groups, rows=len(values))
-    found: dict[Stratum, Floats] = {}
+    strata: dict[Stratum, Floats] = {}
     for group, mine in held.items():
         for label in [None] if truth is None else np.unique(truth[mine]).tolist():
-            found[Stratum(group, label)] = values[mine if truth is None else mine[truth[mine] == label]]
-    return {key: found[key] for key in sorted(found)}
+            strata[Stratum(group, label)] = values[mine if truth is None else mine[truth[mine] == label]]
+    return {key: strata[key] for key in sorted(strata)}

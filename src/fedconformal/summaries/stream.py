@@ -1,8 +1,8 @@
-"""Certified ranks of more scores than fit in memory, in two passes or more.
+"""Rank summaries of more scores than fit into memory, in two or more passes.
 
-The first pass counts the scores below and at each of a few thousand edges, taken from the first scores. Every rank to
-be sent then lies between two known edges, and the second pass keeps the scores there. If these are too many, the
-interval is divided and the scores are read again. The result has the same bytes as from all scores at once.
+The first pass counts the scores below and at each of a few thousand edges, chosen from the first scores. Every required
+rank then lies between two known edges, and the second pass collects the scores in these intervals. If they are too
+many, the intervals are divided and the scores are read again. The result has the same bytes as that of one pass.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fedconformal.summaries.ranks import POINTS, RankSummary, lower_of, schedule
 EDGES = 2**13
 CHANGED = "the files changed while they were being read; start again"
 MEMORY = 2**22
-"""Default number of scores in memory, besides those of one chunk."""
+"""Default number of scores in memory, in addition to one chunk."""
 
 Read = Callable[[], Iterable[Floats]]
 
 
 def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **about: Any) -> RankSummary:
-    """Summarise the scores of one site; `read()` starts from the beginning and yields them chunk by chunk."""
+    """Summarise the scores of one site; every call of `read` yields all scores, in chunks."""
     edges, below, upto, n = _count(_gathered(read, memory))
     schedule = (POINTS, None if alpha is None else as_alpha(alpha))
     ranks = scheduled_ranks(n, *schedule, lower_of(about.get("provenance")))
     while True:
-        # The first edge with at least r scores at or below it; the score of rank r is that edge, or is before it.
+        # The first edge with at least r scores at or below it; the score of rank r is this edge, or less.
         at = np.searchsorted(upto, ranks, side="left")
         before = ranks <= below[at]
         crowded = np.unique(at[before])
@@ -43,16 +43,16 @@ def summarize_stream(read: Read, *, alpha: Any = None, memory: int = MEMORY, **a
             raise InputError(CHANGED)
     values = edges[at]
     if crowded.size:
-        kept = _collect(_gathered(read, memory), np.append(-np.inf, edges)[crowded], edges[crowded], inside)
+        collected = _collect(_gathered(read, memory), np.append(-np.inf, edges)[crowded], edges[crowded], inside)
         first = np.cumsum(inside) - inside
         position = np.searchsorted(crowded, at[before])
         rank_inside = ranks[before] - np.append(0, upto)[at[before]]
-        values[before] = kept[first[position] + rank_inside - 1]
+        values[before] = collected[first[position] + rank_inside - 1]
     return RankSummary.scheduled(values, schedule, sizes=(n,), **about)
 
 
 def _gathered(read: Read, memory: int) -> Iterator[Floats]:
-    """Read checked scores, with small chunks combined: searching all edges is expensive for a few scores."""
+    """Yield validated scores, with small chunks combined, as each search of all edges is expensive."""
     waiting: list[Floats] = []
     for chunk in read():
         waiting.append(as_scores(chunk))
@@ -64,7 +64,7 @@ def _gathered(read: Read, memory: int) -> Iterator[Floats]:
 
 
 def _count(chunks: Iterable[Floats], edges: Floats | None = None) -> tuple[Floats, Integers, Integers, int]:
-    """Count the scores below and at most each edge; without edges, take them from the first scores."""
+    """Count the scores below and at most each edge; by default the edges come from the first scores."""
     below = upto = np.zeros(1, dtype=np.int64)
     n = 0
     for scores in chunks:
@@ -86,7 +86,7 @@ def _first_edges(scores: Floats) -> Floats:
 
 
 def _finer(edges: Floats, wide: Integers) -> Floats:
-    """Divide the interval before each of these edges evenly in bit patterns, so that every round progresses."""
+    """Divide the interval before each of these edges evenly in bit patterns, which guarantees progress."""
     ends = keys_of(np.append(-np.finfo(np.float64).max, edges)).tolist()
     share = max(2, EDGES // len(wide))
     new = [ends[i] + (ends[i + 1] - ends[i]) * j // share for i in wide.tolist() for j in range(1, share)]
@@ -94,19 +94,19 @@ def _finer(edges: Floats, wide: Integers) -> Floats:
 
 
 def _collect(chunks: Iterable[Floats], low: Floats, high: Floats, inside: Integers) -> Floats:
-    """Keep the scores strictly between each pair of bounds, sorted; there must be as many as were counted."""
+    """Return the sorted scores strictly between each pair of bounds, whose numbers must agree with the counts."""
     parts = []
-    found = np.zeros(len(inside), dtype=np.int64)
+    counts = np.zeros(len(inside), dtype=np.int64)
     for scores in chunks:
         scores.sort()
         starts = np.searchsorted(scores, low, side="right")
         stops = np.searchsorted(scores, high, side="left")
-        found += stops - starts
-        if (found > inside).any():
+        counts += stops - starts
+        if (counts > inside).any():
             raise InputError(CHANGED)
         parts += [scores[start:stop].copy() for start, stop in zip(starts, stops, strict=True) if start < stop]
-    if (found != inside).any():
+    if (counts != inside).any():
         raise InputError(CHANGED)
-    kept = np.concatenate(parts)
-    kept.sort()
-    return kept
+    scores = np.concatenate(parts)
+    scores.sort()
+    return scores

@@ -1,4 +1,4 @@
-"""Base class of summaries: certified bounds on the number of scores at or below any value, and their bytes."""
+"""Base class of summaries: bounds on the number of scores at or below any value, and their encoding."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from fedconformal.summaries.provenance import UNKNOWN, Provenance
 
 @dataclass(frozen=True)
 class Content:
-    """Content of a summary that depends on its kind: parameters for the shared header, numbers and arrays of a site."""
+    """Fields of a summary that depend on its kind: parameters of the shared header, numbers and arrays of the site."""
 
     arrays: Sequence[NDArray[Any]]
     numbers: tuple[int | float, ...] = ()
     parameters: tuple[bool | int | float | str, ...] = ()
     kind: str = ""
-    """Kind of the strata, if there are any."""
+    """Kind of the strata, if any."""
     strata: tuple[wire.StratumHeader, ...] = ()
     columns: tuple[str, ...] = ()
     by_class: bool = False
@@ -45,8 +45,8 @@ class Content:
 
     def expect(self, arrays: int, numbers: int = 0, parameters: int = 0) -> None:
         """Refuse a decoded message with another number of fields."""
-        found = len(self.arrays), len(self.numbers), len(self.parameters), len(self.strata)
-        if found != (arrays, numbers, parameters, 0):
+        counts = len(self.arrays), len(self.numbers), len(self.parameters), len(self.strata)
+        if counts != (arrays, numbers, parameters, 0):
             raise InputError("the summary has too many or too few fields for its kind; ask the site to send it again")
 
     def counts(self, position: int, what: str) -> Integers:
@@ -68,24 +68,30 @@ class Content:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Summary(ABC):
-    """The calibration scores of one site, or of several pooled sites, in brief.
+    """Summary of the calibration scores of one site, or of several pooled sites.
 
-    A kind of summary is a subclass with a `name`, in one file. `certified` is False for a kind whose counts are
-    estimates. `columnar` is True for a kind whose messages hold one array, finite and ascending, and whose lower counts
-    follow from n and the shared header: very many of them are decoded together.
+    `summarize` and `Summary.of_scores` create it. A kind of summary is a subclass with a `name`, in one module;
+    `certified` is False if its counts are estimates. `columnar` is True if its messages hold one finite ascending array
+    and its lower counts follow from n and the shared header, so that many messages can be decoded together.
 
     Attributes
     ----------
     sizes, sites
-        Number of scores and name of each site; several sizes mark a pool.
+        Number of scores and name of each site; several sizes denote a pool.
     provenance
-        How the scores were made.
+        Origin of the scores.
     gap
-        Bound on the difference between upper and lower counts that holds before the scores are seen.
+        Bound on the difference between upper and lower counts, fixed before the scores are seen.
     skipped
-        Number of rows that were left out because a value is missing.
+        Number of rows omitted because of a missing value.
     n
-        Number of scores of all sites.
+        Total number of scores.
+
+    Examples
+    --------
+    >>> summary = Summary.of_scores([0.1, 0.4, 0.2], site="clinic-a")
+    >>> summary, Summary.from_bytes(summary.to_bytes()).count_at_most(0.2)
+    (<ranks summary of 3 scores from site 'clinic-a'>, (2, 2))
     """
 
     noun: ClassVar[str] = "summary kind"
@@ -129,16 +135,16 @@ class Summary(ABC):
         skipped: int = 0,
         **provenance: Any,
     ) -> Summary:
-        """Summarise calibration scores that were computed elsewhere; `fedconformal.summarize` scores outputs itself.
+        """Summarise precomputed calibration scores; `fedconformal.summarize` computes the scores of model outputs.
 
         Parameters
         ----------
         scores
-            One finite score for each calibration row of the site.
+            Finite scores, one per calibration row of the site.
         kind
             "ranks" (certified, about a kilobyte), "exact", "ddsketch" (certified) or "tdigest" (estimated).
         alpha
-            Where precision matters most; the summary is valid at every alpha.
+            Miscoverage level around which the summary is most precise; it is valid at every alpha.
         site
             Name of the site.
         labels, groups
@@ -146,7 +152,7 @@ class Summary(ABC):
         score, calibration, provenance
             Fields of `Provenance`; `alpha` is binding if a calibration is named.
         skipped
-            Number of rows of the site that were left out because a value is missing.
+            Number of rows of the site that were omitted because of a missing value.
 
         Examples
         --------
@@ -155,24 +161,24 @@ class Summary(ABC):
         """
         spec = parse(kind, Summary, maker="build")
         rule = None if score is None else build(score, AnyScore)
-        made = provenance_of(score=rule, calibration=calibration, alpha=alpha, **provenance)
+        origin = provenance_of(score=rule, calibration=calibration, alpha=alpha, **provenance)
         about: dict[str, Any] = {
             "alpha": None if alpha is None else as_alpha(alpha),
             "sites": () if site is None else (as_name(site, "site"),),
-            "provenance": made,
+            "provenance": origin,
             "skipped": skipped,
         }
         if labels is None and groups is None:
             return spec.cls.build(as_scores(scores), **about, **spec.values)
         if spec.values:
             raise InputError(f"{kind}: parameters do not go with labels or groups; omit them", param="kind")
-        from fedconformal.summaries.strata import StratifiedSummary  # which is a summary
+        from fedconformal.summaries.strata import StratifiedSummary  # circular import
 
         return StratifiedSummary.of_rows(scores, kind=spec.cls, labels=labels, groups=groups, **about)
 
     @classmethod
     def build(cls, scores: Floats, *, alpha: Fraction | None = None, **about: Any) -> Self:  # noqa: ARG003
-        """Summarise the checked scores of one site, which may be sorted in place."""
+        """Summarise the validated scores of one site, which may be sorted in place."""
         raise InputError(f"a {cls.__name__} needs more than scores; use its own constructor")
 
     @property
@@ -182,7 +188,7 @@ class Summary(ABC):
 
     @property
     def lower_counts(self) -> Integers:
-        """Lower count at each point, ending with n; read-only, as summaries may share it."""
+        """Lower count at each point, ending with n; read-only, as summaries may share the array."""
         return self.bounds(self.points)[0]
 
     @abstractmethod
@@ -203,12 +209,12 @@ class Summary(ABC):
 
     @abstractmethod
     def content(self) -> Content:
-        """Return the fields of the wire format that depend on the kind."""
+        """Return the encoded fields that depend on the kind."""
 
     @classmethod
     @abstractmethod
     def from_content(cls, content: Content, **about: Any) -> Self:
-        """Check decoded fields and rebuild the summary."""
+        """Validate decoded fields and rebuild the summary."""
 
     def to_bytes(self) -> bytes:
         """Encode in the format of docs/wire-format.md."""
@@ -239,12 +245,12 @@ class Summary(ABC):
     @staticmethod
     def from_bytes(data: bytes) -> Summary:
         """Decode a message; anything but the canonical encoding of a valid summary is refused."""
-        from fedconformal.summaries.batch import decode  # which knows the kinds
+        from fedconformal.summaries.batch import decode  # circular import
 
         return decode(bytes(data))
 
     def __neg__(self) -> Summary:
-        """Summarise the negated scores, in which the lower end of an interval is searched."""
+        """Return the summary of the negated scores, used for the lower end of intervals."""
         raise InputError(f"{self} sent a {self.name} summary, which has no certain lower end; send ranks or exact")
 
     def __str__(self) -> str:
@@ -253,21 +259,21 @@ class Summary(ABC):
         return f"site {self.sites[0]!r}" + (f" and {len(self.sites) - 1} more" if self.sites[1:] else "")
 
     def __repr__(self) -> str:
-        who = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else str(self)
-        return f"<{self.name} summary of {self.n} {self.counted} from {who}>"
+        origin = f"{len(self.sizes)} sites pooled" if len(self.sizes) > 1 else str(self)
+        return f"<{self.name} summary of {self.n} {self.counted} from {origin}>"
 
 
 def encode(header: wire.SharedHeader | wire.OwnHeader) -> bytes:
-    """Encode a header; msgspec writes a struct of more than 15 optional fields in a longer form than its map."""
+    """Encode a header; msgspec encodes structs with more than 15 optional fields in a longer form than their maps."""
     short = isinstance(header, wire.OwnHeader)
     return wire.ENCODER.encode(header if short else msgspec.to_builtins(header, builtin_types=(bytes,)))
 
 
 def provenance_of(*, calibration: str | None = None, alpha: Any = None, **fields: Any) -> Provenance:
-    """Return a provenance; its alpha is stated only with the calibration that it binds."""
+    """Return a provenance; alpha is recorded only with a calibration, for which it is binding."""
     return Provenance(calibration=calibration, alpha=None if calibration is None else alpha, **fields)
 
 
 def digest_of(summary: Any) -> str:
-    """Return the SHA-256 of the bytes, which identifies a summary in certificates and signatures."""
+    """Return the SHA-256 of the encoded summary, its identifier in certificates and signatures."""
     return hashlib.sha256(summary.to_bytes()).hexdigest()
