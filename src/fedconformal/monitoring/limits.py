@@ -20,7 +20,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeVar
 
 from fedconformal._base.arrays import as_alpha
 from fedconformal._base.groups import ALL
@@ -33,8 +32,6 @@ from fedconformal.guarantees import PAC, Guarantee
 from fedconformal.guarantees.binomial import rounded_up, shares_bound
 from fedconformal.guarantees.guarantee import MissRateBound
 from fedconformal.summaries.summary import Summary, digest_of
-
-K = TypeVar("K")
 
 MOST_FAILURE = 0.25
 """Maximum failure probability, up to which the miss rate bounds are proved."""

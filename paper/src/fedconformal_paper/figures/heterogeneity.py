@@ -11,7 +11,7 @@ from fedconformal_paper.setup import Setup
 
 DATASET = "cifar10"
 PRINTED = "2 classes"
-"""Number of classes whose sizes the paper prints, in tab:full-results."""
+"""Variant whose sizes the paper prints, in tab:full-results."""
 VARIANTS = {PRINTED: "", "3 classes": "overlap3", "4 classes": "overlap4", "all classes": "iid"}
 
 
