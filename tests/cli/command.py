@@ -1,6 +1,8 @@
 """Run a command in this process and look at what it did."""
 
+import csv
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,17 @@ class Command:
 def files() -> dict[Path, bytes]:
     """All files here, apart from watches."""
     return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and ".db" not in path.name}
+
+
+def write_table(path: str | Path, header: Iterable[str], rows: Iterable[Sequence[Any]], separator: str = ",") -> None:
+    """Write a header and rows as CSV."""
+    with Path(path).open("w", newline="") as file:
+        csv.writer(file, delimiter=separator, lineterminator="\n").writerows([list(header), *rows])
+
+
+def write_columns(path: str | Path, columns: Mapping[str, Iterable[Any]], separator: str = ",") -> None:
+    """Write columns by name as CSV."""
+    write_table(path, columns, list(zip(*columns.values(), strict=True)), separator)
 
 
 def site_rows(seed: int, rows: int = 60, classes: int = 4) -> tuple[Floats, Integers]:

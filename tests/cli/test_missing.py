@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import fedconformal as fc
-from tests.cli.command import Command
-from tests.cli.test_mistakes import NAMES, ROWS, rows, tables, write  # noqa: F401
+from tests.cli.command import Command, write_table
+from tests.cli.test_mistakes import NAMES, ROWS, rows, tables  # noqa: F401
 
 LACKING = {3: 2, 9: 4, 20: 3}
 """Rows and the column that lacks a value: benign, truth, malignant."""
@@ -24,10 +24,10 @@ def gaps(tables: Path) -> Path:  # noqa: F811
     for row, column in LACKING.items():
         found[row][column] = "NA"
     header = ["patient", "sex", *NAMES, "truth", "site"]
-    write("gaps.csv", header, found)
-    write("whole.csv", header, whole)
-    write("probs.csv", ["patient", *NAMES], [[line[0], *line[2:4]] for line in rows(1)])
-    write("truth.csv", ["patient", "truth"], [[line[0], line[4]] for line in found])
+    write_table("gaps.csv", header, found)
+    write_table("whole.csv", header, whole)
+    write_table("probs.csv", ["patient", *NAMES], [[line[0], *line[2:4]] for line in rows(1)])
+    write_table("truth.csv", ["patient", "truth"], [[line[0], line[4]] for line in found])
     return tables
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedconformal.calibration.predictor import load
-from tests.cli.command import Command
+from tests.cli.command import Command, write_table
 
 ROWS = 80
 NAMES = ("benign", "malignant")
@@ -32,10 +32,6 @@ def rows(seed: int) -> Lines:
     return found
 
 
-def write(name: str, header: list[str], lines: Lines, separator: str = ",") -> None:
-    Path(name).write_text("".join(separator.join(cells) + "\n" for cells in [header, *lines] if cells))
-
-
 def columns(lines: Lines, *places: int) -> Lines:
     return [[row[place] for place in places] for row in lines]
 
@@ -45,14 +41,14 @@ def tables(here: Path, command: Command) -> Path:
     """Two sites and test rows as tables, and a predictor with names."""
     for k in range(2):
         found = rows(k)
-        write(f"probs-{k}.csv", ["patient", *NAMES], columns(found, 0, 2, 3))
-        write(f"labels-{k}.csv", ["patient", "truth"], columns(found, 0, 4))
+        write_table(f"probs-{k}.csv", ["patient", *NAMES], columns(found, 0, 2, 3))
+        write_table(f"labels-{k}.csv", ["patient", "truth"], columns(found, 0, 4))
         command.ok("summarize", f"probs-{k}.csv", f"labels-{k}.csv", "--id", "patient", "-o", f"clinic-{k}.fcs")
     command.ok("calibrate", "clinic-0.fcs", "clinic-1.fcs", "-o", "predictor.json")
     found = rows(7)
-    write("test.csv", ["patient", "sex", *NAMES, "truth", "site"], found)
-    write("plain.csv", ["patient", *NAMES], columns(found, 0, 2, 3))
-    write("truth.csv", ["patient", "truth"], columns(found, 0, 4))
+    write_table("test.csv", ["patient", "sex", *NAMES, "truth", "site"], found)
+    write_table("plain.csv", ["patient", *NAMES], columns(found, 0, 2, 3))
+    write_table("truth.csv", ["patient", "truth"], columns(found, 0, 4))
     np.save("labels.npy", [NAMES.index(row[4]) for row in found])
     return here
 
@@ -144,7 +140,7 @@ def test_sets_that_people_can_use(tables: Path, command: Command) -> None:
     assert [[name for name in NAMES if row[name] == "yes"] for row in found] == plain
     assert [row["sex"] for row in found] == [row[1] for row in rows(7)]
     german = [[cell.replace(".", ",") for cell in line] for line in columns(rows(7), 0, 2, 3)]
-    write("german.csv", ["patient", *NAMES], german, ";")
+    write_table("german.csv", ["patient", *NAMES], german, ";")
     command.ok(*predict, "german.csv")
     lines = list(csv.reader(Path("sets.csv").read_text().splitlines(), delimiter=";"))
     assert lines[0] == ["patient", "size", "labels"]

@@ -10,7 +10,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import read_periods
-from tests.cli.command import Command
+from tests.cli.command import Command, write_columns
 
 pytestmark = pytest.mark.long
 
@@ -30,21 +30,14 @@ def columns_of(probs: Any) -> dict[str, Any]:
     return dict(zip(CLASSES, np.round(probs, 6).T.tolist(), strict=True))
 
 
-def write(path: str, columns: dict[str, Any]) -> None:
-    with Path(path).open("w", newline="") as file:
-        lines = csv.writer(file)
-        lines.writerow(columns)
-        lines.writerows(zip(*columns.values(), strict=True))
-
-
 def write_stream(name: str, seed: int, *, rows: int = 300, shift: float = 0.0, known: int = 290) -> None:
     """Write predictions and outcomes, ten rows a day in October, or twenty a day in November where they shift."""
     probs, y = rows_of(rows, seed, shift=shift)
     ids = [f"{name}{k}" for k in range(rows)]
     days = [f"2026-11-{1 + k // 20:02d}" if shift else f"2026-10-{1 + k // 10:02d}" for k in range(rows)]
-    write(f"{name}-rows.csv", {"id": ids, "time": days, **columns_of(probs)})
+    write_columns(f"{name}-rows.csv", {"id": ids, "time": days, **columns_of(probs)})
     came = {"id": ids, "time": [f"{day}T12:00" for day in days], "label": [CLASSES[label] for label in y]}
-    write(f"{name}-outcomes.csv", {key: column[:known] for key, column in came.items()})
+    write_columns(f"{name}-outcomes.csv", {key: column[:known] for key, column in came.items()})
 
 
 @pytest.fixture
@@ -52,7 +45,7 @@ def clinic(here: Path, command: Command) -> Path:
     """Two sites, a predictor, a watch of it, a quiet stream and one that shifts."""
     for k, site in enumerate("ab"):
         probs, y = rows_of(400, k)
-        write(f"{site}.csv", {**columns_of(probs), "label": [CLASSES[label] for label in y]})
+        write_columns(f"{site}.csv", {**columns_of(probs), "label": [CLASSES[label] for label in y]})
         command.ok("summarize", f"{site}.csv", "--labels", "label", "-o", f"{site}.fcs")
     command.ok("calibrate", "a.fcs", "b.fcs", "-o", "predictor.json")
     command.ok("monitor", "start", "watch.db", "predictor.json")
@@ -112,12 +105,12 @@ def test_ids_that_look_like_formulas(clinic: Path, command: Command) -> None:
     """No spreadsheet runs what is written, numbers stay numbers, and the watch still knows its rows."""
     ids = ["=1+1", "-A12", "@x", "+y", "-0.5", "plain", "=cmd|' /C calc'!A0"]
     probs, _ = rows_of(len(ids), 3)
-    write("odd.csv", {"id": ids, **columns_of(probs)})
+    write_columns("odd.csv", {"id": ids, **columns_of(probs)})
     command.ok("predict", "predictor.json", "odd.csv", "--id", "id", "-o", "sets.csv")
     with Path("sets.csv").open(newline="") as file:
         written = [row["id"] for row in csv.DictReader(file)]
     assert written == ["'=1+1", "'-A12", "'@x", "'+y", "-0.5", "plain", "'=cmd|' /C calc'!A0"]
-    write("came.csv", {"id": ids, "label": ["benign"] * len(ids)})
+    write_columns("came.csv", {"id": ids, "label": ["benign"] * len(ids)})
     added = command.ok("monitor", "add", "watch.db", "sets.csv", "came.csv", "--json").json["added"]
     assert added["counted"] == len(ids)
 
@@ -164,9 +157,9 @@ def test_intervals_and_losses(here: Path, command: Command) -> None:
     rng = np.random.default_rng(0)
     residuals = fc.Summary.of_scores(np.abs(rng.normal(size=300)), score=fc.Residual(), site="a")
     fc.calibrate([residuals], alpha=0.1).save("numbers.json")
-    write("numbers.csv", {"id": ["p", "q"], "prediction": [1.0, 2.0]})
+    write_columns("numbers.csv", {"id": ["p", "q"], "prediction": [1.0, 2.0]})
     command.ok("predict", "numbers.json", "numbers.csv", "--id", "id", "-o", "intervals.csv")
-    write("y.csv", {"id": ["p", "q"], "label": [1.1, 99.0]})
+    write_columns("y.csv", {"id": ["p", "q"], "label": [1.1, 99.0]})
     command.ok("monitor", "start", "n.db", "numbers.json")
     command.ok("monitor", "add", "n.db", "intervals.csv", "y.csv")
     assert command.ok("monitor", "status", "n.db", "--json").json["streams"][0]["misses"] == 1
@@ -174,11 +167,11 @@ def test_intervals_and_losses(here: Path, command: Command) -> None:
     losses = fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")
     fc.calibrate([losses], risk=0.2).save("risk.json")
     command.ok("monitor", "start", "r.db", "risk.json")
-    write("rows.csv", {"id": ["p", "q"], "time": ["2026-10-01", "2026-10-01T08:00"]})
-    write("losses.csv", {"id": ["p", "q"], "loss": [0.25, 0.5]})
+    write_columns("rows.csv", {"id": ["p", "q"], "time": ["2026-10-01", "2026-10-01T08:00"]})
+    write_columns("losses.csv", {"id": ["p", "q"], "loss": [0.25, 0.5]})
     command.ok("monitor", "add", "r.db", "rows.csv", "losses.csv")
     assert command.ok("monitor", "status", "r.db", "--json").json["streams"][0]["misses"] == 0.75
-    write("losses.csv", {"id": ["z"], "loss": [1.5]})
+    write_columns("losses.csv", {"id": ["z"], "loss": [1.5]})
     command.refuses("expected a loss from 0 to 1", "monitor", "add", "r.db", "losses.csv")
 
 
@@ -186,14 +179,14 @@ def test_groups_have_limits_of_their_own(here: Path, command: Command) -> None:
     probs, y = rows_of(600, 0)
     made = columns_of(probs)
     sex = ["F" if k % 2 else "M" for k in range(600)]
-    write("a.csv", {**made, "sex": sex, "label": [CLASSES[label] for label in y]})
+    write_columns("a.csv", {**made, "sex": sex, "label": [CLASSES[label] for label in y]})
     command.ok("summarize", "a.csv", "--labels", "label", "--groups", "sex", "-o", "a.fcs")
     command.ok("calibrate", "a.fcs", "--guarantee", "by-group", "-o", "predictor.json")
     command.ok("monitor", "start", "watch.db", "predictor.json")
     ids = [f"p{k}" for k in range(600)]
-    write("rows.csv", {"id": ids, "sex": sex, **made})
+    write_columns("rows.csv", {"id": ids, "sex": sex, **made})
     late = [CLASSES[0] if one == "M" else CLASSES[label] for one, label in zip(sex, y, strict=True)]
-    write("outcomes.csv", {"id": ids, "label": late})
+    write_columns("outcomes.csv", {"id": ids, "label": late})
     command.ok("monitor", "add", "watch.db", "rows.csv", "outcomes.csv")
     found = command("monitor", "status", "watch.db", "--json").json
     verdicts = {one["name"]: one["verdict"] for one in found["streams"]}
@@ -208,7 +201,7 @@ def test_one_table_of_probabilities_and_outcomes(clinic: Path, command: Command)
     table |= {"scan_date": [f"2026-10-{1 + k // 10:02d}" for k in range(300)], "sex": ["F", "M", "M"] * 100}
     table |= columns_of(probs)
     table["diagnosis"] = [CLASSES[label] if k < 290 else "" for k, label in enumerate(y)]
-    write("all.csv", table)
+    write_columns("all.csv", table)
     command.ok("monitor", "start", "w.db", "predictor.json")
     named = ("--id", "patient_id", "--labels", "diagnosis", "--sites", "hospital", "--time")
     added = command.ok("monitor", "add", "w.db", "all.csv", *named, "scan_date", "--json").json["added"]
@@ -217,6 +210,29 @@ def test_one_table_of_probabilities_and_outcomes(clinic: Path, command: Command)
     missed = (~fc.load("predictor.json").predict_set(probs.round(6)))[range(290), y[:290]].sum()
     assert (whole["known"], whole["misses"], whole["waiting"]) == (290, missed, 10)
     command.refuses("scan", "monitor", "add", "w.db", "all.csv", *named, "scan")
+
+
+def test_a_site_refuses_rows_that_were_counted(clinic: Path, command: Command) -> None:
+    """Rows that a watch has counted calibrate nothing."""
+    for seed, name in enumerate(("seen", "new")):
+        write_stream(name, 12 + seed, known=300)
+    command.ok("monitor", "add", "watch.db", "seen-rows.csv", "seen-outcomes.csv")
+
+    def summarize(name: str, *options: str) -> tuple[str, ...]:
+        files = (f"{name}-rows.csv", f"{name}-outcomes.csv")
+        return "summarize", *files, "--labels", "label", "--site", "a", "-o", f"{name}.fcs", *options
+
+    ids = ("--id", "id", "--drop", "time")
+    counted = "seen-rows.csv: line 2, seen0, was counted by watch.db, and 299 more, so it is not new"
+    command.refuses(counted, *summarize("seen", *ids, "--watch", "watch.db"))
+    command.ok(*summarize("new", *ids, "--watch", "watch.db"))
+    command.ok(*summarize("seen", *ids))  # for rows that are said to be watched
+    bare = summarize("new", "--drop", "id,time", "--watch", "watch.db")
+    command.refuses("--watch compares ids; name their column with --id", *bare)
+    command.refuses("absent.db", *summarize("new", *ids, "--watch", "absent.db"))
+    command.ok("monitor", "add", "watch.db", "--forget", "0")
+    purged = "300 rows were purged; whether these are among them is not known any more"
+    assert purged in command.ok(*summarize("seen", *ids, "--watch", "watch.db")).err
 
 
 def test_a_watch_makes_its_page(clinic: Path, command: Command) -> None:

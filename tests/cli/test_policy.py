@@ -66,17 +66,6 @@ def test_patients_are_distinct_ids(command: Command) -> None:
     assert "least_patients = 30, and these rows have no ids to count" in done.err
 
 
-def test_the_variable_names_the_policy(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    says("sums_only = true")
-    monkeypatch.setenv(VARIABLE, "policy.toml")
-    summarize = ["summarize", "probs-0.npy", "labels-0.npy", "-o", "a.fcs"]
-    assert "the site's policy: sums_only = true" in command(*summarize).err
-    Path("other.toml").write_text("", "utf-8")
-    command.ok(*summarize, "--policy", "other.toml")
-    monkeypatch.setenv(VARIABLE, "missing.toml")
-    assert "missing.toml: cannot be read" in command(*summarize).err
-
-
 def test_a_policy_in_words(command: Command) -> None:
     says("least_rows = 50\n")
     words = ["Nothing leaves if this site has fewer than 50 rows."]

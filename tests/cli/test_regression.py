@@ -11,7 +11,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
-from tests.cli.command import Command
+from tests.cli.command import Command, write_columns
 
 SITES = ("north", "south")
 SCORES: dict[str, Any] = {
@@ -29,23 +29,15 @@ def rows_of(seed: int, rows: int = 80) -> dict[str, Floats]:
     return {"prediction": f, "scale": s, "lower": f - s, "upper": f + s, "y": f + s * rng.normal(size=rows)}
 
 
-def write(path: Path, columns: dict[str, Any], *, separator: str = ",", comma: bool = False) -> None:
-    """Write a table, with decimal commas if asked."""
-    lines = [list(columns), *zip(*(map(str, values) for values in columns.values()), strict=True)]
-    with path.open("w", newline="") as file:
-        for line in lines:
-            file.write(separator.join(cell.replace(".", ",") if comma else cell for cell in line) + "\n")
-
-
 @pytest.fixture
 def tables(here: Path) -> Path:
     for seed, site in enumerate(SITES):
-        write(Path(f"{site}.csv"), rows_of(seed))
+        write_columns(Path(f"{site}.csv"), rows_of(seed))
     test = [rows_of(10 + seed) for seed in range(2)]
     columns: dict[str, Any] = {name: np.concatenate([one[name] for one in test]) for name in test[0]}
     sites = np.repeat(SITES, 80)
     sex = np.where(np.arange(160) % 3, "f", "m")
-    write(Path("test.csv"), {"id": [f"v{i}" for i in range(160)], "site": sites, "sex": sex, **columns})
+    write_columns(Path("test.csv"), {"id": [f"v{i}" for i in range(160)], "site": sites, "sex": sex, **columns})
     return here
 
 
@@ -105,7 +97,12 @@ def test_what_is_printed(tables: Path, command: Command) -> None:
 
 def test_other_names_decimal_commas_and_arrays(tables: Path, command: Command) -> None:
     rows = rows_of(0)
-    write(Path("excel.csv"), {"q05": rows["lower"], "q95": rows["upper"], "wert": rows["y"]}, separator=";", comma=True)
+    german = {"q05": rows["lower"], "q95": rows["upper"], "wert": rows["y"]}
+    write_columns(
+        "excel.csv",
+        {name: [f"{one!r}".replace(".", ",") for one in column.tolist()] for name, column in german.items()},
+        ";",
+    )
     np.save("ends.npy", np.column_stack([rows["lower"], rows["upper"]]))
     np.save("y.npy", rows["y"])
     summarize = ("summarize", "--score", "cqr", "--site", "north", "-o")
@@ -117,7 +114,7 @@ def test_other_names_decimal_commas_and_arrays(tables: Path, command: Command) -
 
 
 def test_too_few_scores_are_said_with_what_would_help(tables: Path, command: Command) -> None:
-    write(Path("small.csv"), {name: values[:5] for name, values in rows_of(0).items()})
+    write_columns(Path("small.csv"), {name: values[:5] for name, values in rows_of(0).items()})
     command.ok("summarize", "small.csv", "--score", "residual", "--labels", "y", "-o", "small.fcs")
     said = command.ok("calibrate", "small.fcs", "-o", "p.json").err
     assert "so every interval is the whole line; calibration scores needed: 4 more in all" in said
@@ -130,7 +127,7 @@ def test_too_few_scores_are_said_with_what_would_help(tables: Path, command: Com
 def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None:
     calibrated(command, "residual")
     residual = ("summarize", "north.csv", "--labels", "y", "-o", "x.fcs", "--score", "residual")
-    write(Path("classes.csv"), {"a": [0.5, 0.5], "b": [0.5, 0.5], "y": ["a", "b"]})
+    write_columns(Path("classes.csv"), {"a": [0.5, 0.5], "b": [0.5, 0.5], "y": ["a", "b"]})
     for given, expected in (
         ((*residual, "--classes", "a,b"), "--classes is for classes, and residual scores numbers"),
         ((*residual, "--from", "logits"), "--from logits is for classes"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.cli import demo
 from tests.cli.command import Command
 
 
@@ -97,3 +98,20 @@ def test_a_run_brings_its_names_and_its_temperature(here: Path, command: Command
         summary = fc.Summary.from_bytes(Path("sites/zurich.fcs").read_bytes())
         assert summary.sites == ("zurich",)
         assert summary.provenance.temperature == temperature
+
+
+@pytest.mark.long
+def test_the_demo_runs_from_end_to_end_and_leaves_a_report(
+    here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setattr(demo, "SETTINGS", ("rounds=2", "epochs=1", "linear_rounds=5", "coordinates=2000"))
+    done = command.ok("demo")
+    assert "The report is fedconformal-demo/report.html" in done.out
+    assert Path("fedconformal-demo/summarize.html").exists()
+    page, predictor = Path("fedconformal-demo/report.html").read_text(), fc.load("fedconformal-demo/predictor.json")
+    assert predictor.sentence() in page
+    assert all(f"site-{site}" in page for site in range(10))
+    Path("taken").touch()
+    command.refuses("taken: is a file; name a directory with -o", "demo", "-o", "taken")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    command.refuses("the demo needs torch and scikit-learn: pip install 'fedconformal[demo]'", "demo")

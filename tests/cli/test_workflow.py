@@ -112,15 +112,26 @@ def test_a_threshold_for_each_site(calibrated: Path, command: Command) -> None:
     assert found["overall"]["mean_size"] == np.load("sets.npy").sum(axis=1).mean()
     assert found["threshold"] == max(predictor.thresholds.values())
     command.ok("report", "p.json", *test, "-o", "report.html")
-    page = Path("report.html").read_text()
-    assert "Every site by itself" in page
+    assert "Every site by itself" in Path("report.html").read_text()
     shown = command.ok("show", "p.json", "--json").json
     assert f"site-1: {predictor.thresholds['site-1']}" in shown["holds"]["threshold of each site"]
     Path("odd.csv").write_text("site-9\n" * len(sites))
     predict = ("test-probs.npy", "-o", "bad.npy", "--sites")
     command.refuses("is of site-9, which was not calibrated", "predict", "p.json", *predict, "odd.csv")
-    one = "the predictor has one threshold for all sites; leave them out"
-    command.refuses(one, "predict", "predictor.json", *predict, "test-sites.csv")
+
+
+def test_a_page_with_and_without_rows(calibrated: Path, command: Command) -> None:
+    stated = command.ok("report", "predictor.json", "-o", "report.html", "--json").json
+    page = Path("report.html").read_text()
+    assert stated == {"output": "report.html", "bytes": Path("report.html").stat().st_size}
+    assert "Prediction sets across 3 sites" in page
+    assert "Coverage by site" not in page
+    rows = ("test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv")
+    command.ok("report", "predictor.json", *rows, "-o", "report.html")
+    page = Path("report.html").read_text()
+    assert all(word in page for word in ("Coverage by site", "site-2"))
+    command.refuses("give LABELS as well", "report", "predictor.json", "test-probs.npy", "-o", "x.html")
+    command.refuses("go with PROBS", "report", "predictor.json", "--labels", "y", "-o", "x.html")
 
 
 def test_by_class(folder: Path, command: Command) -> None:
