@@ -1,4 +1,4 @@
-"""Guarantees: counts and sizes of sites to coverage. A guarantee in a file of this package is found by its name."""
+"""Guarantees map counts and sizes of sites to coverage; modules of this package are registered by name."""
 
 from fedconformal.guarantees.every_site import EverySite, OneSite
 from fedconformal.guarantees.fcp import FCP

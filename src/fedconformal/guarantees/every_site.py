@@ -1,7 +1,7 @@
-"""Coverage for single sites: split conformal prediction at each of them, from its own scores alone.
+"""Coverage for single sites: split conformal prediction at each site, from its own scores only.
 
-A row whose site is not known takes the largest threshold, as all rows do where there is one threshold only: for losses,
-by class and by group.
+A row of an unknown site takes the largest threshold, as do all rows if there is only one threshold: for losses, by
+class and by group.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from fedconformal.guarantees.guarantee import (
 
 @dataclass(frozen=True, kw_only=True)
 class EverySite(SiteCounts):
-    """Coverage for each of the sites by itself: the least m_k / (n_k + 1).
+    """Coverage for each site separately: the minimum of m_k / (n_k + 1).
 
-    Rows are assumed exchangeable within each site. Every site takes 1 / alpha - 1 scores.
+    Rows are assumed exchangeable within each site. Every site needs 1 / alpha - 1 scores.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class EverySite(SiteCounts):
         return range(len(sizes))
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
-        """Compare in floats first, and exactly only the sites that are too close to the least to tell."""
+        """Compare in floats first, and exactly only the sites that are close to the minimum."""
         own = np.asarray(self.places(sizes))
         shares = counts[own] / (np.asarray(sizes)[own, None] + 1)
         close = shares <= shares.min(axis=0) + 1e-9 * unit
@@ -74,7 +74,7 @@ class EverySite(SiteCounts):
         return missing_scores(self, alpha, sizes, self.places(sizes))
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """Bound every site by its own scores: the threshold is no less than the one it would have by itself."""
+        """Bound every site by its own scores: the threshold is at least that of the site alone."""
         places = self.places(sizes)
         ranks = {k: ceil_rank(alpha, sizes[k] + 1) for k in places}
         return [MissRateBound(rank_bound(ranks[k], sizes[k], failure / len(places)), site=k) for k in places]
@@ -89,12 +89,12 @@ class EverySite(SiteCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class OneSite(EverySite):
-    """Coverage for a test row of one site, from its own scores alone.
+    """Coverage for a test row of one site, from its own scores only.
 
     Parameters
     ----------
     site
-        The name of the site, or its position.
+        Name or position of the site.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The theorem of Lu et al. (2023) as printed, which pays one row for each site (docs/proofs.md).
+"""The theorem of Lu et al. (2023) as printed, with a cost of one row per site (docs/proofs.md).
 
-The proof conditions on something that is not fixed; comparing with the r-th smallest of the augmented N + K scores
-repairs it. "Largest" in the paper means smallest.
+The printed proof conditions on a quantity that is not fixed; comparison with the r-th smallest of the augmented N + K
+scores repairs it. "Largest" in the paper means smallest.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fedconformal.guarantees.mixture import BY_CASES, EACH_SITE, WITHIN_SITES, T
 class FCP(WeightedSum):
     """Coverage for a test row from the sites in proportion to n_k + 1, at rank ceil((1 - alpha)(N + K)).
 
-    It holds also where calibration patients are at several sites and the test patient is new. Everywhere else
-    `Mixture` promises the same from fewer rows.
+    It also holds if calibration patients have rows at several sites and the test patient is new. Otherwise `Mixture`
+    promises the same with fewer rows.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class FCP(WeightedSum):
         return False
 
     def terms(self, sizes: Counts) -> Terms:
-        """Return N + K as the whole: one stand-in at +inf for each site."""
+        """Return N + K as the total: one additional score of +inf per site."""
         return Terms(None, sum(sizes) + len(sizes))
 
     def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:

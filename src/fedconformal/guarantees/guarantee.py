@@ -1,8 +1,8 @@
-"""The interface of guarantees: counts and sizes of the sites in, coverage out, in exact fractions.
+"""Interface of guarantees, which map counts and sizes of the sites to coverage, in exact fractions.
 
-A guarantee maps the counts of scores at or below q, site by site, to the coverage that q promises. The threshold is
-the smallest q that promises enough, and +inf if no finite q does. A guarantee returns data only;
-`certificates/text.py` renders all sentences about it.
+Given the counts of scores at or below q at each site, a guarantee returns the coverage that q promises. The threshold
+is the smallest q that promises at least 1 - alpha, or +inf. Guarantees contain data only; `certificates/text.py`
+renders the sentences.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from fedconformal.errors import InputError
 
 Counts = Sequence[int]
 Promise = Callable[[Integers], list[Fraction]]
-"""From counts, a column for each q, to the coverage that each q promises."""
+"""Maps counts, with one column per q, to the coverage promised by each q."""
 
 Shares = float | tuple[float, ...]
-"""One share, or one for each."""
+"""One share for all, or a tuple of shares."""
 
 Stratum = Literal["class", "group", "end"]
 """Stratum of a threshold: a class, a group, or an end of an interval."""
 
 MOST_SCORES = 2**60
 SAFE = 2**62
-"""Largest bound up to which int64 is used; larger integers are left to Python."""
+"""Largest bound for int64 arithmetic; larger integers use Python objects."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Audience:
-    """The test rows that are promised coverage, as noun phrases that a sentence is composed of.
+    """Test rows that are promised coverage, as noun phrases for composed sentences.
 
     Parameters
     ----------
     population
-        Follows "for a test row ", such as "of site 'a'" or "from the mixture of the sites".
+        Phrase after "for a test row ", such as "of site 'a'" or "from the mixture of the sites".
     sampling
-        How the site of the test row is assumed to be drawn; empty if the population says it all.
+        Assumed distribution of the site of the test row; empty if `population` implies it.
     averaged_over
-        What the promise is an average over.
+        Source of randomness that the promise is averaged over.
     failure
-        The share of calibration draws that may fail, if the promise holds for all others and is no average.
+        Failure probability over calibration draws, if the promise is not an average.
     lay_population
-        The population in words for a board, to follow "in at least 90% of ".
+        Population in plain language, after "in at least 90% of ".
     strata
-        What each promise is given, the outermost first: "group", "class".
+        Strata that the promise is conditional on, outermost first: "group", "class".
     """
 
     population: str
@@ -66,18 +66,18 @@ class Audience:
 
 @dataclass(frozen=True, kw_only=True)
 class Shortfall:
-    """Calibration data missing for a finite threshold; empty if none, or if no number of scores is enough.
+    """Missing calibration data for a finite threshold; empty if none, or if no number of scores suffices.
 
     Parameters
     ----------
     scores
-        Further scores by the position of the site.
+        Additional scores by position of the site.
     anywhere
-        Further scores, at any of the sites.
+        Additional scores, at any site.
     sites
-        Further sites of the same population.
+        Additional sites from the same population.
     parameter
-        A parameter fixed beforehand that is too small: its name, its value, and the least value that is enough.
+        A parameter that is too small: its name, its value, and the smallest sufficient value.
     """
 
     scores: Mapping[int, int] = field(default_factory=dict)
@@ -87,16 +87,16 @@ class Shortfall:
 
 
 class Band(NamedTuple):
-    """The coverage at the wanted level."""
+    """Bounds on the coverage at a level."""
 
     least: Fraction
-    """Quantity that the target promises."""
+    """Coverage promised at the target."""
     most: Fraction
     """Upper bound for distinct scores and sets that may be empty."""
     slack: Fraction
-    """Upper bound on the coverage that inexact summaries may cost on top."""
+    """Upper bound on the additional coverage caused by inexact summaries."""
     rank: int | None = None
-    """The wanted rank, where the target is a rank of all scores together."""
+    """The required rank, if the target is a rank of all pooled scores."""
     out_of: int | None = None
 
 
@@ -105,32 +105,38 @@ class MissRateBound(NamedTuple):
 
     rate: float
     shares: tuple[Fraction, ...] | None = None
-    """The weight of every site; None if it is one site, or if all rows are alike."""
+    """Weight of every site; None for a single site, or if all rows are exchangeable."""
     site: int | None = None
-    """The position of the only site."""
+    """Position of a single site."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee(ABC):
-    """Base class of guarantees.
+    """Base class of guarantees: a subclass defines `name`, `assumption`, `promised` and `audience`.
 
-    `counts` has one entry per summary, `sizes` one per site. They are equally long unless a summary was pooled from
+    `counts` has one entry per summary, `sizes` one per site. They have the same length unless a summary is pooled from
     several sites, which only guarantees with `sites_apart = False` accept.
+
+    Examples
+    --------
+    >>> from fedconformal import Mixture
+    >>> isinstance(Mixture(), Guarantee), Mixture().to_dict()
+    (True, {'name': 'mixture', 'weights': 'rows'})
     """
 
     name: ClassVar[str]
     assumption: ClassVar[str]
-    """Assumptions on the calibration rows and the test row, apart from `Audience.sampling` and the model."""
+    """Assumptions on the calibration rows and the test row, in addition to `Audience.sampling` and the model."""
     excluded: ClassVar[tuple[str, ...]] = ()
-    """Parts of the rows that are not promised coverage by themselves: "site", "class", "set size"."""
+    """Subsets of rows without a conditional promise: "site", "class", "set size"."""
     caveat: ClassVar[str] = ""
-    """Further limits of the promise, in whole sentences."""
+    """Further limits of the promise, in complete sentences."""
     patients: ClassVar[str] = "no patient, or other source of rows, has more than one calibration row, at any site"
     """Assumption on repeated sources of rows (tests/validity/test_patients.py)."""
     why_no_bound: ClassVar[str | None] = None
-    """Why `miss_rate_bounds` is empty, where it is."""
+    """Reason why `miss_rate_bounds` is empty, if it is."""
     fractional: ClassVar[bool] = False
-    """Whether the promise holds for losses: for rows that count in part."""
+    """Whether the promise holds for losses, that is for fractional counts of rows."""
     why_not_fractional: ClassVar[str] = "nobody has shown that its promise holds for rows that count in part"
     untrained: ClassVar[bool] = False
     """Whether the model must not be trained on any of the sites."""
@@ -139,17 +145,17 @@ class Guarantee(ABC):
     by_group: ClassVar[bool] = False
     """Whether summaries by group are needed."""
     has_strata: ClassVar[bool] = True
-    """Whether it may be kept for every class or group by itself."""
+    """Whether it is available for single classes or groups."""
     over_classes: ClassVar[bool] = False
-    """Whether classes take the place of sites; `by_class` is true as well."""
+    """Whether classes take the place of sites; implies `by_class`."""
     walks = 1
-    """The number of parts of a grid of losses, each of which is tested from its last threshold down."""
+    """Number of parts of a grid of losses, each tested from its last threshold down."""
     by_site: ClassVar[bool] = False
     """Whether every site has a threshold of its own."""
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return examples for contract tests, for three sites called a, b and c."""
+        """Return instances for contract tests, for three sites named a, b and c."""
         return (cls(),)
 
     @property
@@ -159,15 +165,15 @@ class Guarantee(ABC):
 
     @property
     def sites_apart(self) -> bool:
-        """Whether each site's own summary is needed, so that pooled ones are refused."""
+        """Whether a separate summary of each site is required, so that pooled summaries are refused."""
         return True
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
         """Check that the guarantee fits these sites, and return its form for all rows or for one stratum.
 
-        The form for a class or a group takes the counts and sizes of that stratum alone, where `sizes` given here are
-        those of all rows: a site without the stratum has the size 0, and still counts. Two forms for an end together
-        promise what the guarantee promises.
+        `sizes` are those of all rows. The form for a class or a group takes the counts and sizes of the stratum only,
+        where a site without the stratum has size 0, and still counts. The forms for the two ends of an interval
+        together promise the coverage of the guarantee.
         """
         if stratum in ("class", "group") and not self.has_strata:
             raise InputError(
@@ -177,17 +183,17 @@ class Guarantee(ABC):
 
     @abstractmethod
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the coverage promised by a q with (at least) these counts at or below it."""
+        """Return the coverage promised by a q, given (lower bounds on) the counts of scores at or below it."""
 
     @abstractmethod
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
-        """Return who is promised coverage, for all rows or given the stratum of the test row."""
+        """Return the test rows that are promised coverage, for all rows or given the stratum of the test row."""
 
     def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
-        """Return which sites may be counted together, and the promise as a function of the counts of these groups.
+        """Return groups of sites that can be counted together, and the promise as a function of the group counts.
 
         The groups are one number per site, from 0 in order of appearance; None if all sites are one group. With a
-        `unit`, counts are of parts of rows, of which `unit` make one row.
+        `unit`, counts are fractional: `unit` of them make one row.
         """
         check_unit(self, unit)
         return np.arange(len(sizes)), lambda counts: [
@@ -195,38 +201,38 @@ class Guarantee(ABC):
         ]
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        """Bound the coverage at 1 - alpha; `gaps` bounds the error of the count of each summary, by default none."""
+        """Bound the coverage at 1 - alpha; `gaps` bounds the error of the count of each summary, by default 0."""
         return Band(1 - alpha, Fraction(1), self.promised(gaps or [0] * len(sizes), sizes))
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
-        """Return what makes a threshold at alpha finite."""
+        """Return the missing calibration data for a finite threshold at alpha."""
         return missing_scores(self, alpha, sizes, range(len(sizes)))
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """Bound the miss rate of one calibration, all bounds together except with probability `failure`.
+        """Bound the miss rate of one calibration, simultaneously except with probability `failure`.
 
-        There is one bound for each mixture that is promised coverage by itself, for independent calibration rows; none
-        if no bound is known (`why_no_bound`).
+        For independent calibration rows, there is one bound for each mixture that is promised coverage separately;
+        none if no bound is known (`why_no_bound`).
         """
         return []
 
     def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...] | None:
-        """Return the share of every site in the promised mixture; None if no single mixture is promised."""
+        """Return the share of every site in the promised mixture; None if there is no single mixture."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the name and the parameters for JSON; parameters that are None are left out."""
-        given = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {"name": self.name, **{key: _plain(value) for key, value in given.items() if value is not None}}
+        """Return the name and the parameters for JSON; parameters that are None are omitted."""
+        parameters = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {"name": self.name, **{key: _to_json(value) for key, value in parameters.items() if value is not None}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiteCounts(Guarantee):
-    """Base class of guarantees that take the count of every site, for many thresholds at once."""
+    """Base class of guarantees vectorised over thresholds, given the count of every site."""
 
     @abstractmethod
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
-        """Return the promise of each column of counts, of which `unit` make one row."""
+        """Return the promise of each column of counts, where `unit` counts make one row."""
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
@@ -236,14 +242,14 @@ class SiteCounts(Guarantee):
         return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes, unit=unit or 1)
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_plain(part) for part in value]
+        return [_to_json(part) for part in value]
     return value.to_dict() if isinstance(value, Guarantee) else value
 
 
 def check_unit(guarantee: Guarantee, unit: int | None = 1) -> None:
-    """Refuse parts of rows for a guarantee that is not proved for losses."""
+    """Refuse fractional counts for a guarantee that is not proved for losses."""
     if unit is not None and not guarantee.fractional:
         raise InputError(
             f"{guarantee.name} is no promise on losses: {guarantee.why_not_fractional}; use another guarantee"
@@ -251,15 +257,15 @@ def check_unit(guarantee: Guarantee, unit: int | None = 1) -> None:
 
 
 def check_whole(value: Any, name: str, least: int = 1, most: int = MOST_SCORES) -> None:
-    """Refuse a parameter that is no integer in this range."""
+    """Refuse a parameter that is not an integer in this range."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise InputError(f"{name} is {abbreviate(value)}, expected a whole number from {least} to {most}", param=name)
 
 
 def checked_share(value: Any, name: str) -> float:
-    """Read a number from 0 to 1."""
+    """Validate a number from 0 to 1."""
     try:
-        number = float(str(value))  # through text: numpy's float32 0.1 is 0.1
+        number = float(str(value))  # through text, so that float32 0.1 becomes 0.1
     except ValueError:
         number = math.nan
     if isinstance(value, bool | str) or not 0 <= number <= 1:
@@ -268,21 +274,21 @@ def checked_share(value: Any, name: str) -> float:
 
 
 def checked_shares(value: Any, name: str) -> Shares:
-    """Read a number from 0 to 1, or several."""
+    """Validate a number from 0 to 1, or a sequence of them."""
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and getattr(value, "ndim", 1) != 0:
-        return tuple(checked_share(one, name) for one in value)
+        return tuple(checked_share(share, name) for share in value)
     return checked_share(value, name)
 
 
 def feasible(guarantee: Guarantee, alpha: Fraction, sizes: Counts) -> bool:
-    """Return whether some finite threshold promises 1 - alpha: at the largest score every count is full."""
+    """Whether any finite threshold promises 1 - alpha; at the largest score all counts are n_k."""
     return guarantee.promised(sizes, sizes) >= 1 - alpha
 
 
 def missing_scores(guarantee: Guarantee, alpha: Fraction, sizes: Counts, places: Sequence[int]) -> Shortfall:
-    """Return how many further scores make the promise feasible; empty if it is, or if no number of scores is enough.
+    """Return the additional scores for a feasible promise; empty if it is feasible, or if no number suffices.
 
-    Where all scores weigh alike they may be at any site. Else each of the `places` is brought up to the same number.
+    If all scores have equal weight, they may be at any site. Otherwise the sites at `places` need the same number.
     """
     if feasible(guarantee, alpha, sizes):
         return Shortfall()
@@ -299,7 +305,7 @@ def missing_scores(guarantee: Guarantee, alpha: Fraction, sizes: Counts, places:
 
 
 def least_enough(enough: Callable[[int], bool], most: int = MOST_SCORES) -> int:
-    """Return the smallest number from 1 that is enough, if larger ones are too; 0 if none up to about `most` is."""
+    """Return the smallest sufficient number from 1, for a monotone condition; 0 if none up to about `most` is."""
     high = 1
     while not enough(high):
         high *= 2
@@ -313,15 +319,15 @@ def least_enough(enough: Callable[[int], bool], most: int = MOST_SCORES) -> int:
 
 
 def whole_type(most: int) -> Any:
-    """Return int64 if no intermediate result, sums and products included, exceeds `most` and that fits; else object.
+    """Return int64 if `most`, a bound on all intermediate results including products, fits; otherwise object.
 
-    Numbers that sites claim enter these results, so a bound that omits one of them lets a liar cause an overflow.
+    The results depend on numbers claimed by sites, so an incomplete bound lets a dishonest site cause an overflow.
     """
     return np.int64 if most <= SAFE else object
 
 
 def as_decimal(number: float) -> Fraction:
-    """Read a float as the decimal that was typed."""
+    """Convert a float to the decimal as typed."""
     return Fraction(repr(number))
 
 

@@ -1,10 +1,10 @@
-"""Coverage for a mixture of the sites, without a price for the number of sites (docs/proofs.md).
+"""Coverage for a mixture of the sites, with a cost that does not depend on the number of sites (docs/proofs.md).
 
 A weighted sum of counts promises (sum w_k m_k - price) / whole, in integers; `Mixture`, `FCP` and `NewSite` differ in
-these three. In `Mixture` every calibration row of site k weighs v_k = lambda_k / n_k, and the price is max v: the test
-row swaps places with a calibration row of its own site. The proof of Lu et al. (2023), with weights
+these three terms. In `Mixture` every calibration row of site k has weight v_k = lambda_k / n_k, and the price is max v,
+as the test row is exchanged with a calibration row of its own site. The proof of Lu et al. (2023), with weights
 lambda_k / (n_k + 1), has the price sum lambda_k / (n_k + 1), which is smaller for a single site and for shares
-concentrated on tiny sites. The smaller price is used; it follows from the sizes alone.
+concentrated on tiny sites. The smaller price, a function of the sizes only, is used.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BY_CASES = f"{ALL_SITES} a site counts by how many calibration cases it has"
 WEIGHT_TOLERANCE = 1e-6
 
 Weights = Sequence[int] | None
-"""The weight of one score of each site; None if every score weighs one."""
+"""The weight of a score of each site; None if all weights are one."""
 
 
 class Terms(NamedTuple):
@@ -56,7 +56,7 @@ class Terms(NamedTuple):
     price: int = 0
 
     def share(self, total: int, unit: int = 1) -> Fraction:
-        """Return what a sum promises, where `unit` counts make one row."""
+        """Return the coverage promised by a weighted sum, where `unit` counts make one row."""
         return Fraction(max(0, total - self.price * unit), max(1, self.whole) * unit)
 
 
@@ -64,7 +64,7 @@ class Terms(NamedTuple):
 class WeightedSum(Guarantee):
     """Base class of guarantees that promise (sum w_k m_k - price) / whole.
 
-    Where all scores weigh alike, that is a rank of all scores together, and summaries may come pooled.
+    If all scores have equal weight, this is a rank of the pooled scores, and summaries may be pooled.
     """
 
     @abstractmethod
@@ -76,7 +76,7 @@ class WeightedSum(Guarantee):
         return terms.share(weighed(terms.weights, counts))
 
     def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
-        """Count sites together whose scores weigh the same; the promise keeps neither sizes nor a weight a site."""
+        """Group sites with equal weights; the returned function holds neither the sizes nor the weights of sites."""
         check_unit(self, unit)
         weights, whole, price = self.terms(sizes)
         terms, distinct = Terms(None, whole, price), list(dict.fromkeys(weights or [1]))
@@ -91,14 +91,14 @@ class WeightedSum(Guarantee):
         return np.array([number[weight] for weight in weights], dtype=np.int64), promise
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int] | None:
-        """Return the smallest rank of all scores that promises enough, and the whole; None if weights differ."""
+        """Return the smallest sufficient rank of the pooled scores, and the whole; None if weights differ."""
         if self.sites_apart:
             return None
         _, whole, price = self.terms(sizes)
         return ceil_rank(alpha, whole) + price, whole
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        """Return the share of the rank; at most, all stand-ins at +inf but one are below it."""
+        """Return the share of the rank; at most, all but one of the additional scores of +inf are below it."""
         gaps, terms, rank = gaps or [0] * len(sizes), self.terms(sizes), self.rank(alpha, sizes)
         slack = Fraction(weighed(terms.weights, gaps), max(1, terms.whole))
         if rank is None:
@@ -108,7 +108,7 @@ class WeightedSum(Guarantee):
         return Band(terms.share(rank[0]), most, slack, *rank)
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
-        """Return the scores missing at the sites whose scores weigh anything."""
+        """Return the missing scores at the sites with a positive weight."""
         weights = self.terms(sizes).weights
         places = [k for k in range(len(sizes)) if weights is None or weights[k]]
         return missing_scores(self, alpha, sizes, places)
@@ -123,7 +123,7 @@ def weighed(weights: Weights, counts: Counts) -> int:
 class StratumShare(WeightedSum):
     """The form of a weighted sum for one class or group: (sum w_k m_kc - price) / (sum w_k n_kc + more).
 
-    The weights come from all rows of a site, so they are fixed while strata differ. One of two proofs applies: with a
+    The weights are those of all rows of a site, and do not depend on the stratum. One of two proofs applies: with a
     `price`, the largest weight of any row, or with `more`, the weight of unseen rows.
     """
 
@@ -143,7 +143,7 @@ class StratumShare(WeightedSum):
         return super().band(alpha, sizes, gaps)._replace(least=1 - alpha, most=Fraction(1))
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """Bound the miss rate of the stratum, its sites in proportion to its calibration rows, given all labels."""
+        """Bound the miss rate of the stratum, with sites in proportion to its calibration rows, given all labels."""
         rank = self.rank(alpha, sizes)
         return [] if rank is None else [MissRateBound(rank_bound(rank[0], sum(sizes), failure))]
 
@@ -187,7 +187,7 @@ class Mixture(WeightedSum):
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
         weights: list[Sequence[float]] = [(0.5, 0.3, 0.2), (0.0, 1.0, 0.0)]
-        return cls(), cls(weights="uniform"), *(cls(weights=given) for given in weights)
+        return cls(), cls(weights="uniform"), *(cls(weights=each) for each in weights)
 
     def __post_init__(self) -> None:
         if isinstance(self.weights, str):
@@ -201,13 +201,13 @@ class Mixture(WeightedSum):
 
     @property
     def sites_apart(self) -> bool:
-        """Only weights by rows weigh all scores alike."""
+        """Only weights by rows give all scores equal weight."""
         return self.weights != "rows"
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
-        """Weigh a stratum as all rows; its price is the largest weight at any site, whether it holds rows of it or not.
+        """Return the form of a stratum, with the weights of all rows and the largest weight of any site as price.
 
-        All rows of a site that sent none may be of the stratum.
+        All rows of a site without calibration rows may belong to the stratum.
         """
         if not isinstance(self.weights, str) and len(self.weights) != len(sizes):
             raise InputError(f"weights: {len(self.weights)} were given for {len(sizes)} sites")
@@ -222,7 +222,7 @@ class Mixture(WeightedSum):
         return StratumShare(weights=parts, price=price // common, more=sum(unseen))
 
     def terms(self, sizes: Counts) -> Terms:
-        """Return weights lambda_k / n_k with the largest as price, or lambda_k / (n_k + 1) without one."""
+        """Return weights lambda_k / n_k with the largest as price, or lambda_k / (n_k + 1) without a price."""
         parts = self.parts(sizes)
         swapped = _swap_is_cheaper(parts, sizes)
         if not self.sites_apart:
@@ -235,7 +235,7 @@ class Mixture(WeightedSum):
         return Terms(weights, whole * sum(parts), price if swapped else 0)
 
     def parts(self, sizes: Counts) -> Sequence[int]:
-        """Return the weight of every site as a whole number; lambda_k is its share of their sum."""
+        """Return integer weights of the sites; lambda_k is the share of their sum."""
         if self.weights == "uniform":
             return [1] * len(sizes)
         if isinstance(self.weights, str):
@@ -245,20 +245,20 @@ class Mixture(WeightedSum):
         return [int(weight * whole) for weight in exact]
 
     def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
-        """Return lambda_k of every site."""
+        """Return lambda_k for every site."""
         parts = self.parts(sizes)
         whole = max(1, sum(parts))
         return tuple(Fraction(part, whole) for part in parts)
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        """Return the upper bound for distinct scores, plus the slack; rows of a site that sent none may be covered."""
-        found = super().band(alpha, sizes, gaps)
+        """Return the upper bound for distinct scores, plus the slack; rows of sites without scores may be covered."""
+        band = super().band(alpha, sizes, gaps)
         if not self.sites_apart:
-            return found
+            return band
         terms = self.terms(sizes)
         above = 2 * terms.price + weighed(terms.weights, [int(not (terms.price and n)) for n in sizes])
-        most = 1 - alpha + Fraction(above, max(1, terms.whole)) + found.slack
-        return found._replace(most=min(Fraction(1), most))
+        most = 1 - alpha + Fraction(above, max(1, terms.whole)) + band.slack
+        return band._replace(most=min(Fraction(1), most))
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
         shares, rank = self.site_shares(sizes), self.rank(alpha, sizes)
@@ -280,10 +280,7 @@ class Mixture(WeightedSum):
 
 
 def _swap_is_cheaper(parts: Counts, sizes: Counts) -> bool:
-    """Compare the price of a swap, max lambda_k / n_k, with the paper's, sum lambda_k / (n_k + 1); a tie is a swap.
-
-    A site without rows is promised nothing by either.
-    """
+    """Whether max lambda_k / n_k is at most sum lambda_k / (n_k + 1), over the sites with rows."""
     pairs = Counter(zip(parts, sizes, strict=True))
     largest = max((Fraction(part, n) for part, n in pairs if n), default=Fraction(0))
     return largest <= sum(times * Fraction(part, n + 1) for (part, n), times in pairs.items() if n)

@@ -1,4 +1,4 @@
-"""Coverage for a site that has not been seen yet, drawn from the same population of sites (docs/proofs.md)."""
+"""Coverage for an unseen site from the same population of sites (docs/proofs.md)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fedconformal.guarantees.mixture import Terms, WeightedSum
 
 @dataclass(frozen=True, kw_only=True)
 class NewSite(WeightedSum):
-    """Coverage for a test row of a fresh site from the same population of sites.
+    """Coverage for a test row of an unseen site from the same population of sites.
 
-    It takes 1 / alpha - 1 sites, of any sizes, and a model that was trained on none of them.
+    It needs 1 / alpha - 1 sites, of any sizes, and a model that was not trained on any of them.
 
     Examples
     --------
@@ -45,17 +45,17 @@ class NewSite(WeightedSum):
     untrained = True
 
     def terms(self, sizes: Counts) -> Terms:
-        """Take the mean share of scores; the fresh site stands in for one of K + 1, with its scores at +inf."""
+        """Return the terms of the mean share of scores over K + 1 sites, where the unseen site has scores of +inf."""
         whole = math.lcm(*set(sizes))
         of_one = {n: whole // n for n in set(sizes)}
         return Terms([of_one[n] for n in sizes], whole * (len(sizes) + 1))
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        """Return at most 1 - alpha + 2/(K + 1): one fresh site and one score of it, plus the slack."""
-        # The scores of the fresh site would raise the mean share by at most 1/(K + 1), and the score at which
-        # the target is reached by at most as much again. Where n_k is part of the draw, 1/(K + 1) is the end.
-        found = super().band(alpha, sizes, gaps)
-        return found._replace(most=min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + found.slack))
+        """Return at most 1 - alpha + 2/(K + 1), for one unseen site and one score, plus the slack."""
+        # The scores of the unseen site raise the mean share by at most 1/(K + 1), and the score at which the target is
+        # reached by at most 1/(K + 1) again; no smaller bound holds if n_k is part of the draw.
+        band = super().band(alpha, sizes, gaps)
+        return band._replace(most=min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + band.slack))
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
         return Shortfall(sites=max(0, math.ceil(1 / alpha - 1) - len(sizes)))

@@ -1,4 +1,4 @@
-"""Coverage, or a limit on any risk, for nearly every calibration set, not on average over them (docs/proofs.md)."""
+"""Coverage, or a limit on a risk, with high probability over calibration sets, not on average (docs/proofs.md)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PAC(Guarantee):
     Parameters
     ----------
     failure
-        The share of calibration draws whose coverage may be below 1 - alpha.
+        Maximum probability, over calibration draws, of a coverage below 1 - alpha.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class PAC(Guarantee):
 
     @property
     def spent(self) -> float:
-        """The failure probability of a single threshold."""
+        """Failure probability of a single threshold."""
         return self.failure
 
     @property
@@ -78,15 +78,15 @@ class PAC(Guarantee):
         return False
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
-        """Let each end of an interval fail half as often: both hold except for the failures of either."""
+        """Halve the failure probability for each end of an interval (union bound)."""
         return replace(self, failure=self.failure / 2) if stratum == "end" else self
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return the coverage that this many scores at or below q promise, rounded down to 1e-15."""
+        """Return the coverage promised by these counts at or below q, rounded down to 1e-15."""
         return Fraction(coverage_units([sum(counts)], sum(sizes), self.spent)[0], ALPHA_UNIT)
 
     def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[None, Promise]:
-        """Count all sites together; parts of rows make no rank, so the mean of their losses is bounded."""
+        """Pool all sites; fractional counts have no rank, so the mean loss is bounded instead."""
         rows = sum(sizes)
 
         def promise(sums: Integers) -> list[Fraction]:
@@ -98,25 +98,25 @@ class PAC(Guarantee):
         return None, promise
 
     def rank(self, alpha: Fraction, sizes: Counts) -> tuple[int, int]:
-        """Return the smallest rank that promises enough, of N + 1; rank N + 1 is +inf."""
+        """Return the smallest sufficient rank, of N + 1; rank N + 1 is +inf."""
         size, wanted = sum(sizes), ceil_rank(alpha, ALPHA_UNIT)
         rank = bisect_left(range(size + 1), wanted, key=lambda rank: coverage_units([rank], size, self.spent)[0])
         return rank, size + 1
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        """Return 1 - alpha, as the rank promises no more than that, and the share of scores left uncounted."""
+        """Return 1 - alpha as the promise of the rank, and the share of uncertain counts as slack."""
         slack = Fraction(sum(gaps or ()), max(1, sum(sizes)))
         return Band(1 - alpha, Fraction(1), slack, *self.rank(alpha, sizes))
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """Return alpha itself if it may fail as often as is promised; else what the same rank promises."""
+        """Return alpha if `failure` is at least the promised failure probability; otherwise the bound of the rank."""
         rank, total = self.rank(alpha, sizes)[0], sum(sizes)
-        kept = rank <= total and failure >= self.failure
-        rate = float(alpha) if kept else rank_bound(rank, total, replace(self, failure=failure).spent)
+        holds = rank <= total and failure >= self.failure
+        rate = float(alpha) if holds else rank_bound(rank, total, replace(self, failure=failure).spent)
         return [MissRateBound(rate, self.site_shares(sizes))]
 
     def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...] | None:
-        """Return n_k / N; every stratum has a mixture of its own."""
+        """Return n_k / N; None for a stratum, as every stratum has a different mixture."""
         return None if stratum else tuple(Fraction(n, max(1, sum(sizes))) for n in sizes)
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
@@ -141,17 +141,17 @@ class PAC(Guarantee):
 class LearnThenTest(PAC):
     """A limit on the risk, except with probability `failure`; losses may rise along the grid.
 
-    Each threshold of the grid is a hypothesis, "its risk is above the limit", with a Hoeffding-Bentkus p-value. All
-    rejected thresholds are promised at once. One walk is fixed-sequence testing, as many walks as there are thresholds
-    the Bonferroni correction.
+    For each threshold, the null hypothesis of a risk above the limit has a Hoeffding-Bentkus p-value. The promise holds
+    simultaneously for all rejected thresholds. With one walk this is fixed-sequence testing; with one walk per
+    threshold it is the Bonferroni correction.
 
     Parameters
     ----------
     failure
-        The share of calibration draws whose risk may be above the limit.
+        Maximum probability, over calibration draws, of a risk above the limit.
     walks
-        The number of parts of the grid, of the same length and with an equal part of `failure`; each is tested from its
-        safest threshold down.
+        Number of parts of the grid, of equal length and with equal shares of `failure`; each is tested from its safest
+        threshold down.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Coverage at a place where classes have other shares than at the sites (label shift): classes take the place of sites.
+"""Coverage under label shift, for a population with other class shares than the sites: classes take the place of sites.
 
-If X given Y is the same everywhere, the pooled scores of class c are those of one site that holds this class alone,
-and the new place is the mixture of these with the shares pi_c. Bounds on the shares give a box of mixtures, and shares
-that are not known at all every class by itself (docs/proofs.md).
+If X given Y is the same everywhere, the pooled scores of class c are those of a site with this class only, and the new
+population is their mixture with shares pi_c. Bounds on the shares give a box of mixtures; unknown shares give coverage
+for every class (docs/proofs.md).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
 from fedconformal.guarantees.worst_case import WorstCase
 
 Given = Mapping[Any, Shares] | Sequence[tuple[str, Shares]]
-"""A share or two bounds, by the name of a class or its number."""
+"""A share or two bounds, by class name or number."""
 
 
 @dataclass(frozen=True)
 class Prevalence(Guarantee):
-    """Coverage at a place where the classes have these shares, if a class looks the same everywhere.
+    """Coverage for a population with given class shares, if the distribution of X given Y is the same everywhere.
 
-    Classes that are not named have no share, if all others have one; beside bounds they may have any. Summaries by
-    class are needed, and there is one threshold.
+    Omitted classes have share 0 if all shares are numbers, and any share if there are bounds. Summaries by class are
+    required; there is one threshold.
 
     Parameters
     ----------
     shares
-        The share of every class by its name or number, or its bounds (low, high); None if any shares are possible.
+        Share of every class by name or number, or its bounds (low, high); None for arbitrary shares.
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Prevalence(Guarantee):
     (('benign', 0.9), ('malignant', 0.1))
     >>> Prevalence({0: 0.3, 1: 0.7}).promised(counts=[4, 7], sizes=[4, 9])  # 0.3 * 4/4 + 0.7 * 7/9 - 0.7/9
     Fraction(23, 30)
-    >>> Prevalence({0: (0.2, 0.5)}).promised(counts=[4, 7], sizes=[4, 9])  # the second has the other 0.8 at the most
+    >>> Prevalence({0: (0.2, 0.5)}).promised(counts=[4, 7], sizes=[4, 9])  # the second class has a share of at most 0.8
     Fraction(251, 360)
 
     References
@@ -82,28 +82,25 @@ class Prevalence(Guarantee):
 
     @property
     def sites_apart(self) -> bool:
-        """Whose scores they are does not matter, only of which class."""
+        """False, as the class of a score matters, and not its site."""
         return False
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
-        """Return what promises coverage to these shares, where the sites are the classes, in order.
-
-        Without names the classes are numbered from 0.
-        """
+        """Return the guarantee for these shares, where `sites` are the class names; without names, numbers from 0."""
         if self.shares is None:
             return EverySite()
-        names, found = list(map(name_key, sites)) or list(map(str, range(len(sizes)))), dict(self.shares)
-        if unknown := sorted(found.keys() - set(names)):
+        names, shares = list(map(name_key, sites)) or list(map(str, range(len(sizes)))), dict(self.shares)
+        if unknown := sorted(shares.keys() - set(names)):
             raise InputError(
                 f"shares: no class is called {abbreviate(repr(unknown[0]))}; there are {join_names(names)}"
             )
-        if not any(isinstance(share, tuple) for share in found.values()):
-            return Mixture(weights=tuple(_ends(found.get(name, 0.0))[0] for name in names))
-        lower, upper = zip(*(_ends(found.get(name, (0.0, 1.0))) for name in names), strict=True)
+        if not any(isinstance(share, tuple) for share in shares.values()):
+            return Mixture(weights=tuple(_ends(shares.get(name, 0.0))[0] for name in names))
+        lower, upper = zip(*(_ends(shares.get(name, (0.0, 1.0))) for name in names), strict=True)
         return WorstCase(box=(lower, upper))
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return what is promised from the counts and sizes of classes that have no names."""
+        """Return the coverage promised by the counts and sizes of unnamed classes."""
         return self.bind((), sizes).promised(counts, sizes)
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
@@ -123,38 +120,38 @@ class Prevalence(Guarantee):
         )
 
 
-def _class_key(given: Any) -> str:
-    """Return the name or the number of a class as it is compared."""
-    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given >= 0:
-        return str(int(given))
-    if not isinstance(given, str) or not name_key(given):
-        raise InputError(f"shares: {abbreviate(repr(given))} is not the name of a class, nor its number from 0")
-    return name_key(given)
+def _class_key(key: Any) -> str:
+    """Return the normal form of the name or the number of a class."""
+    if isinstance(key, int | np.integer) and not isinstance(key, bool) and key >= 0:
+        return str(int(key))
+    if not isinstance(key, str) or not name_key(key):
+        raise InputError(f"shares: {abbreviate(repr(key))} is not the name of a class, nor its number from 0")
+    return name_key(key)
 
 
 def _checked(shares: Any) -> tuple[tuple[str, Shares], ...]:
-    """Check the shares as far as that is possible before the classes are known."""
+    """Validate the shares as far as possible without the classes."""
     try:
         pairs = [(name, share) for name, share in (shares.items() if isinstance(shares, Mapping) else shares)]
     except (TypeError, ValueError):
         pairs = []
     if not pairs:
         raise InputError('shares: expected a share for each class, such as {"benign": 0.9, "malignant": 0.1}')
-    found: dict[str, Shares] = {}
-    for given, share in pairs:
-        name = _class_key(given)
-        if name in found:
+    checked: dict[str, Shares] = {}
+    for key, share in pairs:
+        name = _class_key(key)
+        if name in checked:
             raise InputError(f"shares: class {abbreviate(name)} is there twice")
         what = f"the share of class {abbreviate(name)}"
-        found[name] = checked_shares(share, what)
-        if len(_ends(found[name])) != 2:
+        checked[name] = checked_shares(share, what)
+        if len(_ends(checked[name])) != 2:
             raise InputError(f"{what} is {abbreviate(share)}, expected a number or two bounds (low, high)")
-    total = float(sum(as_decimal(_ends(share)[0]) for share in found.values()))
-    if abs(total - 1) > WEIGHT_TOLERANCE and not any(isinstance(share, tuple) for share in found.values()):
+    total = float(sum(as_decimal(_ends(share)[0]) for share in checked.values()))
+    if abs(total - 1) > WEIGHT_TOLERANCE and not any(isinstance(share, tuple) for share in checked.values()):
         raise InputError(
             f"shares: they sum to {total:.6g}, not 1; give each class its share, or a lower and an upper bound"
         )
-    return tuple(found.items())
+    return tuple(checked.items())
 
 
 def _ends(share: Shares) -> tuple[float, ...]:

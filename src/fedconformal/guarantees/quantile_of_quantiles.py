@@ -1,10 +1,10 @@
-"""Coverage for sites that are alike, some of which may lie: a quantile of the sites' quantiles (docs/proofs.md).
+"""Coverage for identically distributed sites, some dishonest: a quantile of the sites' quantiles (docs/proofs.md).
 
-Every site names its l-th smallest score; the threshold is the k-th smallest of these. With m alike sites of n scores
-its coverage B has P(B <= t) = I_{p(t)}(k, m - k + 1), p(t) = I_t(l, n - l + 1). If f of K sites may lie, l and k are
-for m = K - f, and the (k + f)-th smallest name is taken. The pairs (l, k) form a chain, k the median and l rising,
-then l = n and k rising, so that a larger promise never has a smaller threshold and sizes that liars claim can only
-raise it.
+The threshold is the k-th smallest of the sites' l-th smallest scores. For m identically distributed sites with n
+scores, its coverage B has P(B <= t) = I_{p(t)}(k, m - k + 1), p(t) = I_t(l, n - l + 1). If f of K sites may be
+dishonest, l and k are for m = K - f, and the (k + f)-th smallest of these scores is used. The pairs (l, k) form a
+chain, with k the median and l rising, then l = n and k rising: a larger promise never has a smaller threshold, and
+dishonest sizes can only raise it.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from fedconformal.guarantees.guarantee import (
 from fedconformal.guarantees.robust import check_liars
 
 PANELS = 512
-"""The coverage is integrated on this many pieces, with two points in each; on a quarter if there are many sizes."""
+"""Number of panels of the two-point quadrature of the coverage; a quarter for several sizes."""
 
 NEGLIGIBLE = 1e-18
 MARGIN = 1e-9
-"""A share of the miss rate that is given away for the errors of floats."""
+"""Share of the miss rate reserved for floating-point errors."""
 
 Ranks = tuple[tuple[int, int], ...]
-"""For every size that an honest site may have, the rank of the score that it names, and the size."""
+"""For every possible size of an honest site, the rank of its score, and the size."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuantileOfQuantiles(SiteCounts):
-    """Coverage for a test row like those of the honest sites, which are alike; at most `liars` sites are not honest.
+    """Coverage for a test row of the honest sites, which have the same distribution; at most `liars` are dishonest.
 
-    A site with fewer than `least_scores` scores counts as one whose scores are all huge; one with more takes the rank
+    A site with fewer than `least_scores` scores counts as if all its scores were infinite; a larger site uses the rank
     with the same share of n_k + 1.
 
     Parameters
     ----------
     liars
-        The largest number of sites that may send anything.
+        Maximum number of sites whose summaries may be arbitrary.
     least_scores
-        The fewest scores that a site should have, fixed before calibration. It is required if there may be liars: else
-        the sizes that they claim would choose the ranks. By default the size of the smallest site.
+        Minimum number of scores of a site, fixed before calibration. Required if `liars` > 0, as dishonest sizes would
+        otherwise determine the ranks; by default the size of the smallest site.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class QuantileOfQuantiles(SiteCounts):
         return self
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
-        """Return what the largest pair promises that each column of counts reaches."""
+        """Return the coverage of the largest pair (l, k) attained by each column of counts."""
         least, middle = self._least(sizes), (len(sizes) - self.liars + 1) // 2
         kind = whole_type(max(sizes) * (least + 1))
         # The largest l with ceil(l (n_k + 1)/(n + 1)) <= m_k, site by site; none where n_k is below n.
@@ -112,7 +112,7 @@ class QuantileOfQuantiles(SiteCounts):
         reached = levels[len(sizes) - middle - self.liars].tolist()
         full = np.count_nonzero(levels == least, axis=0).tolist()
         return [
-            self._worth(level, max(middle, among - self.liars if level == least else 0), sizes)
+            self._coverage(level, max(middle, among - self.liars if level == least else 0), sizes)
             for level, among in zip(reached, full, strict=True)
         ]
 
@@ -126,7 +126,7 @@ class QuantileOfQuantiles(SiteCounts):
             )
         return min(sizes)
 
-    def _worth(self, level: int, among: int, sizes: Counts) -> Fraction:
+    def _coverage(self, level: int, among: int, sizes: Counts) -> Fraction:
         least = self._least(sizes)
         ranks = tuple((-(-level * (n + 1) // (least + 1)), n) for n in sorted(set(sizes)) if n >= least)
         if not level or not ranks:
@@ -138,7 +138,7 @@ class QuantileOfQuantiles(SiteCounts):
         return EverySite().band(alpha, sizes, gaps)
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
-        """Bring the sites with too few scores up to `least_scores`, if that is enough; else raise `least_scores`."""
+        """Return the scores that small sites lack up to `least_scores`; if these do not suffice, a larger parameter."""
         stated = self.least_scores
 
         def enough(least: int) -> bool:
@@ -163,11 +163,11 @@ def _units(ranks: Ranks, among: int, honest: int) -> int:
 
 
 def mean_miss(ranks: Ranks, among: int, honest: int) -> float:
-    """Bound from above the mean of 1 - B, whichever of these ranks and sizes the honest sites have."""
+    """Bound the mean of 1 - B from above, over all assignments of these ranks and sizes to the honest sites."""
     from scipy.special import betainc, betaincinv
 
-    def kept(s: Floats) -> Floats:
-        # P(B > 1 - s): m - k + 1 names are above; every site's chance of that is replaced by the least there is.
+    def survival(s: Floats) -> Floats:
+        # P(B > 1 - s): m - k + 1 scores are above; the probability at every site is replaced by the smallest.
         above = np.min([betainc(n - rank + 1, rank, s) for rank, n in ranks], axis=0)
         return np.asarray(betainc(honest - among + 1, among, above))
 
@@ -177,6 +177,6 @@ def mean_miss(ranks: Ranks, among: int, honest: int) -> float:
     panels = PANELS if len(ranks) == 1 else PANELS // 4
     width = (high - low) / panels
     points = low + width * (np.arange(panels)[:, None] + 0.5 + np.array([-0.5, 0.5]) / math.sqrt(3))
-    miss = low + float((1 - kept(points)).sum()) * width / 2
-    # P(B > 1 - s) rises, so all pieces together are off by one width at most; for one size it is smooth.
+    miss = low + float((1 - survival(points)).sum()) * width / 2
+    # P(B > 1 - s) is monotone, so the total error is at most one width; for a single size it is smooth.
     return (miss + (width if len(ranks) > 1 else 0)) * (1 + MARGIN) + 1e-16 * (1 - high)

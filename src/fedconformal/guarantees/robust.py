@@ -1,8 +1,8 @@
-"""Coverage whatever a few of the sites send (docs/proofs.md).
+"""Coverage with a bounded number of dishonest sites (docs/proofs.md).
 
-The promise at q is the least of (sum m_k - 1) / sum n_k over all sets of K - f sites, one of which is honest. The
-price is intrinsic if sites may differ: beyond about f = K alpha / (1 + alpha) sites with huge scores no finite q
-serves.
+The promise at q is the minimum of (sum m_k - 1) / sum n_k over all sets of K - f sites, one of which contains honest
+sites only. If sites may differ, the cost is unavoidable: beyond about f = K alpha / (1 + alpha) sites with huge scores,
+no finite q suffices.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from fedconformal.guarantees.guarantee import (
 
 @dataclass(frozen=True, kw_only=True)
 class Robust(SiteCounts):
-    """Coverage for the mixture of the honest sites, whatever at most `liars` of the sites send.
+    """Coverage for the mixture of the honest sites, if the summaries of at most `liars` sites are arbitrary.
 
-    A liar that claims 2^32 scores and sends huge ones outweighs everybody else and makes the threshold infinite.
-    `most_scores`, fixed beforehand, bounds that.
+    A dishonest site that claims 2^32 huge scores dominates all others and makes the threshold infinite. `most_scores`,
+    fixed beforehand, bounds its weight.
 
     Parameters
     ----------
     liars
-        The largest number of sites that may send anything.
+        Maximum number of sites whose summaries may be arbitrary.
     most_scores
-        A site that claims more scores weighs as one that has this many.
+        Maximum weight of a site, in scores.
 
     Examples
     --------
@@ -76,39 +76,39 @@ class Robust(SiteCounts):
             check_whole(self.most_scores, "most_scores")
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
-        """Take the least share of a stratum over the same sets of sites."""
+        """Check the number of sites; the promise to a stratum is the minimum over the same sets of sites."""
         check_liars(self, self.liars, len(sizes))
         if self.most_scores is not None and stratum in ("class", "group"):
             raise InputError(f"robust: most_scores does not go by {stratum}; leave it out")
         return self
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
-        """Go from a set of sites to a worse one until there is none (Dinkelbach's method), all columns at once."""
+        """Minimise over sets of sites by Dinkelbach's method, for all columns at once."""
         capped = [min(n, self.most_scores or n) for n in sizes]
-        # A count times a total of sizes, and the shares of two sets compared crosswise; counts may be of parts of rows.
+        # Bounds a count times a sum of sizes, and the cross products of the shares of two sets, with fractional counts.
         most = math.ceil(counts.sum(axis=0, dtype=np.float64).max(initial=unit) * (1 + 1e-9))
         kind = whole_type((max(most, sum(capped)) + 1) * (sum(capped) + 1))
         held, weights = counts.astype(kind), np.array(capped, dtype=kind)
-        if self.most_scores is not None:  # sites that claim too much are scaled down, their counts rounded down
+        if self.most_scores is not None:  # scale down the sites above the maximum, with counts rounded down
             held = held * weights[:, None] // np.maximum(1, np.array(sizes, dtype=kind))[:, None]
         honest = len(weights) - self.liars
         tops = held[:honest].sum(axis=0) - unit
         bottoms = np.full(counts.shape[1], weights[:honest].sum(), dtype=kind)
         columns = np.arange(counts.shape[1])
         while len(columns):
-            # With t/b the share so far, the set with the least sum of b m_k - t n_k has the least share.
-            found_tops, found_bottoms = tops[columns], bottoms[columns]
-            order = np.argsort(found_bottoms * held[:, columns] - found_tops * weights[:, None], axis=0)[:honest]
+            # With the current share t/b, the set with the smallest sum of b m_k - t n_k has the smallest share.
+            old_tops, old_bottoms = tops[columns], bottoms[columns]
+            order = np.argsort(old_bottoms * held[:, columns] - old_tops * weights[:, None], axis=0)[:honest]
             top = np.take_along_axis(held[:, columns], order, axis=0).sum(axis=0) - unit
             bottom = weights[order].sum(axis=0)
-            less = (top * found_bottoms < found_tops * bottom).astype(np.bool_)
+            less = (top * old_bottoms < old_tops * bottom).astype(np.bool_)
             columns = columns[less]
             tops[columns], bottoms[columns] = top[less], bottom[less]
-        found = zip(tops.tolist(), bottoms.tolist(), strict=True)
-        return [Fraction(max(0, top), max(1, bottom) * unit) for top, bottom in found]
+        shares = zip(tops.tolist(), bottoms.tolist(), strict=True)
+        return [Fraction(max(0, top), max(1, bottom) * unit) for top, bottom in shares]
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
-        """Return as slack the largest share over the sites, which no set of them exceeds."""
+        """Return as slack the largest share of a site, an upper bound for every set of sites."""
         shares = (Fraction(gap, max(1, n)) for gap, n in zip(gaps or [0] * len(sizes), sizes, strict=True))
         return Band(1 - alpha, Fraction(1), max(shares))
 
@@ -134,6 +134,6 @@ class Robust(SiteCounts):
 
 
 def check_liars(guarantee: Guarantee, liars: int, sites: int) -> None:
-    """Check that some site is honest."""
+    """Check that at least one site is honest."""
     if liars >= sites:
         raise InputError(f"{guarantee.name}: {liars} liars among {sites} sites leave nobody honest; allow for fewer")

@@ -1,8 +1,8 @@
-"""A guarantee for every class or every group by itself, so that a rare one is not paid for by the others.
+"""Guarantees conditional on the class or the group.
 
-The proof of `Mixture` serves the rows of a stratum (docs/proofs.md). The price is the largest weight at any site: the
-largest over the sites that happen to hold the stratum would be too small (.783 at .9). Groups may overlap: a row gets
-the largest threshold of its groups. All rows are a group, and so are the rows that are in no other group.
+The proof of `Mixture` applies to the rows of a stratum (docs/proofs.md). The price is the largest weight of any site;
+the maximum over the sites that contain the stratum would be too small (.783 at .9). Groups may overlap: a row takes the
+largest threshold of its groups, which include all rows, and the rows in no other group.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedconformal.guarantees.mixture import Mixture
 
 @dataclass(frozen=True)
 class Stratified(Guarantee):
-    """Base class of guarantees that keep another one for every stratum: one threshold each, +inf where rows are few."""
+    """Base class of guarantees that apply another one to every stratum: one threshold each, +inf if rows are few."""
 
     stratum: ClassVar[Stratum]
 
@@ -30,11 +30,11 @@ class Stratified(Guarantee):
         return cls(), cls(Mixture(weights=(0.5, 0.3, 0.2)))
 
     def __post_init__(self) -> None:
-        given: Any = self.guarantee
-        nested = isinstance(self, ByGroup) and isinstance(given, ByClass)
-        if not isinstance(given, Guarantee) or given.by_group or (given.by_class and not nested):
+        inner: Any = self.guarantee
+        nested = isinstance(self, ByGroup) and isinstance(inner, ByClass)
+        if not isinstance(inner, Guarantee) or inner.by_group or (inner.by_class and not nested):
             raise InputError(
-                f"{self.name}: {given!r:.60} is not a guarantee such as fedconformal.Mixture(); by group and by class "
+                f"{self.name}: {inner!r:.60} is not a guarantee such as fedconformal.Mixture(); by group and by class "
                 "is ByGroup(ByClass(...))"
             )
 
@@ -47,11 +47,11 @@ class Stratified(Guarantee):
         return self.guarantee.sites_apart
 
     def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
-        """Return what promises coverage to a stratum, from the counts and sizes of that stratum alone."""
+        """Return the form of the inner guarantee for a stratum, given the counts and sizes of that stratum."""
         return self.guarantee.bind(sites, sizes, self.stratum)
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
-        """Return what is promised to a stratum that all rows are in."""
+        """Return the coverage promised to a stratum that contains all rows."""
         return self.bind((), sizes).promised(counts, sizes)
 
     def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
@@ -61,9 +61,9 @@ class Stratified(Guarantee):
 
 @dataclass(frozen=True)
 class ByClass(Stratified):
-    """Coverage given the true label: one threshold for each class, +inf where too few rows were seen.
+    """Coverage given the true label: one threshold per class, +inf for classes with too few rows.
 
-    Every class takes as many scores as the guarantee takes in all: 1 / alpha for `Mixture()`.
+    Every class needs as many scores as the inner guarantee: 1 / alpha for `Mixture()`.
 
     Parameters
     ----------
@@ -88,9 +88,9 @@ class ByClass(Stratified):
 
 @dataclass(frozen=True)
 class ByGroup(Stratified):
-    """Coverage given any group that a row is in, where groups may overlap and are known at prediction time.
+    """Coverage given each group of a row, where groups may overlap and are known at prediction time.
 
-    Every group takes as many scores as the guarantee takes in all: 1 / alpha for `Mixture()`.
+    Every group needs as many scores as the inner guarantee: 1 / alpha for `Mixture()`.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class ByGroup(Stratified):
     def examples(cls) -> tuple[Self, ...]:
         return *super().examples(), cls(ByClass())
 
-    # Not a class variable as in the others: it follows from the inner guarantee.
+    # A property here, as it follows from the inner guarantee.
     @property
     def by_class(self) -> bool:  # type: ignore[override]
         """Whether each class in each group has a threshold."""

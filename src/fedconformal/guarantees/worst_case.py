@@ -1,7 +1,7 @@
 """Coverage for every mixture of the sites in a set: the worst case over the set (docs/proofs.md).
 
-The price of the set is its largest lambda_k / n_k, as in `Mixture`. Where sum lambda_k / (n_k + 1), the price of Lu et
-al. (2023), is smaller in the worst case, their form sum lambda_k m_k(q) / (n_k + 1) is used.
+The price of the set is its largest lambda_k / n_k, as in `Mixture`. If sum lambda_k / (n_k + 1), the price of Lu et al.
+(2023), is smaller in the worst case, their form sum lambda_k m_k(q) / (n_k + 1) is used.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Given = float | Sequence[float] | NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase(SiteCounts):
-    """Coverage for a test row from any mixture of the sites in a set; give one of these, or none for all mixtures.
+    """Coverage for a test row from any mixture of the sites in a set; without parameters, from any mixture at all.
 
     Parameters
     ----------
     contamination
-        The share of test rows that may come from any of the sites; the others follow the sites in proportion to n_k.
+        Share of test rows from arbitrary sites; the others come from the sites in proportion to n_k.
     box
-        The least and the largest weight of every site; one number for all sites, or one for each.
+        Lower and upper bounds on the weights of the sites; each is one number for all sites, or one per site.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class WorstCase(SiteCounts):
         return super().bind(sites, sizes, stratum)
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:
-        """Return the least over the set for every column of counts, of which `unit` make one row."""
+        """Return the minimum over the set for every column of counts, where `unit` counts make one row."""
         form = _form(self, tuple(sizes))
         return [max(Fraction(0), form.least(column) / unit - form.price) for column in counts.T.tolist()]
 
@@ -102,12 +102,12 @@ class WorstCase(SiteCounts):
         return Band(1 - alpha, Fraction(1), slack)
 
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
-        """Return the scores missing at the sites that carry weight in some mixture of the set."""
+        """Return the missing scores at the sites with a positive weight in any mixture of the set."""
         largest = _form(self, tuple(sizes)).largest
         return missing_scores(self, alpha, sizes, [k for k, weight in enumerate(largest) if weight])
 
     def miss_rate_bounds(self, alpha: Fraction, sizes: Counts, failure: float) -> list[MissRateBound]:
-        """Bound every site if all mixtures are in the set."""
+        """Bound every site if the set contains all mixtures."""
         everything = self.contamination is None and self.box is None
         return EverySite().miss_rate_bounds(alpha, sizes, failure) if everything else []
 
@@ -130,18 +130,18 @@ class WorstCase(SiteCounts):
 
 @dataclass(frozen=True)
 class _Form:
-    """The set as bounds of the weights, in parts of `whole`; the divisor of the counts of each site; and the price."""
+    """The set as bounds of the weights, in units of 1 / `whole`; the divisors of the counts; and the price."""
 
     lower: tuple[int, ...]
     room: tuple[int, ...]
     whole: int
     largest: tuple[Fraction, ...]
-    """The largest weight of each site."""
+    """Largest weight of each site."""
     rows: tuple[int, ...]
     price: Fraction
 
     def least(self, values: Sequence[int]) -> Fraction:
-        """Return the least weighted sum of values over the rows of their sites: the least ones are filled up first."""
+        """Minimise the weighted sum of values per row greedily: the smallest ones are filled up first."""
         common = math.lcm(*set(self.rows))
         shares = [v * (common // n) for v, n in zip(values, self.rows, strict=True)]
         total = sum(low * share for low, share in zip(self.lower, shares, strict=True))
@@ -155,7 +155,7 @@ class _Form:
 
 @lru_cache(maxsize=16)
 def _form(of: WorstCase, sizes: tuple[int, ...]) -> _Form:
-    """Choose the form whose price is smaller in the worst case of the set."""
+    """Return the form with the smaller price in the worst case of the set."""
     rest = 1 - as_decimal(1.0 if of.contamination is None else of.contamination)
     lower, upper = [rest * share for share in Mixture().site_shares(sizes)], [Fraction(1)] * len(sizes)
     if of.box is not None:
@@ -185,7 +185,7 @@ def _each_site(bound: Any, sites: int) -> list[Fraction]:
     bounds = bound if isinstance(bound, tuple) else (bound,) * sites
     if len(bounds) != sites:
         raise InputError(f"box: {len(bounds)} bounds were given for {sites} sites")
-    return [as_decimal(one) for one in bounds]
+    return [as_decimal(each) for each in bounds]
 
 
 def _checked_box(value: Any) -> tuple[Shares, Shares]:
