@@ -221,13 +221,10 @@ def test_too_few_scores_are_said_with_the_group_and_how_many_more() -> None:
     with pytest.warns(fc.InfeasibleWarning, match="to none of the others, where every label is in every set"):
         sets = result.predict_set([[0.6, 0.4]] * 2, groups={"A": ["yes", ""], "B": [None, None]})
     assert sets.tolist() == [[True, True], [True, True]]
-    with pytest.warns(fc.InfeasibleWarning, match=r"class \w+ in sex=F: calibration scores needed: \d+ more"):
-        fc.calibrate(sites_of_few(), alpha=0.1, guarantee=fc.ByGroup(fc.ByClass()))
-
-
-def sites_of_few() -> list[fc.Summary]:
     about: dict[str, Any] = {"labels": [0, 1] * 10, "groups": {"sex": ["F"] * 5 + ["M"] * 15}}
-    return [fc.Summary.of_scores(np.arange(20) / 20, kind="exact", site=site, **about) for site in "ab"]
+    few = [fc.Summary.of_scores(np.arange(20) / 20, kind="exact", site=site, **about) for site in "ab"]
+    with pytest.warns(fc.InfeasibleWarning, match=r"class \w+ in sex=F: calibration scores needed: \d+ more"):
+        fc.calibrate(few, alpha=0.1, guarantee=fc.ByGroup(fc.ByClass()))
 
 
 @pytest.mark.filterwarnings("error::fedconformal.errors.InfeasibleWarning")

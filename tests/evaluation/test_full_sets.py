@@ -166,14 +166,10 @@ def test_noise_may_be_the_reason() -> None:
     assert "summaries of the kind exact, would help" in (explain(unclear) or "")
 
 
-def three_classes(rows: int = 300) -> tuple[Floats, Integers]:
-    rng = np.random.default_rng(2)
-    probs = rng.dirichlet([4, 3, 2], rows)
-    return probs, np.array([rng.choice(3, p=p) for p in probs])
-
-
 def test_classes_are_named() -> None:
-    probs, labels = three_classes()
+    rng = np.random.default_rng(2)
+    probs = rng.dirichlet([4, 3, 2], 300)
+    labels = np.array([rng.choice(3, p=p) for p in probs])
     keep = (labels != 2) | (np.arange(len(labels)) < 12)
     predictor = predictor_of(fc.LAC(), probs[keep], labels[keep], guarantee=fc.ByClass())
     held = int(np.count_nonzero(labels[keep] == 2))

@@ -28,7 +28,7 @@ def thresholds(guarantee: fc.Guarantee, alpha: str, honest: Sequence[Floats], li
     points = np.sort(np.concatenate(honest, axis=1), axis=1)
     points = np.concatenate([points, np.full((draws, 1), np.inf)], axis=1)
     sizes = [*(part.shape[1] for part in honest), *(size for size, _ in lies)]
-    sent = np.repeat(np.array([[low] for _, low in lies], dtype=np.int64), draws, axis=1)
+    sent = np.repeat(np.array([low for _, low in lies], dtype=np.int64)[:, None], draws, axis=1)
     bound = guarantee.bind([f"s{k}" for k in range(len(sizes))], sizes)
     first, last = np.zeros(draws, dtype=np.int64), np.full(draws, points.shape[1] - 1)
     while (first < last).any():

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 import fedconformal as fc
 from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.intervals import Sample
 from fedconformal.evaluation.verdict import LEVEL, LUCK
-from tests.contracts.tools import promised_many
+from tests.validity.test_claimed_sizes import thresholds
 
 DRAWS = 1500
 ALPHA = Fraction(1, 10)
@@ -36,19 +35,6 @@ GUARANTEES: dict[str, tuple[fc.Guarantee, tuple[int, ...]]] = {
 }
 
 
-def thresholds(guarantee: fc.Guarantee, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Calibrate on many draws at once: the smallest score at which the counts promise enough."""
-    drawn = [law.rvs((DRAWS, n), random_state=rng) for law, n in zip(LAWS, SIZES, strict=True)]
-    bound = guarantee.bind(["a", "b", "c"], SIZES)
-    everything = np.sort(np.concatenate(drawn, axis=1), axis=1)
-    found = np.empty(DRAWS)
-    for i, scores in enumerate(everything):
-        counts = np.stack([np.searchsorted(np.sort(part[i]), scores, side="right") for part in drawn])
-        enough = [promised >= 1 - ALPHA for promised in promised_many(bound, counts, SIZES)]
-        found[i] = scores[enough.index(True)] if any(enough) else np.inf
-    return found
-
-
 @cache
 def accused(name: str, *, luck: bool = True) -> int:
     """Count the draws whose test rows, in the certified mixture, are missed too often."""
@@ -57,7 +43,8 @@ def accused(name: str, *, luck: bool = True) -> int:
     (limit,) = guarantee.bind(["a", "b", "c"], SIZES).miss_rate_bounds(ALPHA, SIZES, LUCK)
     rate = max(limit.rate, float(ALPHA)) if luck else float(ALPHA)
     shares = np.array(parts) / sum(parts)
-    q = thresholds(guarantee, rng)
+    drawn = [law.rvs((DRAWS, n), random_state=rng) for law, n in zip(LAWS, SIZES, strict=True)]
+    q = thresholds(guarantee, str(float(ALPHA)), drawn, [])
     miss = np.stack([law.sf(q) for law in LAWS], axis=1)
     rows = rng.multinomial(ROWS, shares)
     found = 0
