@@ -10,6 +10,7 @@ import importlib
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from _pytest.doctest import DoctestModule
@@ -50,6 +51,14 @@ settings.register_profile("full", deadline=None)
 settings.register_profile("test", deadline=None, max_examples=25)  # `checks` in tests/contracts/tools.py follows
 settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile("full")
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command in this process."""
+    from tests.cli.command import Command
+
+    return Command(capsys)
 
 
 def missing_package(error: BaseException | None) -> str | None:

@@ -3,13 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.command import Command
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
 
 def write_logits(
     folder: Path, name: str, *, classes: int = 7, rows: int = 600, sharp: float = 2.0, seed: int = 0

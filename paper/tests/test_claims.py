@@ -95,7 +95,7 @@ def test_one_split_is_never_compared_with_ten(tmp_path: Path, write: Write) -> N
     assert claim.cut.endswith("; one split")
 
 
-@pytest.mark.parametrize("dataset", ["fashionmnist", "cifar10", "tissuemnist", "fitzpatrick17k"])
+@pytest.mark.parametrize("dataset", ["fashionmnist", "cifar10", "cifar100", "tissuemnist", "fitzpatrick17k"])
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "tct", "central"])
 def test_the_papers_settings_are_those_of_the_preset(dataset: str, method: str) -> None:
     pytest.importorskip("torch", reason="torch is not installed")

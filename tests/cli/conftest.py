@@ -4,12 +4,7 @@ from pathlib import Path
 import pytest
 
 from fedconformal.cli.app import run
-from tests.cli.command import Command, write_sites
-
-
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
+from tests.cli.command import write_sites
 
 
 @pytest.fixture

@@ -28,27 +28,22 @@ from fedconformal.summaries.exact import ExactSummary
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankPrice(Score):
-    """The largest probability, plus a price for every rank below the first (Huang et al., 2024, with u = 1)."""
+class Scaled(Score):
+    """A factor times one minus the probability."""
 
-    name = "rank-price"
+    name = "scaled"
 
-    price: float = 0.25
+    factor: float = 0.25
 
     def __post_init__(self):
-        if not 0 <= self.price <= 1:
-            raise InputError(f"price is {self.price}, expected a number from 0 to 1")
+        if not 0 < self.factor <= 1:
+            raise InputError(f"factor is {self.factor}, expected a number from 0 to 1")
 
     def of_labels(self, probs, labels):
-        own = probs[np.arange(len(probs)), labels][:, None]
-        before = np.arange(probs.shape[1]) < labels[:, None]
-        ranks = ((probs > own) | ((probs == own) & before)).sum(axis=1)
-        return probs.max(axis=1).astype(np.float64) + ranks * self.price
+        return self.of_all(probs)[np.arange(len(probs)), labels]
 
     def of_all(self, probs):
-        order = np.argsort(-probs, axis=1, kind="stable")
-        ranks = np.argsort(order, axis=1, kind="stable")
-        return probs.max(axis=1).astype(np.float64)[:, None] + ranks * self.price
+        return (1 - probs.astype(np.float64)) * self.factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +82,7 @@ class RoundedSummary(ExactSummary):
 
 ENTRY_POINTS = """
 [fedconformal.scores]
-rank-price = scratch_conformal:RankPrice
+scaled = scratch_conformal:Scaled
 broken = scratch_conformal:Absent
 
 [fedconformal.summaries]
@@ -105,15 +100,15 @@ for arguments in json.load(sys.stdin):
     with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
         code = run(arguments)
     print(json.dumps([code, out.getvalue(), err.getvalue()]))
-from scratch_conformal import RankPrice, Spoiled
+from scratch_conformal import Scaled, Spoiled
 from fedconformal.testing import check_guarantee, check_score
-check_score(RankPrice())
+check_score(Scaled())
 check_guarantee(Spoiled())
 print("checked")
 """
 """Runs commands in one process, which is not this one: a plug-in stays for as long as the process lives."""
 
-SCORE = ("--score", "rank-price:price=0.125")
+SCORE = ("--score", "scaled:factor=0.125")
 GUARANTEE = ("--guarantee", "spoiled:2")
 COMMANDS = [
     ("summarize", "probs-0.npy", "labels-0.npy", "-o", "0.fcs", *SCORE),
@@ -125,7 +120,7 @@ COMMANDS = [
     ("calibrate", "r.fcs", "-o", "r.json", "--exact"),
     ("plan", "--sizes", "60,60,60", *GUARANTEE),
 ]
-WRONG = ("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--score", "rank-price:price=x")
+WRONG = ("summarize", "p.npy", "y.npy", "-o", "x.fcs", "--score", "scaled:factor=x")
 
 
 def run(folder: Path, program: str, text: str = "") -> list[str]:
@@ -154,18 +149,17 @@ def test_from_rows_to_sets(here: Path) -> None:
     broken, refusal = said.splitlines()
     assert (code, checked) == (2, "checked")
     assert "broken of scratch_conformal:Absent cannot be imported and is left out" in broken
-    assert refusal.endswith("price is 'x', expected a number; rank-price has the parameters price (--score)")
+    assert refusal.endswith("factor is 'x', expected a number; scaled has the parameters factor (--score)")
     assert [code for code, _, _ in done] == [0] * len(COMMANDS), done
     found: list[dict[str, Any]] = [json.loads(out) for _, out, _ in done]
-    assert found[0]["score"] == "RankPrice(price=0.125)"
+    assert found[0]["score"] == "Scaled(factor=0.125)"
     certificate = found[2]["certificate"]
     assert certificate["guarantee"] == {"name": "spoiled", "spoiled": 2}
-    assert certificate["provenance"]["score"] == {"name": "rank-price", "price": 0.125}
+    assert certificate["provenance"]["score"] == {"name": "scaled", "factor": 0.125}
     assert found[3]["confirmed"] is True
-    probs = np.load("test-probs.npy").astype(np.float32)
-    ranks = (-probs).argsort(axis=1).argsort(axis=1)
-    expected = probs.max(axis=1)[:, None] + ranks * 0.125 <= certificate["promises"][0]["threshold"]
-    assert np.array_equal(np.load("sets.npz")["sets"], expected | (ranks == 0))
+    probs = np.load("test-probs.npy").astype(np.float32).astype(np.float64)
+    expected = (1 - probs) * 0.125 <= certificate["promises"][0]["threshold"]
+    assert np.array_equal(np.load("sets.npz")["sets"], expected | (probs == probs.max(axis=1, keepdims=True)))
     assert found[5]["summaries"][0]["kind"] == "rounded"
     (promise,) = found[6]["certificate"]["promises"]
     assert (found[6]["certificate"]["status"], round(promise["threshold"], 2)) == ("estimated", promise["threshold"])
@@ -178,11 +172,11 @@ for package in (fedconformal.guarantees, fedconformal.scores):
     package.__path__.append("new")
 import fedconformal as fc
 from fedconformal._base.registry import build
-print(build("rank-price:price=0.5", fc.Score), build("spoiled:2", fc.Guarantee), sep=", ")
+print(build("scaled:factor=0.5", fc.Score), build("spoiled:2", fc.Guarantee), sep=", ")
 """
 
 
 def test_one_file_of_ours_is_enough(here: Path) -> None:
     Path("new").mkdir()
     Path("new/new_file.py").write_text(PACKAGE)
-    assert run(here, ONE_FILE) == ["RankPrice(price=0.5), Spoiled(spoiled=2)"]
+    assert run(here, ONE_FILE) == ["Scaled(factor=0.5), Spoiled(spoiled=2)"]

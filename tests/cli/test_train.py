@@ -104,7 +104,7 @@ def test_a_run_brings_its_names_and_its_temperature(here: Path, command: Command
 def test_the_demo_runs_from_end_to_end_and_leaves_a_report(
     here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    monkeypatch.setattr(demo, "SETTINGS", ("rounds=2", "epochs=1", "linear_rounds=5", "coordinates=2000"))
+    monkeypatch.setattr(demo, "SETTINGS", ("rounds=2", "epochs=1", "linear_rounds=5", "coordinates=500", "workers=1"))
     done = command.ok("demo")
     assert "The report is fedconformal-demo/report.html" in done.out
     assert Path("fedconformal-demo/summarize.html").exists()

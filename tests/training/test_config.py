@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="training needs torch")
 
 from fedconformal.errors import InputError
 from fedconformal.training import FedProx
-from fedconformal.training.config import Config, paper_settings, read_config
+from fedconformal.training.config import Config, read_config
 from fedconformal.training.data.partitions import Overlap
 
 
@@ -49,23 +49,3 @@ def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
         read_config(path)
     with pytest.raises(InputError, match=r"none\.toml: cannot be read"):
         read_config(tmp_path / "none.toml")
-
-
-@pytest.mark.parametrize(
-    ("dataset", "method", "expected"),
-    [
-        ("cifar100", "fedavg", {"rounds": 200, "epochs": 5, "rate": 0.01, "batch": 64, "augment": "flip-crop"}),
-        ("cifar100", "fedprox", {"rounds": 200, "mu": 0.1, "momentum": 0.9}),
-        ("cifar100", "tct", {"rounds": 100, "linear_rounds": 100, "steps": 500, "coordinates": 100_000}),
-        ("cifar100", "tct", {"solver": "scaffold", "intercept": False, "weighting": "uniform"}),
-        ("cifar100", "central", {"rounds": 200, "epochs": 1}),
-        ("tissuemnist", "fedavg", {"model": "resnet14"}),
-        ("fitzpatrick17k", "fedavg", {"rate": 0.001, "augment": "flip-crop-jitter-rotate", "balanced": True}),
-    ],
-)
-def test_the_papers_settings(dataset: str, method: str, expected: dict[str, Any]) -> None:
-    chosen = {"dataset": dataset, "method": method}
-    found = Config.from_dict(paper_settings(chosen) | chosen).to_dict()
-    assert {key: found[key] for key in expected} == expected
-    if method == "tct":  # the paper's step is for features that are not divided by the root of their number
-        assert found["step"] / found["coordinates"] == pytest.approx(1e-4)

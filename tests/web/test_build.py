@@ -51,11 +51,6 @@ def test_it_loads_nothing_and_sends_nothing() -> None:
     assert [word for word in words.split() if word in PAGE] == []
 
 
-@pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
 def test_the_command_writes_it_and_prints_its_digest(command: Command, tmp_path: Path) -> None:
     path, expected = tmp_path / "p.html", hashlib.sha256(PAGE.encode()).hexdigest()
     assert expected in command.ok("page", "-o", path).out

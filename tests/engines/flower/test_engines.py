@@ -20,11 +20,6 @@ PATIENCE = 300
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    return Command(capsys)
-
-
-@pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A new app, and a directory that every program we start has for its temporary files."""
     pytest.importorskip("torch", reason="training needs torch")
