@@ -83,35 +83,33 @@ def stratified_tail(found: float, rows: Integers | Floats, shares: Floats, rate:
     >>> one = stratified_tail(0.15, np.array([400]), np.array([1.0]), 0.1)
     >>> round(one, 6), round(math.exp(-400 * (0.15 * math.log(1.5) + 0.85 * math.log(0.85 / 0.9))), 6)
     (0.007491, 0.007491)
-    >>> round(stratified_tail(0.15, np.array([300, 100]), np.array([0.5, 0.5]), 0.1), 6)
-    0.0598
+    >>> unlike = [(0.15, np.array([300, 100]), np.array([0.5, 0.5])), (0.5, np.array([5, 20]), np.array([0.8, 0.2]))]
+    >>> [round(stratified_tail(*sites, 0.1), 6) for sites in unlike]
+    [0.0598, 0.032039]
     """
-    from scipy.optimize import minimize
+    from scipy.optimize import brentq
 
     if found <= rate or rate >= 1:
         return 1.0
     total = float(rows.sum())
     weigh = shares / rows * total  # what a row weighs, one on average
 
-    def exponent(at: Floats) -> tuple[float, Floats]:
-        h, v = at
+    def exponent(h: float) -> tuple[float, float]:
+        """Return the exponent at h and the best v, and its slope in h; the best 1/v is where p spends `rate`."""
         grown = np.expm1(h * weigh)
-        with np.errstate(divide="ignore"):
-            p = np.clip(1 / (v * weigh) - 1 / grown, 0, 1) if v > 0 else np.ones_like(weigh)
-        inside = 1 + p * grown
-        value = total * (v * rate - h * found) + float(rows @ (np.log(inside) - v * weigh * p))
-        slope_h = -total * found + float(rows @ (p * weigh * (grown + 1) / inside))
-        slope_v = total * rate - float(rows @ (weigh * p))
-        return value / total, np.array([slope_h, slope_v]) / total
+        first = weigh / grown
+        knots, turns = np.append(first, first + weigh), np.append(rows, -rows)
+        order = knots.argsort()
+        spent = np.cumsum(np.cumsum(turns[order])[:-1] * np.diff(knots[order]))
+        v = 1 / np.interp(total * rate, np.append(0.0, spent), knots[order])
+        p = np.clip(1 / (v * weigh) - 1 / grown, 0, 1)
+        value = total * (v * rate - h * found) + float(rows @ (np.log1p(p * grown) - v * weigh * p))
+        return value, float(rows @ (p * weigh * (grown + 1) / (1 + p * grown))) - total * found
 
-    near = min(found, 1 - 1e-9)
-    h = math.log(near * (1 - rate) / (rate * (1 - near)))  # right if all rows weigh alike
-    start = np.array([h, math.expm1(h) / (1 + rate * math.expm1(h))])
-    most = 500 / float(weigh.max())
-    best = minimize(
-        exponent, np.minimum(start, [most, np.inf]), jac=True, method="L-BFGS-B", bounds=[(1e-12, most), (1e-12, None)]
-    )
-    return min(1.0, math.exp(min(0.0, total * float(best.fun))) * (1 + ROUNDING))
+    h = most = 500 / float(weigh.max())
+    if exponent(most)[1] > 0:
+        h = brentq(lambda h: exponent(h)[1] if h else rate - found, 0.0, most, rtol=1e-9)
+    return min(1.0, math.exp(min(0.0, exponent(h)[0])) * (1 + ROUNDING))
 
 
 def stratified_interval(means: Floats, rows: Integers | Floats, shares: Floats) -> tuple[float, float]:
