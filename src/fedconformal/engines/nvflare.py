@@ -1,4 +1,4 @@
-"""NVFlare as a transport: a site publishes `calibrate`, `evaluate` or `watch`; the server calls the same name here.
+"""NVFlare as a transport: a site publishes `calibrate`, `evaluate` or `watch`, and the server calls the same name here.
 
 Roth et al., "NVIDIA FLARE: federated learning from simulation to real-world", 2022, and its Collab API.
 """
@@ -47,12 +47,12 @@ Weights = Mapping[str, ArrayLike]
 
 
 def calibrate_reply(question: bytes, weights: Weights, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> bytes:
-    """Answer the server's `calibrate(question, weights)`: score rows that nothing was fitted to, and summarise.
+    """Answer the server's `calibrate(question, weights)`: summarise the scores of rows not used for fitting.
 
     Parameters
     ----------
     question, weights
-        From the server.
+        The arguments of the server's call.
     outputs, truth, **rows
         The fields of `Outputs`; and `policy`, the path of the site's policy, by default that of FEDCONFORMAL_POLICY.
     """
@@ -60,7 +60,7 @@ def calibrate_reply(question: bytes, weights: Weights, outputs: ArrayLike, truth
 
 
 def evaluate_reply(question: bytes, weights: Weights, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> bytes:
-    """Answer the server's `evaluate(question, weights)` by counts on the site's own test rows, as `calibrate_reply`."""
+    """Answer the server's `evaluate(question, weights)` with counts on the site's test rows; see `calibrate_reply`."""
     return _reply(decode(question, EvaluationQuestion), weights, outputs=outputs, truth=truth, **rows)
 
 
@@ -71,13 +71,13 @@ def _reply(question: Any, weights: Weights, *, policy: str | Path | None = None,
 
 
 def watch_reply(question: bytes, source: Source, *, policy: str | Path | None = None) -> bytes:
-    """Answer the server's `watch(question)` by the counts of the site's monitor: a .fcw file, or `Watch.sent`."""
+    """Answer the server's `watch(question)` with the counts of the site's monitor: a .fcw file, or `Watch.sent`."""
     asked: WatchQuestion = decode(question, WatchQuestion)
     return asked.answer(source, site=collab.site_name, policy=policy_of(policy))
 
 
 class NVFlareSites:
-    """The sites of a job; fewer good answers than `min_sites` within `timeout` seconds are an error."""
+    """The sites of a job; fewer valid answers than `min_sites` within `timeout` seconds are an error."""
 
     def __init__(self, *, min_sites: int = 2, timeout: float = 600.0) -> None:
         self.min_sites = min_sites
@@ -86,33 +86,33 @@ class NVFlareSites:
         self._reasons: dict[str, str] = {}
 
     def fingerprint(self, model: Weights) -> str:
-        """Return the fingerprint of a model; refuse weights that are not finite, which no site could use."""
+        """Return the fingerprint of a model; non-finite weights, which no site could use, are refused."""
         return fingerprint(model)
 
     def ask(self, question: Question[T], model: Weights | None = None) -> list[Answer[T]]:
-        """Call the published function of every site that has the name of the question's stage."""
+        """Call the function that every site publishes under the name of the question's stage."""
         self._stage, self._reasons = question.stage, {}
         sites = sorted(client.name for client in collab.clients)
         arguments = (question.to_bytes(),) if model is None else (question.to_bytes(), dict(model))
         replies: Any = getattr(collab.clients(timeout=self.timeout), self._stage)(*arguments) if sites else {}
-        found, answers = dict(replies), []
+        data, answers = dict(replies), []
         for site in sites:
             try:
-                if site not in found:
+                if site not in data:
                     raise InputError(self._why_none(replies.failures.get(site)))
-                answers.append(Answer(site, ask.read_answer(question, found[site], site)))
+                answers.append(Answer(site, ask.read_answer(question, data[site], site)))
             except ask.MALFORMED as error:
                 self._refuse(site, ask.refusal(error))
         return self.refuse(answers, [None] * len(answers))
 
     def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
-        """Refuse the answers that have a reason, and return the others; too few of them are an error."""
+        """Refuse the answers with a reason, and return the others; too few of them are an error."""
         for answer, reason in zip(answers, reasons, strict=True):
             if reason is not None:
                 self._refuse(answer.name, reason)
-        kept = [answer for answer in answers if answer.name not in self._reasons]
-        ask.check_enough(self._stage, len(kept), self.min_sites, sorted(self._reasons.items()))
-        return kept
+        valid = [answer for answer in answers if answer.name not in self._reasons]
+        ask.check_enough(self._stage, len(valid), self.min_sites, sorted(self._reasons.items()))
+        return valid
 
     def left_out(self, answers: Iterable[Answer[Any]]) -> list[LeftOut]:
         """Return the sites that were refused, with the reason."""
@@ -123,7 +123,7 @@ class NVFlareSites:
         logger.warning("%s: %s %s", self._stage, site, reason)
 
     def _why_none(self, error: Any) -> str:
-        """Return why there is no answer: NVFlare keeps what a site raised, and which calls it gave up."""
+        """Return the reason for a missing answer: NVFlare records errors of sites and abandoned calls."""
         if error is None or isinstance(error.cause, TimeoutError):
             return f"gave no answer within {self.timeout:g} s"
         return f"failed: {ask.failure(str(error.cause))}"

@@ -29,31 +29,31 @@ A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 
 MAX_BYTES = 2**22
-"""Largest answer; a summary of ranks has about a kilobyte."""
+"""Maximum size of an answer; a summary of ranks has about a kilobyte."""
 MAX_QUESTION = 2**28
-"""Largest question; a predictor of very many sites has some megabytes."""
+"""Maximum size of a question; a predictor of very many sites has some megabytes."""
 MAX_REASON = 1000
-"""Characters of a reason: whole errors of torch fit, and a site cannot fill a certificate."""
+"""Maximum length of a reason: torch's errors fit, and a site cannot fill a certificate."""
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
-"""Errors of reading an answer from outside; each of them is the site's fault."""
+"""Errors while reading an untrusted answer, attributed to the site."""
 RAISED = re.compile(r"^<class '(?:[\w.]*\.)?(\w+)'>:<'(.*)'>$", re.DOTALL)
-"""An error as Flower's deployment reports it."""
+"""Format of an error in Flower's deployment."""
 
 
 class Answer(NamedTuple, Generic[A]):
-    """The answer of one site, checked by the engine; it may be valid only until the next one is taken."""
+    """The answer of one site, checked by the engine; it may be valid only until the next answer is read."""
 
     name: str
     value: A
     node: int = 0
-    """The engine's own number of the site, if it has one."""
+    """The engine's number of the site, if any."""
 
 
 Ask = Callable[[Q], Iterable[Answer[A]]]
 
 
 class Question(Protocol[A_co]):
-    """A question to every site; question and answer travel as bytes."""
+    """A question to every site; question and answer are sent as bytes."""
 
     stage: ClassVar[str]
     """The name of the exchange; sites register their handler under it."""
@@ -62,11 +62,11 @@ class Question(Protocol[A_co]):
         """Encode the question."""
 
     def read(self, data: bytes, *, site: str) -> A_co:
-        """Read a site's answer, which may be hostile."""
+        """Decode a site's untrusted answer."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question, or an answer, that is encoded as MessagePack."""
+    """Base class of questions and answers in MessagePack."""
 
     def to_bytes(self) -> bytes:
         """Encode as MessagePack."""
@@ -74,19 +74,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def decode(data: Any, kind: type[T] | Any, what: str = "question", most: int = MAX_QUESTION) -> T | Any:
-    """Decode hostile bytes; only the canonical encoding is accepted."""
+    """Decode untrusted bytes; only the canonical encoding is accepted."""
     if not isinstance(data, bytes) or len(data) > most:
         size = f"{len(data)} bytes, more than {most}" if isinstance(data, bytes) else f"{abbreviate(data)}, not bytes"
         raise InputError(f"the {what} is {size}", param=what)
     try:
-        found = msgspec.msgpack.decode(data, type=kind)
+        value = msgspec.msgpack.decode(data, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
         if isinstance(error.__cause__, InputError):
             raise error.__cause__ from None
         raise InputError(f"the {what} cannot be read: {abbreviate(str(error))}", param=what) from None
-    if msgspec.msgpack.encode(found) != data:
+    if msgspec.msgpack.encode(value) != data:
         raise InputError(f"the {what} is not in its canonical form", param=what)
-    return found
+    return value
 
 
 class Sites(Protocol):
@@ -95,20 +95,20 @@ class Sites(Protocol):
     min_sites: int
 
     def fingerprint(self, model: Any) -> str:
-        """Return the fingerprint of a model in the engine's own form; refuse weights that are not finite."""
+        """Return the fingerprint of a model in the engine's format; non-finite weights are refused."""
 
     def ask(self, question: Question[A], model: Any = None) -> list[Answer[A]]:
-        """Ask every site, with the model if there is one; fewer good answers than `min_sites` are an error."""
+        """Ask every site, with an optional model; fewer valid answers than `min_sites` are an error."""
 
     def refuse(self, answers: Sequence[Answer[A]], reasons: Sequence[str | None]) -> list[Answer[A]]:
-        """Refuse the answers that have a reason, and return the others; too few of them are an error."""
+        """Refuse the answers with a reason, and return the others; too few of them are an error."""
 
     def left_out(self, answers: Iterable[Answer[Any]]) -> list[LeftOut]:
         """Return the known sites that are not among these, with the reason."""
 
 
 def read_answer(question: Question[A], data: Any, site: str) -> A:
-    """Read the answer of a site: bytes, and not too many."""
+    """Read the answer of a site, which must be bytes of limited size."""
     if not isinstance(data, bytes):
         raise InputError(f"sent {abbreviate(data)}, expected bytes")
     if len(data) > MAX_BYTES:
@@ -117,7 +117,7 @@ def read_answer(question: Question[A], data: Any, site: str) -> A:
 
 
 def check_enough(stage: str, answers: int, least: int, reasons: Iterable[tuple[str, str]]) -> None:
-    """Refuse to continue with fewer answers than are needed; five reasons are named."""
+    """Raise `InputError` with five reasons if there are fewer answers than needed."""
     if answers < least:
         whys = "; ".join(f"{site}: {reason}" for site, reason in list(reasons)[:5]) or "none"
         raise InputError(f"{stage}: {answers} sites answered properly, at least {least} are needed ({whys})")
@@ -135,12 +135,12 @@ def failure(text: str | None) -> str:
     lines = (text or "").splitlines()
     frames = [number for number, line in enumerate(lines) if line.startswith("  File ")]
     rest = lines[frames[-1] + 1 :] if frames else lines
-    said = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
-    return abbreviate(re.sub(r"^(?:\w+\.)+(?=\w+:)", "", " ".join(said)), MAX_REASON) or "no reason given"
+    message = list(dropwhile(lambda line: bool(frames) and line.startswith("    "), rest))
+    return abbreviate(re.sub(r"^(?:\w+\.)+(?=\w+:)", "", " ".join(message)), MAX_REASON) or "no reason given"
 
 
 def fingerprint(model: Mapping[str, ArrayLike]) -> str:
-    """Return a SHA-256 of names, types, shapes and numbers of a model; refuse weights that are not finite.
+    """Return a SHA-256 of names, types, shapes and numbers of a model; non-finite weights are refused.
 
     >>> fingerprint({"w": np.zeros(2)})[:8] != fingerprint({"w": np.ones(2)})[:8]
     True

@@ -1,8 +1,8 @@
-"""Calibration over an engine: one question, one summary from every site, one predictor; and the temperature before it.
+"""Calibration over an engine, from one summary of every site, and temperature scaling before it.
 
-The temperature is found as in `calibration/temperature.py`: Newton steps in 1/T on the likelihood of all rows. Sites
-answer with sums over their rows. The first question asks for the sums at many points at once, as every question over a
-network takes a while.
+The temperature is fitted as in `calibration/temperature.py`: Newton steps in 1/T on the likelihood of all rows. Sites
+answer with sums over their rows. The first question requests the sums at many points at once, to save round trips over
+the network.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from fedconformal.summaries import Provenance, Summary
 logger = logging.getLogger(__name__)
 
 STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
-"""Inverse temperatures where the search may start."""
+"""Candidate inverse temperatures for the start of the search."""
 MOST_POINTS = 100
-"""Most inverse temperatures in one question."""
+"""Maximum number of inverse temperatures in one question."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Calibrated:
-    """The predictor, whose certificate states the promise, and the summaries from which it can be verified."""
+    """A predictor with its certificate, and the summaries for its verification."""
 
     predictor: Predictor
     summaries: tuple[Summary, ...] = ()
@@ -71,23 +71,23 @@ def calibrate(  # noqa: PLR0913
     sites
         The engine's sites, such as Flower's `Federation`.
     model
-        The trained model in the engine's own form; every site gets it with the question.
+        The trained model in the engine's format, which is sent to every site with the question.
     alpha
         The miss rate.
     score
-        Of labels, or of numbers.
+        The classification or regression score.
     guarantee
-        The promise.
+        The guarantee.
     temperature
-        By which the sites divide logits.
+        Divisor of the logits at the sites.
     kind
-        Of summary.
+        The kind of summary.
     classes
-        The class names in the order of the model's outputs; a site with others is refused.
+        The class names in the order of the model's outputs; a site with other classes is refused.
     min_scores
-        With fewer in all there is no calibration.
+        Minimum total number of scores.
     trained
-        Whether the model was trained on these sites, so that nothing is promised to a new one.
+        Whether the model was trained on these sites, so that there is no promise for a new site.
     """
     question = ScoreQuestion.about(
         sites.fingerprint(model),
@@ -115,9 +115,9 @@ def calibrate(  # noqa: PLR0913
 
 
 def unusual(origins: Sequence[Provenance]) -> list[str | None]:
-    """Say why a site's classes, or the precision of its numbers, differ from most others', or None.
+    """Return for each site how its classes or the precision of its numbers differ from the majority, or None.
 
-    A site with other classes than most is refused by itself, and cannot stop the calibration of the others.
+    A site with other classes than the majority is refused, and cannot stop the calibration of the others.
     """
     numbers = all(isinstance(origin.score, RegressionScore) for origin in origins)
     found = [(origin.precision or "float64") if numbers else origin.classes for origin in origins]
@@ -131,7 +131,7 @@ def unusual(origins: Sequence[Provenance]) -> list[str | None]:
 
 
 class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):
-    """A question for the likelihood of a site's rows at some inverse temperatures: its value, slope and curvature."""
+    """A question for value, slope and curvature of the likelihood of a site's rows at some inverse temperatures."""
 
     stage: ClassVar[str] = "temperature"
 
@@ -144,7 +144,7 @@ class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):
         return msgspec.msgpack.encode([list(map(float, sums(b))) for b in self.points])
 
     def read(self, data: bytes, *, site: str) -> NDArray[np.float64]:
-        """Refuse sums that no rows can have."""
+        """Decode the sums; impossible values are refused."""
         rows = decode(data, list[tuple[float, float, float]], "answer")
         if len(rows) != len(self.points):
             raise InputError(f"sent sums at {len(rows)} points, asked for were {len(self.points)}")
@@ -155,7 +155,7 @@ class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):
 
 
 def fit_temperature(sites: Sites, model: Any) -> float:
-    """Find the temperature that makes the labels of all sites' rows most likely."""
+    """Return the temperature of maximum likelihood over all sites' rows."""
     sites.fingerprint(model)  # refuses a model that is not finite
 
     def total(*points: float) -> list[tuple[float, float, float]]:

@@ -1,4 +1,4 @@
-"""Evaluation over an engine: sites count on their own test rows, and only the counts leave them."""
+"""Evaluation over an engine: sites count on their own test rows and send only the counts."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class Counts(Record, frozen=True, kw_only=True):
     rows: int
     covered: int
     size: float
-    """Labels in all sets; or the total width of the finite intervals."""
+    """Total number of labels in all sets; or total width of the finite intervals."""
     unbounded: int
-    """Sets that hold every label; or intervals without an end."""
+    """Number of sets with every label; or of infinite intervals."""
     correct: int = 0
-    """Rows whose most likely label is the true one."""
+    """Number of rows whose most likely label is the true one."""
 
     @property
     def coverage(self) -> float:
-        """Share of the rows whose set or interval holds the truth."""
+        """Share of rows whose set or interval contains the truth."""
         return self.covered / self.rows
 
     @property
     def mean_size(self) -> float:
-        """Labels a set; or the mean width, of use only if no interval is unbounded."""
+        """Mean number of labels per set; or mean width, meaningful only if no interval is unbounded."""
         return self.size / self.rows
 
     @property
     def accuracy(self) -> float:
-        """Share of the rows whose most likely label is the true one."""
+        """Share of rows whose most likely label is the true one."""
         return self.correct / self.rows
 
     @classmethod
@@ -72,12 +72,12 @@ class Counts(Record, frozen=True, kw_only=True):
 
     @classmethod
     def total(cls, counts: Iterable[Counts]) -> Counts:
-        """Add up the counts of several sites."""
-        found = list(counts)
-        return cls(**{name: sum(getattr(one, name) for one in found) for name in cls.__struct_fields__})
+        """Return the sum of the counts of several sites."""
+        parts = list(counts)
+        return cls(**{name: sum(getattr(part, name) for part in parts) for name in cls.__struct_fields__})
 
     def to_dict(self) -> dict[str, float]:
-        """Describe counts of sets for JSON, as shares of the rows."""
+        """Return counts of sets for JSON, as shares of the rows."""
         shares = {"coverage": self.coverage, "mean_size": self.mean_size, "accuracy": self.accuracy}
         return {"rows": self.rows, **shares, "full_sets": self.unbounded}
 
@@ -93,13 +93,13 @@ class EvaluationQuestion(Record, frozen=True, kw_only=True, tag="evaluation"):
         """Return the counts on a site's own rows, unless its policy forbids it."""
         predictor = check_coverage(Predictor.from_bytes(self.predictor))
         intervals = predictor.certificate.intervals
-        found = (Counts.of_intervals if intervals else Counts.of_sets)(predictor, rows, site)
+        counts = (Counts.of_intervals if intervals else Counts.of_sets)(predictor, rows, site)
         patients = count_patients(rows.ids)
-        policy.check(Outgoing(kind=EVALUATION, rows=found.rows, model=model, patients=patients))
-        return found.to_bytes()
+        policy.check(Outgoing(kind=EVALUATION, rows=counts.rows, model=model, patients=patients))
+        return counts.to_bytes()
 
     def read(self, data: bytes, *, site: str) -> Counts:
-        """Refuse counts that no rows can have."""
+        """Decode the counts; impossible values are refused."""
         found: Counts = decode(data, Counts, "answer")
         shares = (found.covered, found.unbounded, found.correct)
         if found.rows < 1 or not all(0 <= count <= found.rows for count in shares) or not 0 <= found.size < math.inf:
@@ -108,7 +108,7 @@ class EvaluationQuestion(Record, frozen=True, kw_only=True, tag="evaluation"):
 
 
 class PredictorQuestion(Record, frozen=True, kw_only=True, tag="predictor"):
-    """Sends every site the predictor, to keep."""
+    """Sends every site the predictor to store."""
 
     stage: ClassVar[str] = "broadcast"
 
@@ -128,7 +128,7 @@ def evaluate(sites: Sites, model: Any, predictor: Predictor) -> dict[str, Counts
     sites
         The engine's sites.
     model
-        The model in the engine's own form.
+        The model in the engine's format.
     predictor
         The result of `calibrate`.
     """

@@ -26,12 +26,12 @@ from fedconformal.summaries.rows import summarize
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """A model's outputs on a site's own rows, none of which was used to fit anything.
+    """A model's outputs on a site's own rows, which were not used for fitting.
 
     Parameters
     ----------
     outputs
-        (n, J) logits or probabilities; the predictions of a regressor, as its score takes them.
+        (n, J) logits or probabilities; or predictions of a regressor, in the format of its score.
     truth
         (n,) class indices or names; true numbers.
     probabilities
@@ -39,9 +39,9 @@ class Outputs:
     classes
         The class names in the order of the site's columns and label indices.
     groups
-        Columns with one value a row, such as {"sex": [...]}, for a guarantee by group.
+        Columns with one value per row, such as {"sex": [...]}, for a guarantee by group.
     ids
-        Patient ids, one a row; they stay at the site, for its policy.
+        Patient ids, one per row, for the site's policy; they are not sent.
     """
 
     outputs: Any
@@ -75,7 +75,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
     """The fingerprint of the model whose outputs are scored."""
     alpha: float = 0.1
     described: str = json.dumps(DEFAULT.to_dict())
-    """The score, by its name and parameters in JSON."""
+    """Name and parameters of the score, in JSON."""
     temperature: float = 1.0
     kind: str = "ranks"
     by_class: bool = False
@@ -85,7 +85,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
 
     def __post_init__(self) -> None:
         check_temperature(as_temperature(self.temperature))
-        self.provenance  # noqa: B018 (which builds the score)
+        self.provenance  # noqa: B018 (validates the score)
 
     @classmethod
     def about(
@@ -97,7 +97,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
         guarantee: Guarantee | str = "mixture",
         **others: Any,
     ) -> ScoreQuestion:
-        """Ask for what a guarantee needs."""
+        """Return the question for the summary that a guarantee requires."""
         promised = build(guarantee, Guarantee)
         return cls(
             model=model,
@@ -115,7 +115,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
 
     @property
     def provenance(self) -> Provenance:
-        """The provenance that a summary has to state."""
+        """The required provenance of a summary."""
         score = self.score
         at = None if isinstance(score, RegressionScore) else self.temperature
         return Provenance(score=score, model=self.model, temperature=at, trained=self.trained)
@@ -129,7 +129,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
         return summary.to_bytes()
 
     def read(self, data: bytes, *, site: str) -> Summary:
-        """Read a summary, and refuse it unless it is what was asked for."""
+        """Decode a summary; refused if it is not the requested one."""
         summary = Summary.from_bytes(data)
         check_provenance(self.provenance, summary.provenance)
         asked = self.kind + " by class" * self.by_class + " by group" * self.by_group
@@ -170,7 +170,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
         )
 
     def _classes_of(self, rows: Outputs) -> tuple[Sequence[str] | None, Any]:
-        """Return the class names and the labels by name, or None and the label indices if nobody names classes."""
+        """Return the class names with the labels by name, or None with label indices if there are no names."""
         truth, stated = np.asarray(rows.truth), None if rows.classes is None else tuple(map(str, rows.classes))
         named = truth.dtype.kind in "OSU"
         if self.classes:
@@ -186,7 +186,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
 
 
 def check_provenance(expected: Provenance, found: Provenance) -> None:
-    """Refuse scores of another model, score or temperature than was asked for."""
+    """Refuse scores of another model, score or temperature than requested."""
     stated = replace(found, classes=None, precision=None)  # compared with those of the other sites
     if difference := expected.difference(stated):
         raise InputError(f"sent scores of something else: {difference}")
@@ -195,5 +195,5 @@ def check_provenance(expected: Provenance, found: Provenance) -> None:
 
 
 def classes_text(classes: Any) -> str:
-    """Return a number of classes, or their names, for a reason."""
+    """Return the number of classes, or their names, for a message."""
     return abbreviate(classes) if isinstance(classes, int) else f"the {len(classes)} ({abbreviate(', '.join(classes))})"

@@ -1,10 +1,10 @@
-"""Masked sums over an engine: the coordinator's part of a session, in which it sees no site's own counts.
+"""Masked sums over an engine: the coordinator's part of a session, without access to any site's own counts.
 
 The protocol and its driver are those of `fedconformal.privacy.sums`; the engine carries the messages. First the sites
-join and state their number of scores, then they leave shares of their secrets with their neighbours, then each round is
-three exchanges, and one more if a site is lost in it. A site whose message cannot be used is out, with the reason.
-Before the first sum is opened the driver starts the session again with the others. Later a site that drops out stays in
-the promise, and the search stops at the cell that it has reached.
+join and state their number of scores, then they deposit shares of their secrets with their neighbours; each round takes
+three exchanges, and one more if a site is lost in it. A site with an invalid message is excluded, with the reason.
+Before the first sum is opened the driver restarts the session with the others. Later a site that drops out remains in
+the promise, and the search stops at its current cell.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from fedconformal.scores import DEFAULT, AnyScore
 
 
 class AddressableSites(Sites, Protocol):
-    """Sites that can be sent a message each."""
+    """Sites that can be sent individual messages."""
 
     def ask_each(self, questions: Mapping[int, Question[Any]]) -> list[Answer[Any]]:
         """Ask each of these nodes its own question; the answers may be none."""
 
 
 class SumsStep(Record, frozen=True, kw_only=True, tag="sums"):
-    """One message of a session; the first one also has the question about the scores."""
+    """One message of a session; the first also holds the question about the scores."""
 
     message: bytes
     scores: ScoreQuestion | None = None
@@ -48,7 +48,7 @@ class SumsStep(Record, frozen=True, kw_only=True, tag="sums"):
 
 @dataclass(frozen=True)
 class _Sent:
-    """A step of a session, and how the coordinator reads the answer."""
+    """A step of a session, with the coordinator's decoder of the answer."""
 
     stage: ClassVar[str] = "calibrate"
 
@@ -73,19 +73,19 @@ def calibrate_by_sums(
     min_scores: int = 1,
     **how: Any,
 ) -> Calibrated:
-    """Find a threshold from sums over the sites alone: that of all scores, rounded up to the edge of a public cell.
+    """Calibrate from sums over the sites alone: the threshold is rounded up to the edge of a public cell.
 
     Parameters
     ----------
     sites
-        The engine's sites; three at least.
+        The engine's sites, at least three.
     model, alpha, score, temperature, min_scores
         As in `calibrate`.
     guarantee
-        The promise; one that needs more than one sum is refused.
+        The guarantee; refused if it needs more than one sum.
     **how
-        `epsilon`, for one round in which the sites add noise to their counts, for differential privacy; `reach`, for
-        scores of numbers, a public bound that the threshold is not expected to exceed.
+        `epsilon`, for differential privacy: one round in which the sites add noise to their counts; `reach`, for
+        regression scores, a public bound that the threshold is not expected to exceed.
     """
     promised = summable(build(guarantee, Guarantee))
     question = ScoreQuestion.about(
@@ -97,7 +97,7 @@ def calibrate_by_sums(
 
 
 class _Channel:
-    """Sends the messages of a session, and knows the node of each site."""
+    """Channel of a session over an engine, with the node of each site."""
 
     def __init__(self, sites: AddressableSites, model: Any, question: ScoreQuestion, min_scores: int) -> None:
         self._sites = sites
@@ -108,7 +108,7 @@ class _Channel:
         self._answered: list[Answer[Any]] = []
 
     def invite(self, invitation: bytes, read: Reader) -> list[Message]:
-        """Ask everybody to join, with the model; or those who answered last, which have their scores already."""
+        """Invite all sites, with the model; or the sites that answered last, which have their scores already."""
         keys: set[bytes] = set()
 
         def check(data: bytes, site: str) -> Any:
@@ -142,16 +142,16 @@ class _Channel:
         names = sorted(nodes)  # the roster's order
 
         def check(data: bytes, site: str) -> Any:
-            found: Any = read(data)
-            _check_sender(site, names[found.site])
-            return found
+            sent: Any = read(data)
+            _check_sender(site, names[sent.site])
+            return sent
 
-        asked = {nodes[name]: _Sent(SumsStep(message=message), check) for name, message in outgoing.items()}
-        self._answered = self._sites.ask_each(asked)
+        steps = {nodes[name]: _Sent(SumsStep(message=message), check) for name, message in outgoing.items()}
+        self._answered = self._sites.ask_each(steps)
         return [answer.value for answer in self._answered]
 
     def certified(self, state: CoordinatorState) -> Predictor:
-        """Return the predictor; its certificate names the sites outside the session and why others dropped out."""
+        """Return the predictor, whose certificate names sites outside the session and reasons of dropouts."""
         predictor = certified(state)
         why = {one.site: one.reason for one in self._sites.left_out(())}
         claim = dict(predictor.certificate.privacy or {})

@@ -1,9 +1,9 @@
 """Monitoring over an engine: the coordinator asks every site for the counts of its monitor.
 
-The coordinator names a predictor; every site answers with the messages of its periods, counts only, as they are in a
-`.fcw` file. The site fixes the periods (`Watch.send`): who could choose days would read single outcomes from the
-difference of two answers. A site whose messages are of another predictor or another site, or contradict each other, is
-refused, and the others count.
+The coordinator names a predictor; every site answers with the messages of its periods, in the format of a `.fcw` file,
+which hold counts only. The site fixes the periods (`Watch.send`): a coordinator that chose days could read single
+outcomes from the difference of two answers. A site with messages about another predictor or site, or with contradictory
+messages, is refused; the others count.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WatchQuestion(Record, frozen=True, kw_only=True, tag="watch"):
         return write_periods(own)
 
     def read(self, data: bytes, *, site: str) -> list[Period]:
-        """Read a site's messages, which must not contradict each other."""
+        """Decode a site's messages, which must be consistent."""
         periods = read_periods(data)
         self._check(periods, site)
         histories_of(periods)
@@ -71,7 +71,7 @@ def _read(path: Path) -> list[Period]:
 
 
 def check_apart(periods: Iterable[Period]) -> None:
-    """Refuse periods of one site that overlap: their difference would show the outcomes of a few days."""
+    """Refuse overlapping periods of one site, whose difference would show the outcomes of a few days."""
     ordered = sorted(set(periods), key=lambda one: (one.first, one.last))
     for one, other in pairwise(ordered):
         if other.first <= one.last:
@@ -82,9 +82,9 @@ def check_apart(periods: Iterable[Period]) -> None:
 
 
 def outgoing(periods: Sequence[Period]) -> Outgoing:
-    """Describe messages for a policy: the fewest new outcomes that one of them has, of all rows or of a group.
+    """Describe messages for a policy, by the smallest number of new outcomes of all rows or of a group.
 
-    In a watch an id is there once, so there are as many ids as outcomes.
+    Ids in a watch are unique, so there are as many ids as outcomes.
     """
     new = [stream.new for period in periods for stream in period.streams]
     fewest = min(filter(None, new), default=0)
@@ -93,18 +93,18 @@ def outgoing(periods: Sequence[Period]) -> Outgoing:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Watched:
-    """Messages of the sites that answered properly, and the refused sites; `report.watch_page` makes the page."""
+    """Messages of the sites with valid answers, and the refused sites; see `report.watch_page`."""
 
     periods: tuple[Period, ...]
     refused: tuple[Refused, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Write the messages as a .fcw file, which `fedconformal monitor combine` reads."""
+        """Return the messages as a .fcw file for `fedconformal monitor combine`."""
         return write_periods(self.periods)
 
 
 def watch(sites: Sites, predictor: Predictor | str) -> Watched:
-    """Ask every site for the counts of its monitor; a site that cannot be used is refused, and named.
+    """Ask every site for the counts of its monitor; sites with invalid answers are refused and named.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The first screen of a report, for a board.
 
-Four short answers in common words. A set is a list of answers here, a row is a case, and coverage is how often the list
-holds the right answer. Exact words, tests and assumptions are in the fine print.
+Four short answers in plain language. Here a set is called a list of answers, a row a case, and coverage the share of
+lists with the right answer. Exact statements, tests and assumptions are in the fine print.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fedconformal.report.html import Answer
 from fedconformal.summaries.provenance import has_expired
 
 APART = 0.01
-"""Coverage of the rows and of the promised mixture are both shown if they are this far apart."""
+"""Minimum difference between coverage of the rows and of the promised mixture for both to be shown."""
 PROMISED, HOLDS, COSTS, TO_DO = "What is promised", "Does it hold?", "What it costs", "What to do"
 COLLECT = "Collect more calibration cases: the note below says how many."
 AGAIN = "Check again with new cases at fixed times: patients, devices and models change."
@@ -39,7 +39,7 @@ FOUND = {
 
 
 class Wording(NamedTuple):
-    """The words for the answers of a model: lists, or intervals."""
+    """Wording for the predictions of a model: lists, or intervals."""
 
     one: str
     many: str
@@ -54,9 +54,9 @@ INTERVALS = Wording("interval", "intervals", "hold the true value", "interval is
 
 
 def coverage_answers(about: Certificate, evaluation: AnyEvaluation | None) -> Iterator[Answer]:
-    """Answer the four questions about sets or intervals."""
+    """Yield the answers to the four questions about sets or intervals."""
     words = INTERVALS if about.intervals else LISTS
-    endless = bool(np.isinf([one.limit for one in about.whole] if about.intervals else about.limit).all())
+    endless = bool(np.isinf([promise.limit for promise in about.whole] if about.intervals else about.limit).all())
     lacking = [name for name, limit in about.thresholds.items() if np.isinf(limit).any()]
     yield _promised(about, words, lacking, endless=endless)
     yield _holds(about, evaluation, words)
@@ -85,7 +85,7 @@ def _promised(about: Certificate, words: Wording, lacking: Sequence[str], *, end
 
 
 def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording) -> Answer:
-    """Answer whether it holds; the badge is green only where nothing is against it."""
+    """Return the answer on validity; the badge is green only without contradicting evidence."""
     badge, level = standing(about, None if evaluation is None else evaluation.verdict, noun="cases")
     if evaluation is None:
         unchecked = [f"No cases with known {words.known} were given to check it on."]
@@ -111,7 +111,7 @@ def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording)
 
 
 def sites_without_rows(about: Certificate, evaluation: AnyEvaluation) -> list[str]:
-    """Name every certified site that no row is from; none if rows have no sites."""
+    """Return the certified sites without rows; empty if rows have no sites."""
     seen = {group.name for group in evaluation.by_site}
     return [site for used in about.summaries for site in used.sites if seen and name_key(site) not in seen]
 
@@ -136,7 +136,7 @@ def _costs(evaluation: AnyEvaluation | None, words: Wording) -> Answer:
 def _to_do(
     about: Certificate, evaluation: AnyEvaluation | None, words: Wording, *, endless: bool, few: bool
 ) -> Iterator[str]:
-    """List the next steps, the most urgent first."""
+    """Yield the recommended next steps, the most urgent first."""
     verdict = None if evaluation is None else evaluation.verdict
     if verdict is not None and verdict.below:
         yield f"Do not rely on the {words.many} until the cause is found: other patients, other devices, another model?"
@@ -171,7 +171,7 @@ def _to_mend(about: Certificate) -> Iterator[str]:
 
 
 def risk_answers(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[Answer]:
-    """Answer three questions about a limit on a loss."""
+    """Yield the answers to three questions about a limit on a loss."""
     about, limit, chosen = rule.risk, f"{rule.risk.limit:.4g}", rule.certificate.limit
     if chosen == math.inf:
         safe = f"The safe action is left: {about.safe or 'there is none, so nothing is promised'}."

@@ -29,7 +29,7 @@ from fedconformal.report.charts import Bar, Bars, group_chart, percent, shortene
 from fedconformal.report.html import card, fine_print, soft, table
 
 MAX_GROUPS = 40
-"""Groups that are drawn one by one; of more groups those furthest from the promise."""
+"""Maximum number of drawn groups; beyond it, those furthest from the promise are drawn."""
 STRATA = {
     "site": "A case whose site is not given takes the largest threshold. A site with too few scores has none: nothing "
     "is ruled out there.",
@@ -40,7 +40,7 @@ STRATA = {
 
 
 def coverage_cards(predictor: Predictor, evaluation: AnyEvaluation | None) -> Iterator[str]:
-    """Write the cards about sets or intervals."""
+    """Yield the cards about sets or intervals."""
     about = predictor.certificate
     if evaluation is not None:
         by_class = evaluation.by_class if isinstance(evaluation, Evaluation) else []
@@ -54,7 +54,7 @@ def coverage_cards(predictor: Predictor, evaluation: AnyEvaluation | None) -> It
 
 
 def risk_cards(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[str]:
-    """Write the card about a limit on a loss."""
+    """Yield the card about a limit on a loss."""
     if evaluation is None or not evaluation.by_site:
         return
     about = rule.risk
@@ -82,7 +82,7 @@ def _coverage_by(column: str, groups: Sequence[CoverageGroup], evaluation: AnyEv
 
 
 def _promised_to(about: Certificate, column: str) -> str:
-    """Say whether the sites, the classes or the groups of a column are promised coverage by themselves."""
+    """Return a sentence on whether sites, classes or the groups of a column have promises of their own."""
     if about.status != "certified":
         return "Nothing is promised here: the thresholds are estimates."
     guarantee, sites, _ = about.terms()
@@ -117,8 +117,8 @@ def _strata(about: Certificate) -> str:
     for key, part in about.parts.items():
         name = class_called(int(key), about.class_names) if stratum == "class" else str(key)
         by_class = stratum == "group" and part[1:]
-        limits = ["none" if np.isinf(one.limit) else f"{one.limit:.4g}" for one in part]
-        scores = sum(one.scores for one in part) if by_class else part[-1].scores
+        limits = ["none" if np.isinf(promise.limit) else f"{promise.limit:.4g}" for promise in part]
+        scores = sum(promise.scores for promise in part) if by_class else part[-1].scores
         band = "" if by_class else "{:.4f} to {:.4f}".format(*band_of(part))
         cells.append((name, f"{scores:,}", "by class" if by_class else " to ".join(limits), band))
     text = soft(f"Calibration scores, threshold and promised coverage. {STRATA[stratum]}")
@@ -126,7 +126,7 @@ def _strata(about: Certificate) -> str:
 
 
 def exact_words(predictor: Predictor, evaluation: AnyEvaluation | LossEvaluation | None) -> str:
-    """Write the fine print: the verdict, the certificate and the contributions."""
+    """Return the fine print: verdict, certificate and contributions."""
     about = predictor.certificate
     tested = "" if evaluation is None or isinstance(evaluation, LossEvaluation) else _tested(about, evaluation)
     facts = table(("fact", "value"), certificate_facts(predictor).items())
@@ -182,7 +182,7 @@ def _contributions(about: Certificate) -> str:
 
 
 def certificate_facts(predictor: Predictor) -> dict[str, str]:
-    """Return the facts of a certificate as text by name; what is not recorded is left out."""
+    """Return the recorded facts of a certificate as text by name."""
     about = predictor.certificate
     origin, replaced, risk = about.provenance, about.replaces, about.risk
     facts: dict[str, Any] = {"status": about.status, "guarantee": guarantee_name(about.guarantee)}
@@ -214,7 +214,7 @@ def certificate_facts(predictor: Predictor) -> dict[str, str]:
 
 
 def privacy_claim(claim: Mapping[str, Any]) -> str:
-    """Describe the claim of a private release."""
+    """Return the claim of a private release in words."""
     if not isinstance(claim.get("epsilon"), int | float):
         return str(claim.get("claim"))
     return f"epsilon {claim['epsilon']:g} for {claim.get('unit')}; outside the claim: {claim.get('outside')}"

@@ -1,8 +1,8 @@
 """Charts as SVG: axes with round numbers, lines, dots, bars and a legend.
 
-Written out rather than drawn by a charting library: a page stays at some ten kilobytes, needs no script to show its
-charts, takes its colours from one style for light and dark, and there is nothing to install. The colours are those of
-Okabe and Ito, "Color universal design", 2008; every series has a dash or a marker of its own as well.
+SVG is written directly, without a charting library: a page has only some ten kilobytes, its charts need no script and
+share one style for light and dark mode, and there is no dependency. The colours are those of Okabe and Ito, "Color
+universal design", 2008; every series also has its own dash pattern or marker.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ WIDTH, HEIGHT = 440, 280
 LEFT, RIGHT, TOP, BOTTOM = 56, 20, 12, 44
 LEGEND_ROW, ROW = 18, 24
 LETTER, NUMBERS = 7.4, 112
-"""The width of a letter on a phone, where it is largest, and the space for numbers beside bars."""
+"""Maximum width of a letter (on a phone), and space for numbers next to bars."""
 LONGEST = 18
-"""Letters of a name that are drawn; all of it is in the numbers below."""
+"""Maximum length of a drawn name; the table of numbers has the full name."""
 MOST_SERIES = 6
 
 STYLE = """
@@ -50,13 +50,13 @@ OUTLINES = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5),
 
 
 def percent(value: float) -> str:
-    """Write a share as a percentage."""
+    """Format a share as a percentage."""
     return f"{100 * value:.4g}%"
 
 
 @dataclass(kw_only=True)
 class Chart(ABC):
-    """A drawing with a title and a size."""
+    """Base class of charts, with a title and a size."""
 
     title: str
     width: float = WIDTH
@@ -68,16 +68,16 @@ class Chart(ABC):
 
     @abstractmethod
     def inside(self) -> str:
-        """Return the drawing, without the frame of a file."""
+        """Return the SVG elements of the chart, without the outer element."""
 
     def svg(self) -> str:
-        """Return the chart as part of a page, which has its style."""
+        """Return the chart as an SVG element for a page with the style."""
         return svg(self.inside(), self.width, self.full_height, self.title)
 
 
 @dataclass(kw_only=True)
 class Plot(Chart):
-    """A chart with two number axes; series are added one after the other, then it is written as SVG."""
+    """A chart with two numeric axes; series are added in sequence before it is rendered."""
 
     x: Point
     y: Point
@@ -91,7 +91,7 @@ class Plot(Chart):
     _keys: list[tuple[str, str]] = field(default_factory=list)
 
     def at(self, x: float, y: float) -> Point:
-        """Place a point on the page."""
+        """Convert data coordinates to page coordinates."""
         across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
         return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
@@ -111,17 +111,17 @@ class Plot(Chart):
         self.key(name, key)
 
     def dots(self, points: Iterable[Point], name: str) -> None:
-        """Draw markers."""
+        """Draw markers at points."""
         i = self._number(name)
         self._parts += [_marker(i, *self.at(*point)) for point in points]
         self.key(name, _marker(i, 11, 0))
 
     def target(self, y: float, name: str) -> None:
-        """Draw a dashed level."""
+        """Draw a dashed horizontal line."""
         self._dashed((self.x[0], y), (self.x[1], y), name)
 
     def diagonal(self, name: str) -> None:
-        """Draw the line on which both axes agree."""
+        """Draw the dashed line x = y."""
         low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
         self._dashed((low, low), (high, high), name)
 
@@ -131,13 +131,13 @@ class Plot(Chart):
         self.key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
 
     def band(self, lower: Iterable[Point], upper: Iterable[Point], name: str) -> None:
-        """Fill the space between two lines."""
+        """Fill the area between two lines."""
         around = [self.at(*point) for point in [*upper, *reversed(list(lower))]]
         self._parts.append(f'<path class="band" d="M{" ".join(f"{x:.1f},{y:.1f}" for x, y in around)}Z"/>')
         self.key(name, '<path class="band" d="M0-5H22V5H0Z"/>')
 
     def inside(self) -> str:
-        """Write the axes, the series and the legend."""
+        """Return the axes, the series and the legend."""
         return "".join([*self._frame(), *self._parts, self._legend()[0]])
 
     @property
@@ -167,7 +167,7 @@ class Plot(Chart):
         return self._series.setdefault(name, len(self._series) % MOST_SERIES)
 
     def key(self, name: str, drawing: str) -> None:
-        """Explain a drawing in the legend, once."""
+        """Add an entry to the legend, once per name."""
         if name and name not in dict(self._keys):
             self._keys.append((name, drawing))
 
@@ -176,7 +176,7 @@ class Plot(Chart):
 
 
 def _legend(keys: Sequence[tuple[str, str]], left: float, top: float, width: float) -> tuple[str, int]:
-    """Set names and drawings in rows; also return the number of rows."""
+    """Return a legend in rows, and the number of rows."""
     parts, x, row = [], left, 0
     for name, drawing in keys:
         length = 44 + 6.4 * len(name)
@@ -189,7 +189,7 @@ def _legend(keys: Sequence[tuple[str, str]], left: float, top: float, width: flo
 
 
 class Bar(NamedTuple):
-    """A bar's name, its value, the text on its right, and the group that gives its colour."""
+    """Name, value, label and group of a bar; the group determines its colour."""
 
     name: str
     value: float
@@ -199,13 +199,13 @@ class Bar(NamedTuple):
 
 @dataclass(kw_only=True)
 class Bars(Chart):
-    """A chart of bars; groups with names have a legend."""
+    """A bar chart; named groups have a legend."""
 
     bars: Sequence[Bar]
 
     @property
     def groups(self) -> list[str]:
-        """The groups in the order in which they come."""
+        """The groups in order of appearance."""
         return list(dict.fromkeys(bar.group for bar in self.bars))
 
     @property
@@ -214,7 +214,7 @@ class Bars(Chart):
         return ROW * len(self.bars) + 8 + (LEGEND_ROW + 6 if any(self.groups) else 0)
 
     def inside(self) -> str:
-        """Write the bars, and the legend if groups have names."""
+        """Return the bars, and the legend if groups have names."""
         left = name_space([bar.name for bar in self.bars])
         top = max(bar.value for bar in self.bars) or 1
         parts = []
@@ -234,7 +234,7 @@ class Bars(Chart):
 
 
 def name_space(names: Sequence[str]) -> float:
-    """Return the space that the names on the left need."""
+    """Return the width of the names on the left."""
     return max(72.0, 22 + LETTER * max(map(len, names)))
 
 
@@ -266,18 +266,18 @@ def group_chart(
 
 
 def shortened(text: str, most: int) -> str:
-    """Cut a text to at most this many letters."""
+    """Truncate a text to a maximum length."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def svg(inside: str, width: float, height: float, title: str) -> str:
-    """Put the parts of a chart together; a screen reader reads the title."""
+    """Return an SVG element with a title for screen readers."""
     start = f'<svg class="chart" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}">'
     return f"{start}<title>{escape(title)}</title>{inside}</svg>"
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """List about five round numbers between low and high.
+    """Return about five round numbers between low and high.
 
     >>> round_numbers(0.433, 0.945)
     [0.5, 0.6, 0.7, 0.8, 0.9]

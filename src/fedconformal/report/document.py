@@ -1,4 +1,4 @@
-"""The report about a predictor: one page of HTML for sets, intervals or a limit on a loss."""
+"""Report on a predictor: one HTML page for sets, intervals or a limit on a loss."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_GIVEN = "not given"
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Facts that no certificate holds; the report states absent ones as "not given".
+    """Facts for a report that are not in a certificate; missing ones appear as "not given".
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     calibration_dates
         Period in which the calibration rows were collected.
     responsible
-        Person or body that answers for the report.
+        Person or body responsible for the report.
     patients
         Number of patients behind the calibration rows.
     intended_use, population
-        Purpose of the model, and patients that it is meant for.
+        Purpose of the model, and its target population.
     """
 
     title: str | None = None
@@ -65,18 +65,18 @@ def read_study(path: Path) -> Study:
 
 
 def report_page(predictor: Predictor, evaluation: Any = None, *, study: Study | None = None) -> str:
-    """Return the whole page as HTML, with nothing to load from anywhere else.
+    """Return a self-contained HTML page.
 
     Parameters
     ----------
     predictor
-        The predictor that the report is about.
+        The predictor of the report.
     evaluation
         Result of `predictor.evaluate` on rows with a known truth.
     study
-        Title, purpose and people, for the head of the page.
+        Title, purpose and people, for the header of the page.
     """
-    about, told = predictor.certificate, study or Study()
+    about, facts = predictor.certificate, study or Study()
     warnings = [escape(str(remark)) for remark in remarks(about)]
     if about.risk is not None:
         title, lede = "A limit on the risk", predictor.sentence()
@@ -92,18 +92,18 @@ def report_page(predictor: Predictor, evaluation: Any = None, *, study: Study | 
     sections = [
         board(answers),
         notes(warnings),
-        _study_card(told, about, 0 if evaluation is None else evaluation.overall.rows),
+        _study_card(facts, about, 0 if evaluation is None else evaluation.overall.rows),
         grid(cards),
         exact_words(predictor, evaluation),
     ]
     sites = plural(about.sites, "site")
     heading = f"{title} across {sites}"
-    lede = lede if told.title is None else f"{heading}. {lede}"
-    return page(told.title or sites, told.title or heading, sections, lede=lede)
+    lede = lede if facts.title is None else f"{heading}. {lede}"
+    return page(facts.title or sites, facts.title or heading, sections, lede=lede)
 
 
 def _uninformative(predictor: Predictor, evaluation: AnyEvaluation | None) -> Iterator[str]:
-    """Explain why sets are full, or intervals have no end, if so."""
+    """Yield an explanation of full sets or infinite intervals, if any."""
     counted, classes, share = "", None, None
     if isinstance(evaluation, Evaluation):
         full, rows = evaluation.full_sets, evaluation.overall.rows
@@ -116,7 +116,7 @@ def _uninformative(predictor: Predictor, evaluation: AnyEvaluation | None) -> It
 
 
 def _study_card(study: Study, about: Certificate, checked: int) -> str:
-    """Tabulate the facts of the study, the calibration and the check."""
+    """Return the table of facts about the study, the calibration and the check."""
     people = "patients not given" if study.patients is None else f"{study.patients:,} patients"
     facts = {
         "study": study.study,

@@ -1,6 +1,6 @@
-"""The page builder: a heading, a board of answers, notes, cards and a fine print, in one file of HTML.
+"""Page builder: heading, board of answers, notes, cards and fine print, in one HTML file.
 
-The layout is CSS. A content policy keeps the page from asking anything of the network.
+The layout is CSS. A content security policy forbids network access.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fedconformal.report.charts import CHART_STYLE
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""No script: nothing that came in a name can run."""
+"""Content security policy without scripts, so that markup in a name cannot execute."""
 
 
 class Answer(NamedTuple):
@@ -25,11 +25,11 @@ class Answer(NamedTuple):
     steps: Sequence[str] = ()
     badge: str = ""
     level: str = ""
-    """good, caution or bad, which is a colour."""
+    """"good", "caution" or "bad", which sets the colour."""
 
 
 def page(title: str, heading: str, sections: Iterable[str], *, lede: str = "") -> str:
-    """Return the whole page, with nothing to load from anywhere else.
+    """Return a self-contained page.
 
     >>> page("2 sites", "Sets", [card("Sizes", "")]).startswith("<!doctype html>")
     True
@@ -44,7 +44,7 @@ def page(title: str, heading: str, sections: Iterable[str], *, lede: str = "") -
 
 
 def board(answers: Iterable[Answer]) -> str:
-    """Write the answers of the first screen."""
+    """Return the tiles of the first screen."""
     return f'<div class="board">{"".join(map(_answer, answers))}</div>'
 
 
@@ -57,34 +57,34 @@ def _answer(one: Answer) -> str:
 
 
 def notes(texts: Iterable[str]) -> str:
-    """Write warnings, each of which is HTML."""
+    """Return warnings, given as HTML."""
     return "".join(f'<p class="warning" role="note">{text}.</p>' for text in texts)
 
 
 def card(title: str, inside: str, numbers: str = "") -> str:
-    """Frame a part of the page under its title; numbers can be folded out."""
+    """Return a section with a title and an expandable table of numbers."""
     details = f"<details><summary>Numbers</summary>{numbers}</details>" if numbers else ""
     return f'<section class="card"><h2>{escape(title)}</h2>{inside}{details}</section>'
 
 
 def fine_print(inside: str) -> str:
-    """Fold the exact words away; on paper they are folded out."""
+    """Return the collapsed fine print, which is expanded in print."""
     return f'<details class="card fine"><summary><h2>The fine print</h2></summary>{inside}</details>'
 
 
 def grid(cards: Iterable[str]) -> str:
-    """Put cards into two columns."""
+    """Return cards in two columns."""
     inside = "".join(cards)
     return f'<div class="cards">{inside}</div>' if inside else ""
 
 
 def soft(text: str) -> str:
-    """Set a paragraph in a quiet colour."""
+    """Return a paragraph in a muted colour."""
     return f'<p class="soft">{escape(text)}</p>' if text else ""
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Write a table of text."""
+    """Return a table of text."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -1,7 +1,7 @@
-"""The page of a watch: verdict, next steps, and counts over time by site and by group.
+"""Page of a watch: verdict, next steps, and counts over time by site and by group.
 
-One file with everything in it and no script. Names of sites and groups come from outside and are escaped wherever they
-are written.
+The page is self-contained and has no script. Names of sites and groups are untrusted and escaped wherever they are
+written.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from fedconformal.report.charts import Plot, Point, percent
 from fedconformal.report.html import Answer, board, card, fine_print, page, soft, table
 
 LEAST_DAYS = 6
-"""The shortest axis of days, on which no day is named twice."""
+"""Minimum length of the axis of days, so that no day is labelled twice."""
 POINTS = 100
-"""Points of a chart, at most."""
+"""Maximum number of points of a chart."""
 MOST_NOTES = 100
-"""Messages without groups that are listed one by one."""
+"""Maximum number of listed messages without groups."""
 FIRST = 24
-"""Sites or groups that are shown; the others are folded away."""
+"""Number of sites or groups shown; the others are collapsed."""
 PLAIN = (-3, 4)
-"""Powers of ten between which an e-value is written out: beside an axis there is room for few digits."""
+"""Powers of ten between which an e-value is written out; axis labels have room for few digits."""
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEVEL = {"alarm": "bad", "in doubt": "caution", "holds": "good", "too early": ""}
 HEADS = ("state", "since", "outcomes", "missed", "covered", "watched", "evidence", "waiting", "size", "last day")
@@ -47,16 +47,16 @@ def watch_page(
     promise: str = "",
     refused: Iterable[Refused] = (),
 ) -> str:
-    """Return the whole page as HTML, from the messages of all sites.
+    """Return a self-contained HTML page from the messages of all sites.
 
     Parameters
     ----------
     periods
-        Messages; there may be none yet.
+        Messages, possibly none.
     promise
         The sentence of the certificate.
     refused
-        Sites whose messages could not be used, and why.
+        Sites with invalid messages, and the reasons.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def watch_page(
 
 
 def combined_page(found: Combined, *, promise: str = "") -> str:
-    """Return the same page, from messages that are combined already."""
+    """Return the page from combined messages."""
     everything, sites = found.all_rows.pooled, count(found.all_rows.sites, "site")
     sections = [
         soft(f"{sites}, from {date(found.first)} to {date(found.last)}. Predictor {found.predictor[:12]}."),
@@ -121,7 +121,7 @@ def _where(found: Combined) -> tuple[str, list[str]]:
 
 
 def _over_time(line: SiteHistory) -> str:
-    """Draw coverage with its interval and the limit, and evidence on a log scale with the level of the alarm."""
+    """Return plots of coverage, with interval and limit, and of evidence on a log scale, with the alarm level."""
     # Places of the line, evenly; the last, and that of the most evidence, are among them.
     even = np.linspace(0, len(line.days) - 1, min(len(line.days), POINTS - 1))
     at = np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
@@ -185,7 +185,7 @@ def _fine_print(found: Combined) -> str:
 
 
 def _by_site_and_group(found: Combined) -> str:
-    """Tabulate sites, those that stand out first, and groups over all sites. Its own alarm leaves a site in doubt."""
+    """Return tables of sites, those that stand out first, and of groups; a site's own alarm means "in doubt"."""
     named = set(found.all_rows.named)
     lines = sorted(found.all_rows.histories, key=lambda line: line.site not in named)  # the rest stays by evidence
     sites = _table("site", lines, [_state(one, named=one.site in named) for one in lines]) if len(lines) > 1 else ""
@@ -221,7 +221,7 @@ def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> st
 
 
 def e_value(log_e: float) -> str:
-    """Write an e-value, from its logarithm.
+    """Format an e-value, given its logarithm.
 
     >>> e_value(0.0), e_value(5.0), e_value(-3.0), e_value(2000.0)
     ('1', '148', '0.05', '10⁸⁶⁸')
@@ -233,5 +233,5 @@ def e_value(log_e: float) -> str:
 
 
 def points(days: Integers, values: Floats) -> list[Point]:
-    """Pair days and values, without those that are not defined."""
+    """Return pairs of day and value, without undefined values."""
     return [(float(x), float(y)) for x, y in zip(days, values, strict=True) if not math.isnan(y)]

@@ -1,5 +1,5 @@
-"""A server beside the model: an ASGI app that answers with prediction sets, and ONNX models.
+"""Serving: an ASGI app that returns prediction sets, and ONNX models.
 
-`app.make_app` is the server; `onnx.OnnxModel` runs the model, at calibration and later in the same way. Both need the
+`app.make_app` is the server; `onnx.OnnxModel` runs the model, identically at calibration and in use. Both need the
 extra `serve`.
 """

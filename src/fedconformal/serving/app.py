@@ -1,6 +1,6 @@
-"""The server: POST /predict answers with sets, POST /outcomes takes true labels.
+"""The server: POST /predict returns prediction sets, POST /outcomes records true labels.
 
-Small bodies are answered together with others; larger ones are read in a thread, so that others are answered meanwhile.
+Small requests are answered in batches; larger bodies are decoded in a thread, so that they do not block other requests.
 A refused request is a 4xx with one line of JSON, {"error": ...}; bodies and tokens are never logged.
 """
 
@@ -32,9 +32,9 @@ from fedconformal.serving.onnx import OnnxModel
 from fedconformal.serving.service import Service
 
 AT_ONCE = 2**12
-"""Bytes of a body that is answered in the event loop."""
+"""Maximum size of a body that is decoded in the event loop."""
 MOST_ACTIVE = 1000
-"""Requests that are answered at a time; more are refused with a 503."""
+"""Maximum number of concurrent requests; others are refused with a 503."""
 TOO_MANY = "too many requests are being answered; send it again later"
 CLOSE = {"Connection": "close"}
 """The rest of the body is not read."""
@@ -45,7 +45,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Limits of a request: the access token, the bytes of a body, and the seconds in which it has to come."""
+    """Access token, and limits on the size of a body in bytes and on the time to receive it in seconds."""
 
     token: bytes | None = field(default=None, repr=False)
     max_body: int = 16 * 2**20
@@ -53,7 +53,7 @@ class Settings:
 
 
 class Server:
-    """Handlers of the requests, and the state that they share."""
+    """Request handlers and their shared state."""
 
     def __init__(self, service: Service, settings: Settings, watch: Watch | None) -> None:
         self.service, self.settings, self.watch = service, settings, watch
@@ -87,7 +87,7 @@ class Server:
         return call
 
     async def predict(self, request: Request) -> Response:
-        """Answer rows with sets."""
+        """Return the sets of rows."""
         body = await self._body(request)
         small = len(body) <= AT_ONCE
         rows = read_rows(body) if small else await self._in_thread(lambda: read_rows(body))
@@ -97,7 +97,7 @@ class Server:
         return Response(data, media_type=JSON)
 
     async def outcomes(self, request: Request) -> Response:
-        """Take the true labels of rows that were answered before."""
+        """Record the true labels of rows that were answered before."""
         body = await self._body(request)
         if self.watch is None:
             raise RefusedError(404, "this server keeps no outcomes; start it with a monitor")
@@ -106,22 +106,22 @@ class Server:
         return _json(counts)
 
     async def _body(self, request: Request) -> bytes:
-        """Read a body; refuse content types that a web page of a stranger can set."""
+        """Read a body; refuse content types that a foreign web page can set."""
         found = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if found != JSON:
             raise RefusedError(415, f"the content type is {found or 'missing'}; send {JSON}")
         return await read_body(request, self.settings.max_body, self.settings.seconds)
 
     async def health(self, _: Request) -> Response:
-        """Say that the process is alive."""
+        """Report that the process is alive."""
         return _json({"alive": True})
 
     async def ready(self, _: Request) -> Response:
-        """Say that predictor and model are loaded, with the warnings of every answer."""
+        """Report that predictor and model are loaded, with the warnings of every answer."""
         return _json({"ready": True, "predictor": self.service.digest, "warnings": self.service.warnings()})
 
     async def numbers(self, _: Request) -> Response:
-        """Give the metrics."""
+        """Return the metrics."""
         whole = None
         if self.watch is not None:
             async with self._storing:
@@ -141,7 +141,7 @@ def make_app(
 ) -> Starlette:
     """Return the ASGI app, for any ASGI server; `fedconformal serve` runs it under uvicorn.
 
-    Without a token the app answers only requests that name this machine as their host.
+    Without a token the app answers only requests whose host is this machine.
     """
     service = Service(predictor, model)
     if watch is not None:
@@ -154,12 +154,12 @@ def make_app(
         "/ready": ("GET", server.ready),
         "/metrics": ("GET", server.numbers),
     }
-    made = Starlette(
+    app = Starlette(
         routes=[Route(path, server.guarded(handler), methods=[verb]) for path, (verb, handler) in routes.items()],
         exception_handlers={HTTPException: _failure, Exception: _failure},
     )
-    made.state.watch = watch
-    return made
+    app.state.watch = watch
+    return app
 
 
 def _json(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -1,8 +1,7 @@
 """Batching: concurrent requests are answered together and stored in one transaction.
 
-While a commit reaches the disk, the next requests collect, so that all of them share the next one. Nothing is
-acknowledged before its commit is on the disk. If one request is refused, each is processed alone, and only that one
-fails.
+Requests that arrive during a commit share the next one. Nothing is acknowledged before its commit is on disk. If a
+request of a batch is refused, each is processed alone, so that only the invalid request fails.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from fedconformal.serving.bodies import MOST_ROWS, Answer, Rows
 from fedconformal.serving.service import Service
 
 MOST = 64
-"""Requests in a batch; others are read meanwhile."""
+"""Maximum number of requests in a batch."""
 AT_ONCE = 1000
-"""Rows of a batch that is processed in the event loop; larger ones, and all that are stored, have a thread."""
+"""Maximum rows of a batch processed in the event loop; larger and stored batches are processed in a thread."""
 
 Request = Rows | Outcomes
 Result = Answer | dict[str, int] | Exception
@@ -32,7 +31,7 @@ FATES = ("counted", "repeated", "conflicting", "early")
 
 
 class Batcher:
-    """Collects requests for predictions and for outcomes, and processes them in batches.
+    """Batch processor of requests for predictions and for outcomes.
 
     `lock` is held while the watch is used.
     """
@@ -57,13 +56,13 @@ class Batcher:
         await asyncio.sleep(0)  # what has come by the next turn of the loop goes together
         while self._waiting:
             now = self._next()
-            for (_, coming), result in zip(now, await self._results([one for one, _ in now]), strict=True):
+            for (_, coming), result in zip(now, await self._results([request for request, _ in now]), strict=True):
                 if not coming.done():  # its client has gone
                     coming.set_result(result)
             await asyncio.sleep(0)
 
     def _next(self) -> list[tuple[Request, asyncio.Future[Result]]]:
-        """Take the next requests, as many as have about the rows of one large request."""
+        """Take the next requests, limited to about the rows of one large request."""
         rows = np.cumsum([len(request) for request, _ in self._waiting[:MOST]])
         count = max(1, int(np.searchsorted(rows, MOST_ROWS, side="right")))
         now, self._waiting = self._waiting[:count], self._waiting[count:]
@@ -77,25 +76,25 @@ class Batcher:
                 return await to_thread.run_sync(self._together, requests)
         except Exception as error:  # noqa: BLE001
             if isinstance(error, InputError) and not isinstance(error, StoreError) and len(requests) > 1:
-                return [(await self._results([one]))[0] for one in requests]
+                return [(await self._results([request]))[0] for request in requests]
             return [error] * len(requests)  # nobody is left waiting
 
     def _together(self, requests: Sequence[Request]) -> list[Result]:
-        asked = [one for one in requests if isinstance(one, Rows)]
-        came = [one for one in requests if isinstance(one, Outcomes)]
-        batch = self._service.answer(asked) if asked else None
+        row_requests = [request for request in requests if isinstance(request, Rows)]
+        outcomes = [request for request in requests if isinstance(request, Outcomes)]
+        batch = self._service.answer(row_requests) if row_requests else None
         answers, fates = iter([] if batch is None else batch.answers), dict[str, str]()
         if self._watch is not None:
             rows = None if batch is None else batch.predicted()
-            fates = self._watch.record(rows, _all_outcomes(came))[1]
-        return [next(answers) if isinstance(one, Rows) else _counts(one.ids, fates) for one in requests]
+            fates = self._watch.record(rows, _all_outcomes(outcomes))[1]
+        return [next(answers) if isinstance(request, Rows) else _counts(request.ids, fates) for request in requests]
 
 
-def _all_outcomes(came: Sequence[Outcomes]) -> Outcomes:
-    if not came:
+def _all_outcomes(requests: Sequence[Outcomes]) -> Outcomes:
+    if not requests:
         return NO_OUTCOMES
-    ids = [name for one in came for name in one.ids]
-    times, values = (np.concatenate([getattr(one, name) for one in came]) for name in ("times", "values"))
+    ids = [name for request in requests for name in request.ids]
+    times, values = (np.concatenate([getattr(request, name) for request in requests]) for name in ("times", "values"))
     return Outcomes(ids=ids, times=times, values=values)
 
 

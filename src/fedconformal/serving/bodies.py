@@ -1,7 +1,7 @@
-"""Requests and answers in JSON. Nothing that a client sends is trusted.
+"""Requests and answers in JSON; requests are untrusted.
 
-A body is decoded straight into the types below: unknown fields, too many levels and text in the place of a number are
-decoding errors. The numbers and rows of a body are limited before it is decoded.
+A body is decoded directly into the types below: unknown fields, excessive nesting and text in place of a number are
+decoding errors. The numbers and rows of a body are limited before decoding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fedconformal.errors import InputError
 
 JSON = "application/json"
 MOST_ROWS, MOST_NUMBERS = 10_000, 2**21
-"""In one request. A number takes several times its bytes in memory while it is decoded."""
+"""Limits of one request. A number takes several times its bytes in memory during decoding."""
 
 Matrix = list[list[float]]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
@@ -36,7 +36,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JsonRows(Columns, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body of POST /predict: probabilities, logits or features, one list of numbers a row."""
+    """A body of POST /predict: probabilities, logits or features, one list of numbers per row."""
 
     probabilities: Matrix | None = None
     logits: Matrix | None = None
@@ -44,7 +44,7 @@ class JsonRows(Columns, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Rows(Columns, frozen=True, kw_only=True):
-    """Rows to answer, as a matrix of probabilities, logits or features."""
+    """Requested rows, as a matrix of probabilities, logits or features."""
 
     form: str
     matrix: Floats
@@ -66,7 +66,7 @@ class Rows(Columns, frozen=True, kw_only=True):
 
 
 class LabelledIds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A body of POST /outcomes: ids of the answers, and true labels, as names or as positions of the classes."""
+    """A body of POST /outcomes: ids of the answers, and true labels as class names or indices."""
 
     ids: list[Name]
     labels: list[Name | int]
@@ -93,25 +93,25 @@ def read_rows(body: bytes) -> Rows:
     >>> read_rows(b'{"probabilities": [[0.75, 0.25]], "ids": ["scan-7"]}').matrix
     array([[0.75, 0.25]])
     """
-    found = _decoded(body, JsonRows)
-    forms = {"probabilities": found.probabilities, "logits": found.logits, "features": found.features}
-    given = [(form, rows) for form, rows in forms.items() if rows is not None]
-    if len(given) != 1:
-        names = " and ".join(form for form, _ in given)
+    fields = _decoded(body, JsonRows)
+    forms = {"probabilities": fields.probabilities, "logits": fields.logits, "features": fields.features}
+    present = [(form, rows) for form, rows in forms.items() if rows is not None]
+    if len(present) != 1:
+        names = " and ".join(form for form, _ in present)
         raise InputError(f"the body has {names or 'no rows'}; give one of {', '.join(forms)}")
-    ((form, rows),) = given
-    about = {name: getattr(found, name) for name in Columns.__struct_fields__}
+    ((form, rows),) = present
+    about = {name: getattr(fields, name) for name in Columns.__struct_fields__}
     return Rows(form=form, matrix=_matrix(rows, form), **about)
 
 
 def read_outcomes(body: bytes) -> LabelledIds:
     """Decode the labels of rows."""
-    found = _decoded(body, LabelledIds)
-    if len(found.ids) > MOST_ROWS:
-        raise InputError(f"ids: has {len(found.ids)} values; send at most {MOST_ROWS} at a time")
-    if len(found.ids) != len(found.labels) or not found.ids:
-        raise InputError(f"labels: has {len(found.labels)} values, and there are {len(found.ids)} ids")
-    return found
+    labelled = _decoded(body, LabelledIds)
+    if len(labelled.ids) > MOST_ROWS:
+        raise InputError(f"ids: has {len(labelled.ids)} values; send at most {MOST_ROWS} at a time")
+    if len(labelled.ids) != len(labelled.labels) or not labelled.ids:
+        raise InputError(f"labels: has {len(labelled.labels)} values, and there are {len(labelled.ids)} ids")
+    return labelled
 
 
 def _decoded(body: bytes, kind: type[T]) -> T:
@@ -132,6 +132,6 @@ def _matrix(rows: Matrix, name: str) -> Floats:
 
 
 def new_ids(count: int) -> list[str]:
-    """Make ids for rows that came without: the time, so that a store appends them, and 80 random bits each."""
+    """Return ids for rows without: the time, so that a store appends them, and 80 random bits each."""
     now, drawn = f"{time.time_ns() // 10**6:012x}", secrets.token_hex(10 * count)
     return [now + drawn[start : start + 20] for start in range(0, 20 * count, 20)]

@@ -1,10 +1,10 @@
-"""Access control and limits: an access token, the host that was meant, the size and time of headers and bodies.
+"""Access control and limits: access token, requested host, size and time of headers and bodies.
 
-Without a token only this machine may ask. A browser is on this machine too, and shows pages of strangers: these cannot
-send the content types that are accepted, and a name of theirs that leads here is not a host that is accepted.
+Without a token only requests to this machine are answered. A browser on this machine may show foreign pages: these
+cannot send the accepted content types, and a foreign name that resolves to this machine is not an accepted host.
 
-A connection without a whole request costs a file descriptor for some seconds. Beyond a number of such connections the
-oldest is closed, so that clients which send half a request shut out only each other.
+A connection without a complete request holds a file descriptor for some seconds. Beyond a number of such connections
+the oldest is closed, so that clients with incomplete requests affect only each other.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ HERE = {"127.0.0.1", "localhost", "::1"}
 LEAST_TOKEN = 16
 VARIABLE = "FEDCONFORMAL_TOKEN"
 OPEN = {"/health", "/ready"}
-"""Paths that need no token."""
+"""Paths without access control."""
 HEADER_SECONDS, HEADER_BYTES = 10.0, 2**16
-"""Time and size of the headers of a request."""
+"""Limits on time and size of the headers of a request."""
 MOST_WAITING = 500
-"""Connections without a whole request."""
+"""Maximum number of connections without a complete request."""
 
 
 class RefusedError(Exception):
-    """A request that is not answered: its status and the reason."""
+    """Raised for a refused request, with HTTP status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -42,7 +42,7 @@ class RefusedError(Exception):
 
 
 def read_token(path: Path | None) -> bytes | None:
-    """Read the token from a file, or from the environment; None if there is neither. It is never shown."""
+    """Read the token from a file or the environment; None without either. It is never displayed."""
     if path is None:
         given = os.environ.get(VARIABLE)
         return None if given is None else _checked(given.encode(), f"the variable {VARIABLE}")
@@ -58,7 +58,7 @@ def _checked(given: bytes, where: str) -> bytes:
 
 
 def check_caller(request: Request, token: bytes | None) -> None:
-    """Refuse a request without the token; where there is none, one that means another host than this machine."""
+    """Refuse a request without the token; if no token is set, refuse a request to another host."""
     if request.scope["path"] in OPEN:  # not request.url, which holds what the Host header says
         return
     if token is None:
@@ -73,7 +73,7 @@ def check_caller(request: Request, token: bytes | None) -> None:
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """Read the body as it comes, and stop at the limit, whatever length was announced, or if it takes too long."""
+    """Read the body up to the limits of size, whatever length was announced, and time."""
     announced = request.headers.get("content-length", "0")
     too_long = RefusedError(413, f"the body has more than {most} bytes; send fewer rows at a time")
     if len(announced) > 15 or int(announced if announced.isdecimal() else 0) > most:
@@ -95,18 +95,18 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """HTTP as uvicorn speaks it, with limits on headers."""
+    """Uvicorn's HTTP protocol, with limits on headers."""
 
     _waiting: ClassVar[dict[LimitedProtocol, asyncio.TimerHandle]] = {}
     _received = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for headers."""
+        """Start the timer for headers."""
         super().connection_made(transport)
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Parse data; between two requests, wait for headers again."""
+        """Parse data; between two requests, restart the timer for headers."""
         if getattr(self.cycle, "response_complete", True):
             self._wait()
         self._received += len(data)
@@ -115,12 +115,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_headers_complete(self) -> None:
-        """Stop to wait."""
+        """Stop the timer for headers."""
         self._arrived()
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._arrived()
         super().connection_lost(exc)
 

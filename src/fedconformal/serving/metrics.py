@@ -51,24 +51,24 @@ class Metrics:
         self._watch = [prometheus.Gauge(f"fedconformal_watch_{name}", text, **here) for name, text in gauges.items()]
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count a request; the time is kept of predictions only."""
+        """Count a request; durations are recorded for predictions only."""
         self._requests.labels(path, str(status)).inc()
         if path == "/predict":
             self._seconds.observe(seconds)
 
     def sets(self, answer: Answer) -> None:
-        """Count rows, the labels in their sets, and the sets that hold every label."""
+        """Count rows, the labels in their sets and full sets."""
         self._rows.inc(len(answer.sets))
         self._labels.inc(sum(map(len, answer.sets)))
         self._full.inc(answer.full_sets)
 
     def outcomes(self, counts: Mapping[str, int]) -> None:
-        """Count outcomes: counted, repeated, conflicting, early."""
+        """Count outcomes by fate: counted, repeated, conflicting, early."""
         for what, count in counts.items():
             self._outcomes.labels(what).inc(count)
 
     def text(self, watch: StreamState | None = None) -> bytes:
-        """Encode all of them, and those of all rows of a watch."""
+        """Return all metrics in the text format, including those of a watch."""
         if watch is not None:
             values = (watch.known, watch.misses, watch.waiting, watch.limit, watch.log_e_value, watch.alarm)
             for gauge, value in zip(self._watch, values, strict=True):

@@ -1,13 +1,13 @@
-"""A model in an ONNX file, run so that a row gets the same bits at calibration and later, alone or among others.
+"""Models in ONNX files, run so that a row's outputs are bitwise identical at calibration and in use, in any batch.
 
-ONNX Runtime does not promise this by itself. With two threads the trees of a forest are added in another order, and a
-row alone takes another way through a linear layer than the same row among others: of a logistic regression's rows 96%
-differ in the last bit. Where many rows have one score, such a bit loses coverage. So a session has one thread, and a
-row alone is run twice over; other processors take other rows. The fingerprint covers the file and how it is run. It
-does not cover the processor and the release of ONNX Runtime: use one release everywhere.
+ONNX Runtime does not guarantee this by itself. With two threads the trees of a forest are summed in another order, and
+a single row takes another path through a linear layer than in a batch: for a logistic regression, 96% of rows differ in
+the last bit. If many rows have the same score, such a bit loses coverage. Therefore a session has one thread,
+and a single row is duplicated; parallel threads process different rows. The fingerprint covers the file and the way it
+is run, but not the processor and the release of ONNX Runtime: use one release everywhere.
 
-A tensor may name another file, which a runtime reads from the working directory: a stranger's model could turn a
-private file into weights and carry it out in its scores, and weights could be exchanged under one fingerprint. Such
+A tensor may name another file, which a runtime reads from the working directory: an untrusted model could load a
+private file as weights and disclose it in its scores, and weights could be replaced under the same fingerprint. Such
 models are refused: the name of the file is the value of an entry with the key "location".
 """
 
@@ -32,34 +32,34 @@ from fedconformal.errors import InputError, prefix_errors
 
 TYPES = {"tensor(float)": np.float32, "tensor(double)": np.float64}
 RULE = "fedconformal onnx 1: one thread, two rows or more"
-"""Version of the way in which a model is run; a change that could change a bit gets another number."""
+"""Version of the execution of models; increased by any change that could affect a bit."""
 PREFIX = "onnx:"
 DIGITS = 56
 LEAST = 2
-"""Rows that are run at a time, at least."""
+"""Minimum number of rows per run."""
 SIZE = 2**15
-"""Numbers that are run at a time, if that is enough rows, so that they stay in a cache."""
+"""Numbers per run, to fit in a cache, unless that is fewer than the minimum of rows."""
 NAMED_ROWS = 100
 """Number of rows whose labels are compared with the class names."""
 
 FEW = 8
-"""Rows of logits that may all look like probabilities by chance."""
+"""Number of rows below which logits may look like probabilities by chance."""
 
 LOCATION = re.compile(rb"(\x08|\x88[\x80-\xff]{0,8}[\x00-\x7f])location")
-"""The key of the entry that names another file, after its length, which protobuf may pad."""
+"""Key of the entry that names another file, after its length, which protobuf may pad."""
 
 Gives = Literal["probs", "logits"]
 
 
 class OnnxModel:
-    """Turns rows of features into probabilities.
+    """Model in an ONNX file, from rows of features to probabilities.
 
     Parameters
     ----------
     path
-        The file, with all its weights in it.
+        The file, including all weights.
     gives
-        "probs" or "logits"; by default by the name of the output.
+        "probs" or "logits"; by default inferred from the name of the output.
 
     Examples
     --------
@@ -79,20 +79,20 @@ class OnnxModel:
         data = read_bytes(self.path)
         with prefix_errors(self.path):
             if LOCATION.search(data):
-                what = "names another file for its weights, or has a tensor called location"
-                raise InputError(f"{what}; save it with its weights in one file")
+                problem = "names another file for its weights, or has a tensor called location"
+                raise InputError(f"{problem}; save it with its weights in one file")
             self._session = _session(data)
             self._input, self._type, self._block, self._shape = _input(self._session.get_inputs())
             self._output = _output(self._session.get_outputs())
-            labels = [one.name for one in self._session.get_outputs() if one.type == "tensor(string)"]
+            labels = [out.name for out in self._session.get_outputs() if out.type == "tensor(string)"]
             self._labels = labels[0] if len(labels) == 1 else None
         self.gives: Gives = gives or ("logits" if "logit" in self._output.lower() else "probs")
-        said = f"{RULE}\n{self._output}\n{self.gives}\n".encode()
-        self.fingerprint = PREFIX + hashlib.sha256(said + data).hexdigest()[:DIGITS]
+        execution = f"{RULE}\n{self._output}\n{self.gives}\n".encode()
+        self.fingerprint = PREFIX + hashlib.sha256(execution + data).hexdigest()[:DIGITS]
         """Identifies the model in summaries and certificates."""
 
     def check_for(self, wanted: str | None) -> None:
-        """Refuse to answer for a predictor that was calibrated for another model."""
+        """Refuse a predictor that was calibrated for another model."""
         if wanted != self.fingerprint:
             known = "no model" if wanted is None else f"the model {wanted}"
             raise InputError(
@@ -102,20 +102,20 @@ class OnnxModel:
             )
 
     def probabilities(self, features: ArrayLike, *, temperature: float | None = None) -> Probabilities:
-        """Return (n, J) probabilities of n rows of features, which may be flat; logits are divided by a temperature."""
+        """Return (n, J) probabilities of n rows of features, which may be flattened; a temperature is for logits."""
         if self.gives == "probs" and temperature not in (None, 1.0):
             raise InputError(f"{self.path}: gives probabilities, and a temperature is for logits; leave it out")
-        found = self._outputs(self._as_input(features))
+        outputs = self._outputs(self._as_input(features))
         if self.gives == "probs":
-            return found
-        if len(found) >= FEW and are_distributions(found):
+            return outputs
+        if len(outputs) >= FEW and are_distributions(outputs):
             raise InputError(
                 f'{self.path.name}: gives probabilities already, not logits; pass gives="probs"', param="onnx_gives"
             )
-        return softmax(found, temperature=1.0 if temperature is None else temperature, sure=True)
+        return softmax(outputs, temperature=1.0 if temperature is None else temperature, sure=True)
 
     def check_names(self, features: ArrayLike, classes: Sequence[str]) -> None:
-        """Refuse class names that are not those by which the model calls its most probable class, if it has names."""
+        """Refuse class names that differ from the model's own names of its most probable classes, if it has names."""
         if self._labels is None:
             return
         rows = self._as_input(features)[: self._block or NAMED_ROWS]
@@ -138,8 +138,8 @@ class OnnxModel:
         if matrix.ndim < 2 or not rows:
             raise InputError(f"have shape {matrix.shape}, expected rows of numbers", where="features")
         if self._shape is not None and width != math.prod(self._shape):
-            wanted = " x ".join(map(str, self._shape))
-            raise InputError(f"have {width} numbers a row, the model takes {wanted}", where="features")
+            expected = " x ".join(map(str, self._shape))
+            raise InputError(f"have {width} numbers a row, the model takes {expected}", where="features")
         with np.errstate(over="ignore"):
             rounded = matrix.reshape(rows, *(self._shape or (width,))).astype(self._type, copy=False)
         finite = np.isfinite(rounded)
@@ -151,30 +151,30 @@ class OnnxModel:
         return rounded
 
     def _outputs(self, rows: NDArray[Any]) -> Floats:
-        """Run blocks, several at a time; one that is too short is filled up with its last row."""
+        """Run blocks, several in parallel; a short block is padded with its last row."""
         flat = rows.reshape(len(rows), -1)
         parts: dict[int, Any] = {}
 
-        def work(some: slice) -> None:
-            step = self._block or some.stop - some.start
-            for start in range(some.start, some.stop, step):
-                block = rows[start : min(start + step, some.stop)]
-                lacking = max(0, (self._block or LEAST) - len(block))
-                if lacking:
-                    block = np.concatenate([block, *[block[-1:]] * lacking])
-                parts[start] = self._run(block)[: len(block) - lacking]
+        def work(chunk: slice) -> None:
+            step = self._block or chunk.stop - chunk.start
+            for start in range(chunk.start, chunk.stop, step):
+                block = rows[start : min(start + step, chunk.stop)]
+                padding = max(0, (self._block or LEAST) - len(block))
+                if padding:
+                    block = np.concatenate([block, *[block[-1:]] * padding])
+                parts[start] = self._run(block)[: len(block) - padding]
 
         for_each_chunk(flat, work, size=max(SIZE, (self._block or LEAST) * flat.shape[1]))
         return parts[0] if len(parts) == 1 else np.concatenate([parts[start] for start in sorted(parts)])
 
     def _run(self, block: NDArray[Any]) -> Any:
         try:
-            (found,) = self._session.run([self._output], {self._input: block})
+            (outputs,) = self._session.run([self._output], {self._input: block})
         except Exception as error:  # ONNX Runtime raises kinds of its own
             raise InputError(f"the model cannot take them ({abbreviate(str(error), 160)})", where="features") from error
-        if not isinstance(found, np.ndarray) or found.ndim != 2 or len(found) != len(block):
+        if not isinstance(outputs, np.ndarray) or outputs.ndim != 2 or len(outputs) != len(block):
             raise InputError(f"{self.path.name}: gives no row of probabilities for each row of features")
-        return found
+        return outputs
 
 
 def _session(data: bytes) -> Any:
@@ -191,7 +191,7 @@ def _session(data: bytes) -> Any:
 
 
 def _input(inputs: Sequence[Any]) -> tuple[str, Any, int | None, tuple[int, ...] | None]:
-    """Return the name and type of the input, the rows of a block if they are fixed, and the shape of a row."""
+    """Return name and type of the input, the fixed number of rows of a block or None, and the shape of a row."""
     if len(inputs) != 1:
         raise InputError(
             f"has {len(inputs)} inputs, {join_names([one.name for one in inputs])}; expected one of numbers"
@@ -207,7 +207,7 @@ def _input(inputs: Sequence[Any]) -> tuple[str, Any, int | None, tuple[int, ...]
 
 
 def _output(outputs: Sequence[Any]) -> str:
-    """Return the name of the output with a number for each class."""
+    """Return the name of the output with one number per class."""
     if any(one.type.startswith("seq(map") for one in outputs):
         raise InputError("gives dictionaries; convert it with options={'zipmap': False} (skl2onnx)")
     found = [one.name for one in outputs if one.type in TYPES and len(one.shape or [0, 0]) == 2]

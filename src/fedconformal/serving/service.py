@@ -1,4 +1,4 @@
-"""Requests to answers, independent of the network."""
+"""Computation of answers, independent of the network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fedconformal.summaries.provenance import has_expired
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Requests that were answered together: their answers, and the scores and sets of all rows for a watch."""
+    """A batch of requests with their answers, and the scores and sets of all rows for a watch."""
 
     requests: Sequence[Rows]
     answers: list[Answer]
@@ -35,7 +35,7 @@ class Batch:
     sets: Booleans
 
     def predicted(self) -> Predicted:
-        """Return the rows for a watch; a group column that a request lacks is empty there."""
+        """Return the rows for a watch; missing group columns of a request are empty."""
         columns = sorted({name for rows in self.requests for name in rows.groups or ()})
         groups = {
             name: [value for rows in self.requests for value in (rows.groups or {}).get(name, [None] * len(rows))]
@@ -59,7 +59,7 @@ class Batch:
 
 
 class Service:
-    """A predictor, with the model that it was calibrated for, if that is an ONNX model.
+    """A predictor, with its ONNX model if it was calibrated for one.
 
     >>> from fedconformal import LAC, Summary, calibrate
     >>> from fedconformal.serving.bodies import read_rows
@@ -83,7 +83,7 @@ class Service:
         self._why, self._sentence = explain_uninformative(about), predictor.sentence()
 
     def answer(self, requests: Sequence[Rows]) -> Batch:
-        """Return sets and p-values, those of `predict_set` and `predict_p`; company changes no answer."""
+        """Return sets and p-values, equal to `predict_set` and `predict_p` and independent of the batch."""
         scores, sets, p_values = self._predict(self._probabilities(requests), requests)
         about, width, warnings = self.certificate, sets.shape[1], self.warnings()
         classes: list[Any] = about.class_names if isinstance(about.class_names, list) else list(range(width))
@@ -108,25 +108,25 @@ class Service:
         return Batch(requests=requests, answers=answers, scores=scores, sets=sets)
 
     def _probabilities(self, requests: Sequence[Rows]) -> Probabilities:
-        """Return the probabilities of all rows; a model runs once."""
-        given = [self._given(rows) for rows in requests]
-        if any(one.shape[1] != given[0].shape[1] for one in given):
+        """Return the probabilities of all rows, with a single run of the model."""
+        matrices = [self._given(rows) for rows in requests]
+        if any(m.shape[1] != matrices[0].shape[1] for m in matrices):
             raise InputError("the requests have rows of different lengths")
-        matrix: Probabilities = np.concatenate(given) if given[1:] else given[0]
+        matrix: Probabilities = np.concatenate(matrices) if matrices[1:] else matrices[0]
         if self.model is not None:
             matrix = self.model.probabilities(matrix, temperature=self.certificate.provenance.temperature)
         return in_order(matrix, self.certificate.class_names)
 
     def _given(self, rows: Rows) -> Floats:
         """Return features, or probabilities with the columns in the order of the classes."""
-        given, form, at = rows.matrix, rows.form, self.certificate.provenance.temperature
+        x, form, at = rows.matrix, rows.form, self.certificate.provenance.temperature
         if form == "features" and self.model is None:
             raise InputError("features: this server has no model; send probabilities or logits")
         if form != "features" and self.model is not None:
             raise InputError(f"{form}: this server has the model itself, to the last bit; send features")
         if rows.columns is not None:
-            given = given[:, self._order(rows.columns, given.shape[1])]
-        return softmax(given, temperature=1.0 if at is None else at) if form == "logits" else given
+            x = x[:, self._order(rows.columns, x.shape[1])]
+        return softmax(x, temperature=1.0 if at is None else at) if form == "logits" else x
 
     def _order(self, columns: Sequence[str], width: int) -> list[int]:
         classes = self.certificate.class_names
@@ -138,7 +138,7 @@ class Service:
         return match_columns(columns, classes)[0]
 
     def _predict(self, probs: Probabilities, requests: Sequence[Rows]) -> tuple[Floats, Booleans, Floats]:
-        """Return scores, sets and p-values; where there is one threshold, rows are scored once."""
+        """Return scores, sets and p-values; with a single threshold, rows are scored once."""
         with np.errstate(over="ignore"):
             rounded = probs.astype(np.float32)
         scores = self.predictor.score.evaluate_all(rounded)
@@ -155,16 +155,16 @@ class Service:
         return scores, np.concatenate([sets for sets, _ in parts]), np.concatenate([rates for _, rates in parts])
 
     def warnings(self) -> list[str]:
-        """Return remarks on every answer: sets that hold every label, an expired certificate."""
-        found = [] if self._why is None else [self._why]
+        """Return the warnings of every answer: full sets, an expired certificate."""
+        messages = [] if self._why is None else [self._why]
         expires = self.certificate.provenance.expires
         if has_expired(expires):
-            found.append(f"the certificate expired on {expires}; calibrate anew, from new summaries")
-        return found
+            messages.append(f"the certificate expired on {expires}; calibrate anew, from new summaries")
+        return messages
 
-    def outcomes(self, given: LabelledIds) -> Outcomes:
-        """Return the outcomes for a watch, as positions of classes."""
+    def outcomes(self, labelled: LabelledIds) -> Outcomes:
+        """Return the outcomes for a watch, as class indices."""
         classes = self.certificate.class_names
         known = MAX_CLASSES if classes is None else classes
-        labels = as_class_indices(given.labels, rows=len(given.ids), classes=known).astype(np.float64)
-        return Outcomes(ids=given.ids, times=np.full(len(labels), time.time()), values=labels)
+        labels = as_class_indices(labelled.labels, rows=len(labelled.ids), classes=known).astype(np.float64)
+        return Outcomes(ids=labelled.ids, times=np.full(len(labels), time.time()), values=labels)

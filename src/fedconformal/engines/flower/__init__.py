@@ -1,7 +1,7 @@
-"""Flower as a carrier of questions: the same client and server app in one process, in simulation and on a deployment.
+"""Flower as a transport: the same client and server app in one process, in simulation and on a deployment.
 
-Beutel et al., "Flower: a friendly federated learning framework", 2020. A site answers one more kind of message with a
-summary of its scores, and the server turns the summaries into a predictor and its certificate.
+Beutel et al., "Flower: a friendly federated learning framework", 2020. A site answers an additional message with
+a summary of its scores, and the server computes a predictor with its certificate from the summaries.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Replies of a site: each turns its model's outputs, which stay with it, into one small message.
+"""Replies of a site: each computes one small message from the model's outputs, which stay at the site.
 
-In a sums session each message of the server is one step, and one message goes back. The scores, the site's keys and its
-progress are kept in the context's state, at the site, from one message to the next. A deployment starts a new process
-for each message, with a copy of the context, so two messages at once would each find the same state and get answers
-that do not go together: two lists of sites, whose sums differ by one site. So one at a time is answered, and a file at
-the site (`Turn`) says which was the last: a copy of an older state answers nothing.
+In a sums session each message of the server is one step with one reply. Scores, the site's keys and its progress are
+stored in the context's state, at the site, between messages. A deployment starts a new process with a copy of the
+context for each message, so two concurrent messages would see the same state and get inconsistent answers: two lists
+of sites, whose sums differ by one site. Therefore messages are answered one at a time, and a file at the site (`Turn`)
+records the last one: a copy of an older state is refused.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from fedconformal.summaries import Summary
 logger = logging.getLogger(__name__)
 
 SUMS = "fedconformal.sums"
-"""The record of a session in a site's state."""
+"""Name of the record of a session in a site's state."""
 
 
 def calibrate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> Message:
-    """Answer `query.calibrate`: score rows that nothing was fitted to, and send a summary of the scores.
+    """Answer `query.calibrate` with a summary of the scores of rows that were not used for fitting.
 
-    In a sums session only masked counts are sent, in many messages. Only the first of them has a model; later ones use
-    neither outputs nor truth (`later_step` tells).
+    In a sums session only masked counts are sent, in many messages. Only the first of them has a model; later ones need
+    neither outputs nor truth (see `later_step`).
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def calibrate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: A
         (n,) class indices or names; or true numbers.
     **rows
         `probabilities=True` if the outputs are probabilities; `classes`, the names in the order of the label indices;
-        `groups`, columns for a guarantee by group; `ids` of patients, which stay here, for the site's policy.
+        `groups`, columns for a guarantee by group; `ids` of patients, for the site's policy, which are not sent.
     """
     question = question_in(msg, ScoreQuestion | SumsStep)
     if isinstance(question, SumsStep) and question.scores is None:
@@ -80,7 +80,7 @@ def calibrate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: A
 
 
 def evaluate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> Message:
-    """Answer `query.evaluate`: count how often sets or intervals hold the truth of the site's own test rows.
+    """Answer `query.evaluate` with counts of sets or intervals on the site's own test rows.
 
     The parameters are those of `calibrate_reply`.
     """
@@ -90,13 +90,13 @@ def evaluate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: Ar
 
 
 def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
-    """Answer `query.temperature`: three sums over the rows that were kept for it, at each inverse temperature asked."""
+    """Answer `query.temperature` with three sums over the rows held out for it, at each inverse temperature."""
     question: TemperatureQuestion = question_in(msg, TemperatureQuestion)
     return reply(msg, context, question.answer(logits, labels, model=_model_of(msg), policy=site_policy(context)))
 
 
 def keep_predictor(msg: Message, context: Context) -> Message:
-    """Answer `query.broadcast`: check the predictor, and write the file that `predictor` in the node config names."""
+    """Answer `query.broadcast`: check the predictor, and write it to the file `predictor` of the node config."""
     data = check_coverage(Predictor.from_bytes(question_in(msg, PredictorQuestion).predictor)).to_bytes()
     if (path := _named(context, "predictor")) is not None:
         write_bytes(path, data)
@@ -104,35 +104,35 @@ def keep_predictor(msg: Message, context: Context) -> Message:
 
 
 def watch_reply(msg: Message, context: Context, source: Source | None = None) -> Message:
-    """Answer `query.watch`: send the counts of the site's monitor, nothing about a row.
+    """Answer `query.watch` with the counts of the site's monitor.
 
     Parameters
     ----------
     msg, context
         The server's question, and the context of this site.
     source
-        A .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`; by default the file that
-        `watch` in the node config names.
+        A .fcw file, or a function that returns the messages sent so far, such as `Watch.sent`; by default the file
+        `watch` of the node config.
     """
-    named = source or _named(context, "watch")
-    if named is None:
+    origin = source or _named(context, "watch")
+    if origin is None:
         raise InputError("this site names no watch: pass a source, or give it watch='FILE.fcw' in the node config")
     question: WatchQuestion = question_in(msg, WatchQuestion)
-    return reply(msg, context, question.answer(named, site=site_of(context, msg).name, policy=site_policy(context)))
+    return reply(msg, context, question.answer(origin, site=site_of(context, msg).name, policy=site_policy(context)))
 
 
 def later_step(msg: Message) -> bool:
-    """Tell whether this asks for a later step of a sums session, which needs neither model nor rows."""
+    """Return whether this is a later step of a sums session, which needs neither model nor rows."""
     return ARRAYS not in msg.content
 
 
 def sums_reply(
     msg: Message, context: Context, summary: Summary | None = None, *, patients: int | None = None
 ) -> Message:
-    """Take one step of a sums session; `summary` holds all scores, at the first step, and stays here.
+    """Run one step of a sums session; `summary` holds all scores at the first step, and is not sent.
 
-    In the node config, `key` names the file of the private key by which other sites know this one, and `signed` that of
-    the public keys that all sites have to join with.
+    In the node config, `key` is the file of the site's lasting private key, and `signed` that of the public keys
+    required of all sites.
     """
     message = question_in(msg, SumsStep).message
     if summary is not None and _model_of(msg) != summary.provenance.model:
@@ -160,7 +160,7 @@ def sums_reply(
 
 
 class Turn(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """The last message that a site answered in a run, and what the run remembers of its rows; no secrets."""
+    """The last message that a site answered in a run, and the run's record of its rows, without secrets."""
 
     signing: bytes
     """The public key of the session."""
@@ -168,13 +168,13 @@ class Turn(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
     """The SHA-256 of the message."""
     reply: bytes
     rows: list[str]
-    """By what they are known."""
+    """Digests that identify the rows."""
     summed: str
     sessions: int
 
 
 def _turn_file(context: Context) -> Path:
-    """Return where whose turn it was is kept for this run: beside the ledger, or in a folder of this user's own."""
+    """Return the path of the run's `Turn`: next to the ledger, or in a private folder of this user."""
     name = f".sums-{hashlib.sha256(f'{context.run_id} {context.node_id}'.encode()).hexdigest()[:32]}"
     if (ledger := _named(context, "ledger")) is not None:
         return ledger.resolve().with_name(name)
@@ -182,16 +182,16 @@ def _turn_file(context: Context) -> Path:
     folder = Path(tempfile.gettempdir()) / f"fedconformal-{user}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); name a ledger in the node config") from None
-    if hasattr(os, "getuid") and (found.st_uid != user or found.st_mode & 0o077):
+        raise InputError(f"{folder}: cannot be created ({error.strerror}); name a ledger in the node config") from None
+    if hasattr(os, "getuid") and (status.st_uid != user or status.st_mode & 0o077):
         raise InputError(f"{folder}: is not this user's own; name a ledger in the node config")
     return folder / name
 
 
 def _fresh(context: Context, summary: Summary, last: Turn | None, patients: int | None) -> SiteState:
-    """Make a site that knows what its ledger (`ledger` in the node config), or else this run, remembers."""
+    """Return a new site with the records of its ledger (`ledger` of the node config), or else of this run."""
     signed, ledger = _named(context, "signed"), _named(context, "ledger")
     state = site_from(summary, read_trusted(signed) if signed else None)
     state = msgspec.structs.replace(state, patients=patients)
@@ -203,7 +203,7 @@ def _fresh(context: Context, summary: Summary, last: Turn | None, patients: int 
 
 
 def _kept(context: Context, last: Turn | None) -> SiteState:
-    """Return the state, if it is that of the last answer."""
+    """Return the stored state, which must be that of the last answer."""
     if SUMS not in context.state or last is None:
         raise InputError("this site has not joined a sums session, or has lost its state")
     state = decode_state(context.state.config_records[SUMS]["data"])  # type: ignore[arg-type]
@@ -213,9 +213,9 @@ def _kept(context: Context, last: Turn | None) -> SiteState:
 
 
 def _pay(ledger: Path | None, before: SiteState, state: SiteState) -> None:
-    """Enter epsilon in the ledger before noisy counts leave; look there first.
+    """Enter epsilon in the ledger before noisy counts are sent; check the budget at the invitation.
 
-    An invitation alone spends nothing. The first answer does, as others may open it without this site.
+    An invitation alone spends nothing. The first answer does, because others may open it without this site.
     """
     epsilon = None if state.invite is None else state.invite.epsilon
     answers = before.stage == "waiting" and state.stage == "answered"
@@ -233,10 +233,10 @@ def _model_of(msg: Message) -> str:
 
 
 def _named(context: Context, what: str) -> Path | None:
-    """Return the path of a file that the node config names."""
+    """Return the path of a file in the node config."""
     return Path(str(context.node_config[what])) if what in context.node_config else None
 
 
 def site_policy(context: Context) -> Policy:
-    """Return the policy in the file that `policy` in the node config names, or FEDCONFORMAL_POLICY."""
+    """Return the policy in the file `policy` of the node config, or in FEDCONFORMAL_POLICY."""
     return policy_of(_named(context, "policy"))

@@ -1,8 +1,8 @@
-"""The sites of a run, as the server sees them: it asks, waits a limited time, and refuses a site, not the run.
+"""The sites of a run at the server: questions with a timeout, and refusals of single sites instead of the run.
 
 Participants of each stage, refused sites with reasons, and bytes are recorded. Answers are in the order of the sites'
-partition numbers, not of their arrival, so that sums are the same every time. A name belongs to the first node that
-answered under it, for the whole run. It is bound to a node's key if the operator registers the key with it:
+partition numbers, not of their arrival, so that sums are reproducible. A name belongs to the first node that answered
+under it, for the whole run. It is bound to a node's key if the operator registers the key with it:
 `flwr supernode register node-0.pub LINK --name clinic-a`.
 """
 
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Contents = RecordDict | Mapping[int, RecordDict]
-"""One content for all nodes, or one for each."""
+"""One content for all nodes, or one per node."""
 
 POLL_SECONDS = 0.5
 EXPIRED, NODE_GONE = (3, 4), 5
-"""Flower's error codes for a message, or a reply, that has outlived its time, and for a node that is not there."""
+"""Flower's error codes for an expired message or reply, and for a missing node."""
 GONE = "is not connected any more"
 UNSENT = "the message could not be sent; see the log of the SuperLink"
 
@@ -50,7 +50,7 @@ class Stage:
     messages: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Describe for JSON."""
+        """Return the record for JSON."""
         return {
             "stage": self.name,
             "exchanges": self.exchanges,
@@ -66,18 +66,18 @@ class Stage:
 
 
 class Roster:
-    """The nodes that a grid has listed so far, and which site each is."""
+    """The nodes that a grid has listed so far, with their site names."""
 
     def __init__(self) -> None:
         self.seen: set[int] = set()
         self.why: dict[int, str] = {}
-        """Why a node is not in what comes out."""
+        """Reason why a node is left out of the result."""
         self._names: dict[int, str] = {}
         self._owners: dict[str, int] = {}
         self._registered: set[int] = set()
 
     def see(self, grid: Grid) -> set[int]:
-        """Return the connected nodes, and learn under which names new ones are registered."""
+        """Return the connected nodes, and record the registered names of new ones."""
         connected = {*grid.get_node_ids()}
         new = connected - self.seen
         self.seen |= new
@@ -90,7 +90,7 @@ class Roster:
         return connected
 
     def name(self, node: int) -> str:
-        """Return the site's name, or the node's number until it is known."""
+        """Return the site's name, or the node's number if unknown so far."""
         return self._names.get(node) or f"node-{node}"
 
     def registered(self, node: int) -> str | None:
@@ -98,7 +98,7 @@ class Roster:
         return self._names[node] if node in self._registered else None
 
     def check(self, node: int, name: str) -> None:
-        """Refuse a name that is another node's, or another than the node had."""
+        """Refuse a name of another node, or a change of name."""
         own = self._names.get(node, name)
         if own != name and node in self._registered:
             raise InputError(f"calls itself {name}, and its key is registered as {own}; give it site={own!r}")
@@ -108,13 +108,13 @@ class Roster:
             raise InputError(f"calls itself {name}, which is the name of a node that was there before")
 
     def keep(self, node: int, name: str) -> None:
-        """Keep a name for a node; its number is none."""
+        """Record the name of a node, unless it is its number."""
         if name != self.name(node):
             self._names[node] = name
             self._owners.setdefault(name_key(name), node)
 
     def left_out(self, inside: Iterable[int]) -> list[LeftOut]:
-        """Name the nodes that are known and not among these, with the reason."""
+        """Return the known nodes that are not among these, with the reason."""
         outside = sorted((self.name(node), node) for node in self.seen.difference(inside))
         return [LeftOut(site=name, reason=self.why.get(node, "was not asked")) for name, node in outside]
 
@@ -125,11 +125,11 @@ class Federation:
     Parameters
     ----------
     grid
-        Flower's.
+        Flower's grid.
     min_sites
-        Fewer that answer properly in a stage are an error.
+        Minimum number of sites with valid answers in a stage.
     timeout
-        Seconds that sites have for an answer; their messages live as long.
+        Timeout of an answer in seconds, also the lifetime of messages.
     """
 
     def __init__(self, grid: Grid, *, min_sites: int = 2, timeout: float = 600.0) -> None:
@@ -144,7 +144,7 @@ class Federation:
         self._roster.see(grid)
 
     def wait(self, seconds: float) -> None:
-        """Wait until as many nodes are connected as are needed, but no longer than this."""
+        """Wait until enough nodes are connected, but no longer than `seconds`."""
         end = time.monotonic() + seconds
         while len(nodes := self._roster.see(self.grid)) < self.min_sites:
             if time.monotonic() >= end:
@@ -155,7 +155,7 @@ class Federation:
             time.sleep(POLL_SECONDS)
 
     def fingerprint(self, model: ArrayRecord) -> str:
-        """Return the fingerprint of a model; refuse weights that are not finite, which no site could use."""
+        """Return the fingerprint of a model; non-finite weights, which no site could use, are refused."""
         return fingerprint(model)
 
     def ask(self, question: Question[T], model: ArrayRecord | None = None) -> list[Answer[T]]:
@@ -163,7 +163,7 @@ class Federation:
         return self._ask(question, content_of(question, model), least=self.min_sites)
 
     def ask_each(self, questions: Mapping[int, Question[T]]) -> list[Answer[T]]:
-        """Ask each of these nodes its own question; the answers may be none."""
+        """Ask each of these nodes its own question; there may be no answers."""
         contents = {node: content_of(question) for node, question in questions.items()}
         return self._ask(next(iter(questions.values())), contents) if questions else []
 
@@ -182,9 +182,9 @@ class Federation:
         *,
         least: int = 0,
     ) -> list[Answer[T]]:
-        """Send the content to every node, or each node its own, and read the replies; a bad reply is refused.
+        """Send the content to every node, or each node its own, and read the replies; invalid replies are refused.
 
-        `read` gets a reply and the name of its site. Fewer good answers than `least` are an error.
+        `read` decodes a reply, given the name of its site. Fewer valid answers than `least` are an error.
         """
         record, connected = self._stage(stage), self._roster.see(self.grid)
         contents = dict.fromkeys(self._roster.seen, content) if isinstance(content, RecordDict) else content
@@ -197,7 +197,7 @@ class Federation:
         numbers = list(filter(None, self.grid.push_messages(messages)))
         asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
         missing = dict.fromkeys(contents, self._late) | dict.fromkeys(contents.keys() - connected, GONE)
-        missing |= {one.metadata.dst_node_id: UNSENT for one in messages if not one.metadata.message_id}
+        missing |= {m.metadata.dst_node_id: UNSENT for m in messages if not m.metadata.message_id}
         answers: dict[tuple[int, int], Answer[T]] = {}
         for reply in self._replies(numbers):
             # A node that is gone is reported by the link, so what was asked says who it is.
@@ -210,45 +210,45 @@ class Federation:
                     self._refuse(record, node, refusal(error))
         for node in sorted(missing):
             self._refuse(record, node, missing[node])
-        kept = self._each_once(record, [answers[place] for place in sorted(answers)])
-        check_enough(stage, len(kept), least, record.refused)
-        return kept
+        valid = self._each_once(record, [answers[place] for place in sorted(answers)])
+        check_enough(stage, len(valid), least, record.refused)
+        return valid
 
     def refuse(self, answers: Sequence[Answer[T]], reasons: Sequence[str | None]) -> list[Answer[T]]:
-        """Refuse those of the last answers that there is a reason against, and return the others."""
-        stage, kept = self.stages[-1], []
+        """Refuse those of the last answers with a reason, and return the others."""
+        stage, valid = self.stages[-1], []
         for answer, reason in zip(answers, reasons, strict=True):
             if reason is None:
-                kept.append(answer)
+                valid.append(answer)
             else:
                 del stage.took_part[answer.name]
                 self._refuse(stage, answer.node, reason)
-        check_enough(stage.name, len(kept), self.min_sites, stage.refused)
-        return kept
+        check_enough(stage.name, len(valid), self.min_sites, stage.refused)
+        return valid
 
     def left_out(self, covered: Iterable[Answer[Any]]) -> list[LeftOut]:
-        """Name the nodes that are known of and not among these, with the reason."""
+        """Return the known nodes that are not among these, with the reason."""
         return self._roster.left_out(answer.node for answer in covered)
 
     def _addressed(self, node: int, content: RecordDict) -> RecordDict:
-        """Tell a node the name under which its key is registered."""
+        """Return the content for a node, with the registered name of its key if any."""
         name = self._roster.registered(node)
         return content if name is None else RecordDict({**content, SITE: ConfigRecord({"name": name})})
 
     def _replies(self, numbers: list[str]) -> Iterator[Message]:
-        """Yield the replies to messages with these numbers as they come."""
+        """Yield the replies to messages with these numbers in order of arrival."""
         end = time.monotonic() + self.timeout
         while numbers:
             replies = list(self.grid.pull_messages(numbers))
             yield from replies
             if len(replies) >= len(numbers) or time.monotonic() >= end:
                 return
-            there = {reply.metadata.reply_to_message_id for reply in replies}
-            numbers = [number for number in numbers if number not in there]
+            arrived = {reply.metadata.reply_to_message_id for reply in replies}
+            numbers = [number for number in numbers if number not in arrived]
             time.sleep(POLL_SECONDS)
 
     def _site_of(self, stage: Stage, node: int, reply: Message) -> Site:
-        """Return whose reply it is; refuse an error, and the name of another site."""
+        """Return the site of a reply; errors and names of other sites are refused."""
         if reply.has_error():
             known = {NODE_GONE: GONE} | dict.fromkeys(EXPIRED, self._late)
             raise InputError(known.get(reply.error.code) or f"failed: {failure(reply.error.reason)}")
@@ -260,15 +260,15 @@ class Federation:
         return site
 
     def _each_once(self, stage: Stage, answers: list[Answer[T]]) -> list[Answer[T]]:
-        kept: dict[str, Answer[T]] = {}
+        by_name: dict[str, Answer[T]] = {}
         for answer in answers:
-            if name_key(answer.name) in kept:
+            if name_key(answer.name) in by_name:
                 self._refuse(stage, answer.node, f"{answer.name} has answered from another node")
             else:
-                kept[name_key(answer.name)] = answer
+                by_name[name_key(answer.name)] = answer
                 self._roster.keep(answer.node, answer.name)
                 stage.took_part[answer.name] = stage.took_part.get(answer.name, 0) + 1
-        return list(kept.values())
+        return list(by_name.values())
 
     def _stage(self, name: str) -> Stage:
         if not self.stages or self.stages[-1].name != name:

@@ -1,7 +1,7 @@
-"""Flower apps in one process: make one from the template, read it as `flwr run` does, run it without Ray or sockets.
+"""Flower apps in one process: create an app from the template, load it like `flwr run`, run it without Ray or sockets.
 
-The grid hands each message to the client app itself. It needs private parts of Flower (the run number of messages and
-their own numbers), which `tests/engines/flower/test_in_process.py` names; a version that changes them is refused.
+The grid passes each message to the client app directly. It needs private parts of Flower (the run number and the ids of
+messages), which `tests/engines/flower/test_in_process.py` names; a version that changes them is refused.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ VERSIONS = "flwr>=1.38,<1.43"
 """Versions of Flower on which the tests pass, as in pyproject.toml."""
 RUN, SERVER = 1, 1
 RAISED = 2
-"""Flower's code for a client app that raised."""
+"""Flower's error code for an exception in the client app."""
 PACKAGE = "conformal_app"
 FILES = {
     "README.md": "README.md",
     "pyproject.toml": "app.toml",
     **{f"{PACKAGE}/{name}": name for name in ("__init__.py", "client_app.py", "server_app.py", "task.py")},
 }
-"""Files of an app, and where they are in the template."""
+"""Files of an app, with their names in the template."""
 
 Settings = Mapping[str, Any]
-"""A run config or a node config, as Flower has them."""
+"""A run config or a node config of Flower."""
 
 
 def make_app(folder: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def make_app(folder: Path) -> list[Path]:
     try:
         (folder / PACKAGE).mkdir(parents=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made ({error.strerror}); choose another directory") from None
+        raise InputError(f"{folder}: cannot be created ({error.strerror}); choose another directory") from None
     template = resources.files("fedconformal.engines.flower") / "template"
     for target, source in FILES.items():
         write_bytes(folder / target, (template / source).read_bytes())
@@ -87,7 +87,7 @@ class App:
         """Import the client app and the server app."""
         folder = str(self.folder.resolve())
         names = {reference.partition(":")[0].partition(".")[0] for reference in (self.client, self.server)}
-        for module in [one for one in sys.modules if one.partition(".")[0] in names]:
+        for module in [key for key in sys.modules if key.partition(".")[0] in names]:
             if not str(getattr(sys.modules[module], "__file__", "")).startswith(folder):
                 del sys.modules[module]  # the package of another app, under the same name
         sys.path.insert(0, folder)
@@ -100,16 +100,16 @@ class App:
 def _load(reference: str, kind: Any) -> Any:
     module, _, name = reference.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        component = getattr(importlib.import_module(module), name)
     except Exception as error:
         raise InputError(f"{reference}: cannot be imported ({type(error).__name__}: {error})") from error
-    if not isinstance(found, kind):
-        raise InputError(f"{reference}: is {type(found).__name__}, expected a {kind.__name__}")
-    return found
+    if not isinstance(component, kind):
+        raise InputError(f"{reference}: is {type(component).__name__}, expected a {kind.__name__}")
+    return component
 
 
 class InProcessGrid(Grid):
-    """A grid of nodes that live in this process, each with a context of its own.
+    """A grid of nodes in this process, each with its own context.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ class InProcessGrid(Grid):
     nodes
         The number of nodes, or the node config of each.
     run_config
-        The run config that every node sees.
+        The run config of every node.
     progress
-        Called with the number of nodes that have answered, the number of nodes, and the kind of message.
+        Called with the number of answers, the number of nodes and the type of message.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class InProcessGrid(Grid):
         _identify_run()
 
     def set_run(self, run: Any) -> None:
-        """There is one run only."""
+        """Do nothing, because there is only one run."""
 
     @property
     def run(self) -> Any:
-        """Flower's record of the run, empty."""
+        """An empty record of the run."""
         from flwr.supercore.run import Run
 
         return Run.create_empty(RUN)
@@ -157,7 +157,7 @@ class InProcessGrid(Grid):
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
     ) -> Message:
-        """Make a message."""
+        """Return a new message."""
         return Message(content, dst_node_id, message_type, group_id=group_id, ttl=ttl)
 
     def get_node_ids(self) -> Iterable[int]:
@@ -165,7 +165,7 @@ class InProcessGrid(Grid):
         return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Take messages; they are delivered when their replies are asked for."""
+        """Queue messages, which are delivered when their replies are pulled."""
         numbers = []
         for message in messages:
             self._count += 1
@@ -185,11 +185,11 @@ class InProcessGrid(Grid):
         return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Deliver messages and return the replies; what runs in this process cannot be left behind in time."""
+        """Deliver messages and return the replies; the timeout is ignored within one process."""
         return self.pull_messages(self.push_messages(messages))
 
     def deliver(self, message: Message) -> Message:
-        """Run the client app on one message; if it raises, the reply says so, as Flower's does."""
+        """Run the client app on one message; an exception becomes an error reply, as in Flower."""
         sent = message.content
         # Sites may share one content, and what one does to it must not reach the others.
         message.content = RecordDict({key: record.copy() for key, record in sent.items()})
@@ -205,7 +205,7 @@ class InProcessGrid(Grid):
 
 
 def _identify_run() -> None:
-    """Say which run messages belong to, unless Flower has said so."""
+    """Set the run of messages, unless Flower has set it."""
     try:
         from flwr.supercore.task_identity import TaskIdentity
 
@@ -226,6 +226,6 @@ def run_in_process(
     run_config: Settings | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Run both apps to the end."""
+    """Run both apps until the server app returns."""
     grid = InProcessGrid(client_app, nodes, run_config=run_config, progress=progress)
     server_app(grid=grid, context=Context(RUN, SERVER, {}, RecordDict(), dict(run_config or {})))

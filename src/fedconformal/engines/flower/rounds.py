@@ -1,4 +1,4 @@
-"""Training on Flower, at the server: how it asks the sites for the steps of FedAvg, FedProx and TCT."""
+"""Training on Flower, at the server: requests to the sites for the steps of FedAvg, FedProx and TCT."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from fedconformal.training.tct import TCT, LinearisedModel
 
 
 def weights_in(arrays: ArrayRecord) -> dict[str, Tensor]:
-    """Return what is averaged of a model: its arrays of floats."""
+    """Return the averaged weights of a model: its arrays of floats."""
     return {name: torch.tensor(array.numpy()) for name, array in arrays.items() if is_float(array)}
 
 
 def with_weights(arrays: ArrayRecord, weights: Mapping[str, Tensor]) -> ArrayRecord:
-    """Return the model with other weights; arrays of whole numbers stay as they are."""
-    return ArrayRecord({name: Array(weights[name].numpy()) if name in weights else one for name, one in arrays.items()})
+    """Return the model with other weights; integer arrays are not changed."""
+    return ArrayRecord({name: Array(weights[name].numpy()) if name in weights else old for name, old in arrays.items()})
 
 
 def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> Ask[Step, Update]:
-    """Ask the sites to train from given weights; the other arrays are those at the start."""
+    """Return the transport of training rounds; arrays that are not averaged keep their initial values."""
 
     def ask(step: Step) -> list[Answer[Update]]:
         config = ConfigRecord({name: getattr(settings, name) for name in SENT})
@@ -61,7 +61,7 @@ def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> 
 
 
 def read_update(reply: RecordDict, like: Mapping[str, Array], numbers: Collection[str]) -> Update:
-    """Read a site's update, which has arrays like these and these numbers."""
+    """Read a site's update, which must have arrays like these and these metrics."""
     check_keys(reply, ARRAYS, METRICS)
     metrics, arrays = read_metrics(reply[METRICS], numbers), read_arrays(reply[ARRAYS], like)
     tensors = {name: torch.tensor(array) for name, array in arrays.items() if is_float(like[name])}
@@ -69,7 +69,7 @@ def read_update(reply: RecordDict, like: Mapping[str, Array], numbers: Collectio
 
 
 def fit_linear(federation: Federation, network: nn.Module, settings: TCT) -> LinearisedModel:
-    """Run TCT's second stage; a site gets the network with the first step, and again if it did not answer the last."""
+    """Run TCT's second stage; the network is sent to a site with the first step, and after a missing answer."""
     head: Any = network.get_submodule(head_of(network))
     model = LinearisedModel.of(
         network,

@@ -1,12 +1,12 @@
-"""The stages of a run at the server: wait, train, temperature, calibrate, evaluate, broadcast.
+"""Stages of a run at the server: wait, train, temperature, calibrate, evaluate, broadcast.
 
-After each stage, and each round of training, the output directory has what is needed to continue, so a run that broke
-continues from any stage with the saved model:
+After each stage and each round of training, the output directory holds all files needed to continue, so that an aborted
+run continues from any stage with the saved model:
 
-    model.npz        weights, and the temperature once it is known
+    model.npz        weights, and the temperature once fitted
     sites/*.fcs      the summaries, for `fedconformal verify`; none from sums
     predictor.json   score, certificate, promise curve
-    result.json      threshold, certificate, coverage by site, who took part, bytes
+    result.json      threshold, certificate, coverage by site, participants, bytes
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from fedconformal.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 flower_logger = logging.getLogger("flwr")
-"""Logger that `flwr run --stream` shows."""
+"""Logger of the output of `flwr run --stream`."""
 
 TEMPERATURE = "fedconformal.temperature"
 METHODS = ("fedavg", "fedprox", "tct")
@@ -60,7 +60,7 @@ STAGES = ("train", "temperature", "calibrate", "evaluate", "broadcast")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Settings of a run, in Flower's spelling with hyphens; other keys are the app's own.
+    """Settings of a run, with hyphens in Flower's config; other keys are for the app.
 
     The template's pyproject.toml explains each key. The settings of the method, such as rounds and rate, are keys too.
     """
@@ -83,17 +83,17 @@ class RunConfig:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> tuple[RunConfig, FedAvg | TCT]:
-        """Read the config of a run, its own settings and those of its method, before anything is trained.
+        """Return the settings of a run and its trainer, validated before training.
 
         >>> RunConfig.of({"method": "fedprox", "mu": 0.5, "rounds": 3, "min-sites": 4})[1].mu
         0.5
         """
-        given = {key.replace("-", "_"): value for key, value in config.items()}
-        found = make(cls, given)
+        values = {key.replace("-", "_"): value for key, value in config.items()}
+        found = make(cls, values)
         method: Any = registry.find(found.method, Trainer)
         if method.name not in METHODS:
             raise InputError(f"method is {method.name}; on Flower there are fedavg, fedprox and tct", param="method")
-        own = {one.name: given[one.name] for one in fields(method) if one.name in given}
+        own = {field.name: values[field.name] for field in fields(method) if field.name in values}
         trainer: FedAvg | TCT = make(method, own | {"workers": 1, "device": "cpu"})
         score, guarantee = build(found.score, AnyScore), build(found.guarantee, Guarantee)
         if isinstance(score, RegressionScore):
@@ -110,16 +110,16 @@ class RunConfig:
 
 
 def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module) -> None:
-    """Run all stages, or those from one on; the result is in the output directory.
+    """Run all stages, or those from `from-stage` on, and write the results to the output directory.
 
     Parameters
     ----------
     grid
-        Flower's.
+        Flower's grid.
     config
-        The run's.
+        The run config.
     model
-        A network that gives logits; its weights are where training starts.
+        A network with logits as outputs and the initial weights.
     """
     _Run(grid, *RunConfig.of(config), model).go()
 
@@ -139,7 +139,7 @@ class _Run:
         try:
             (self.output / "sites").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{self.output}: cannot be made ({error.strerror}); choose another output") from None
+            raise InputError(f"{self.output}: cannot be created ({error.strerror}); choose another output") from None
         flower_logger.info("the model, the predictor and result.json go to %s, on this machine", self.output)
         if self.config.saved_model:
             self.arrays, self.temperature = read_model(Path(self.config.saved_model))
@@ -221,9 +221,9 @@ class _Run:
 
 
 def read_model(path: Path) -> tuple[ArrayRecord, float]:
-    """Read the model.npz of a run, with the temperature."""
-    found = read_npz(path)
-    if TEMPERATURE not in found:
+    """Read model.npz of a run, with the temperature."""
+    arrays = read_npz(path)
+    if TEMPERATURE not in arrays:
         raise InputError(f"{path}: is not the model.npz of a run on Flower")
-    temperature = as_temperature(float(found.pop(TEMPERATURE)))
-    return ArrayRecord({name: Array(array) for name, array in found.items()}), temperature
+    temperature = as_temperature(float(arrays.pop(TEMPERATURE)))
+    return ArrayRecord({name: Array(array) for name, array in arrays.items()}), temperature

@@ -1,9 +1,9 @@
-"""Training on Flower, at a site: the steps of FedAvg, FedProx and TCT on its own rows, and the outputs of a model.
+"""Training on Flower, at a site: the steps of FedAvg, FedProx and TCT on the site's rows, and the outputs of a model.
 
-The steps are those of `fedconformal.training`, with the site at its own place among the sites, so a run on Flower
-gives the weights of `FedAvg.fit` and `TCT.fit`. A site has rows for four purposes, each its own: to train, to fit the
-temperature, to calibrate and to test. They come from a directory of its own, or, to try things, from one data set that
-is dealt out.
+The steps are those of `fedconformal.training`, with the site's index among the sites, so a run on Flower gives the
+weights of `FedAvg.fit` and `TCT.fit`. A site has separate rows for training, for fitting the temperature, for
+calibration and for testing. They come from a directory of the site or, for demonstrations, from one data set that is
+partitioned among the sites.
 """
 
 from __future__ import annotations
@@ -59,34 +59,34 @@ from fedconformal.training.weights import FlatModel, weights_of
 from fedconformal.training.weights import with_weights as with_vector
 
 LINEARISED = "fedconformal.tct."
-"""Prefix of the arrays of a `LinearisedModel`, which no parameter of another network has."""
+"""Prefix of the arrays of a `LinearisedModel`, unique to it."""
 PARTS = ("train", "temperature", "calibrate", "test")
 SENT = ("epochs", "rate", "momentum", "batch", "balanced", "seed")
-"""Settings that every site trains with."""
+"""Settings sent to every site for training."""
 LINEAR_SENT = ("coordinates", "seed", "solver", "intercept", "steps", "loss")
-"""Settings that every site needs in TCT's second stage."""
+"""Settings sent to every site for TCT's second stage."""
 VECTORS = "vectors"
 MOST_KEPT = 2**28
-"""Bytes of features that a site keeps between messages; more are computed again for each."""
+"""Maximum size of features stored between messages; larger ones are recomputed for each message."""
 
 Columns = tuple[Tensor, Tensor]
 
 
 def own_rows(context: Context, part: str) -> Columns | None:
-    """Read x and y of a part from rows.npz in the directory that `data` in the node config names, if it does."""
+    """Read x and y of a part from rows.npz in the directory `data` of the node config; None without it."""
     if "data" not in context.node_config:
         return None
     path = Path(str(context.node_config["data"])) / "rows.npz"
-    found = read_npz(path)
+    arrays = read_npz(path)
     for name in (f"{part}_x", f"{part}_y"):
-        if name not in found:
+        if name not in arrays:
             raise InputError(f"{path}: holds no {name}; it needs x and y of {', '.join(PARTS)}")
-    return torch.from_numpy(found[f"{part}_x"]), torch.from_numpy(found[f"{part}_y"])
+    return torch.from_numpy(arrays[f"{part}_x"]), torch.from_numpy(arrays[f"{part}_y"])
 
 
 @cache
 def deal(dataset: str, partition: Partition) -> list[dict[str, Columns]]:
-    """Deal a data set out; of a site's validation rows one half fits the temperature, the other calibrates.
+    """Partition a data set; half of a site's validation rows are for the temperature, half for calibration.
 
     >>> from fedconformal.training.data.partitions import IID
     >>> {part: len(y) for part, (x, y) in deal("digits", IID(clients=10))[0].items()}
@@ -113,22 +113,22 @@ def arrays_of(model: nn.Module) -> ArrayRecord:
 
 
 def record_of(tensors: Mapping[str, Tensor]) -> ArrayRecord:
-    """Return tensors as Flower carries them."""
+    """Convert tensors to a record of Flower."""
     return ArrayRecord({name: Array(tensor.cpu().numpy()) for name, tensor in tensors.items()})
 
 
 def load_model(model: nn.Module, arrays: ArrayRecord) -> nn.Module:
-    """Return the model with these weights, or its linearised form if they are of TCT's second stage."""
+    """Return the model with these weights, or its linearised form for weights of TCT's second stage."""
     if f"{LINEARISED}theta" in arrays:
         (classes, columns), (count,) = arrays[f"{LINEARISED}theta"].shape, arrays[f"{LINEARISED}mean"].shape
         model = LinearisedModel.of(model, classes=classes, coordinates=count, seed=0, intercept=columns > count)
-    found = read_arrays(arrays, arrays_of(model))
-    model.load_state_dict({name.removeprefix(LINEARISED): torch.tensor(array) for name, array in found.items()})
+    values = read_arrays(arrays, arrays_of(model))
+    model.load_state_dict({name.removeprefix(LINEARISED): torch.tensor(array) for name, array in values.items()})
     return model.eval()
 
 
 def outputs(msg: Message, model: nn.Module, rows: ClientData) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Return the logits of the message's model on these rows, and their labels; no logits if it brings no model."""
+    """Return the logits of the message's model on these rows, and their labels; empty without a model."""
     (rows,) = as_clients([rows])
     if ARRAYS not in msg.content:  # a later step of a sums session
         return np.empty((0, 0), np.float32), np.empty(0, np.int64)
@@ -138,9 +138,9 @@ def outputs(msg: Message, model: nn.Module, rows: ClientData) -> tuple[NDArray[n
 
 
 def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientData) -> Message:
-    """Answer `train`: some epochs from the weights of the message; with `proximal-mu` in its config it is FedProx.
+    """Answer `train` with the result of epochs from the message's weights; `proximal-mu` in its config selects FedProx.
 
-    Epochs, rate, momentum, batch and seed come from the message's config, so all sites train alike.
+    Epochs, rate, momentum, batch and seed are in the message's config, equal for all sites.
     """
     config = dict(msg.content.config_records["config"])
     number, mu = int(str(config.pop("server-round"))), config.pop("proximal-mu", 0.0)
@@ -161,10 +161,10 @@ def update_reply(msg: Message, context: Context, arrays: ArrayRecord, update: Up
 
 
 def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientData) -> Message:
-    """Answer `train.linear`: moments of the features, the largest eigenvalue, or the gradient of a round of TCT.
+    """Answer `train.linear` with moments of the features, the largest eigenvalue, or the gradient of a round of TCT.
 
-    The network comes once. It stays in the context's state with the features of the rows until the first question after
-    training, as a deployment starts a process for each message.
+    The network is sent once. It is stored in the context's state with the features of the rows until the first question
+    after training, because a deployment starts a process for each message.
     """
     asked: dict[str, Any] = dict(msg.content.config_records[ASK])
     network = load_model(model, _network(msg, context, asked["network"]))
@@ -177,10 +177,10 @@ def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientD
     step = Step(asked["what"], tensors, {"step": float(asked["rate"])})
     with one_thread(), linear_task(settings, linear.features, [rows], residuals) as task:
         parts = {"residuals": residuals, "features": task.storage.features, "products": task.storage.products}
-        kept = context.state.array_records.get(FEATURES, ArrayRecord())
-        for name, array in kept.items():
+        stored = context.state.array_records.get(FEATURES, ArrayRecord())
+        for name, array in stored.items():
             parts[name].copy_(torch.tensor(array.numpy()))
-        if "features" not in kept:
+        if "features" not in stored:
             for earlier in takewhile(lambda what: what != step.what, ("measure", "prepare")):
                 task(0, Step(earlier, tensors))
         update = task(0, step)
@@ -191,32 +191,32 @@ def linear_reply(msg: Message, context: Context, model: nn.Module, rows: ClientD
 
 
 def _network(msg: Message, context: Context, wanted: str) -> ArrayRecord:
-    """Return the network of a message, and keep it; or the one that was kept."""
+    """Return the network of a message and store it; without one, return the stored network."""
     if ARRAYS in msg.content:
         forget_training(context)
         context.state[NETWORK] = msg.content.array_records[ARRAYS]
-    found = context.state.array_records.get(NETWORK, ArrayRecord())
-    if fingerprint(found) != wanted:
+    network = context.state.array_records.get(NETWORK, ArrayRecord())
+    if fingerprint(network) != wanted:
         raise InputError("this site does not have the network that is asked about")
-    return found
+    return network
 
 
 def add_handlers(
     app: ClientApp, build_model: Callable[[], nn.Module], load_rows: Callable[[Context, str], ClientData]
 ) -> None:
-    """Let a client app answer in the stages linear, temperature, evaluate and broadcast of `run_stages`, and `watch`.
+    """Register handlers for the stages linear, temperature, evaluate and broadcast of `run_stages`, and for `watch`.
 
-    Training and calibration are the app's own. So are all of them for an app that does not call this, and decorates
-    functions like those below.
+    Training and calibration are left to the app. An app may also define all handlers itself, by decorating functions
+    like those below.
 
     Parameters
     ----------
     app
-        Flower's.
+        Flower's client app.
     build_model
-        Makes the network.
+        Creates the network.
     load_rows
-        Reads the site's rows to "train", to fit the "temperature" or to "test".
+        Returns the site's rows of a part: "train", "temperature" or "test".
     """
 
     @app.train("linear")

@@ -20,5 +20,5 @@ def train(msg: Message, context: Context) -> Message:
 
 @app.query("calibrate")
 def calibrate(msg: Message, context: Context) -> Message:
-    """Summarise the scores of rows that nothing was fitted to."""
+    """Summarise the scores of rows that were not used for fitting."""
     return calibrate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "calibrate")))

@@ -12,5 +12,5 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run all stages; the result is in the directory that `output` in the run config names."""
+    """Run all stages; the results are in the directory `output` of the run config."""
     run_stages(grid, context.run_config, build_model())

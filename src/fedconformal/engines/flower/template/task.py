@@ -9,14 +9,14 @@ from fedconformal.training.data.partitions import Dirichlet
 
 
 def build_model() -> nn.Module:
-    """Make the network; every site and the server make the same."""
+    """Create the network, identical at the server and every site."""
     return models.build("mlp", shape=(1, 8, 8), classes=10, seed=0)
 
 
 def load_rows(context: Context, part: str) -> ClientData:
-    """Return the site's rows to "train", to fit the "temperature", to "calibrate" or to "test", each its own.
+    """Return the site's rows of a part: "train", "temperature", "calibrate" or "test".
 
-    A site with a directory of its own reads them from there; without, digits are dealt out among all sites, unevenly.
+    A site with a directory reads its rows from there; without one, digits are partitioned unevenly among all sites.
     """
     site, sites = int(context.node_config["partition-id"]), int(context.node_config["num-partitions"])
     x, y = own_rows(context, part) or deal("digits", Dirichlet(clients=sites, concentration=5.0))[site][part]
