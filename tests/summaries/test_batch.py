@@ -150,12 +150,9 @@ def test_what_is_refused_by_itself_is_refused_among_others(what: str) -> None:
         SummaryBatch.from_bytes([*beside[:3], data, *beside[3:]])
 
 
-def test_the_refused_one_is_named() -> None:
-    sent = [PLAIN.to_bytes(), b"FCS"]
-    with refused("summary 2 of 2: "):
-        SummaryBatch.from_bytes(sent)
+def test_the_refused_one_is_named_by_its_file() -> None:
     with refused("b.fcs: "):
-        SummaryBatch.from_bytes(sent, ["a.fcs", "b.fcs"])
+        SummaryBatch.from_bytes([PLAIN.to_bytes(), b"FCS"], ["a.fcs", "b.fcs"])
 
 
 OTHERS = {

@@ -123,15 +123,6 @@ def test_bad_terms_are_refused(name: str, values: Sequence[Any]) -> None:
             fc.LossSummary.of_losses(LOSSES, **{"thresholds": GRID, name: value})
 
 
-def sites_of(**other: Any) -> list[LossSummary]:
-    about: dict[str, Any] = {"thresholds": GRID, "bound": 1, "loss": ("fnr", (True, 0.5))}
-    curves = np.zeros((2, len(other.get("thresholds", GRID))))
-    return [
-        fc.LossSummary.of_losses(LOSSES, site="a", **about),
-        fc.LossSummary.of_losses(curves, site="b", **(about | other)),
-    ]
-
-
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -145,7 +136,12 @@ def sites_of(**other: Any) -> list[LossSummary]:
     ],
 )
 def test_what_does_not_go_together_is_refused(other: dict[str, Any], words: str) -> None:
-    sites = sites_of(**other)
+    about: dict[str, Any] = {"thresholds": GRID, "bound": 1, "loss": ("fnr", (True, 0.5))}
+    curves = np.zeros((2, len(other.get("thresholds", GRID))))
+    sites = [
+        fc.LossSummary.of_losses(LOSSES, site="a", **about),
+        fc.LossSummary.of_losses(curves, site="b", **(about | other)),
+    ]
     for use in (lambda: fc.calibrate(sites, risk=0.5), lambda: fc.pool(sites)):
         with refused(f"site 'a' and site 'b' do not go together: {words}; summarise all sites with the same loss"):
             use()
