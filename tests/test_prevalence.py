@@ -56,6 +56,17 @@ def test_the_figures_of_the_derivation() -> None:
     assert known.certificate.promises[0].rank is None
 
 
+def test_the_slack_is_the_share_of_scores_that_summaries_leave_out() -> None:
+    """A summary of ranks bounds the counts; in classes of equal weight, the sum of the gaps is the slack."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 600)
+    site = fc.Summary.of_scores(rng.random(1200), labels=labels, score=fc.LAC(), classes=NAMES, site="a")
+    promise = fc.calibrate([site], alpha=0.1, guarantee=fc.Prevalence(SHARES)).certificate.promises[0]
+    gaps = [part.gap for part in site.groups[None].values()]
+    assert promise.slack == pytest.approx(0.3 * gaps[0] / 600 + 0.7 * gaps[1] / 600)
+    assert promise.slack > 0
+
+
 def test_one_share_and_bounds_beside() -> None:
     guarantee = fc.Prevalence({0: 0.5, 1: (0.1, 0.2)})
     assert guarantee.bind((), [9, 9, 9]) == fc.WorstCase(box=((0.5, 0.1, 0.0), (0.5, 0.2, 1.0)))

@@ -54,3 +54,16 @@ def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
     for dtype in DTYPES:
         predictor = fc.calibrate([stated], alpha=0.2, exact=True)
         assert predictor.predict_set(rows.astype(dtype), allow_empty=True)[:, 1].all()
+
+
+def test_intervals_are_those_of_the_recorded_precision() -> None:
+    rng = np.random.default_rng(0)
+    site = fc.summarize(rng.normal(size=99).astype(np.float32), rng.normal(size=99), score="residual", site="a")
+    rule, rows = fc.calibrate([site], alpha=0.1), rng.normal(size=50)
+    assert np.array_equal(rule.predict_interval(rows), rule.predict_interval(rows.astype(np.float32)))
+
+
+def test_probabilities_of_fewer_classes_are_refused() -> None:
+    site = fc.summarize(PROBS, LABELS, site="a")
+    with pytest.raises(fc.InputError, match="have 4 columns, expected one for each of 5 classes"):
+        fc.calibrate([site], alpha=0.1).predict_set(np.full((2, 4), 0.25))

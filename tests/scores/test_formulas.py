@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from fedconformal._base.arrays import Floats
+from fedconformal.scores.aps import more_probable
 from tests.contracts.tools import checks, refused, rows_of_probabilities
 
 Probs = NDArray[np.floating[Any]]
@@ -166,3 +167,8 @@ def test_bad_parameters_are_refused(cls: Any, name: str, values: list[Any]) -> N
     for value in values:
         with refused(f"{name} is ", "expected ", param=name):
             cls(**{name: value})
+
+
+def test_a_single_tie_is_noticed() -> None:
+    rows = np.array([[0.5, 0.3, 0.2], [0.4, 0.4, 0.2]])
+    assert [more_probable(rows[:n], rows[:n, 0])[1] for n in (1, 2)] == [False, True]
