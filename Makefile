@@ -105,7 +105,6 @@ bench: $(PEERS)/.installed $(VENV)/.dev ## measure speed and memory beside MAPIE
 	$(PEERS)/bin/python benchmarks/one_row.py
 	$(PEERS)/bin/python benchmarks/scores.py
 	$(PEERS)/bin/python benchmarks/sites.py
-	$(PEERS)/bin/python benchmarks/stream.py
 	PYTHONPATH=. $(BIN)/python benchmarks/risk_sites.py
 	$(PEERS)/bin/python benchmarks/losses.py
 	$(PEERS)/bin/python benchmarks/monitoring.py

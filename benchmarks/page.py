@@ -68,13 +68,6 @@ def sites(found: Any) -> Lines:
     yield "goal at 100,000", at_most(4), at_most(4), "<= 600 MB"
 
 
-def stream(found: Any) -> Lines:
-    """Scores that come in chunks."""
-    count = found["chunks"] * found["rows"]
-    what = f"{count:,} scores in chunks, `stream`: against np.sort; memory"
-    yield what, f"{times(found['ratio']['stream'])}; {found['alone']['stream']['mb']:.0f} MB", at_most(2.5)
-
-
 def sql(found: Any) -> Lines:
     """Ranks where the scores are."""
     for way, ratio in found["ratio"].items():
@@ -191,7 +184,6 @@ SECTIONS: list[tuple[str, tuple[str, ...], list[tuple[str, Callable[[Any], Lines
         PLAIN,
         [
             ("many_predictors", many_predictors),
-            ("stream", stream),
             ("sql", sql),
             ("losses", losses),
             ("imports", imports),

@@ -334,8 +334,3 @@ def scores_of(keys: Keys) -> Floats:
     """Convert keys back to scores."""
     scores: Floats = np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0
     return scores
-
-
-def score_of(key: int) -> float:
-    """Convert one key back to its score."""
-    return float(scores_of(np.array([key], dtype=np.uint64))[0])
