@@ -98,7 +98,6 @@ def test_one_split_is_never_compared_with_ten(tmp_path: Path, write: Write) -> N
 @pytest.mark.parametrize("dataset", ["fashionmnist", "cifar10", "cifar100", "tissuemnist", "fitzpatrick17k"])
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "tct", "central"])
 def test_the_papers_settings_are_those_of_the_preset(dataset: str, method: str) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     from fedconformal.training.config import paper_settings
 
     wanted = numbers.settings(dataset, method)

@@ -41,7 +41,6 @@ def test_table_in_text_and_json(command: Command, logits: Path) -> None:
 @pytest.fixture
 def few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The paper's settings, but for how long they take."""
-    pytest.importorskip("torch", reason="torch is not installed")
     from fedconformal.training import config
 
     whole = config.paper_settings
@@ -81,7 +80,6 @@ def test_what_is_absent_is_trained_for_real(
 
 
 def test_every_command_that_is_printed_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     image = pytest.importorskip("PIL.Image", reason="photographs need Pillow")
     from fedconformal.cli.train import setting
     from fedconformal.training.config import Config, paper_settings

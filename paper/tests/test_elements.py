@@ -65,7 +65,6 @@ def test_tables_figures_and_sections_of_the_docs() -> None:
 
 
 def test_data_sets_networks_methods_and_presets() -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
     from fedconformal._base.registry import members
     from fedconformal.training.config import paper_settings
     from fedconformal.training.data.sets.source import DataSource

@@ -7,7 +7,7 @@ import numpy as np
 
 import fedconformal as fc
 from fedconformal.evaluation import Evaluation
-from tests.cli.command import Command
+from tests.cli.command import Command, site_rows
 
 TEST = ("predictor.json", "test-probs.npy", "test-labels.npy", "--sites", "test-sites.csv")
 
@@ -43,18 +43,12 @@ def test_intervals_say_what_they_assume(calibrated: Path, command: Command) -> N
     assert "clusters" in said.splitlines()[0]
 
 
-def write_two_classes(errors: float, rows: int = 300) -> None:
-    """Write rows of a two-class model that is wrong this often, half for calibration and half to test."""
-    rng = np.random.default_rng(0)
-    sure = rng.integers(36, 64, 2 * rows) / 64  # in sixty-fourths, so that both add up to one in float32 too
-    probs, labels = np.stack([sure, 1 - sure], axis=1), (rng.random(2 * rows) < errors).astype(int)
-    for part, mine in {"cal": slice(rows), "new": slice(rows, None)}.items():
+def test_sets_that_hold_every_label_are_said_with_the_reason(here: Path, command: Command) -> None:
+    probs, labels = site_rows(0, rows=600, classes=2)
+    probs = (64 * probs).round() / 64  # so that both add up to one in float32 too
+    for part, mine in {"cal": slice(300), "new": slice(300, None)}.items():
         np.save(f"{part}-probs.npy", probs[mine])
         np.save(f"{part}-labels.npy", labels[mine])
-
-
-def test_sets_that_hold_every_label_are_said_with_the_reason(here: Path, command: Command) -> None:
-    write_two_classes(0.15)
     predict = ("predict", "two.json", "new-probs.npy", "-o", "sets.npz")
     evaluate = ("evaluate", "two.json", "new-probs.npy", "new-labels.npy")
     for score, every in (("raps", True), ("lac", False)):

@@ -33,7 +33,6 @@ def scans(here: Path) -> Path:
 
 def ran(query: str, name: str = "result.csv") -> Path:
     """Run a query in DuckDB, and save its result."""
-    pytest.importorskip("duckdb", reason="DuckDB is not installed")
     Path(name).write_bytes(DuckDB()({"unused": [0.0]}, query))
     return Path(name)
 
@@ -70,7 +69,6 @@ def test_the_page_runs(scans: Path, command: Command) -> None:
     command.ok(*shlex.split(third)[1:])
     command.ok("summarize", "scans.csv", "--labels", "truth", "--site", "clinic-a", "-o", "rows.fcs")
     assert Path("clinic-a.fcs").read_bytes() == Path("rows.fcs").read_bytes()
-    pytest.importorskip("polars", reason="polars is not installed")
     example = re.search(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", page, re.DOTALL)
     assert example
     printed = io.StringIO()

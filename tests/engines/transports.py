@@ -45,7 +45,6 @@ class SiteApp:
 
 def on_flower(app: SiteApp, patch: pytest.MonkeyPatch, folder: Path) -> tuple[Any, Any]:
     """Return the sites and the model on Flower."""
-    pytest.importorskip("flwr", reason="running on Flower needs flwr")
     from flwr.app import Array, ArrayRecord, Context, Message
     from flwr.clientapp import ClientApp
 
@@ -79,7 +78,6 @@ def on_flower(app: SiteApp, patch: pytest.MonkeyPatch, folder: Path) -> tuple[An
 
 def on_nvflare(app: SiteApp, patch: pytest.MonkeyPatch, folder: Path) -> tuple[Any, Any]:
     """Return the sites and the model on NVFlare."""
-    pytest.importorskip("nvflare", reason="running on NVFlare needs nvflare")
     from fedconformal.engines import nvflare
     from tests.engines.nvflare.in_process import in_process
 

@@ -12,7 +12,7 @@ import fedconformal as fc
 from fedconformal.errors import InputError
 from fedconformal.guarantees.binomial import rank_bound, shares_bound
 from fedconformal.monitoring.limits import limits_of, summary_limit
-from tests.monitoring.watches import predictor, rows_of, summaries
+from tests.monitoring.watches import losses, predictor, rows_of, summaries
 
 
 def test_the_mixture_gets_its_own_limit_and_a_site_never_does() -> None:
@@ -172,10 +172,6 @@ def test_all_rows_by_group_have_the_limit_of_the_promised_mixture() -> None:
     assert unlucky <= 0.025
     plain = fc.Mixture().miss_rate_bounds(Fraction(375, 10_000), [1000, *[1] * 20], 0.025 / 2)[0].rate  # two groups
     assert rate == plain
-
-
-def losses(rows: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).random((rows, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
 
 
 def test_losses_are_bounded_without_ranks() -> None:

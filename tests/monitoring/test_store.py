@@ -17,14 +17,13 @@ from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import Tally
 from fedconformal.monitoring.monitor import Monitor
 from fedconformal.monitoring.store import Watch
-from tests.monitoring.watches import CLASSES, START, answered, predictor, rows_of, started, true
+from tests.monitoring.watches import CLASSES, START, answered, losses, predictor, rows_of, started, true
 
 DAY = 86_400
 
 
 def risk_predictor() -> fc.Predictor:
-    curves = np.random.default_rng(0).random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
-    return fc.calibrate([fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")], risk=0.2)
+    return fc.calibrate([fc.LossSummary.of_losses(losses(400), thresholds=range(5), site="a")], risk=0.2)
 
 
 def one_by_one(state: StreamState, events: list[tuple[bool, float]]) -> Monitor:

@@ -36,6 +36,11 @@ def predictor(guarantee: fc.Guarantee | str = "mixture", *, sizes: tuple[int, ..
     return fc.calibrate(summaries(sizes, **about), alpha=0.1, guarantee=guarantee)
 
 
+def losses(rows: int) -> Any:
+    """Losses that fall with the threshold."""
+    return np.random.default_rng(0).random((rows, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
+
+
 def started(path: Path, rule: Any = None, **about: Any) -> Watch:
     rule = predictor() if rule is None else rule
     return Watch.start(path, rule, limits_of(rule, limit=about.pop("limit", None)), **about)

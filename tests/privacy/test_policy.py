@@ -140,7 +140,6 @@ def test_summaries_and_noisy_counts_say_what_they_are() -> None:
 
 def test_who_is_left_counts_in_every_round() -> None:
     """The roster is not known when a site joins; from then on those who are left are what it hides among."""
-    pytest.importorskip("cryptography", reason="sums need cryptography")
     alone = new_site("a", [0.1, 0.2])
     with refused("site 'a' has not joined a session"):
         Outgoing.of_sums(alone)

@@ -221,7 +221,6 @@ MEMBERS = 650
 
 @pytest.mark.parametrize("score", [fc.LAC(), fc.APS()], ids=repr)
 def test_hardly_a_member_is_decided(score: fc.Score, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("sklearn", reason="the attack is on scikit-learn's digits")
     draw = of_digits(score, MEMBERS)
     shares: dict[int, list[float]] = {3: [], 12: []}
     for seed in range(3):

@@ -4,14 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.data import Dataset, TensorDataset
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch.utils.data import Dataset, TensorDataset  # noqa: E402
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training import ClientData, Preprocess, as_clients  # noqa: E402
-from fedconformal.training.clients import pack  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training import ClientData, Preprocess, as_clients
+from fedconformal.training.clients import pack
 
 X = torch.arange(6.0).reshape(3, 2)
 Y = torch.tensor([0, 1, 1])

@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="training needs torch")
-
 from fedconformal.errors import InputError
 from fedconformal.training import FedProx
 from fedconformal.training.config import Config, read_config

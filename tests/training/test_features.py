@@ -3,15 +3,13 @@
 import copy
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch import Tensor, nn  # noqa: E402
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training import features as module  # noqa: E402
-from fedconformal.training import models  # noqa: E402
-from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training import features as module
+from fedconformal.training import models
+from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
 
 
 def one_by_one(network: nn.Module, x: Tensor) -> Tensor:

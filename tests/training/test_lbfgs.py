@@ -3,14 +3,12 @@
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch import Tensor  # noqa: E402
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training.lbfgs import LBFGS, dot  # noqa: E402
-from fedconformal.training.step import RoundState  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training.lbfgs import LBFGS, dot
+from fedconformal.training.step import RoundState
 
 GENERATOR = torch.Generator().manual_seed(3)
 BENT = torch.logspace(0, 3, 12)

@@ -6,14 +6,12 @@ import pickle
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch import Tensor  # noqa: E402
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training.linear_site import FeatureStorage, allocate  # noqa: E402
-from fedconformal.training.linear_stage import (  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training.linear_site import FeatureStorage, allocate
+from fedconformal.training.linear_stage import (
     LocalDescent,
     Loss,
     Matrix,

@@ -4,15 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import fedconformal as fc
+from fedconformal.training import FedAvg
 from tests.contracts.tools import refused
-
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch import nn  # noqa: E402
-
-from fedconformal.training import FedAvg  # noqa: E402
 
 
 def rows(seed: int, n: int = 40) -> tuple[Any, Any]:

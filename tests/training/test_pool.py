@@ -9,15 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training import ClientData, FedAvg  # noqa: E402
-from fedconformal.training import pool as module  # noqa: E402
-from fedconformal.training.pool import local_engine  # noqa: E402
-from fedconformal.training.step import Step  # noqa: E402
-from tests.training.tasks import Dies, Doubles, FailsAt  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training import ClientData, FedAvg
+from fedconformal.training import pool as module
+from fedconformal.training.pool import local_engine
+from fedconformal.training.step import Step
+from tests.training.tasks import Dies, Doubles, FailsAt
 
 NAMES = [f"site-{k}" for k in range(6)]
 

@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training import Preprocess, normalise  # noqa: E402
-from fedconformal.training import preprocess as module  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training import Preprocess, normalise
+from fedconformal.training import preprocess as module
 
 
 def pictures(n: int = 40, channels: int = 3, side: int = 12) -> Any:

@@ -3,16 +3,14 @@
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch import Tensor, nn  # noqa: E402
-
-from fedconformal.training.linear_stage import LocalDescent, Matrix  # noqa: E402
-from fedconformal.training.pool import one_thread  # noqa: E402
-from fedconformal.training.step import RoundState  # noqa: E402
-from fedconformal.training.tct import TCT, LinearisedModel  # noqa: E402
-from tests.training.test_tct import QUICK, THEIRS, clients, network  # noqa: E402
+from fedconformal.training.linear_stage import LocalDescent, Matrix
+from fedconformal.training.pool import one_thread
+from fedconformal.training.step import RoundState
+from fedconformal.training.tct import TCT, LinearisedModel
+from tests.training.test_tct import QUICK, THEIRS, clients, network
 
 
 def standardised(model: nn.Module, rows: Tensor) -> Tensor:

@@ -4,18 +4,16 @@ import logging
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch import Tensor, nn  # noqa: E402
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training import models, pool  # noqa: E402
-from fedconformal.training.fedavg import FedAvg  # noqa: E402
-from fedconformal.training.step import RoundState  # noqa: E402
-from fedconformal.training.tct import TCT, LinearisedModel  # noqa: E402
-from fedconformal.training.weights import weights_of  # noqa: E402
-from tests.training.tasks import same  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training import models, pool
+from fedconformal.training.fedavg import FedAvg
+from fedconformal.training.step import RoundState
+from fedconformal.training.tct import TCT, LinearisedModel
+from fedconformal.training.weights import weights_of
+from tests.training.tasks import same
 
 QUICK: dict[str, Any] = {"rounds": 1, "linear_rounds": 3, "coordinates": 60, "steps": 20, "workers": 1}
 THEIRS: dict[str, Any] = {"solver": "scaffold", "intercept": False, "weighting": "uniform"}

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from torch.nn import functional
 
-torch = pytest.importorskip("torch", reason="training needs torch")
-
-from torch.nn import functional  # noqa: E402
-
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.training import (  # noqa: E402
+from fedconformal.errors import InputError
+from fedconformal.training import (
     TCT,
     Central,
     ClientData,
@@ -23,11 +21,11 @@ from fedconformal.training import (  # noqa: E402
     models,
     pool,
 )
-from fedconformal.training.fedavg import balance, batches, client_seed  # noqa: E402
-from fedconformal.training.pool import one_thread  # noqa: E402
-from fedconformal.training.weights import weights_of  # noqa: E402
-from tests.contracts.tools import refused  # noqa: E402
-from tests.training.tasks import SmallNet, images, same  # noqa: E402
+from fedconformal.training.fedavg import balance, batches, client_seed
+from fedconformal.training.pool import one_thread
+from fedconformal.training.weights import weights_of
+from tests.contracts.tools import refused
+from tests.training.tasks import SmallNet, images, same
 
 TRAINERS: list[type[FedAvg]] = [FedAvg, FedProx, Central]
 

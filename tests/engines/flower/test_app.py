@@ -8,28 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-torch = pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 
-import msgspec  # noqa: E402
-import numpy as np  # noqa: E402
-from flwr.app import Context, Message, RecordDict  # noqa: E402
+import msgspec
+import numpy as np
+from flwr.app import Context, Message, RecordDict
 
-import fedconformal as fc  # noqa: E402
-from fedconformal.calibration.temperature import fit_temperature  # noqa: E402
-from fedconformal.cli.flower import Result, show_result  # noqa: E402
-from fedconformal.engines.flower import InProcessGrid, training  # noqa: E402
-from fedconformal.engines.flower.in_process import App, make_app  # noqa: E402
-from fedconformal.engines.flower.stages import read_model, run_stages  # noqa: E402
-from fedconformal.engines.flower.template.client_app import app as client_app  # noqa: E402
-from fedconformal.engines.flower.template.task import build_model, load_rows  # noqa: E402
-from fedconformal.errors import InputError  # noqa: E402
-from fedconformal.evaluation import full_sets  # noqa: E402
-from fedconformal.summaries.batch import SummaryBatch  # noqa: E402
-from fedconformal.training import TCT, FedAvg, FedProx, Trainer  # noqa: E402
-from tests.engines.flower.tools import Backwards, Faulty  # noqa: E402
+import fedconformal as fc
+from fedconformal.calibration.temperature import fit_temperature
+from fedconformal.cli.flower import Result, show_result
+from fedconformal.engines.flower import InProcessGrid, training
+from fedconformal.engines.flower.in_process import App, make_app
+from fedconformal.engines.flower.stages import read_model, run_stages
+from fedconformal.engines.flower.template.client_app import app as client_app
+from fedconformal.engines.flower.template.task import build_model, load_rows
+from fedconformal.errors import InputError
+from fedconformal.evaluation import full_sets
+from fedconformal.summaries.batch import SummaryBatch
+from fedconformal.training import TCT, FedAvg, FedProx, Trainer
+from tests.engines.flower.tools import Backwards, Faulty
 
 SITES = 4
 LOCAL: dict[str, Any] = {"rate": 0.05, "workers": 1, "device": "cpu"}

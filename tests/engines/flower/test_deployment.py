@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
 pytest.importorskip("torch", reason="training needs torch")
 pytest.importorskip("sklearn", reason="the digits are inside scikit-learn")
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-
 from fedconformal.engines.flower.in_process import App, make_app
 from fedconformal.errors import InputError
 from scripts.superlink import program, running, simulate

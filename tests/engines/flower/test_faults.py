@@ -4,11 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-
 import numpy as np
+import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
@@ -182,7 +179,6 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
 
 def average(faulty: InProcessGrid, rounds: int = 2) -> tuple[Any, Federation]:
     """Train from START, and return the weights."""
-    pytest.importorskip("torch", reason="training needs torch")
     from fedconformal.engines.flower.rounds import ask_rounds, weights_in
     from fedconformal.training import FedAvg
 
@@ -249,7 +245,6 @@ def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
     ],
 )
 def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any], message: str) -> None:
-    pytest.importorskip("torch", reason="training needs torch")
     from fedconformal.engines.flower.stages import RunConfig
 
     with pytest.raises(InputError) as error:

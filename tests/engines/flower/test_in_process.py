@@ -6,9 +6,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-
 from flwr.app import Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo

@@ -4,12 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pytest
-
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-pytest.importorskip("cryptography", reason="sums need cryptography")
-
 import numpy as np
+import pytest
 from flwr.app import Array, ArrayRecord, Message
 
 import fedconformal as fc
@@ -172,7 +168,6 @@ class Recording(InProcessGrid):
 
 def test_every_message_of_an_app_asks_the_policy_first(tmp_path: Path) -> None:
     """Messages of a whole run, and of a watch, sent to fresh sites that allow nothing of this: none is answered."""
-    pytest.importorskip("torch", reason="training needs torch")
     from fedconformal.engines.flower.stages import run_stages
     from fedconformal.engines.flower.template.client_app import app
     from fedconformal.engines.flower.template.task import build_model

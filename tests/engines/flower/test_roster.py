@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import pytest
-
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-
 import numpy as np
+import pytest
 from flwr.app import Array, ArrayRecord, Context, Error, Message
 
 from fedconformal.certificates.certificate import LeftOut

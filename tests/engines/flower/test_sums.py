@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-pytest.importorskip("cryptography", reason="sums need cryptography")
 pytest.importorskip("opendp", reason="noise needs OpenDP")
 
 import numpy as np

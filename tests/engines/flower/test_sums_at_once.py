@@ -1,17 +1,12 @@
 """Two messages at once: a deployment starts a process for each, with a copy of the site's context as it was."""
 
 import copy
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-pytest.importorskip("cryptography", reason="sums need cryptography")
-
-import tempfile
-
 from flwr.app import Context, Message
 
 import fedconformal as fc

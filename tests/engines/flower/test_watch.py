@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("flwr", reason="running on Flower needs flwr")
-
 import msgspec
+import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.clientapp import ClientApp
 from msgspec.structs import replace

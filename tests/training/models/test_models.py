@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from fedconformal._base.registry import members
 from fedconformal.errors import InputError
-
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'fedconformal[train]'")
-
-from fedconformal._base.registry import members  # noqa: E402
-from fedconformal.training import models  # noqa: E402
-from fedconformal.training.models import Network  # noqa: E402
+from fedconformal.training import models
+from fedconformal.training.models import Network
 
 IMAGES = [(1, 28, 28), (3, 32, 32)]
 CHECKPOINT = Path("checkpoints", "cifar100_fedavg_resnet14_round100.pth")
