@@ -1,1 +1,1 @@
-"""From summaries to a threshold, a certificate and a predictor."""
+"""Calibration: thresholds, certificates and predictors from summaries."""

@@ -1,4 +1,4 @@
-"""Calibration: from summaries and a guarantee to a predictor with its certificate, which may replace another."""
+"""Calibration and recalibration: predictors with certificates from summaries and a guarantee."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from fedconformal.summaries.summary import Summary
 
 ALPHA = 0.1
 MOST_SITES = 1_000
-"""More sites are not compared with each other."""
+"""Maximum number of sites that are compared with each other."""
 LEAST_VALUES = 10
-"""Number of different scores from which on two sites with the same ones are suspicious."""
+"""Minimum number of distinct scores for a warning that two sites have equal scores."""
 
 Curves = Callable[[], Sequence[AnyCurve | None]]
 
@@ -55,28 +55,28 @@ def calibrate(
     safe: str | None = None,
     exact: bool = False,
 ) -> Predictor:
-    """Find the smallest thresholds that promise coverage 1 - alpha, or an expected loss of at most `risk`.
+    """Compute the smallest thresholds that promise coverage 1 - alpha, or an expected loss of at most `risk`.
 
     Parameters
     ----------
     summaries
         The summaries of the sites, of scores or of losses.
     alpha
-        The miss rate.
+        Miscoverage level.
     guarantee
         A guarantee, or its spec string such as "pac:failure=0.05".
     risk
-        For losses, the limit on their mean. If no threshold of the grid keeps it, the threshold is +inf.
+        For losses, the limit on their mean. If no threshold of the grid satisfies it, the threshold is +inf.
     safe
-        The action at +inf, which never loses more than `risk`, nor than the last threshold.
+        The action at +inf, whose loss never exceeds `risk`, nor the loss at the last threshold.
     exact
-        Keep thresholds as they are found. By default they are rounded up to a public grid and the promise curve has
-        few alphas (`search.py`), so that a published predictor holds no calibration score.
+        Whether to keep exact thresholds. By default they are rounded up to a public grid and the promise curve has few
+        alphas (`search.py`), so that a published predictor contains no calibration score.
 
     Returns
     -------
     Predictor
-        With `threshold`, `certificate`, `predict_set` or `predict_interval`, `evaluate` and `save`.
+        Thresholds with their certificate.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def calibrate(
 
 
 def calibrate_again(summaries: Sequence[Summary], certificate: Certificate) -> Predictor:
-    """Calibrate under the terms of a certificate, also from summaries that have expired since."""
+    """Calibrate under the terms of a certificate, also from expired summaries."""
     alpha, risk = as_alpha(certificate.alpha), certificate.risk
     batch = usable(summaries, None if risk else alpha, expired=True)
     limit, safe = (risk.limit, risk.safe) if risk else (None, None)
@@ -122,20 +122,24 @@ def recalibrate(
     exact: bool = False,
     **terms: Any,
 ) -> Predictor:
-    """Calibrate from new rows; the certificate names the predictor that is replaced.
+    """Calibrate a successor of a predictor; the certificate names the replaced predictor.
 
     Parameters
     ----------
     predictor
-        The predictor that is replaced; its promise is kept where no other one is given.
+        The predictor to replace, whose guarantee and level are the defaults.
     summaries
-        The summaries of new rows.
+        The summaries of the calibration rows.
     why
-        The reason, by default a planned renewal.
+        Reason for the replacement, by default a planned renewal.
     rows
-        "new" for rows that no watch has counted. From "watched" rows nothing is promised: the status is "estimated".
+        "new" for rows not counted by a monitor. "watched" rows promise nothing: the status is "estimated".
     exact, alpha, guarantee, risk, safe
         As in `calibrate`.
+
+    Returns
+    -------
+    Predictor
 
     Examples
     --------
@@ -156,7 +160,7 @@ def recalibrate(
 
 
 def kept_terms(old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk: Any = None, safe: Any = None) -> Any:
-    """Return the terms of a predictor, except for those that are given, as keywords of `calibrate`."""
+    """Return keywords of `calibrate`, by default the terms of a predictor."""
     about = old.certificate
     wanted = about.terms()[0] if guarantee is None else build(guarantee, Guarantee)
     if about.risk is None:
@@ -172,7 +176,7 @@ def kept_terms(old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk
 
 
 def check_sites(old: Certificate, sites: Sequence[str]) -> None:
-    """Refuse to keep a guarantee that has values by the position of sites, such as weights, for other sites."""
+    """Refuse to reuse a guarantee with parameters by position of the sites, such as weights, for other sites."""
     before = list(map(name_key, site_names(old.summaries)))
     if before != list(map(name_key, sites)) and _by_position(old.guarantee):
         raise InputError(
@@ -183,14 +187,14 @@ def check_sites(old: Certificate, sites: Sequence[str]) -> None:
 
 
 def _by_position(value: Any) -> bool:
-    """Return whether the parameters of a guarantee hold a list, or the position of a site."""
+    """Whether the parameters of a guarantee contain a list, or the position of a site."""
     if isinstance(value, dict):
-        return any(_by_position(one) or (key == "site" and isinstance(one, int)) for key, one in value.items())
+        return any(_by_position(item) or (key == "site" and isinstance(item, int)) for key, item in value.items())
     return isinstance(value, list | tuple)
 
 
 def successor(old: Predictor, new: Predictor, replaced: Replacement) -> Predictor:
-    """Return the new predictor with a certificate that names the old one."""
+    """Return the new predictor with the old one named in its certificate."""
     if replaced.rows == Rows.new and (again := used_again(new.certificate, old.certificate)):
         raise InputError(
             f"the summary of site {again!r} calibrated the predictor that is replaced, so its rows are not new; "
@@ -200,10 +204,10 @@ def successor(old: Predictor, new: Predictor, replaced: Replacement) -> Predicto
 
 
 def used_again(newer: Certificate, older: Certificate) -> str | None:
-    """Return the name of a site whose summary calibrated both."""
+    """Return the name of a site whose summary calibrated both predictors; None if there is none."""
     before = {record.sha256 for record in older.summaries}
-    found = next((record for record in newer.summaries if record.sha256 in before), None)
-    return None if found is None else ", ".join(found.sites) or found.sha256
+    record = next((record for record in newer.summaries if record.sha256 in before), None)
+    return None if record is None else ", ".join(record.sites) or record.sha256
 
 
 def _calibrate(
@@ -232,10 +236,10 @@ def _calibrate(
 def _by_stratum(
     batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, sure: bool
 ) -> tuple[Certificate, Curves]:
-    """Search for the threshold of every stratum, and state what all of them promise together."""
+    """Search for the threshold of every stratum, and combine their promises."""
     found = [find(stratum, sure=sure) for stratum in strata_of(batch, alpha, guarantee)]
     whole = [one for one in found if one.promise.stratum[:3] == (None, None, None)]
-    if whole:  # a row that is missed is missed at an end
+    if whole:  # a missed row is missed at one end: union bound
         least, most, target = (
             max(Fraction(0), sum(parts) - len(whole) + 1)
             for parts in zip(*((one.least, one.most, one.target) for one in whole), strict=True)
@@ -261,7 +265,7 @@ def _by_stratum(
 
 
 def _published(about: Certificate, curves: Curves, score: AnyScore | None) -> tuple[Certificate, Curves]:
-    """Round the thresholds, and keep few alphas of the promise curves."""
+    """Round the thresholds, and reduce the promise curves to few alphas."""
     if about.risk is not None:
         limit, bound = as_limit(about.risk.limit, about.risk.bound), Fraction(about.risk.bound)
         few = [curve.few(limit, bound, about.scores) for curve in curves() if isinstance(curve, RiskCurve)]
@@ -280,10 +284,10 @@ def _published(about: Certificate, curves: Curves, score: AnyScore | None) -> tu
 
 
 def _rows(about: Certificate) -> list[int]:
-    """Return the number of rows by which the threshold of each promise is rounded: of its group in equal parts."""
+    """Return the number of rows that determines the rounding of each promise; the rows of a group are split evenly."""
     groups = {key: part for key, part in about.parts.items() if part[0].group and len(part) > 1}
     share = {key: sum(one.scores for one in part) // len(part) for key, part in groups.items()}
-    # The threshold of a row without a site is never below that of a site, so it is rounded as coarsely.
+    # The threshold for rows without a site must not be below that of any site, so it is rounded as coarsely.
     least = min((one.scores for one in about.promises if one.site is not None), default=about.scores)
     return [
         share.get(one.group or "", min(one.scores, least) if one.site is None else one.scores) for one in about.promises
@@ -291,7 +295,7 @@ def _rows(about: Certificate) -> list[int]:
 
 
 def _rounded(promise: Promise, rows: int, score: AnyScore | None) -> Any:
-    """Round a threshold up, and that of a lower end down."""
+    """Round a threshold outward: up, or down for a lower end."""
     if promise.end == "lower":
         return threshold_json(0.0 - round_up(-promise.limit, rows, score))
     return threshold_json(round_up(promise.limit, rows, score))
@@ -309,9 +313,9 @@ def _few_alphas(
 
 
 def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> SummaryBatch:
-    """Check that summaries go together, are for this alpha, and may still be used today unless `expired` is allowed."""
-    given = [summaries] if isinstance(summaries, Summary) else summaries
-    batch = given if isinstance(given, SummaryBatch) else SummaryBatch(list(given))
+    """Check that summaries can be combined, are for this alpha and, unless `expired`, have not expired."""
+    summaries = [summaries] if isinstance(summaries, Summary) else summaries
+    batch = summaries if isinstance(summaries, SummaryBatch) else SummaryBatch(list(summaries))
     if not len(batch):
         raise InputError("there are no summaries to calibrate from", param="summaries")
     check_together(batch)

@@ -1,4 +1,4 @@
-"""The rows of each group or site that a predictor was calibrated for; other rows are refused."""
+"""Assignment of rows to the calibrated groups or sites of a predictor; other rows are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedconformal.errors import InputError
 
 
 def needed_groups(certificate: Certificate, groups: Groups | None) -> dict[str, Any] | None:
-    """Return the columns that a predictor needs among those that are given; None if it needs none."""
+    """Select the group columns that a predictor requires; None if it requires none."""
     if certificate.by != "group":
         return None
     needed = certificate.group_columns
@@ -23,34 +23,34 @@ def needed_groups(certificate: Certificate, groups: Groups | None) -> dict[str, 
 
 
 def own_sites(certificate: Certificate, sites: Any) -> Any:
-    """Return the sites of rows for a predictor with a threshold for each; None for any other."""
+    """Return the sites of rows if the predictor has a threshold per site; None otherwise."""
     return sites if certificate.by == "site" else None
 
 
 def rows_by_group(certificate: Certificate, groups: Groups | None, rows: int) -> dict[str, Integers]:
-    """Return which rows are in each calibrated group, and refuse rows that are promised nothing."""
+    """Return the rows of each calibrated group, and refuse rows of other groups."""
     needed = certificate.group_columns
-    given = group_columns(groups)
-    if not given or columns_of(given) != needed:
-        got = f"got {join_names(columns_of(given))}" if given else "got none"
+    columns = group_columns(groups)
+    if not columns or columns_of(columns) != needed:
+        got = f"got {join_names(columns_of(columns))}" if columns else "got none"
         raise InputError(f"the predictor needs the columns {join_names(needed)} of every row, {got}", where="groups")
-    found = members(given, rows=rows)
+    by_group = members(columns, rows=rows)
     known = certificate.parts
-    for group in (one for one in found if one not in known):
+    for group in (name for name in by_group if name not in known):
         what = f"has no value of {join_names(needed)}" if group == NONE else f"is in {group}"
         advice = "correct the value, leave such rows out, or calibrate again with such rows"
         problem = f"{what}, as no calibration row, so nothing is promised to it; {advice}"
-        raise InputError(problem, where="groups", row=found[group][0])
-    return found
+        raise InputError(problem, where="groups", row=by_group[group][0])
+    return by_group
 
 
 def rows_by_site(certificate: Certificate, sites: ArrayLike, rows: int) -> dict[str, Integers]:
-    """Return which rows are of each calibrated site, by its name there; one name is that of all rows."""
+    """Return the rows of each calibrated site, by its certified name; a single name applies to all rows."""
     if certificate.by != "site":
         raise InputError("sites: the predictor has one threshold for all sites; leave them out", param="sites")
-    given = as_sites(np.full(rows, sites) if isinstance(sites, str) else sites, rows=rows).astype(np.str_)
+    ids = as_sites(np.full(rows, sites) if isinstance(sites, str) else sites, rows=rows).astype(np.str_)
     known = {name_key(str(site)): str(site) for site in certificate.parts}
-    names, first, index, counts = np.unique(given, return_index=True, return_inverse=True, return_counts=True)
+    names, first, index, counts = np.unique(ids, return_index=True, return_inverse=True, return_counts=True)
     for name, row in zip(names.tolist(), first.tolist(), strict=True):
         if name not in known:
             raise InputError(

@@ -1,4 +1,4 @@
-"""Planning: which guarantees are feasible at an alpha, given the number of calibration rows of each site."""
+"""Planning: feasible guarantees at an alpha, given the number of calibration rows of each site."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import feasible
 
 USUAL = ("mixture", "mixture:weights=uniform", "fcp", "every-site", "worst-case:contamination=0.1", "new-site", "pac")
-"""The guarantees of every plan."""
+"""Guarantees in every plan."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """A guarantee: whether it is feasible, the band of its coverage, and otherwise what is missing."""
+    """A guarantee: its feasibility, the range of its coverage, and the missing calibration data if infeasible."""
 
     guarantee: str
     feasible: bool
@@ -39,7 +39,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     sizes: list[int]
     rows_of_a_stratum: int
-    """The number of rows, over all sites, that a class or a group takes if it is promised coverage by itself."""
+    """Number of rows, over all sites, that a class or a group needs for a conditional promise."""
     options: list[Option]
 
 
@@ -50,18 +50,22 @@ def plan(
     sites: Sequence[str] | None = None,
     guarantees: Sequence[Guarantee | str] = (),
 ) -> Plan:
-    """Find the feasible guarantees before any data is collected.
+    """Determine the feasible guarantees before any data are collected.
 
     Parameters
     ----------
     alpha
-        The miss rate.
+        Miscoverage level.
     sizes
-        The number of calibration rows of each site.
+        Number of calibration rows of each site.
     sites
-        The names of the sites; by default they are numbered.
+        Names of the sites; by default they are numbered.
     guarantees
-        Further guarantees, or their spec strings such as "one-site:clinic-a".
+        Additional guarantees, or their spec strings such as "one-site:clinic-a".
+
+    Returns
+    -------
+    Plan
 
     Examples
     --------
@@ -75,15 +79,15 @@ def plan(
     new-site False 1.0 sites needed: 6 more, from the same population
     pac True 1.0
     """
-    wanted, counts = as_alpha(alpha), as_sizes(sizes)
+    level, counts = as_alpha(alpha), as_sizes(sizes)
     names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
     if len(names) != len(counts):
         raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites", param="sites")
     return Plan(
-        alpha=float(wanted),
+        alpha=float(level),
         sizes=counts,
-        rows_of_a_stratum=math.ceil(1 / wanted),
-        options=[_option(one, wanted, counts, names) for one in (*USUAL, *guarantees)],
+        rows_of_a_stratum=math.ceil(1 / level),
+        options=[_option(guarantee, level, counts, names) for guarantee in (*USUAL, *guarantees)],
     )
 
 

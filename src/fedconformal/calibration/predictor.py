@@ -1,4 +1,4 @@
-"""The predictor: thresholds with their certificate, applied to the outputs of a model."""
+"""Predictors: certified thresholds applied to the outputs of a model."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ Part = str | None
 
 
 class CurveFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A curve in a file: thresholds, and levels in whole multiples of 1e-15."""
+    """An encoded curve: thresholds, and levels in units of 1e-15."""
 
     thresholds: list[float]
     promised: list[Annotated[int, msgspec.Meta(ge=0)]]
 
     def curve(self, *, losses: bool) -> AnyCurve:
-        """Check the fields and return the curve."""
+        """Validate the fields and return the curve."""
         thresholds = np.array(self.thresholds, dtype=np.float64)
         if losses:
             return RiskCurve(thresholds, tuple(self.promised))
@@ -60,7 +60,7 @@ class CurveFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The fields of a file, besides its SHA-256."""
+    """The fields of a file, except its SHA-256."""
 
     kind: str
     format: int
@@ -70,18 +70,18 @@ class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Predictor:
-    """Turns the outputs of a model into sets, intervals or decisions that keep the certificate's promise.
+    """Prediction sets, intervals or decisions from the outputs of a model, with a certificate.
 
-    `calibrate` returns it and `load` reads it. The score of the summaries decides the answers: sets of labels from
-    probabilities (`predict_set`, `predict_p`), intervals from predictions (`predict_interval`), or, for losses, a
-    threshold on scores (`predict`).
+    `calibrate` returns it and `load` reads it. The score of the summaries determines the output: label sets from
+    probabilities (`predict_set`, `predict_p`), intervals from predictions (`predict_interval`), or, for losses,
+    decisions from scores (`predict`).
 
     Parameters
     ----------
     certificate
         The promises.
     make_curves
-        Computes the promise curve of each promise when it is first needed; None for a class without scores.
+        Function that computes the promise curves lazily; the curve of a class without scores is None.
 
     Examples
     --------
@@ -103,37 +103,37 @@ class Predictor:
 
     @cached_property
     def curves(self) -> Sequence[AnyCurve | None]:
-        """The promise curve of each promise of the certificate, in order."""
+        """Promise curves, in the order of the promises of the certificate."""
         return tuple(self.make_curves())
 
     @property
     def curve(self) -> Any:
-        """The promise curve for any row; None if there is one for each class, group or end."""
+        """Promise curve for all rows; None if there is one per class, group or end."""
         return self.curves[0] if len(self.certificate.whole) == 1 else None
 
     @cached_property
     def score(self) -> Any:
-        """The score that the summaries name."""
+        """Score of the summaries."""
         if self.certificate.score is None:
             raise InputError("the summaries do not say which score they hold; summarise with score=", param="score")
         return registry.rebuild(self.certificate.score, AnyScore)
 
     @property
     def threshold(self) -> float:
-        """The largest certified threshold, which is enough for any row; of two ends, the upper one."""
+        """Largest certified threshold, which is valid for any row; for two ends, the upper one."""
         return self.certificate.threshold
 
     @property
     def thresholds(self) -> dict[str, Any]:
-        """The certified threshold of every site, class, group or end, by its name; empty if there is one for all."""
+        """Certified thresholds by name of the site, class, group or end; empty if there is a single threshold."""
         return self.certificate.thresholds
 
     def threshold_at(self, alpha: Any = None, *, site: str | None = None) -> Any:
-        """Return the threshold at another alpha, or for losses at another limit; by default the certified one.
+        """Return the threshold at another alpha or, for losses, another limit; by default the certified one.
 
-        It is infinite, with a warning, if nothing is promised at this alpha. It is an array with one for each class or
-        group, or the lower and the upper one of two ends. For a promise to every site it is that of `site`, or the
-        largest. Each alpha must be fixed beforehand; choosing one after looking at answers voids the promise.
+        It is an array for classes or groups, and a pair for two ends; for a promise to every site, the threshold of
+        `site`, or the largest. It is infinite, with a warning, if nothing is promised at this alpha. An alpha must be
+        fixed beforehand: choosing it after seeing predictions voids the promise.
         """
         part = None if site is None else next(iter(rows_by_site(self.certificate, site, 1)))
         if part is None and self.certificate.by == "group":
@@ -154,14 +154,14 @@ class Predictor:
 
     @cached_property
     def _parts(self) -> dict[Part, list[int]]:
-        """The positions of the promises of all rows, and of each site or group."""
-        found: dict[Part, list[int]] = {}
-        for place, one in enumerate(self.certificate.promises):
-            found.setdefault(one.group if one.site is None else one.site, []).append(place)
-        return found
+        """Positions of the promises for all rows, and for each site or group."""
+        parts: dict[Part, list[int]] = {}
+        for place, promise in enumerate(self.certificate.promises):
+            parts.setdefault(promise.group if promise.site is None else promise.site, []).append(place)
+        return parts
 
     def _limits(self, alpha: Any, parts: Sequence[Part] | Mapping[Part, Any]) -> dict[Part, Floats]:
-        """Return the threshold of each part, or an array of those of its classes or ends; warn of infinite ones."""
+        """Return the threshold of each part, as an array for several classes or ends; warn if any is infinite."""
         level, promises, found = self._level(alpha), self.certificate.promises, dict[Part, Floats]()
         certified = alpha is None or level == self._level(None)
         for part in parts:
@@ -174,7 +174,7 @@ class Predictor:
         return found
 
     def _limit(self, place: int, level: Fraction) -> float:
-        """Return the threshold of one promise at alpha; of the lower end, minus that of the scores times -1."""
+        """Return the threshold of one promise at alpha; for a lower end, minus the threshold of the negated scores."""
         curve, end, share = self.curves[place], self.certificate.promises[place].end, self.certificate.lower_share
         if curve is None:
             return math.inf
@@ -184,7 +184,7 @@ class Predictor:
         return 0.0 - curve.threshold(lower) if end == "lower" else curve.threshold(upper)
 
     def _explain(self, level: Fraction, lacking: Mapping[Part, Floats]) -> str:
-        """Return why parts, classes or ends have no finite threshold."""
+        """Explain infinite thresholds of parts, classes or ends."""
         about, named = self.certificate, [(part, None) for part in lacking if part is not None]
         if about.risk is not None:
             return text.no_threshold(level, f"the best one promises {float(self.curve.least):.6g}", about.risk.safe)
@@ -203,28 +203,28 @@ class Predictor:
         allow_empty: bool = False,
         output: Literal["array", "labels", "frame"] = "array",
     ) -> Any:
-        """Return (n, J) booleans; by `output`, a list of class names for each row, or a pandas frame of booleans.
+        """Return prediction sets: (n, J) booleans, lists of class names, or a pandas frame, by `output`.
 
-        A predictor by group needs the `groups` of the rows, such as {"sex": [...], "age": [...]}. One for every site
-        takes the `sites` of the rows, or one name for all of them; without, the largest threshold. Each alpha must be
-        fixed beforehand; choosing one after looking at sets voids the promise.
+        A predictor by group requires the `groups` of the rows, such as {"sex": [...], "age": [...]}. A predictor for
+        every site takes the `sites` of the rows, or one name for all; by default the largest threshold is used. An
+        alpha must be fixed beforehand: choosing it after seeing sets voids the promise.
         """
         matrix = self._as_scored(probs)
         members = self._members(groups, sites, len(matrix))
         sets: Booleans = np.zeros(matrix.shape, dtype=np.bool_)
         for part, limit in self._limits(alpha, members).items():  # a row takes the largest threshold of its groups
-            if limit.ndim:  # a class that no site has seen is in every set
+            if limit.ndim:  # classes without calibration rows are in every set
                 limit = np.append(limit, np.full(max(0, matrix.shape[1] - len(limit)), math.inf))  # noqa: PLW2901
             sets[members[part]] |= self.score.predict_set(matrix[members[part]], limit, allow_empty=allow_empty)
         return format_sets(sets, self.certificate.class_names, output, probs)
 
     def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
-        """Return (n, J) p-values; {p > alpha} is the set at alpha (before the top label is forced in).
+        """Return (n, J) p-values; {p > alpha} is the set at alpha, before the top label is forced in.
 
-        A row has the largest p-value of its groups, as it has the largest threshold.
+        A row takes the largest p-value of its groups, as it takes the largest threshold.
         """
         scores: Floats = self.score.evaluate_all(self._as_scored(probs))
-        found = np.zeros_like(scores)
+        p_values = np.zeros_like(scores)
         for part, mine in self._members(groups, sites, len(scores)).items():
             places, p = self._parts[part], np.ones_like(scores[mine])
             by_class = self.certificate.promises[places[0]].class_index is not None
@@ -236,11 +236,11 @@ class Predictor:
                 columns = [label] if by_class else slice(None)
                 if curve is not None:
                     p[:, columns] = curve.p_values(scores[mine][:, columns])
-            found[mine] = np.maximum(found[mine], p)
-        return found
+            p_values[mine] = np.maximum(p_values[mine], p)
+        return p_values
 
     def _members(self, groups: Groups | None, sites: ArrayLike | None, rows: int) -> Mapping[Any, Any]:
-        """Return which rows are in each part; all rows are in the part None unless the promise is by group."""
+        """Return the rows of each part; without groups or sites, all rows are in the part None."""
         if self.certificate.by == "group":
             return rows_by_group(self.certificate, groups, rows)
         if groups is not None:
@@ -254,13 +254,11 @@ class Predictor:
         matrix = in_order(probs, self.certificate.class_names)
         if self.certificate.provenance.precision is None:
             return matrix
-        with np.errstate(over="ignore"):  # a number too large for float32 is no probability, and refused as such
+        with np.errstate(over="ignore"):  # numbers too large for float32 are refused as probabilities
             return matrix.astype(np.float32)
 
     def predict_interval(self, predictions: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
-        """Return the (n, 2) ends of the intervals.
-
-        `sites` and `alpha` are as in `predict_set`.
+        """Return the (n, 2) ends of prediction intervals; `sites` and `alpha` are as in `predict_set`.
 
         >>> from fedconformal import calibrate, summarize
         >>> site = summarize([1.0] * 9, [1.25] * 8 + [3.0], score="residual", site="a")
@@ -268,46 +266,47 @@ class Predictor:
         array([[1.75, 2.25],
                [4.75, 5.25]])
         """
-        given = as_array(predictions, "predictions")
-        members = self._members(None, sites, len(given) if given.ndim else 1)
+        array = as_array(predictions, "predictions")
+        members = self._members(None, sites, len(array) if array.ndim else 1)
         limits = self._limits(alpha, members)
         if sites is None:
-            return self._ends(given, limits[None])
-        ends = np.empty((len(given), 2))
+            return self._ends(array, limits[None])
+        ends = np.empty((len(array), 2))
         for part, mine in members.items():
-            ends[mine] = self._ends(given[mine], limits[part])
+            ends[mine] = self._ends(array[mine], limits[part])
         return ends
 
-    def _ends(self, given: Any, limit: Floats) -> Floats:
-        """Return the ends for predictions as they were scored; those with fewer digits may be off by one step."""
+    def _ends(self, predictions: Any, limit: Floats) -> Floats:
+        """Return interval ends, widened by one step if predictions have a lower precision than at calibration."""
         if not isinstance(self.score, RegressionScore):
             raise InputError(f"{self.score.name} scores labels; use predict_set")
         upper, lower = (float(limit[1]), float(limit[0])) if limit.ndim else (float(limit), None)
         scored = np.dtype(self.certificate.provenance.precision or "f8")
         with np.errstate(over="ignore"):  # a number too large for float32 is refused as not finite
-            found = self.score.interval(given.astype(np.float32) if scored == np.float32 else given, upper, lower)
-        if given.dtype.kind == "f" and given.dtype.itemsize < scored.itemsize:
-            steps = np.spacing(np.abs(given)).astype(np.float64).reshape(len(found), -1).sum(axis=1)
+            rounded = predictions.astype(np.float32) if scored == np.float32 else predictions
+            ends: Floats = self.score.interval(rounded, upper, lower)
+        if predictions.dtype.kind == "f" and predictions.dtype.itemsize < scored.itemsize:
+            steps = np.spacing(np.abs(predictions)).astype(np.float64).reshape(len(ends), -1).sum(axis=1)
             for end, (threshold, sign) in enumerate([(upper if lower is None else lower, -1.0), (upper, 1.0)]):
-                found[:, end] += sign * steps * max(1.0, abs(threshold))
-        return found
+                ends[:, end] += sign * steps * max(1.0, abs(threshold))
+        return ends
 
     @property
     def risk(self) -> RiskRecord:
-        """The limit, bound, grid and loss of a promise on losses."""
+        """Limit, bound, grid and loss of a promise on losses."""
         if self.certificate.risk is None:
             raise InputError("the predictor promises coverage, not a limit on losses")
         return self.certificate.risk
 
     @property
     def loss(self) -> Loss | None:
-        """The loss that is limited, if it is one of fedconformal.losses."""
+        """The controlled loss, if it is registered in fedconformal.losses."""
         return described_loss(self.risk.loss)
 
     def predict(self, scores: Any, *, risk: Any = None) -> Any:
-        """Return the decisions of a loss at the threshold: booleans in the shape of the scores.
+        """Return the decisions of a loss at the threshold: booleans of the shape of the scores.
 
-        At +inf it is the safe action: every label for a false negative rate, none for an error among answers.
+        At +inf they are the safe action: all labels for the false negative rate, none for the selective error.
         """
         return self._known_loss().predict(scores, self.threshold_at(risk))
 
@@ -327,22 +326,22 @@ class Predictor:
         alpha: Any = None,
         allow_empty: bool = False,
     ) -> Any:
-        """Compare the answers with the truth: coverage and size by site, class, group and set size, and a verdict.
+        """Evaluate predictions on test rows: coverage and size by site, class, group and set size, and a verdict.
 
         Parameters
         ----------
         outputs
-            Probabilities, predictions, or scores of a loss; or losses, at every threshold or at the threshold alone.
+            Probabilities, predictions, or scores of a loss; or losses, at every threshold or at the threshold only.
         truth
-            Labels, numbers, or the truth of a loss; none for losses.
+            Labels, numbers, or the truth of a loss; None for losses.
         sites
-            The site of each row, for the coverage of the certified mixture and thresholds by site.
+            Site of each row, for the coverage of the certified mixture and thresholds by site.
         clusters
-            The cluster of each row, such as its patient; without clusters all rows count as independent.
+            Cluster of each row, such as the patient; by default rows are treated as independent.
         groups
-            Columns to give the coverage by, such as {"sex": [...]}; a predictor by group needs its own among them.
+            Columns for the coverage by group, such as {"sex": [...]}; a predictor by group requires its own columns.
         alpha
-            The miss rate, or the limit on losses, if it is not the certified one.
+            Miscoverage level or limit on losses, by default the certified one.
         allow_empty
             Whether sets may be empty.
 
@@ -364,7 +363,7 @@ class Predictor:
         return evaluate_sets(sets, truth, **about)
 
     def _evaluate_losses(self, outputs: Any, truth: Any, sites: ArrayLike | None, risk: Any) -> Any:
-        """Evaluate scores and their truth at the threshold; without truth, losses."""
+        """Evaluate scores with their truth at the threshold; without truth, losses."""
         (curve,), about, at = self.curves, self.risk, self._limit(0, self._level(risk))
         if truth is not None and at < math.inf:
             losses = self._known_loss().evaluate(outputs, truth, thresholds=[at])[:, 0]
@@ -379,7 +378,7 @@ class Predictor:
         return evaluate_losses(losses, bound=about.bound, sites=sites, shares=shares_by_site(self.certificate))
 
     def content(self) -> Any:
-        """Return what the file holds, besides its SHA-256, as plain values for JSON."""
+        """Return the fields of the file, except its SHA-256, as JSON values."""
         curves = [
             None if curve is None else CurveFields(curve.thresholds.tolist(), list(map(int, curve.promised)))
             for curve in self.curves
@@ -387,15 +386,15 @@ class Predictor:
         return msgspec.to_builtins(Content(KIND, FORMAT, self.certificate, curves))
 
     def digest(self) -> str:
-        """Return the SHA-256 of the content; by this a predictor is named elsewhere."""
+        """Return the SHA-256 of the content, the identifier of the predictor."""
         return _digest(self.content())
 
     def to_bytes(self) -> bytes:
-        """Write as JSON, with the SHA-256 of the content."""
+        """Encode as JSON, with the SHA-256 of the content."""
         content = self.content()
-        # json indents in Python code, which takes twice as long.
-        plain = json.dumps({**content, "sha256": _digest(content)}, allow_nan=False, ensure_ascii=False).encode()
-        return msgspec.json.format(plain, indent=1) + b"\n"
+        # The indentation of json is pure Python and takes twice as long.
+        compact = json.dumps({**content, "sha256": _digest(content)}, allow_nan=False, ensure_ascii=False).encode()
+        return msgspec.json.format(compact, indent=1) + b"\n"
 
     def save(self, path: str | Path) -> None:
         """Write to a JSON file."""
@@ -403,14 +402,14 @@ class Predictor:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Predictor:
-        """Read hostile JSON: anything malformed or changed is refused."""
+        """Decode untrusted JSON; malformed or altered content is refused."""
         try:
             content = json.loads(data)
             if not isinstance(content, dict) or content.get("kind") != KIND:
                 raise InputError("it is JSON of another kind")
             stated = content.pop("sha256", None)
             digest = _digest(content)  # NaN is refused
-            json.dumps(content, ensure_ascii=False).encode()  # half a character could not be shown
+            json.dumps(content, ensure_ascii=False).encode()  # lone surrogates cannot be encoded
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"not a fedconformal predictor: {abbreviate(str(error))}") from None
         if content.get("format") != FORMAT:
@@ -422,13 +421,13 @@ class Predictor:
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
         losses = held.certificate.risk is not None
-        curves = [None if one is None else one.curve(losses=losses) for one in held.curves]
-        found = cls(certificate=held.certificate, make_curves=partial(tuple, curves))
-        found._check()
-        return found
+        curves = [None if fields is None else fields.curve(losses=losses) for fields in held.curves]
+        predictor = cls(certificate=held.certificate, make_curves=partial(tuple, curves))
+        predictor._check()
+        return predictor
 
     def _check(self) -> None:
-        """Check that promises, curves, guarantee and score belong together."""
+        """Check the consistency of promises, curves, guarantee and score."""
         about, level = self.certificate, self._level(None)
         about.check_strata()
         if len(self.curves) != len(about.promises):
@@ -451,14 +450,23 @@ class Predictor:
 
 
 def check_coverage(predictor: Predictor) -> Predictor:
-    """Refuse a predictor that limits losses where sets or intervals are expected."""
+    """Refuse a predictor that limits losses, if sets or intervals are expected."""
     if predictor.certificate.risk is not None:
         raise InputError("is a predictor that limits losses; expected one of sets or intervals")
     return predictor
 
 
 def load(path: str | Path) -> Predictor:
-    """Read a predictor from a JSON file."""
+    """Read a predictor from a JSON file; malformed or altered files are refused.
+
+    Examples
+    --------
+    >>> import fedconformal as fc, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "predictor.json")
+    >>> fc.calibrate([fc.Summary.of_scores([0.1, 0.2, 0.3, 0.4], site="a")], alpha=0.25).save(path)
+    >>> fc.load(path).threshold
+    0.5
+    """
     with prefix_errors(path):
         return Predictor.from_bytes(read_bytes(Path(path)))
 

@@ -1,8 +1,8 @@
 """Calibration from loss curves: the smallest threshold of the grid whose expected loss is at most a limit.
 
-A guarantee on a share of rows holds for rows that count in part, m_k(t) = sum_i (1 - L_i(t)/B); the mean loss is at
-most B (1 - the promised share) (docs/proofs.md). Beyond the grid is a safe action, which never loses more than the
-limit, nor than the last threshold on the same row. Angelopoulos et al., "Conformal risk control", 2022, for one site.
+A guarantee on a share of rows extends to fractional counts m_k(t) = sum_i (1 - L_i(t)/B): the mean loss is at most
+B (1 - the promised share) (docs/proofs.md). Beyond the grid is a safe action, whose loss never exceeds the limit, nor
+the loss of the same row at the last threshold. Angelopoulos et al., "Conformal risk control", 2022, for one site.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_SAFE = 200
 
 @dataclass(frozen=True, eq=False)
 class RiskCurve:
-    """The expected loss promised at each threshold of a grid, in whole multiples of 1e-15, rounded up.
+    """Promised expected loss at each threshold of a grid, in units of 1e-15, rounded up.
 
     >>> curve = RiskCurve(np.array([0.2, 0.7]), (5 * 10**14, 10**14))
     >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20))
@@ -62,29 +62,29 @@ class RiskCurve:
 
     @property
     def least(self) -> Fraction:
-        """The least expected loss that any threshold promises."""
+        """Smallest promised expected loss."""
         return Fraction(min(self.promised), ALPHA_UNIT)
 
     def few(self, limit: Fraction, bound: Fraction, rows: int) -> RiskCurve:
-        """Round the expected losses up to the certified limit, to a few others, or to the bound."""
-        # Losses that fall do so at the last threshold and at every k-th before it, 4 sqrt(n) of them at most.
-        falling = all(one >= after for one, after in pairwise(self.promised))
+        """Round the expected losses up to the certified limit, to a few other levels, or to the bound."""
+        # Non-increasing losses are stated at the last threshold and at every k-th before it, at most 4 sqrt(n) in all.
+        falling = all(loss >= following for loss, following in pairwise(self.promised))
         step = 1 + (len(self.promised) - 1) // (4 * math.isqrt(rows)) if falling else 1
         first = (len(self.promised) - 1) % step
         limits = [limit, *(alpha * bound for alpha in ALPHAS)]
-        kept = sorted(math.floor(one * ALPHA_UNIT) for one in limits[: 1 + rows // ROWS_AN_ALPHA])
-        levels = [*kept, math.ceil(bound * ALPHA_UNIT)]
-        stated, found = levels[-1], list[int]()
+        few = sorted(math.floor(level * ALPHA_UNIT) for level in limits[: 1 + rows // ROWS_AN_ALPHA])
+        levels = [*few, math.ceil(bound * ALPHA_UNIT)]
+        stated, rounded = levels[-1], list[int]()
         for place, value in enumerate(self.promised):
             stated = value if place % step == first else stated
-            found.append(levels[min(bisect_left(levels, stated), len(kept))])
-        return RiskCurve(self.thresholds, tuple(found))
+            rounded.append(levels[min(bisect_left(levels, stated), len(few))])
+        return RiskCurve(self.thresholds, tuple(rounded))
 
 
 def as_limit(risk: Any, bound: float, loss: Loss | None = None) -> Fraction:
-    """Read a limit on the expected loss as the decimal that was typed, rounded down to 15 places.
+    """Convert a limit on the expected loss to the decimal as typed, rounded down to 15 places.
 
-    A limit that the loss is not made for is refused.
+    If the loss depends on the limit, other limits are refused.
 
     >>> as_limit("0.1", bound=1)
     Fraction(1, 10)
@@ -99,7 +99,7 @@ def as_limit(risk: Any, bound: float, loss: Loss | None = None) -> Fraction:
 
 
 def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]:
-    """Refuse summaries that are no loss curves, and guarantees that promise nothing on losses."""
+    """Refuse summaries that are not loss curves, and guarantees without a promise on losses."""
     curves: list[LossSummary] = []
     for summary in batch:
         if not isinstance(summary, LossSummary):
@@ -107,7 +107,7 @@ def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]
         curves.append(summary)
     check_unit(guarantee)
     provenance, loss = curves[0].provenance, described_loss(curves[0].provenance.loss)
-    may_rise = provenance.rising or (loss is not None and not loss.monotone)  # whatever the rows show
+    may_rise = provenance.rising or (loss is not None and not loss.monotone)  # whether or not the observed losses rise
     if may_rise and not isinstance(guarantee, PAC):
         raise InputError(
             f"these losses may rise along the grid, and {guarantee.name} needs losses that fall; use learn-then-test"
@@ -140,7 +140,7 @@ def calibrate_risk(
     risks = fixed_sequence([math.ceil(Fraction(most) * (1 - share) * ALPHA_UNIT) for share in promised], bound.walks)
     curve, alpha = RiskCurve(grid, tuple(risks)), limit / Fraction(most)
     threshold = curve.threshold(limit)
-    if threshold == math.inf:  # for want of rows, or as losses are too large
+    if threshold == math.inf:  # too few rows, or too large losses
         few = not isinstance(bound, PAC) and not feasible(bound, alpha, sizes)
         needed = text.shortfall(bound, alpha, sizes, batch.names, answers=text.LOSSES) if few else ""
         why = needed or f"the best one promises {float(curve.least):.6g}"
@@ -167,23 +167,23 @@ def calibrate_risk(
 
 
 def fixed_sequence(risks: Sequence[int], walks: int = 1) -> list[int]:
-    """Return the risk that is promised at each threshold of a grid: the largest from the end of its walk on.
+    """Return the promised risk at each threshold of a grid: the maximum from there to the end of its walk.
 
-    The last threshold of a walk is the safest; the first one from there whose risk is too large ends the tests.
+    Tests start at the last, safest threshold of a walk, and stop at the first one whose risk is too large.
 
     >>> fixed_sequence([3, 1, 2]), fixed_sequence([3, 1, 2, 4, 9, 5], walks=2)
     ([3, 2, 2], [3, 2, 2, 9, 9, 5])
     """
-    found = list(risks)
-    ends = {math.ceil(len(found) * (walk + 1) / walks) - 1 for walk in range(walks)}
-    for place in range(len(found) - 2, -1, -1):
+    promised = list(risks)
+    ends = {math.ceil(len(promised) * (walk + 1) / walks) - 1 for walk in range(walks)}
+    for place in range(len(promised) - 2, -1, -1):
         if place not in ends:
-            found[place] = max(found[place], found[place + 1])
-    return found
+            promised[place] = max(promised[place], promised[place + 1])
+    return promised
 
 
 def _kept(curves: Sequence[LossSummary], group: Integers | None, sizes: Sequence[int]) -> NDArray[Any]:
-    """Add up what is kept of the rows, group by group."""
+    """Return the fractional counts of the rows, in units, by group and threshold."""
     place = [0] * len(curves) if group is None else group.tolist()
     kind = whole_type(sum(sizes) * UNIT)
     sums = np.zeros((max(place) + 1, len(curves[0].units)), dtype=kind)

@@ -1,14 +1,14 @@
-"""Strata, and the smallest threshold of each that promises enough, among the points of all summaries.
+"""Strata, and the search for their smallest sufficient thresholds among the points of all summaries.
 
-A stratum is all rows, a site, a group, a class or an end of an interval. The summaries bound counts, the guarantee
-turns counts into coverage, and the search knows neither. The lower end of an interval whose score has a sign is minus
-the threshold of the scores times -1. A value that misses the interval misses an end, so the ends share alpha.
+A stratum is all rows, a site, a group, a class or an end of an interval. The search depends neither on the kind of
+summary, which bounds counts, nor on the guarantee, which maps counts to coverage. For a two-sided score, the lower
+threshold is minus the threshold of the negated scores, and the two ends share alpha (union bound).
 
-A promise curve is a step function from thresholds to the coverage that they promise. A calibration score in a published
-file tells who was in the calibration: with the model, a candidate's score is computed for every label and looked up. So
-thresholds are rounded up to a public grid, which only adds labels, and the curve keeps the certified alpha and one more
-for every 64 rows. It states the target of a threshold, not a count. The grid depends on the score and on the number of
-rows, n, alone: its steps are 1 to 4 parts in sqrt(n) of a threshold.
+A promise curve is a step function from thresholds to promised coverage. Calibration scores in a published file would
+permit membership inference: with the model, the score of a candidate can be computed for every label and looked up.
+Thresholds are therefore rounded up to a public grid, which only adds labels, and the curve has only the certified alpha
+and one more per 64 rows. It states the target of a threshold, not a count. The grid depends only on the score and on
+the number of rows, n: its steps are 1 to 4 parts in sqrt(n) of a threshold.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from fedconformal.summaries.summary import Summary
 
 MAX_POINTS = 1024
 USUAL_ALPHAS = (*(Fraction(i, 100) for i in range(1, 51)), *(Fraction(i, 1000) for i in (1, 2, 5, 25)))
-"""An exact promise curve is exact at these."""
+"""Levels at which an exact promise curve has no loss."""
 ROWS_AN_ALPHA = 64
-"""A published curve has one more alpha for each of this many rows."""
+"""Number of rows per additional alpha of a published curve."""
 FIRST = [Fraction(i, 100) for i in (10, 5, 20, 1, 50, 2, 30, 25, 15, 40)]
 ALPHAS = [*FIRST, *(alpha for alpha in USUAL_ALPHAS if alpha not in FIRST)]
-"""The alphas of a published curve; with few rows it has the first of them."""
+"""Levels of a published curve, in order of priority."""
 UNSEEN = 4096
-"""A certificate by class lists this many classes without scores, and as many more as have scores."""
+"""Maximum number of classes without scores in a certificate by class, in addition to the number with scores."""
 EMPTY = ExactSummary(values=np.empty(0), sizes=(0,))
 
 
 def check_thresholds(thresholds: Floats, levels: Sequence[int] | Integers, most: int) -> None:
-    """Check the columns of a curve."""
+    """Validate the columns of a curve."""
     if not 1 <= len(thresholds) == len(levels) <= most:
         raise InputError(f"the promise curve needs 1 to {most} points, equally many in both columns")
     if not np.isfinite(thresholds).all() or not rising(thresholds):
@@ -60,7 +60,7 @@ def check_thresholds(thresholds: Floats, levels: Sequence[int] | Integers, most:
 
 @dataclass(frozen=True, eq=False)
 class PromiseCurve:
-    """The coverage promised at each threshold, in whole multiples of 1e-15, rounded down; at most 1,024 steps.
+    """Promised coverage at each threshold, in units of 1e-15, rounded down; at most 1,024 steps.
 
     >>> curve = PromiseCurve(np.array([0.2, 0.7]), np.array([5 * 10**14, 9 * 10**14]))
     >>> curve.threshold(Fraction(1, 10)), curve.threshold(Fraction(1, 20))
@@ -89,39 +89,36 @@ class PromiseCurve:
         return Fraction(int(self.promised[index - 1]), ALPHA_UNIT) if index else Fraction(0)
 
     def p_values(self, scores: Floats) -> Floats:
-        """Return one minus the coverage promised just below each score.
-
-        Then {p > alpha} is {score <= threshold(alpha)}, exactly.
-        """
+        """Return one minus the coverage promised just below each score; {p > alpha} is {score <= threshold(alpha)}."""
         below = np.append(0, self.promised)[np.searchsorted(self.thresholds, scores, side="left")]
         return (ALPHA_UNIT - below) / ALPHA_UNIT
 
     def few(
         self, alphas: Sequence[Fraction], rows: int, score: AnyScore | None = None, *, ends: int = 1
     ) -> PromiseCurve:
-        """Return the rounded thresholds at the first alphas, as many as the rows allow at each end."""
-        kept = list(dict.fromkeys(alphas))[: 1 + rows // ends // ROWS_AN_ALPHA]
-        found = {round_up(self.threshold(one), rows, score): in_units(1 - one) for one in sorted(kept, reverse=True)}
-        found.pop(math.inf, None)
-        if not found:  # nothing is promised at any finite threshold
-            found = {float(np.finfo(np.float64).max): 0}
-        return PromiseCurve(np.array(list(found)), np.array(list(found.values()), dtype=np.int64))
+        """Return the rounded thresholds at the first alphas, as many as the number of rows permits for each end."""
+        levels = sorted(list(dict.fromkeys(alphas))[: 1 + rows // ends // ROWS_AN_ALPHA], reverse=True)
+        steps = {round_up(self.threshold(alpha), rows, score): in_units(1 - alpha) for alpha in levels}
+        steps.pop(math.inf, None)
+        if not steps:  # no finite threshold promises anything
+            steps = {float(np.finfo(np.float64).max): 0}
+        return PromiseCurve(np.array(list(steps)), np.array(list(steps.values()), dtype=np.int64))
 
 
 class Points(NamedTuple):
-    """Points of summaries, what the count of the site rises by at each, and the group of the site if there are any."""
+    """Points of summaries, the increase of the count at each, and the group of its site if there are groups."""
 
     values: Floats
     rise: Integers
     group: Integers | None
 
     def at(self, places: Integers | Booleans) -> Points:
-        """Take some of the points."""
+        """Select points."""
         return Points(self.values[places], self.rise[places], None if self.group is None else self.group[places])
 
 
 class Search:
-    """The thresholds there are to choose from, and what each promises.
+    """Search over the candidate thresholds and their promised coverage.
 
     >>> from fedconformal import Mixture, Summary
     >>> search = Search([Summary.of_scores([0.1, 0.2, 0.3]), Summary.of_scores([0.2, 0.4])], Mixture(), [3, 2])
@@ -136,8 +133,8 @@ class Search:
         sizes: Sequence[int],
         owners: Sequence[int] | None = None,
     ) -> None:
-        """Take one summary a size; or several, where `owners` says which of the sizes each summary is a part of."""
-        # The sizes are not kept: a pooled message may claim a million sites, and there is a search for every group.
+        """Initialise from one summary per size; `owners` are the indices of the sizes if summaries share them."""
+        # The sizes are not stored, as a pooled message may claim a million sites, with one search per group.
         batch = SummaryBatch.of(summaries)
         group, self._promise = guarantee.grouped(sizes)
         self._groups = 1 if group is None else int(group.max()) + 1
@@ -146,19 +143,19 @@ class Search:
         self._points = Points(*batch.points(), None if group is None else np.repeat(group, batch.lengths()))
 
     def _rises(self, points: Points, inside: slice | Booleans) -> Floats:
-        """Add up, group by group, what the counts rise by at some of the points."""
+        """Return the total increase of the counts by group, at selected points."""
         if points.group is None:
             return np.array([points.rise[inside].sum(dtype=np.int64)], dtype=np.float64)
         return np.bincount(points.group[inside], points.rise[inside], self._groups).astype(np.float64, copy=False)
 
     def _promised(self, counts: Floats) -> Fraction:
-        """Return what counts promise; they are whole numbers in floats, which are exact below 2^53."""
+        """Return the coverage promised by counts, given as integer-valued floats, which are exact below 2^53."""
         return self._promise(counts[:, None].astype(np.int64))[0]
 
     def _firsts(
         self, wanted: Sequence[Fraction], points: Points, before: Floats, after: float = math.inf
     ) -> list[float]:
-        """Return the first points that promise as much as wanted, in ascending order, by halves as in a quickselect.
+        """Return the first points that promise the wanted levels, in ascending order, by quickselect.
 
         `before` are the counts before these points, and `after` is the point that follows them.
         """
@@ -168,24 +165,24 @@ class Search:
         pivot = float(np.partition(values, middle)[middle])
         upto = before + self._rises(points, values <= pivot)
         enough = bisect_right(wanted, self._promised(upto))
-        found = self._firsts(wanted[:enough], points.at(values < pivot), before, pivot) if enough else []
+        firsts = self._firsts(wanted[:enough], points.at(values < pivot), before, pivot) if enough else []
         if enough < len(wanted):
-            found += self._firsts(wanted[enough:], points.at(values > pivot), upto, after)
-        return found
+            firsts += self._firsts(wanted[enough:], points.at(values > pivot), upto, after)
+        return firsts
 
     def smallest(self, alpha: Fraction) -> float:
-        """Find the first point that promises 1 - alpha; +inf if none does."""
+        """Return the first point that promises 1 - alpha; +inf if there is none."""
         return self._firsts([1 - alpha], self._points, np.zeros(self._groups))[0]
 
     def curve(self, alpha: Fraction, usual: Sequence[Fraction] = USUAL_ALPHAS) -> PromiseCurve:
-        """Choose at most 1,024 points: all, or an even spread, a fine tail, the usual alphas and this one."""
+        """Return a curve of at most 1,024 points: all, or a grid, a fine tail, the usual alphas and this one."""
         points = self._points.at(np.argsort(self._points.values))
-        # Of a run of equal values the last one is a threshold: there all of them count.
+        # The last of equal values is the threshold, as all of them count there.
         ends = np.flatnonzero(np.append(points.values[1:] != points.values[:-1], True))
         thresholds, count = points.values[ends], len(ends)
         chosen = np.arange(count)
         if count > MAX_POINTS:
-            exact = self._firsts(sorted(1 - one for one in {alpha, *usual}), points, np.zeros(self._groups))
+            exact = self._firsts(sorted(1 - level for level in {alpha, *usual}), points, np.zeros(self._groups))
             rest = MAX_POINTS - 1 - len(usual)
             even = np.linspace(0, count - 1, rest - rest // 4).astype(np.int64)
             tail = count - np.geomspace(1, count, rest // 4).astype(np.int64)
@@ -195,7 +192,7 @@ class Search:
         for stop in (ends[chosen] + 1).tolist():
             counts, start = counts + self._rises(points, slice(start, stop)), stop
             units.append(in_units(self._promised(counts)))
-        # Of several points that promise the same, the first is the one to use.
+        # Keep the first of the points with equal promises.
         promised = np.array(units, dtype=np.int64)
         first = np.flatnonzero(np.diff(promised, prepend=-1) > 0)
         return PromiseCurve(thresholds[chosen[first]], promised[first])
@@ -203,7 +200,7 @@ class Search:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stratum:
-    """Rows that share a threshold; sizes are computed when needed, as one message may claim a million sites."""
+    """Rows that share a threshold; sizes are computed lazily, as one message may claim a million sites."""
 
     bound: Guarantee
     alpha: Fraction
@@ -214,16 +211,16 @@ class Stratum:
     class_index: int | None = None
     end: Literal["lower", "upper"] | None = None
     empty: bool = False
-    """Whether no site has scores of it."""
+    """Whether no site has scores of the stratum."""
     owners: Sequence[int] | None = None
     """Index of the size that each summary belongs to, if summaries share sizes."""
     usual: Sequence[Fraction] = USUAL_ALPHAS
-    """The alphas at which the promise curve is exact."""
+    """Levels at which the promise curve is exact."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Found:
-    """The threshold of a stratum, its promise, and the search that answers for other alphas."""
+    """The threshold of a stratum, its promise, and the search for other alphas."""
 
     stratum: Stratum
     promise: Promise
@@ -238,7 +235,7 @@ class Found:
 
 
 def find(stratum: Stratum, *, sure: bool) -> Found:
-    """Search for the threshold of a stratum; `sure` says whether all counts are certified."""
+    """Search for the threshold of a stratum; `sure` if all counts are certified."""
     sizes, bound, alpha = stratum.sizes_of(), stratum.bound, stratum.alpha
     search = None if stratum.empty else Search(stratum.summaries, bound, sizes, stratum.owners)
     threshold = search.smallest(alpha) if search else math.inf
@@ -247,11 +244,11 @@ def find(stratum: Stratum, *, sure: bool) -> Found:
         gaps = np.bincount(stratum.owners, gaps, len(sizes)).astype(np.int64).tolist()
     band = bound.band(alpha, sizes, gaps)
     least, most = band.least, band.most
-    if not sure:  # an estimate promises nothing
+    if not sure:  # estimates have no promise
         least, most = Fraction(0), Fraction(1)
     elif threshold == math.inf:
         least, most = Fraction(1), Fraction(1)
-    if stratum.group is not None:  # a row takes the largest threshold of its groups, so each may be covered more often
+    if stratum.group is not None:  # rows take the largest threshold of their groups, so coverage may be larger
         most = Fraction(1)
     promise = Promise.of(
         0.0 - threshold if stratum.end == "lower" else threshold,
@@ -266,7 +263,7 @@ def find(stratum: Stratum, *, sure: bool) -> Found:
 
 
 def strata_of(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Iterator[Stratum]:
-    """Yield the strata that a guarantee promises coverage to, in the order of the certificate."""
+    """Yield the strata of a guarantee, in the order of the certificate."""
     if guarantee.over_classes:
         yield _over_classes(batch, alpha, guarantee)
         return
@@ -283,7 +280,7 @@ def strata_of(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Ite
 
 
 def bound_for(batch: SummaryBatch, guarantee: Guarantee) -> Guarantee:
-    """Return the form of a guarantee for these sites, and refuse pooled summaries where each site's own is needed."""
+    """Bind a guarantee to these sites; refuse pooled summaries if it requires one summary per site."""
     sizes = [n for some in batch.sizes for n in some]
     bound = guarantee.inner.bind(batch.names, sizes)
     if bound.sites_apart and len(batch) != len(sizes):
@@ -296,7 +293,7 @@ def bound_for(batch: SummaryBatch, guarantee: Guarantee) -> Guarantee:
 
 
 def _ends(stratum: Stratum, batch: SummaryBatch) -> Iterator[Stratum]:
-    """Yield the stratum, or both of its ends if the score has a sign."""
+    """Yield the stratum, or its two ends for a two-sided score."""
     score = batch.provenances[0].score
     if score is None or score.lower_share is None:
         yield stratum
@@ -333,14 +330,14 @@ def _by_group_and_class(
 
 
 def _part(site: StratifiedSummary, key: Key) -> Summary:
-    """Return the scores of a stratum at a site, all classes together if it is a whole group."""
+    """Return the scores of a stratum at a site; for a group without a class, all classes together."""
     if key in site.parts or key.label is not None or key.group is None or key.group not in site.groups:
         return site.parts.get(key, EMPTY)
     return site.in_group(key.group)
 
 
 def _over_classes(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Stratum:
-    """Return the stratum of all rows, where the classes take the place of sites."""
+    """Return the stratum of all rows, with the classes in place of the sites."""
     sites = stratified(batch, by_class=True)
     names = class_names(sites)
     parts = [(key.label or 0, part) for site in sites for key, part in site.parts.items()]
@@ -369,7 +366,7 @@ def stratified(batch: Sequence[Summary], *, by_class: bool = False, by_group: bo
 
 
 def class_names(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
-    """Return the names of all classes, or their numbers if the summaries do not name them."""
+    """Return the names of all classes, or numbers as text if the summaries have no names."""
     stated = combine_provenances(site.provenance for site in sites).classes
     seen = {key.label or 0 for site in sites for key in site.parts}
     count = max(seen) + 1 if stated is None else number_of(stated)
@@ -385,12 +382,12 @@ def class_names(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
 
 def _groups(sites: Sequence[StratifiedSummary]) -> list[str]:
     """Return the groups of all sites: all rows first, those in no other group last."""
-    found = {group for site in sites for group in site.groups if group is not None}
-    if len(found) > MAX_GROUPS:
+    groups = {group for site in sites for group in site.groups if group is not None}
+    if len(groups) > MAX_GROUPS:
         raise InputError(
-            f"the sites have {len(found)} groups together, more than {MAX_GROUPS}; name values alike at all sites"
+            f"the sites have {len(groups)} groups together, more than {MAX_GROUPS}; name values alike at all sites"
         )
-    return [ALL, *sorted(found - {ALL, NONE}), *([NONE] if NONE in found else [])]
+    return [ALL, *sorted(groups - {ALL, NONE}), *([NONE] if NONE in groups else [])]
 
 
 def _sizes(sites: Sequence[StratifiedSummary], key: Key) -> list[int]:
@@ -398,15 +395,15 @@ def _sizes(sites: Sequence[StratifiedSummary], key: Key) -> list[int]:
 
 
 def in_units(coverage: Fraction) -> int:
-    """Round promised coverage down to a whole multiple of 1e-15."""
+    """Convert promised coverage to units of 1e-15, rounded down."""
     return coverage.numerator * ALPHA_UNIT // coverage.denominator
 
 
 def round_up(q: float, rows: int, score: AnyScore | None = None) -> float:
-    """Return the next number of the grid for this many rows; infinite stays infinite, and finite stays finite.
+    """Round a threshold up to the grid for this number of rows; finite values stay finite.
 
-    Scores of labels crowd at 0, at 1, and above it where one rank more adds to them. So it is the distance to the
-    nearest of these that is rounded. Scores of numbers have any unit: their own first binary digits are kept.
+    Scores of labels cluster at 0, at 1, and above 1 at multiples of the penalty per rank, so the distance to the
+    nearest of these values is rounded. Regression scores have arbitrary units: their leading binary digits are kept.
 
     >>> round_up(0.3, rows=150), round_up(0.97, rows=5000), round_up(9.0, rows=150)
     (0.3125, 0.97021484375, 9.0)
@@ -428,7 +425,7 @@ def round_up(q: float, rows: int, score: AnyScore | None = None) -> float:
 
 
 def _first_digits(q: float, digits: int) -> float:
-    """Round up to this number of binary digits."""
+    """Round up to this number of significant binary digits."""
     if not math.isfinite(q):
         return q
     fraction, exponent = math.frexp(q)

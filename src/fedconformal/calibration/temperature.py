@@ -1,9 +1,9 @@
 """Temperature scaling with one temperature for all sites.
 
-Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", 2017: logits are divided by the T that
-makes the labels most likely. In b = 1/T the negative log-likelihood is convex, so a few Newton steps find it, and each
-needs only two sums over all sites: of the slope and of the curvature. The paper lets every site find a T of its own and
-takes the plain mean; a site with one class then asks for T = 0, which is why T is bounded.
+Logits are divided by the maximum-likelihood temperature T (Guo, Pleiss, Sun and Weinberger, "On calibration of modern
+neural networks", 2017). The negative log-likelihood is convex in b = 1/T, so a few Newton steps suffice, and each needs
+only the sums of slope and curvature over all sites. Lu et al. (2023) average the temperatures of the sites; as the
+optimum of a site with a single class is T = 0, T is bounded.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ logger = logging.getLogger(__name__)
 Method = Literal["pooled", "mean", "none"]
 LEAST, MOST = 0.05, 20.0
 LARGEST_LOGIT = 1e150
-"""Logits are cut off here, so that their squares are finite; probabilities are 0 and 1 long before."""
+"""Logits are clipped to this size, far beyond probabilities of 0 and 1, so that their squares are finite."""
 MOST_STEPS = 50
 PRECISION = 1e-10
 
 Likelihood = Callable[[float], tuple[float, float, float]]
-"""From b = 1/T to a sum over rows: the negative log-likelihood, its slope and its curvature in b."""
+"""Maps b = 1/T to sums over rows: negative log-likelihood, slope and curvature in b."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Temperature:
-    """A temperature, and whether it, or that of a site, is held at a bound."""
+    """A temperature, and whether it, or that of any site, is at a bound."""
 
     value: float
     at_bound: bool = False
@@ -46,8 +46,8 @@ def fit_temperature(
 ) -> Temperature:
     """Fit one temperature to the logits, (n_k, J), and labels, (n_k,), of several sites.
 
-    "pooled" adds slope and curvature over sites, as if all rows were in one place; "mean" is the paper's plain mean of
-    the sites' own temperatures; "none" is 1.
+    "pooled" adds slope and curvature over sites, equal to a fit to the pooled rows; "mean" is the unweighted mean of
+    the sites' temperatures, as in the paper; "none" is 1.
 
     >>> logits = [[[4.0, 0.0], [4.0, 0.0]], [[0.0, 4.0], [4.0, 0.0]]]
     >>> labels = [[0, 0], [1, 1]]
@@ -68,17 +68,17 @@ def fit_temperature(
         raise InputError("temperature: no site has rows to fit it on; keep some apart, or choose none")
     if method == "pooled":
         value = minimise(lambda b: _total(list(sites.values()), b))
-        found = Temperature(value=value, at_bound=value in (LEAST, MOST))
+        fitted = Temperature(value=value, at_bound=value in (LEAST, MOST))
     else:
         own = tuple(minimise(site) for site in sites.values())
-        found = Temperature(value=math.fsum(own) / len(own), at_bound=LEAST in own or MOST in own)
-    if found.at_bound:
+        fitted = Temperature(value=math.fsum(own) / len(own), at_bound=LEAST in own or MOST in own)
+    if fitted.at_bound:
         logger.warning("a temperature is held at a bound, %g or %g; are all labels the top label?", LEAST, MOST)
-    return found
+    return fitted
 
 
 def check_temperature(value: float) -> float:
-    """Refuse a temperature that no fit gives: far out all probabilities are alike, or 0 and 1."""
+    """Refuse a temperature outside the range of a fit, where probabilities are uniform, or 0 and 1."""
     if not LEAST <= value <= MOST:
         raise InputError(f"temperature is {value:g}, expected a number from {LEAST:g} to {MOST:g}, as a fit gives")
     return value
@@ -94,9 +94,9 @@ def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> L
             f"logits: row {int(np.argmin(finite))} holds a value that is not finite (NaN or inf)", where=name
         )
     z = np.clip(z, -LARGEST_LOGIT, LARGEST_LOGIT)
-    z = z - z[np.arange(len(z)), y][:, None]  # the likelihood depends on differences to the label's own logit only
+    z = z - z[np.arange(len(z)), y][:, None]  # the likelihood depends only on differences to the logit of the label
 
-    def ask(b: float) -> tuple[float, float, float]:
+    def likelihood(b: float) -> tuple[float, float, float]:
         scaled = b * z
         top = scaled.max(axis=1, keepdims=True, initial=0.0)
         weights = np.exp(scaled - top)
@@ -106,25 +106,25 @@ def likelihood_of(logits: ArrayLike, labels: ArrayLike, name: str = "site") -> L
         spread = (p * (z - mean[:, None]) ** 2).sum(axis=1)
         return float((top + np.log(total)).sum()), float(mean.sum()), float(spread.sum())
 
-    return ask
+    return likelihood
 
 
-def minimise(ask: Likelihood, start: float = 1.0) -> float:
-    """Minimise by Newton steps in 1/T between the bounds; a step that would leave the interval halves it."""
+def minimise(likelihood: Likelihood, start: float = 1.0) -> float:
+    """Minimise by Newton steps in 1/T between the bounds; a step outside the interval is replaced by bisection."""
     low, high = 1 / MOST, 1 / LEAST
-    slopes = ask(low)[1], ask(high)[1]
+    slopes = likelihood(low)[1], likelihood(high)[1]
     if slopes == (0, 0):
-        return 1.0  # flat: the rows say nothing of the temperature
+        return 1.0  # flat: the rows contain no information on the temperature
     if slopes[0] >= 0:
         return MOST
     if slopes[1] <= 0:
         return LEAST
     b = start
     for _ in range(MOST_STEPS):
-        _, slope, curvature = ask(b)
+        _, slope, curvature = likelihood(b)
         low, high = (b, high) if slope < 0 else (low, b)
         following = b - slope / curvature if curvature > 0 else math.nan
-        if abs(following - b) <= PRECISION * b:  # before the interval is looked at, of which b is an end now
+        if abs(following - b) <= PRECISION * b:  # tested before the interval, of which b is now an end
             return min(max(1 / following, LEAST), MOST)
         b = following if low < following < high else (low + high) / 2
     return 1 / b

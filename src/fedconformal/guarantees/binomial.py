@@ -1,8 +1,8 @@
 """High-probability bounds on coverage, on the miss rate of one calibration, and on mean losses (docs/proofs.md).
 
 All bounds are rounded outward, so rounding never costs coverage. The number of scores below a point is a sum of
-independent indicators with different probabilities; from the mean plus one on, its upper tail is at most the binomial
-tail (Hoeffding, 1956). Mixtures with other weights have the bound t = sqrt(ln(1/b) sum n_k v_k^2 / 2), Hoeffding (1963).
+independent indicators with different probabilities; from the mean plus one on, its upper tail is at most binomial
+(Hoeffding, 1956). Mixtures with other weights have the bound t = sqrt(ln(1/b) sum n_k v_k^2 / 2) (Hoeffding, 1963).
 
 Mean losses have the Hoeffding-Bentkus inequality (Bates, Angelopoulos, Lei, Malik and Jordan, "Distribution-free,
 risk-controlling prediction sets", 2021): if the mean of N independent losses in [0, 1] is above a, their average is R

@@ -53,7 +53,7 @@ class NewSite(WeightedSum):
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return at most 1 - alpha + 2/(K + 1), for one unseen site and one score, plus the slack."""
         # The scores of the unseen site raise the mean share by at most 1/(K + 1), and the score at which the target is
-        # reached by at most 1/(K + 1) again; no smaller bound holds if n_k is part of the draw.
+        # reached by at most 1/(K + 1) again, also if n_k is part of the draw.
         band = super().band(alpha, sizes, gaps)
         return band._replace(most=min(Fraction(1), 1 - alpha + Fraction(2, len(sizes) + 1) + band.slack))
 
