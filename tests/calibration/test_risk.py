@@ -188,7 +188,7 @@ def test_new_rows_are_compared_with_the_promise() -> None:
         (losses[:, :3], "losses: have 3 columns for 11 thresholds"),
         (losses[:, 0] + 1, "expected a loss from 0 to the bound 1"),
         ([np.nan], "losses: row 0 is nan"),
-        ([], "expected one loss a row"),
+        ([], "expected one loss per row"),
     ):
         with refused(words):
             rule.evaluate(bad)

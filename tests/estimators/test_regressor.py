@@ -131,7 +131,7 @@ def test_frozen_or_a_function_is_only_calibrated() -> None:
         ({"estimator": 3}, "estimator is 3, which has no predict"),
         (
             {"score": fc.CQR(), "estimator": LinearRegression().fit([[0.0]], [0.0])},
-            "estimator predicts one number a row, the score takes lower and upper",
+            "estimator predicts one number per row, the score takes lower and upper",
         ),
         ({"score": fc.Normalized(), "estimator": lambda x: x * [1, 0]}, "site 'a': predictions: row 0 has prediction"),
     ],

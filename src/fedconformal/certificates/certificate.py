@@ -1,4 +1,4 @@
-"""Certificates: the promises of a predictor, the assumptions, and the inputs they were computed from."""
+"""Certificates: the promises of a predictor, their assumptions and the inputs of the computation."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from fedconformal.summaries.batch import SummaryBatch, names_of
 
 MOST_WHY = 200
 PLANNED = "planned renewal"
-"""The reason for a replacement, if none is given."""
+"""Default reason for a replacement."""
 FAR = 10
-"""A site with more scores than this many times the median is heavy; so is one with more than half of all scores."""
+"""A site is heavy with over half of all scores, or over `FAR` times the median; of two sites, `FAR` times the other."""
 
 Threshold = float | Literal["inf", "-inf"]
 Stratum = tuple[str | None, str | None, int | None, Literal["lower", "upper"] | None]
-"""Site, group, class and end of an interval; None where the rows are not restricted."""
+"""Site, group, class and end of an interval; None for no restriction."""
 Json = dict[str, Any]
-"""An object of JSON, such as the name and the parameters of a score or a guarantee."""
+"""A JSON object, such as the name and the parameters of a score or a guarantee."""
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base class of the parts of a certificate: fields with their default value are not written."""
+    """Base class of the parts of a certificate: fields with their default value are not encoded."""
 
 
 class SignatureRecord(_Record, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class SignatureRecord(_Record, frozen=True, kw_only=True):
 
 
 class SummaryRecord(_Record, frozen=True, kw_only=True, gc=False):
-    """A summary that was used: sites, sizes, kind, and the SHA-256 of its bytes."""
+    """An input summary: sites, sizes, kind, and the SHA-256 of its bytes."""
 
     sites: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -118,17 +118,17 @@ class ProvenanceRecord(_Record, frozen=True, kw_only=True):
     class_names: int | list[str] | None = None
     """The names of the classes in order, or their number."""
     class_scores: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
-    """The number of calibration scores of every class, where classes take the place of sites."""
+    """Number of calibration scores per class, if classes take the place of sites."""
     model: str | None = None
     temperature: float | None = None
     precision: str | None = None
     """Floating-point type to which outputs are rounded before scoring."""
     calibration: str | None = None
-    """The id of the calibration that all summaries were made for."""
+    """Identifier of the calibration of all summaries."""
     expires: str | None = None
-    """The last day of the first summary to expire."""
+    """Earliest last day of use of the summaries."""
     trained: bool = False
-    """Whether the model was trained on sites that calibrated, where the guarantee needs one that was not."""
+    """Whether the model was trained on calibration sites although the guarantee excludes that."""
 
 
 class RiskRecord(_Record, frozen=True, kw_only=True):
@@ -141,18 +141,18 @@ class RiskRecord(_Record, frozen=True, kw_only=True):
     last: float
     grid_sha256: str
     loss: tuple[str, tuple[bool | int | float, ...]] | None = None
-    """The name of the loss and its parameters, if the summaries say so."""
+    """Name and parameters of the loss, if the summaries contain them."""
     rising: bool = False
     """Whether the loss may rise along the grid."""
     safe: str | None = None
-    """The action where no threshold is good enough: it never loses more than the limit, nor than the last threshold."""
+    """The action at +inf, whose loss never exceeds the limit, nor the loss at the last threshold."""
 
 
 class Rows(StrEnum):
     """Calibration rows of a predictor that replaces another.
 
-    Rows that a watch has counted are not exchangeable with later rows: when the watch stops depends on their outcomes,
-    also if it raised no alarm. So nothing is promised from them (tests/validity/test_renewal.py).
+    Rows counted by a monitor are not exchangeable with later rows, as its stopping time depends on their outcomes, even
+    without an alarm. Nothing is promised from them (tests/validity/test_renewal.py).
     """
 
     new = "new"
@@ -160,7 +160,7 @@ class Rows(StrEnum):
 
 
 class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The SHA-256 of the predictor that is replaced, the reason, and the rows that calibrated the new one."""
+    """SHA-256 of the replaced predictor, the reason, and the kind of calibration rows of the new one."""
 
     sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     why: str
@@ -179,16 +179,16 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class LeftOut(_Record, frozen=True, kw_only=True):
-    """A known site that is not in the calibration, so that the promise does not cover it."""
+    """A known site that did not take part in the calibration, and is not covered by the promise."""
 
     site: str
     reason: str
 
 
 class Certificate(_Record, frozen=True, kw_only=True):
-    """The promises of a predictor.
+    """The promises of a predictor, with their assumptions and inputs.
 
-    It states the target and the theorem's band, never the count that came out.
+    It contains the target and the bounds of the theorem, but not the observed counts.
 
     Parameters
     ----------
@@ -197,20 +197,33 @@ class Certificate(_Record, frozen=True, kw_only=True):
     statement
         The promise in words.
     alpha
-        The miss rate; of losses, the limit on their mean over their bound.
+        Miscoverage level; for losses, the limit on their mean divided by their bound.
     target
-        The coverage at the wanted rank, or the limit on losses, as an exact fraction.
+        Coverage at the required rank, or the limit on losses, as an exact fraction.
+    guarantee
+        Name and parameters of the guarantee.
     promises
-        The threshold and the coverage of each stratum.
+        Threshold and coverage of each stratum.
     coverage_at_least, coverage_at_most
-        The band of all promises together.
-    summaries
-        The summaries that were used.
-    privacy
-        For a private release: what is claimed, and what is outside the claim.
+        Bounds on the coverage of all promises together.
+    summaries, provenance
+        The input summaries, and the origin of their scores.
+    versions
+        Versions of the software.
+    risk, privacy
+        For losses, the limit and the grid; for a private release, the claim and its scope.
+    replaces, left_out
+        The replaced predictor; known sites that did not take part.
     exact
-        Whether thresholds and promise curves are as found, and show calibration scores. Otherwise thresholds are
-        rounded up, and `coverage_at_most` is that before rounding.
+        Whether thresholds and promise curves are exact and reveal calibration scores. Otherwise thresholds are rounded
+        up, and `coverage_at_most` is the bound before rounding.
+
+    Examples
+    --------
+    >>> import fedconformal as fc
+    >>> certificate = fc.calibrate([fc.Summary.of_scores([0.1, 0.2, 0.3, 0.4], site="a")], alpha=0.25).certificate
+    >>> certificate.status, certificate.threshold, certificate.coverage_at_most
+    ('certified', 0.5, 0.8)
     """
 
     status: Literal["certified", "estimated"]
@@ -252,12 +265,12 @@ class Certificate(_Record, frozen=True, kw_only=True):
 
     @property
     def intervals(self) -> bool:
-        """Whether the predictor answers with intervals."""
+        """Whether the predictor returns intervals."""
         return self.score is not None and self.score.get("name") in registry.members(RegressionScore)
 
     @property
     def by(self) -> Literal["site", "group", "class"] | None:
-        """Strata with a threshold of their own, the outermost first; None if there is one threshold for all rows."""
+        """Outermost kind of stratum with separate thresholds; None for a single threshold."""
         last = self.promises[-1]
         if last.site is not None:
             return "site"
@@ -265,40 +278,40 @@ class Certificate(_Record, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> list[Promise]:
-        """The promises to all rows: one, or one for each end of the intervals; none by class or group."""
-        return [one for one in self.promises if (one.site, one.group, one.class_index) == (None, None, None)]
+        """The promises to all rows: one, or one per end of the intervals; empty by class or group."""
+        return [promise for promise in self.promises if promise.stratum[:3] == (None, None, None)]
 
     @property
     def parts(self) -> dict[str | int, list[Promise]]:
-        """The promises of each site, group or class, in order; empty if there is one threshold for all rows."""
-        found: dict[str | int, list[Promise]] = {}
-        for one in self.promises:
-            key = next((key for key in (one.site, one.group, one.class_index) if key is not None), None)
+        """The promises of each site, group or class, in order; empty for a single threshold."""
+        parts: dict[str | int, list[Promise]] = {}
+        for promise in self.promises:
+            key = next((key for key in (promise.site, promise.group, promise.class_index) if key is not None), None)
             if key is not None:
-                found.setdefault(key, []).append(one)
-        return found
+                parts.setdefault(key, []).append(promise)
+        return parts
 
     @property
     def slack(self) -> float:
-        """The coverage that inexact summaries may cost."""
+        """Upper bound on the additional coverage caused by inexact summaries."""
         return sum(one.slack for one in self.whole) if self.whole else max(one.slack for one in self.promises)
 
     @property
     def threshold(self) -> float:
-        """The largest threshold, which is enough for any row; of two ends, the upper one."""
+        """The largest threshold, which is valid for any row; for two ends, the upper one."""
         return max(one.limit for one in self.promises if one.site is None and one.end != "lower")
 
     @property
     def limit(self) -> float | Floats:
-        """The threshold for any row; an array with one for each class or group, or a row of these for each group."""
+        """The threshold for all rows; an array by class or by group, of shape (groups, classes) by both."""
         if self.whole:
             return self.whole[-1].limit
-        found = np.array([[one.limit for one in part] for part in self.parts.values()])
-        return found[:, 0] if found.shape[1] == 1 else found
+        limits = np.array([[one.limit for one in part] for part in self.parts.values()])
+        return limits[:, 0] if limits.shape[1] == 1 else limits
 
     @property
     def thresholds(self) -> Json:
-        """The threshold of every site, group, class or end by its name; several as a tuple."""
+        """Thresholds by name of the site, group, class or end; several as a tuple."""
         if self.by is None:
             return {str(one.end): one.limit for one in self.promises if one.end}
         names = self.class_names if isinstance(self.class_names, list) else range(len(self.promises))
@@ -306,11 +319,11 @@ class Certificate(_Record, frozen=True, kw_only=True):
             str(names[key]) if isinstance(key, int) else key: [one.limit for one in part]
             for key, part in self.parts.items()
         }
-        return {name: found[0] if len(found) == 1 else tuple(found) for name, found in named.items()}
+        return {name: limits[0] if len(limits) == 1 else tuple(limits) for name, limits in named.items()}
 
     @property
     def limit_text(self) -> str:
-        """The threshold for people: both of two ends, or the range of all classes or groups."""
+        """The threshold as text: both of two ends, or the range over classes or groups."""
         if self.whole:
             return " to ".join(f"{one.limit:.6g}" for one in self.whole)
         limits = [one.limit for one in self.promises]
@@ -323,28 +336,28 @@ class Certificate(_Record, frozen=True, kw_only=True):
 
     @property
     def heavy_sites(self) -> dict[str, float]:
-        """The sites that weigh far more than the others because of the scores that they claim, and their shares."""
+        """Shares of the sites that dominate the others by their claimed numbers of scores."""
         guarantee, _, sizes = self.terms()
         if guarantee.sites_apart or len(sizes) < 2:
             return {}
         total = sum(sizes)
-        # Of two sites one always has half or more.
+        # One of two sites always has at least half of the scores.
         most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * float(np.median(sizes)))
         return {name: n / total for name, n in zip(site_names(self.summaries), sizes, strict=True) if n > most}
 
     @property
     def watched(self) -> bool:
-        """Whether nothing is promised because a watch had counted rows that calibrated."""
+        """Whether nothing is promised because a monitor has counted calibration rows."""
         return self.replaces is not None and self.replaces.rows == "watched"
 
     def terms(self) -> tuple[Guarantee, list[str], list[int]]:
-        """Return the guarantee, the names of the sites that have one, and the size of each site."""
+        """Return the guarantee, the names of the named sites, and the size of each site."""
         names = [site for used in self.summaries for site in used.sites]
         guarantee: Guarantee = registry.rebuild(self.guarantee, Guarantee)
         return guarantee, names, [n for used in self.summaries for n in used.sizes]
 
     def parties(self) -> tuple[Guarantee, list[str], list[int]]:
-        """Return the bound guarantee, and names and sizes of what it counts: the sites, or the classes."""
+        """Return the bound guarantee, and names and sizes of its parties: the sites, or the classes."""
         guarantee, names, sizes = self.terms()
         class_scores, class_names = self.provenance.class_scores, self.class_names
         if guarantee.over_classes == (class_scores is None):
@@ -371,13 +384,13 @@ class Certificate(_Record, frozen=True, kw_only=True):
 
     @property
     def lower_share(self) -> Fraction | None:
-        """The share of alpha for the lower end of intervals, where it has a threshold of its own."""
+        """The share of alpha for the lower end of a two-sided score; None otherwise."""
         return None if self.score is None else registry.rebuild(self.score, AnyScore).lower_share
 
     def miss_rate_bounds(
         self, bound: Guarantee, alpha: Fraction, sizes: Sequence[int], failure: float
     ) -> list[MissRateBound]:
-        """Bound the miss rate, all bounds together except with probability `failure`; two ends are added up."""
+        """Bound the miss rate, simultaneously except with probability `failure`; bounds of two ends are added."""
         share = self.lower_share
         if share is None:
             return bound.miss_rate_bounds(alpha, sizes, failure)
@@ -390,15 +403,15 @@ class Certificate(_Record, frozen=True, kw_only=True):
         return [low._replace(rate=min(1.0, low.rate + high.rate)) for low, high in zip(*ends, strict=True)]
 
     def without_promise(self) -> Certificate:
-        """Return the same as an estimate, from which nothing is promised."""
+        """Return a copy with the status "estimated" and no promised coverage."""
         nothing = {"coverage_at_least": 0.0, "coverage_at_most": 1.0}
         promises = [msgspec.structs.replace(one, **nothing) for one in self.promises]
         return msgspec.structs.replace(self, status="estimated", promises=promises, **nothing)
 
     def replacing(self, replaced: Replacement) -> Certificate:
-        """Name the predictor that is replaced; from rows that a watch has counted nothing is promised."""
-        found = msgspec.structs.replace(self, replaces=replaced)
-        return found.without_promise() if replaced.rows == "watched" else found
+        """Return a copy that names the replaced predictor, without promise for rows counted by a monitor."""
+        certificate = msgspec.structs.replace(self, replaces=replaced)
+        return certificate.without_promise() if replaced.rows == "watched" else certificate
 
     def to_dict(self) -> Json:
         """Return plain lists, dicts, numbers and strings for JSON."""
@@ -420,7 +433,7 @@ def made_certificate(  # noqa: PLR0913
     risk: RiskRecord | None = None,
     privacy: Json | None = None,
 ) -> Certificate:
-    """Compose a certificate of the promises, in words and in numbers, and the provenance of the scores."""
+    """Compose a certificate from promises, their statement, and the provenance of the scores."""
     score, (least, most) = provenance.score, band or (promises[0].coverage_at_least, promises[0].coverage_at_most)
     return Certificate(
         status=status,
@@ -450,19 +463,19 @@ def made_certificate(  # noqa: PLR0913
 
 
 def records_of(batch: SummaryBatch) -> list[SummaryRecord]:
-    """Return the records of the summaries that are used."""
+    """Return the records of the input summaries."""
     columns = zip(batch.sites, batch.sizes, batch.kinds, batch.digests, strict=True)
     return [SummaryRecord(sites=sites, sizes=sizes, kind=kind, sha256=digest) for sites, sizes, kind, digest in columns]
 
 
 def band_of(promises: Sequence[Promise]) -> list[float]:
-    """Return the least and the most coverage of one promise, or of two ends together: a miss is a miss of one end."""
+    """Return the coverage bounds of one promise, or of two ends together by the union bound."""
     bands = zip(*((one.coverage_at_least, one.coverage_at_most) for one in promises), strict=True)
     return [max(0.0, sum(ends) - len(promises) + 1) for ends in bands]
 
 
 def site_names(summaries: Sequence[Summary | SummaryRecord]) -> list[str]:
-    """Name every site; those without a name are numbered."""
+    """Return the name of every site; unnamed sites are numbered."""
     return names_of([summary.sites for summary in summaries], [summary.sizes for summary in summaries])
 
 

@@ -1,6 +1,6 @@
-"""Every sentence about a promise, rendered from data: certificates, needs, caveats, warnings and advice.
+"""Rendering of all sentences about promises from data: statements, caveats, missing data, warnings and advice.
 
-Names of sites, classes and groups are inserted into sentences, and a sentence is never edited afterwards.
+Names of sites, classes and groups are inserted into sentences, which are never edited afterwards.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ INEXACT_SUMMARIES = (
 ROUNDING = 2.0**-40
 """Rounding error of a row's sum for each probability."""
 HALF = 0.5
-"""The share of full sets from which a better model is recommended."""
+"""Minimum share of full sets for the advice to improve the model."""
 MOST_CLASSES = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """The words for what a predictor answers with."""
+    """Words for the outputs of a predictor."""
 
     plural: str
     truth: str = ""
@@ -77,7 +77,7 @@ class Answers:
     """Meaning of an infinite threshold."""
     conditions: str
     parts: Mapping[str, str] = field(default_factory=dict)
-    """The words for parts of the rows that are called otherwise."""
+    """Different words for subsets of the rows."""
 
 
 SETS = Answers(
@@ -103,12 +103,12 @@ LOSSES = Answers(
 
 
 def answers_to(score: AnyScore | None) -> Answers:
-    """Return the words for the answers of a predictor with this score."""
+    """Return the words for the outputs of a predictor with this score."""
     return INTERVALS if isinstance(score, RegressionScore) else SETS
 
 
 def statement(guarantee: Guarantee, sites: Sequence[str], answers: Answers, **own: str) -> Statement:
-    """Return the promise in words; `own` replaces some of them."""
+    """Return the promise in words; `own` replaces single fields."""
     words = {
         "promise": promise(guarantee, sites),
         "assumption": assumption(guarantee, sites),
@@ -119,10 +119,11 @@ def statement(guarantee: Guarantee, sites: Sequence[str], answers: Answers, **ow
 
 
 def promise(guarantee: Guarantee, sites: Sequence[str]) -> str:
-    """Return who is promised coverage, to follow "... with probability at least 0.9 "."""
-    found = guarantee.audience(sites)
+    """Return the scope of the promise, to follow "... with probability at least 0.9 "."""
+    audience = guarantee.audience(sites)
     given = {"class": "given the true label, whichever it is, ", "group": "given any group that the row is in, "}
-    return "".join(given[stratum] for stratum in found.strata) + f"for a test row {found.population}, {_draws(found)}"
+    condition = "".join(given[stratum] for stratum in audience.strata)
+    return f"{condition}for a test row {audience.population}, {_draws(audience)}"
 
 
 def _draws(audience: Audience) -> str:
@@ -133,22 +134,22 @@ def _draws(audience: Audience) -> str:
 
 
 def lay_description(guarantee: Guarantee, sites: Sequence[str]) -> str:
-    """Return who is promised coverage in words for a board, to follow "... in at least 90% of "."""
-    found = guarantee.audience(sites)
+    """Return the scope of the promise in plain language, to follow "... in at least 90% of "."""
+    audience = guarantee.audience(sites)
     of = {"class": "each right answer", "group": "each group"}
-    return "".join(f"the cases of {of[stratum]} by itself: " for stratum in found.strata) + found.lay_population
+    return "".join(f"the cases of {of[stratum]} by itself: " for stratum in audience.strata) + audience.lay_population
 
 
 def assumption(guarantee: Guarantee, sites: Sequence[str]) -> str:
-    """Return what a promise rests on, to follow "Provided that "."""
-    inner, found = guarantee.inner, guarantee.audience(sites)
+    """Return the assumptions of a promise, to follow "Provided that "."""
+    inner, audience = guarantee.inner, guarantee.audience(sites)
     model = UNTRAINED_MODEL if inner.untrained else MODEL
-    groups = GROUPS_FIXED if "group" in found.strata else ""
-    return "; ".join(filter(None, (inner.assumption, found.sampling, model, groups, inner.patients)))
+    groups = GROUPS_FIXED if "group" in audience.strata else ""
+    return "; ".join(filter(None, (inner.assumption, audience.sampling, model, groups, inner.patients)))
 
 
 def caveat(guarantee: Guarantee, answers: Answers = SETS) -> str:
-    """Return what a promise is easily mistaken for."""
+    """Return the limits of a promise that are easily overlooked."""
     if answers is LOSSES:
         return LOSS_CAVEAT
     if guarantee.by_group or guarantee.inner is not guarantee:
@@ -169,23 +170,23 @@ def _stratified_caveat(stratum: str) -> str:
 
 
 def sentence(certificate: Certificate) -> str:
-    """Return the promise in one sentence; of a predictor that replaces another, in a second one from which rows."""
+    """Return the promise in one sentence, with a second sentence on the rows for a predictor that replaces another."""
     certified, promised, risk = certificate.status == "certified", certificate.statement.promise, certificate.risk
     if risk is None:
         answers, verb = INTERVALS if certificate.intervals else SETS, "hold" if certified else "are estimated to hold"
         level = f"with probability at least {1 - certificate.alpha:.10g}"
-        found = f"The {answers.plural} {verb} the true {answers.truth} {level} {promised}."
+        words = f"The {answers.plural} {verb} the true {answers.truth} {level} {promised}."
     elif certificate.threshold < math.inf:
         means = loss.means if (loss := described_loss(risk.loss)) else "The expected loss"
-        found = f"{means} {'is' if certified else 'is estimated to be'} at most {risk.limit:.10g} {promised}."
+        words = f"{means} {'is' if certified else 'is estimated to be'} at most {risk.limit:.10g} {promised}."
     else:
         then = f"so take the safe action: {risk.safe}" if risk.safe else "so nothing is promised without a safe action"
-        found = f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {promised}, {then}."
-    return found if certificate.replaces is None else f"{found} {RENEWED[certificate.replaces.rows]}"
+        words = f"No threshold of the grid keeps the expected loss at or below {risk.limit:.10g} {promised}, {then}."
+    return words if certificate.replaces is None else f"{words} {RENEWED[certificate.replaces.rows]}"
 
 
 def why_estimated(certificate: Certificate) -> str:
-    """Return why nothing is promised, where it is an estimate."""
+    """Return the reason why a certificate is only estimated."""
     if certificate.watched:
         return "rows that a watch has counted are not like those to come"
     if certificate.provenance.trained:
@@ -209,28 +210,28 @@ def shortfall(
     owner: Literal["site", "class"] = "site",
     answers: Answers = SETS,
 ) -> str:
-    """Return what is missing for a finite threshold, given the sizes of sites, or of classes if these are the owners.
+    """Return the missing calibration data for a finite threshold, given the sizes of sites or classes (`owner`).
 
-    `stratum` is the noun of the stratum that the sizes are of, if they are not of all rows.
+    `stratum` is the noun of the stratum of the sizes, if they are not those of all rows.
     """
-    found = bound.missing(alpha, sizes)
-    if found.sites:
-        return f"sites needed: {found.sites} more, from the same population"
-    if found.parameter:
-        name, value, least = found.parameter
+    missing = bound.missing(alpha, sizes)
+    if missing.sites:
+        return f"sites needed: {missing.sites} more, from the same population"
+    if missing.parameter:
+        name, value, least = missing.parameter
         return f"{name} is {value}, needed: {least} or more"
-    if found.anywhere:
-        total = f" ({sum(sizes) + found.anywhere} of each {stratum})" if stratum else ""
-        return f"calibration {answers.counted} needed: {found.anywhere} more in all, at any site{total}"
-    return f"calibration {answers.counted} needed: {_scores_by_site(found, names, owner)}"
+    if missing.anywhere:
+        total = f" ({sum(sizes) + missing.anywhere} of each {stratum})" if stratum else ""
+        return f"calibration {answers.counted} needed: {missing.anywhere} more in all, at any site{total}"
+    return f"calibration {answers.counted} needed: {_scores_by_site(missing, names, owner)}"
 
 
-def _scores_by_site(found: Shortfall, names: Sequence[str], owner: str) -> str:
+def _scores_by_site(missing: Shortfall, names: Sequence[str], owner: str) -> str:
     place, plural = ("at site", "at {} more sites") if owner == "site" else ("of class", "of {} more classes")
-    called = {k: repr(names[k]) if names else f"number {k + 1}" for k in found.scores}
-    parts = [f"{extra} more {place} {called[k]}" for k, extra in list(found.scores.items())[:MOST_NAMED]]
-    if len(found.scores) > len(parts):
-        parts.append(f"and likewise {plural.format(len(found.scores) - len(parts))}")
+    called = {k: repr(names[k]) if names else f"number {k + 1}" for k in missing.scores}
+    parts = [f"{extra} more {place} {called[k]}" for k, extra in list(missing.scores.items())[:MOST_NAMED]]
+    if len(missing.scores) > len(parts):
+        parts.append(f"and likewise {plural.format(len(missing.scores) - len(parts))}")
     return ", ".join(parts)
 
 
@@ -241,12 +242,12 @@ def stratum_called(group: str | None, label: int | None, names: ClassNames = Non
 
 
 def without_promise(strata: Sequence[Stratum], names: ClassNames = None, so: str | None = None) -> str:
-    """Return which strata nothing is promised to, and what that means, unless `so` says it."""
+    """Name the strata without a promise, and the consequence, which `so` replaces."""
     labels = [label for group, label in strata if group is None and label is not None]
     if labels:
         return f"to {the_classes(labels, names)}, which {'is' if len(labels) == 1 else 'are'} in every set"
-    there = "which are in every set there" if strata[0][1] is not None else f"where {so or SETS.uninformative}"
-    return f"to {join_names([stratum_called(*one, names) for one in strata])}, {there}"
+    effect = "which are in every set there" if strata[0][1] is not None else f"where {so or SETS.uninformative}"
+    return f"to {join_names([stratum_called(*stratum, names) for stratum in strata])}, {effect}"
 
 
 def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassNames = None, so: str | None = None) -> str:
@@ -255,7 +256,7 @@ def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassName
 
 
 def why_no_bound(bound: Guarantee, stratum: str | None = None) -> str:
-    """Return why there is no bound on the miss rate of one calibration."""
+    """Return the reason why no bound on the miss rate of one calibration is known."""
     if bound.why_no_bound is not None:
         return bound.why_no_bound
     if stratum is not None:
@@ -285,7 +286,7 @@ def guarantee_name(parameters: Mapping[str, Any]) -> str:
 
 
 def full_set_count(full: int, rows: int) -> str:
-    """Return how many sets hold every label."""
+    """Return the number of sets with all labels, in words."""
     return f"{full} of {rows} sets hold every label"
 
 
@@ -305,10 +306,10 @@ def explain_uninformative(
     classes: int | None = None,
     share: float | None = None,
 ) -> str | None:
-    """Return why labels are in every set, or intervals lack an end, and what would help; None if they do not.
+    """Explain uninformative sets or intervals, with advice; None if they are informative.
 
-    Threshold, alpha and number of classes are the certified ones by default. `threshold` is one number, one for each
-    class or group, or both ends; `share` is the share of the sets at hand that hold every label.
+    Threshold, alpha and number of classes are the certified ones by default. `threshold` is a number, one per class or
+    group, or both ends; `share` is the observed share of sets with all labels.
     """
     level = as_alpha(certificate.alpha if alpha is None else alpha)
     if classes is None and certificate.class_names is not None:
@@ -320,20 +321,20 @@ def explain_uninformative(
     limit = np.asarray(certificate.limit if threshold is None else threshold, dtype=np.float64)
     score = None if certificate.score is None else registry.rebuild(certificate.score, Score)
     if limit.ndim:
-        found = _by_stratum(certificate, limit.ravel().tolist(), level, score, classes)
+        words = _by_stratum(certificate, limit.ravel().tolist(), level, score, classes)
     elif limit == math.inf:
-        found = _not_promised(certificate, level, SETS.uninformative, _lacking(certificate, level))
+        words = _not_promised(certificate, level, SETS.uninformative, _lacking(certificate, level))
     else:
-        found = None if score is None else _at_largest(certificate, float(limit), score, classes)
-    if found is None and share is not None and share >= HALF:
-        found = f"the model does not tell the labels of these rows apart well enough for alpha={float(level):g}"
-        return f"{found}; {BETTER_MODEL}"
-    return found
+        words = None if score is None else _at_largest(certificate, float(limit), score, classes)
+    if words is None and share is not None and share >= HALF:
+        words = f"the model does not tell the labels of these rows apart well enough for alpha={float(level):g}"
+        return f"{words}; {BETTER_MODEL}"
+    return words
 
 
 def _at_largest(certificate: Certificate, limit: float, score: Score, classes: int | None) -> str | None:
     """Explain a threshold that no label can exceed."""
-    # Above the highest score of any number of labels there is no doubt, also if their number is not known.
+    # If the number of labels is unknown, the threshold must exceed the highest score for any number of labels.
     if limit <= score.largest(MOST_CLASSES) if classes is None else limit < _least_full(score, classes):
         return None
     labels = "" if classes is None else f", {classes} labels"
@@ -344,7 +345,7 @@ def _at_largest(certificate: Certificate, limit: float, score: Score, classes: i
 
 
 def _least_full(score: Score, classes: int) -> float:
-    """Return the least threshold at which every label is in, except for the rounding of sums."""
+    """Return the smallest threshold at which sets hold all labels, up to the rounding of sums."""
     return score.largest(classes) - (0.0 if isinstance(score, LAC) else classes * ROUNDING)
 
 
@@ -353,7 +354,7 @@ def _highest_score(score: Score) -> str:
 
 
 def missing_ends(thresholds: Sequence[float]) -> str | None:
-    """Return which end intervals lack, from the lower and the upper threshold, or from one for both."""
+    """Name the missing ends of intervals, given the lower and the upper threshold, or one for both."""
     lacking = np.isinf(thresholds)
     if lacking.all():
         return INTERVALS.uninformative
@@ -363,14 +364,14 @@ def missing_ends(thresholds: Sequence[float]) -> str | None:
 def _without_end(
     certificate: Certificate, threshold: float | Floats | tuple[float, float] | None, alpha: Fraction
 ) -> str | None:
-    found = np.atleast_1d([one.limit for one in certificate.whole] if threshold is None else threshold)
-    so = missing_ends(found.tolist())
+    limits = np.atleast_1d([one.limit for one in certificate.whole] if threshold is None else threshold)
+    so = missing_ends(limits.tolist())
     if so is None:
         return None
     share = certificate.lower_share
     levels = [alpha] if share is None else shares_of(alpha, share)
-    dearest = min(part for part, end in zip(levels, found, strict=True) if np.isinf(end))
-    return _not_promised(certificate, alpha, so, _lacking(certificate, dearest, one_end=share is not None))
+    smallest = min(part for part, end in zip(levels, limits, strict=True) if np.isinf(end))
+    return _not_promised(certificate, alpha, so, _lacking(certificate, smallest, one_end=share is not None))
 
 
 def _not_promised(certificate: Certificate, alpha: Fraction, so: str, needed: str) -> str:
@@ -386,7 +387,7 @@ def _missing_sites(certificate: Certificate) -> str:
 
 
 def _lacking(certificate: Certificate, alpha: Fraction, *, one_end: bool = False) -> str:
-    """Return what is missing, or what else keeps the threshold from being finite."""
+    """Return the missing data, or another reason for an infinite threshold."""
     bound, names, sizes = certificate.parties()
     bound = bound.bind(names, sizes, "end") if one_end else bound
     claim = certificate.privacy or {}
@@ -409,7 +410,7 @@ def _by_stratum(
 ) -> str | None:
     """Name the classes or groups with too few scores, and the classes whose threshold no label can exceed."""
     strata = [(one.group, one.class_index) for one in certificate.promises]
-    if certificate.by == "class":  # further classes have no scores
+    if certificate.by == "class":  # additional classes without scores
         strata += [(None, label) for label in range(len(limits), classes or 0)]
     finite = dict(zip(strata, limits, strict=False))
     names, parts = certificate.class_names, []
@@ -430,7 +431,7 @@ def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: Strat
     bound = guarantee.bind(names, sizes)
     called = stratum_called(*stratum, certificate.class_names)
     seen = sum(one.scores for one in certificate.promises if (one.group, one.class_index) == stratum)
-    held = [seen, *[0] * (len(sizes) - 1)]  # the certificate does not keep how many each site has
+    held = [seen, *[0] * (len(sizes) - 1)]  # the certificate does not contain the counts per site
     if not seen or (bound.sites_apart and len(sizes) > 1) or feasible(bound, alpha, held):
         return f"{called} has {seen} calibration scores, and more are needed"
     noun = "class" if stratum[0] is None else "group"
@@ -438,7 +439,7 @@ def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: Strat
 
 
 def describe_band(certificate: Certificate) -> str:
-    """Return the range of the coverage in words; answers that say nothing have none."""
+    """Return the range of the coverage in words; uninformative predictions have coverage 1."""
     limits = [one.limit for one in certificate.whole]
     full = missing_ends(limits) == INTERVALS.uninformative if limits and certificate.intervals else False
     if full or (not certificate.intervals and certificate.by is None and explain_uninformative(certificate)):
@@ -448,22 +449,22 @@ def describe_band(certificate: Certificate) -> str:
 
 
 def before_rounding(certificate: Certificate) -> str:
-    """Return the words that qualify `coverage_at_most` where thresholds are rounded up."""
-    plain = certificate.exact or certificate.privacy is not None or certificate.coverage_at_most == 1
-    return "" if plain else ", before thresholds are rounded up"
+    """Return the qualification of `coverage_at_most` if thresholds are rounded up."""
+    unrounded = certificate.exact or certificate.privacy is not None or certificate.coverage_at_most == 1
+    return "" if unrounded else ", before thresholds are rounded up"
 
 
 def warn_of_sites(certificate: Certificate) -> None:
-    """Issue the remarks as warnings."""
+    """Issue all remarks as warnings."""
     for remark in remarks(certificate):
         warnings.warn(remark, stacklevel=3)
 
 
 def remarks(certificate: Certificate) -> list[UserWarning]:
-    """Return warnings of sites that outweigh the others, and of sums without a finite threshold."""
-    found: list[UserWarning] = [HeavySiteWarning(heavy_site(*heavy)) for heavy in certificate.heavy_sites.items()]
+    """Return warnings for dominating sites, and for secure sums without a finite threshold."""
+    warned: list[UserWarning] = [HeavySiteWarning(heavy_site(*heavy)) for heavy in certificate.heavy_sites.items()]
     claim = certificate.privacy or {}
-    plain = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
-    if plain and (why := explain_uninformative(certificate)):
-        found.append(InfeasibleWarning(why))
-    return found
+    noiseless_sums = claim.get("mode") == "sums" and "epsilon" not in claim and certificate.risk is None
+    if noiseless_sums and (why := explain_uninformative(certificate)):
+        warned.append(InfeasibleWarning(why))
+    return warned

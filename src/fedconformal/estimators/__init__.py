@@ -1,4 +1,4 @@
-"""scikit-learn estimators that return prediction sets and intervals."""
+"""scikit-learn estimators with prediction sets and prediction intervals."""
 
 from fedconformal.estimators.classifier import FederatedConformalClassifier
 from fedconformal.estimators.regressor import FederatedConformalRegressor

@@ -1,4 +1,4 @@
-"""scikit-learn classifier that returns prediction sets."""
+"""scikit-learn classifier with prediction sets."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from fedconformal.summaries.provenance import Classes, as_classes
 
 @dataclass(frozen=True, eq=False)
 class ProbabilityModel(Model):
-    """Probabilities with the columns in the order of the classes."""
+    """Model with class probabilities, with columns in class order."""
 
     names: Classes | None = None
-    """Names of the classes in order, or their number; None if not known yet."""
+    """Names of the classes in order, or their number; None if unknown."""
     classes: NDArray[Any] | None = None
-    """Classes that an estimator has learned, as labels have them."""
+    """Classes of the estimator, with the dtype of the labels."""
 
     @classmethod
     def of(cls, estimator: Any, names: Any, classes: NDArray[Any] | None = None) -> ProbabilityModel:
-        """Check the estimator; its classes are those that it has learned, unless given."""
+        """Validate the estimator; its classes are `classes_` unless given."""
         if estimator is not None and not hasattr(estimator, "predict_proba") and not callable(estimator):
             raise InputError(
                 f"estimator is {abbreviate(estimator)}, which has no predict_proba; give a classifier that has, such "
                 "as LogisticRegression, or CalibratedClassifierCV around another"
             )
-        if classes is None:  # those of a method, such as pipeline.predict_proba, are its object's
-            found = getattr(estimator, "classes_", getattr(getattr(estimator, "__self__", None), "classes_", None))
-            classes = None if found is None else np.asarray(found)
+        if classes is None:  # for a bound method, such as pipeline.predict_proba, the classes of its object
+            learned = getattr(estimator, "classes_", getattr(getattr(estimator, "__self__", None), "classes_", None))
+            classes = None if learned is None else np.asarray(learned)
         if classes is None:
             return cls(estimator, None if names is None else as_classes(names))
         if names is not None:
@@ -52,13 +52,13 @@ class ProbabilityModel(Model):
         return cls(estimator, as_classes(class_names(classes)), classes)
 
     def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> ProbabilityModel:
-        """Train a clone; the classes are those of all rows."""
+        """Train a clone; the classes are those of all labels."""
         check_classification_targets(y)
         trained = clone(self.estimator).fit(rows_at(X, train), y[train])
         return ProbabilityModel.of(trained, self.names if self.classes is None else None, np.unique(y))
 
     def outputs(self, rows: Any) -> Any:
-        """Return probabilities; a class that was not seen in training has probability zero."""
+        """Return probabilities, zero for classes without training rows."""
         if self.estimator is None:
             return rows
         has = hasattr(self.estimator, "predict_proba")
@@ -71,20 +71,20 @@ class ProbabilityModel(Model):
         return wide
 
     def named_by(self, outputs: Any) -> ProbabilityModel:
-        """Take the names of the first table of probabilities, if none are known."""
+        """Adopt the column names of a table of probabilities, if the class names are unknown."""
         return self if self.names is not None else replace(self, names=table_of(outputs)[0])
 
 
 class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEstimator):
-    """Classifier that is calibrated on the rows of several sites and returns prediction sets.
+    """Classifier with prediction sets, calibrated on the rows of several sites.
 
     Parameters
     ----------
     estimator
-        A fitted classifier (wrap it in `FrozenEstimator`, so that `clone` keeps it), a classifier for `fit` to train,
-        a function that returns probabilities, or None if inputs are probabilities.
+        A fitted classifier (wrapped in `FrozenEstimator`, so that `clone` keeps it), a classifier to be trained by
+        `fit`, a function that returns probabilities, or None if the inputs are probabilities.
     score
-        The nonconformity score, such as "aps" or `APS()`. The attribute `score` is the accuracy, as in scikit-learn.
+        The nonconformity score, such as "aps" or `APS()`. The method `score` is the accuracy, as in scikit-learn.
     alpha
         Miscoverage level.
     guarantee
@@ -92,11 +92,11 @@ class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEsti
     kind
         The kind of the summaries.
     allow_empty
-        Whether a set may be empty; by default it holds at least the most probable label.
+        Whether sets may be empty; by default they contain at least the most probable label.
     classes
-        Names of the classes in order, if neither the estimator nor the columns have them.
+        Names of the classes in order, if neither the estimator nor the columns define them.
     test_size, random_state
-        The share of the rows of each site that `fit` holds out for calibration, and the seed of the draw.
+        Share of the rows of each site that `fit` holds out for calibration, and the seed of the split.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEsti
     array([[ True, False],
            [ True, False],
            [False,  True]])
-    >>> [classifier.classes_[one].tolist() for one in sets]
+    >>> [classifier.classes_[row].tolist() for row in sets]
     [['no'], ['no'], ['yes']]
     """
 
@@ -157,7 +157,7 @@ class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEsti
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The classes as labels have them: those of the estimator, their names or their numbers."""
+        """Class labels: those of the estimator, or class names, or class indices."""
         predictor, model = self._ready
         if model.classes is not None:
             return np.asarray(model.classes)
@@ -166,16 +166,16 @@ class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEsti
 
     @property
     def threshold_(self) -> float | Floats:
-        """The threshold, or one for each class."""
+        """The threshold, or one per class."""
         return self.predictor.certificate.limit
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row."""
-        found: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return found
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return labels
 
     def predict_proba(self, X: Any) -> Probabilities:
-        """Return (n, J) probabilities, the columns in the order of `classes_`."""
+        """Return (n, J) probabilities, with columns in the order of `classes_`."""
         return in_order(self._outputs(X), self.certificate_.class_names)
 
     def predict_set(
@@ -187,10 +187,10 @@ class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEsti
         alpha: Any = None,
         output: Literal["array", "labels", "frame"] = "array",
     ) -> Any:
-        """Return (n, J) booleans; `classes_[row]` is the set of a row by name.
+        """Return (n, J) booleans; `classes_[row]` are the labels in the set of a row.
 
-        With `output="labels"` a list of classes for each row; with "frame" a pandas frame of booleans. `groups` are
-        for a guarantee by group, `sites` for `EverySite()`.
+        With `output="labels"`, a list of labels per row; with "frame", a pandas frame of booleans. `groups` are for a
+        guarantee by group, `sites` for `EverySite()`.
         """
         sets = self.predictor.predict_set(
             self._outputs(X), allow_empty=self.allow_empty, groups=groups, sites=sites, alpha=alpha

@@ -1,4 +1,4 @@
-"""Base of the estimators: rows by site, held-out rows, and the calibrated predictor."""
+"""Base class of the estimators: rows by site, held-out rows and the calibrated predictor."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class NotCalibratedError(InputError, NotFittedError):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Adapts an estimator, several of them, a function or given outputs; `fitted` trains a copy, `outputs` predicts."""
+    """Adapts one or several estimators, a function or given outputs: `fitted` trains a copy, `outputs` predicts."""
 
     estimator: Any
 
     def named_by(self, outputs: Any) -> Self:
-        """Take the class names from a table of outputs, if none are known."""
+        """Adopt the class names of a table of outputs, if they are unknown."""
         return self
 
 
 class ConformalEstimator:
-    """Predictor and model of a calibrated estimator."""
+    """Base class of estimators with a calibrated predictor."""
 
     __metadata_request__fit = {"sites": True}  # noqa: RUF012
 
@@ -61,23 +61,25 @@ class ConformalEstimator:
 
     @abstractmethod
     def _model(self) -> Any:
-        """Adapt the estimator as it was given."""
+        """Return the adapted estimator."""
 
     @abstractmethod
     def _summarize(self, model: Any, site: str, outputs: Any, truth: Any, groups: Groups | None) -> Summary:
         """Summarise the rows of one site."""
 
     def fit(self, X: Any, y: ArrayLike, *, sites: ArrayLike | None = None, groups: Groups | None = None) -> Self:
-        """Train a clone of the estimator on part of the rows, and calibrate on the others.
+        """Train a clone of the estimator on part of the rows, and calibrate on the held-out rows.
 
-        Steps that learn from rows belong inside the estimator: a step before it, in an outer pipeline, has seen the
-        calibration rows. A frozen estimator, a function or no estimator needs no training; then all rows calibrate.
-        Of a pair (prediction, scale) the second is trained on the absolute errors of the first.
+        Fitted transformers must be part of the estimator, as a step of an outer pipeline is fitted to the calibration
+        rows. A frozen estimator, a function or None is not trained, and all rows are used for calibration. In a pair
+        (prediction, scale), the second estimator is trained on the absolute errors of the first.
 
         Parameters
         ----------
+        X, y
+            Features and truth of all rows.
         sites
-            The site of each row; the same share of each site is held out at random. By default all rows are one site.
+            Site of each row; the same share of each site is held out at random. By default all rows are one site.
         groups
             Columns with the groups of each row, for a guarantee by group.
         """
@@ -99,24 +101,24 @@ class ConformalEstimator:
     def calibrate(
         self, X: Any = None, y: ArrayLike | None = None, *, sites: Sites = None, groups: Groups | None = None
     ) -> Self:
-        """Score the rows of each site and find the threshold; the model must not be fitted to these rows.
-
-        After `fit` the estimator is the one that was trained.
+        """Calibrate on rows that the model was not fitted to; after `fit`, the trained estimator is used.
 
         Parameters
         ----------
         X, y
             All rows, with `sites` and `groups` of each; or `X` alone, a list or dictionary of sites, each a tuple
             (X, y) or (X, y, groups).
+        sites, groups
+            As in `fit`.
         """
         estimator, model = vars(self).get("_trained", (None, None))
         if model is None or estimator is not self.estimator:
             model = self._model()
         if y is not None:
             return self._calibrate(model, _split(_rows_by_site(len(np.asarray(y)), sites), X, y, groups))
-        given: Any = sites if X is None else X
+        by_site: Any = sites if X is None else X
         return self._calibrate(
-            model, given if isinstance(given, Mapping) else {f"#{k + 1}": site for k, site in enumerate(given)}
+            model, by_site if isinstance(by_site, Mapping) else {f"#{k + 1}": site for k, site in enumerate(by_site)}
         )
 
     def _calibrate(self, model: Any, sites: Mapping[str, Site]) -> Self:
@@ -132,7 +134,7 @@ class ConformalEstimator:
         return self
 
     def _hold_out(self, rows: Mapping[str, Integers]) -> dict[str, Integers]:
-        """Draw the same share of the rows of each site, at least one."""
+        """Draw a random share of the rows of each site, at least one row."""
         share: Any = self.test_size
         if not isinstance(share, float) or not 0 < share < 1:
             raise InputError(f"test_size is {abbreviate(share)}, expected a share between 0 and 1, such as 0.25")
@@ -141,7 +143,7 @@ class ConformalEstimator:
 
     @property
     def predictor(self) -> Predictor:
-        """The calibrated predictor, which takes the outputs of the estimator and can be saved."""
+        """The calibrated predictor for the outputs of the estimator."""
         return self._ready[0]
 
     @property
@@ -163,7 +165,7 @@ class ConformalEstimator:
 
     @property
     def score(self) -> Callable[..., float]:
-        """The method `score(X, y, sample_weight=None)` of scikit-learn; the parameter `score` is kept beside it."""
+        """The method `score(X, y, sample_weight=None)` of scikit-learn; the parameter `score` is stored separately."""
         method: Callable[..., float] = super().score  # type: ignore[misc]
         return method
 
@@ -190,7 +192,7 @@ class ConformalEstimator:
         )
 
     def __sklearn_tags__(self) -> Any:
-        """Accept the inputs that the estimator accepts."""
+        """Return the tags, with the input tags of the estimator."""
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         if hasattr(inner := _first(self.estimator), "__sklearn_tags__"):
             tags.input_tags = get_tags(inner).input_tags
@@ -219,9 +221,9 @@ def _first(estimator: Any) -> Any:
 
 
 def _is_trainable(estimator: Any) -> bool:
-    """Whether `fit` trains anything: `clone` returns a frozen estimator itself."""
+    """Whether `fit` trains any estimator; `clone` returns a frozen estimator unchanged."""
     parts = parts_of(estimator)
-    return all(hasattr(one, "fit") for one in parts) and any(clone(one) is not one for one in parts)
+    return all(hasattr(part, "fit") for part in parts) and any(clone(part) is not part for part in parts)
 
 
 def _rows_by_site(rows: int, sites: Any) -> dict[str, Integers]:
@@ -236,8 +238,8 @@ def _split(rows: Mapping[str, Integers], X: Any, y: ArrayLike, groups: Groups | 
     """Split rows, truth and groups by site."""
     columns = group_columns(groups)
     check_consistent_length(X, y, *columns.values())
-    found: dict[str, Site] = {}
-    for site, mine in rows.items():
-        own = {name: rows_at(values, mine) for name, values in columns.items()}
-        found[site] = (rows_at(X, mine), rows_at(y, mine), *([] if groups is None else [own]))
-    return found
+    split: dict[str, Site] = {}
+    for site, index in rows.items():
+        own = {name: rows_at(values, index) for name, values in columns.items()}
+        split[site] = (rows_at(X, index), rows_at(y, index), *([] if groups is None else [own]))
+    return split

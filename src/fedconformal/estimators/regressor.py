@@ -1,4 +1,4 @@
-"""scikit-learn regressor that returns prediction intervals."""
+"""scikit-learn regressor with prediction intervals."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from fedconformal.summaries import Summary, summarize
 
 @dataclass(frozen=True, eq=False)
 class PredictionModel(Model):
-    """Predictions in the columns of a score."""
+    """Model with predictions in the columns of a score."""
 
     columns: tuple[str, ...]
 
     @classmethod
     def of(cls, estimator: Any, columns: tuple[str, ...]) -> PredictionModel:
-        """Check for one estimator, or one for each column."""
+        """Validate one estimator, or one per column."""
         parts, several = parts_of(estimator), isinstance(estimator, tuple | list)
         if several and len(parts) != len(columns):
             expected = f"one for {' and one for '.join(columns)}" if len(columns) > 1 else "one"
             raise InputError(f"estimator has {len(parts)} estimators, expected {expected}")
-        for one in parts if several or estimator is not None else ():
-            if not hasattr(one, "predict") and not callable(one):
-                raise InputError(f"estimator is {abbreviate(one)}, which has no predict; give a fitted regressor")
+        for part in parts if several or estimator is not None else ():
+            if not hasattr(part, "predict") and not callable(part):
+                raise InputError(f"estimator is {abbreviate(part)}, which has no predict; give a fitted regressor")
         return cls(parts if several else estimator, columns)
 
     def fitted(self, X: Any, y: NDArray[Any], train: Integers) -> PredictionModel:
-        """Train clones; that of a scale is trained on absolute errors."""
+        """Train clones; the estimator of a scale is trained on absolute errors."""
         rows, target = rows_at(X, train), y[train].astype(np.float64)
         first, *others = parts_of(self.estimator)
         trained = clone(first).fit(rows, target)
@@ -48,35 +48,35 @@ class PredictionModel(Model):
             return PredictionModel(trained, self.columns)
         if self.columns[-1] == "scale":
             target = np.abs(target - _predict(trained, rows))
-        return PredictionModel((trained, *(clone(one).fit(rows, target) for one in others)), self.columns)
+        return PredictionModel((trained, *(clone(other).fit(rows, target) for other in others)), self.columns)
 
     def outputs(self, rows: Any) -> Any:
         """Return (n,) predictions, or (n, 2) if the score takes two columns."""
         if self.estimator is None:
             return rows
         if isinstance(self.estimator, tuple):
-            found = [_predict(one, rows) for one in self.estimator]
-            return np.column_stack([one_a_row(one, len(found[0]), "predictions") for one in found])
+            columns = [_predict(part, rows) for part in self.estimator]
+            return np.column_stack([one_a_row(column, len(columns[0]), "predictions") for column in columns])
         predictions = _predict(self.estimator, rows)
         if len(self.columns) > 1 and np.ndim(predictions) == 1:
             raise InputError(
-                f"estimator predicts one number a row, the score takes {' and '.join(self.columns)}; "
+                f"estimator predicts one number per row, the score takes {' and '.join(self.columns)}; "
                 "give a pair, one for each"
             )
         return predictions
 
 
 class FederatedConformalRegressor(ConformalEstimator, RegressorMixin, BaseEstimator):
-    """Regressor that is calibrated on the rows of several sites and returns prediction intervals.
+    """Regressor with prediction intervals, calibrated on the rows of several sites.
 
     Parameters
     ----------
     estimator
-        A fitted regressor (wrap it in `FrozenEstimator`, so that `clone` keeps it), a regressor for `fit` to train, a
-        function, or None if inputs are predictions. A score of two columns takes a pair, (lower, upper) or
+        A fitted regressor (wrapped in `FrozenEstimator`, so that `clone` keeps it), a regressor to be trained by `fit`,
+        a function, or None if the inputs are predictions. A score of two columns takes a pair, (lower, upper) or
         (prediction, scale), or one estimator that predicts both as (n, 2).
     score
-        The nonconformity score, such as "cqr" or `CQR()`. The attribute `score` is R2, as in scikit-learn.
+        The nonconformity score, such as "cqr" or `CQR()`. The method `score` is R2, as in scikit-learn.
     alpha
         Miscoverage level.
     guarantee
@@ -84,7 +84,7 @@ class FederatedConformalRegressor(ConformalEstimator, RegressorMixin, BaseEstima
     kind
         The kind of the summaries.
     test_size, random_state
-        The share of the rows of each site that `fit` holds out for calibration, and the seed of the draw.
+        Share of the rows of each site that `fit` holds out for calibration, and the seed of the split.
 
     Examples
     --------
@@ -128,20 +128,20 @@ class FederatedConformalRegressor(ConformalEstimator, RegressorMixin, BaseEstima
 
     @property
     def threshold_(self) -> float | tuple[float, float]:
-        """The threshold, or the lower and the upper one."""
+        """The threshold, or a pair for a two-sided score."""
         ends = self.predictor.certificate.whole
         return ends[0].limit if len(ends) == 1 else (ends[0].limit, ends[1].limit)
 
     def predict(self, X: Any) -> Floats:
-        """Return the prediction of each row, or the middle of a lower and an upper one."""
-        found = as_array(self._outputs(X), "predictions")
-        if found.ndim == 1 or self.predictor.score.columns[0] != "prediction":
-            return found if found.ndim == 1 else found.mean(axis=1)
-        first: Floats = found[:, 0]
+        """Return the prediction of each row, or the midpoint of lower and upper predictions."""
+        outputs = as_array(self._outputs(X), "predictions")
+        if outputs.ndim == 1 or self.predictor.score.columns[0] != "prediction":
+            return outputs if outputs.ndim == 1 else outputs.mean(axis=1)
+        first: Floats = outputs[:, 0]
         return first
 
     def predict_interval(self, X: Any, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
-        """Return (n, 2) ends; `sites` are for `EverySite()`, `alpha` is another one than that of the calibration."""
+        """Return the (n, 2) ends of intervals; `sites` are for `EverySite()`, `alpha` replaces the certified one."""
         return self.predictor.predict_interval(self._outputs(X), sites=sites, alpha=alpha)
 
 

@@ -1,4 +1,4 @@
-"""Coverage and size of sets and intervals, over all rows and in groups; verdicts on a promise."""
+"""Coverage and size of sets and intervals, overall and by group; tests of the promise."""
 
 from fedconformal.evaluation.regression import IntervalEvaluation, evaluate_intervals
 from fedconformal.evaluation.sets import Evaluation, evaluate_sets, full_sets

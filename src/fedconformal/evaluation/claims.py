@@ -1,7 +1,7 @@
 """Claims of a certificate on test rows: the coverage of the certified mixture, and bounds on the miss rate.
 
-There is an upper bound on the miss rate of each mixture that is promised coverage. The test rows may be another mixture
-of the sites.
+Each mixture that is promised coverage has an upper bound on its miss rate. The test rows may be another mixture of the
+sites.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ OVER_CLASSES = "It weighs the rows by their classes, and takes a class to look t
 
 
 class Outcomes(NamedTuple):
-    """Test rows: whether each is covered, its label, and its site and cluster where they are given."""
+    """Test rows: coverage and label of each row, with sites and clusters if given."""
 
     covered: Booleans
     labels: Integers
     sites: NDArray[Any] | None = None
     clusters: Integers | None = None
     groups: Mapping[str, Integers] | None = None
-    """The rows of each group, where the promise is by group and groups are given."""
+    """Rows of each group, if the promise is by group and groups are given."""
 
     def sample(self, index: Any = slice(None), **more: Any) -> Sample:
-        """Return a sample of some of the rows."""
+        """Return a sample of selected rows."""
         clusters = None if self.clusters is None else self.clusters[index]
         return Sample.of(self.covered[index], clusters=clusters, **more)
 
 
 class Claim(NamedTuple):
-    """A sample of rows, the bound on its miss rate, and its name where sites, classes or groups are promised apart."""
+    """A sample of rows and the bound on its miss rate; named if sites, classes or groups have separate promises."""
 
     name: str | None
     limit: float
@@ -53,7 +53,7 @@ class Claim(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """All claims, or the reason why there are none; promised parts without a row; and notes on what is assumed."""
+    """All claims, or the reason why there are none; parts without test rows; and notes on the assumptions."""
 
     claims: list[Claim]
     why_none: str | None = None
@@ -62,7 +62,7 @@ class Claims(NamedTuple):
 
 
 def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure: float) -> Claims:
-    """List what is claimed; all limits hold together, but with probability `failure` over calibration draws."""
+    """Return the claims; all limits hold simultaneously, except with probability `failure` over calibration draws."""
     guarantee, sites, sizes = certificate.terms()
     names = list(map(name_key, sites))
     if not all(1 <= n <= MOST_SCORES for n in sizes):
@@ -77,7 +77,7 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure
         return Claims([], why_none=text.why_no_bound(bound))
     everything = limits[0].shares is None and limits[0].site is None
     if everything or rows.sites is None or len(set(names)) != len(sizes):
-        # If each site is within its limit, any mixture is within the largest.
+        # If each site is within its limit, any mixture is within the largest limit.
         worst = max(limit.rate for limit in limits)
         alike = everything or len(sizes) == 1
         return Claims(
@@ -90,17 +90,17 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure
 def _over_classes(
     certificate: Certificate, alpha: Fraction, rows: Outcomes, failure: float, *, why_none: str
 ) -> Claims:
-    """Weigh the rows by their classes; where a class looks the same everywhere, their sites do not matter."""
+    """Weight the rows by class; if X given Y is the same everywhere, the sites do not matter."""
     bound, names, sizes = certificate.parties()
     limits = bound.miss_rate_bounds(alpha, sizes, failure)
     if not limits:
         return Claims([], why_none=why_none)
-    found = _by_site(limits, alpha, rows, classes_of(rows.labels, names), names, noun="class")
-    return found._replace(notes=(OVER_CLASSES, *found.notes))
+    claims = _by_site(limits, alpha, rows, classes_of(rows.labels, names), names, noun="class")
+    return claims._replace(notes=(OVER_CLASSES, *claims.notes))
 
 
 def classes_of(labels: Integers, names: Sequence[str]) -> NDArray[np.str_]:
-    """Name the class of every row; one that has no name is called by its number."""
+    """Return the class name of every row; unnamed classes are numbered."""
     beyond = range(len(names), int(labels.max(initial=0)) + 1)
     return np.array([*names, *map(str, beyond)], dtype=np.str_)[labels]
 
@@ -119,12 +119,12 @@ def _by_site(
     for limit in limits:
         alone = None if limit.site is None else names[limit.site]
         shares = dict(zip(names, limit.shares or (), strict=True)) if alone is None else {alone: Fraction(1)}
-        found = select_rows(seen, index, shares)
-        without += found.missing
-        if not len(found.rows):
+        mixture = select_rows(seen, index, shares)
+        without += mixture.missing
+        if not len(mixture.rows):
             continue
-        counted[found.rows] = True
-        sample = rows.sample(found.rows, sites=found.sites, shares=found.weights, alike=len(found.weights) == 1)
+        counted[mixture.rows] = True
+        sample = rows.sample(mixture.rows, sites=mixture.sites, shares=mixture.weights, alike=len(mixture.weights) == 1)
         name = f"{noun} {alone}" if alone is not None and len(limits) > 1 else None
         claims.append(Claim(name, max(limit.rate, float(alpha)), sample))
     others = join_names(seen[np.unique(index[~counted])].tolist())
@@ -135,7 +135,7 @@ def _by_site(
 def _by_stratum(
     certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Outcomes, failure: float, *, sites: int
 ) -> Claims:
-    """Test every class or group that has rows; a row of several groups is missed no more often than at the lowest."""
+    """Return a claim per class or group with rows; a row of several groups has the largest of their thresholds."""
     stratum = certificate.by
     if stratum == "group" and rows.groups is None:
         return Claims([], why_none="the groups of the rows are not given")
@@ -149,7 +149,7 @@ def _by_stratum(
     claims, infeasible, without = [], [], []
     for key in [*held, *(key for key in present if key not in held)]:
         scores, limit = held.get(key, (0, np.inf))
-        # Where all scores weigh alike, only the sum over the sites counts.
+        # With equal weights, only the sum over the sites matters.
         bounds = bound.miss_rate_bounds(alpha, [scores, *[0] * (sites - 1)], each)
         if not bounds:
             return Claims([], why_none=text.why_no_bound(bound, stratum))
@@ -169,20 +169,20 @@ def _by_stratum(
 
 
 def _called(key: str | int, certificate: Certificate) -> str:
-    """Return what the rows of a class or a group are called."""
+    """Return the name of a class or a group in sentences."""
     if isinstance(key, int):
         return text.stratum_called(None, key, certificate.class_names)
     return {ALL: "all groups", NONE: "no other group"}.get(key, key)
 
 
 class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean of the sites' coverage with the weights that were certified, or why it is not given."""
+    """Mean coverage of the sites with the certified weights, or the reason why it is missing."""
 
     coverage: float | None = None
     low: float | None = None
     high: float | None = None
     mixture: str | None = None
-    """The rows that the mixture consists of, in words."""
+    """Population of the mixture, in words."""
     why_not: str | None = None
 
     @property
@@ -195,7 +195,7 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reweighted(rows: Outcomes, owners: NDArray[Any] | None, certificate: Certificate) -> Reweighted:
-    """Average the coverage of the owners of the rows, sites or classes, with the certified weights."""
+    """Average the coverage of sites or classes, the owners of the rows, with the certified weights."""
     guarantee, names, _ = certificate.terms()
     certified, shares = certified_shares(certificate)
     if shares is None:
@@ -206,16 +206,16 @@ def reweighted(rows: Outcomes, owners: NDArray[Any] | None, certificate: Certifi
     if owners is None:
         return Reweighted(mixture=words, why_not="it needs the site of each test row (sites)")
     seen, index = np.unique(owners.astype(np.str_), return_inverse=True)
-    found = select_rows(seen, index, dict(zip(certified, shares, strict=True)))
-    if found.missing:
-        return Reweighted(mixture=words, why_not=f"there are no test rows of {join_names(found.missing)}")
-    sample = rows.sample(found.rows, sites=found.sites, shares=found.weights)
+    mixture = select_rows(seen, index, dict(zip(certified, shares, strict=True)))
+    if mixture.missing:
+        return Reweighted(mixture=words, why_not=f"there are no test rows of {join_names(mixture.missing)}")
+    sample = rows.sample(mixture.rows, sites=mixture.sites, shares=mixture.weights)
     low, high = sample.coverage_interval()
     return Reweighted(coverage=1 - sample.missed, low=low, high=high, mixture=words)
 
 
 class MixtureRows(NamedTuple):
-    """Rows of a mixture: positions, sites numbered from 0, weights of these, and sites without rows."""
+    """Rows of a mixture: positions, site numbers from 0, weights of the sites, and sites without rows."""
 
     rows: Integers
     sites: Integers
@@ -224,7 +224,7 @@ class MixtureRows(NamedTuple):
 
 
 def select_rows(seen: NDArray[np.str_], index: Integers, shares: Mapping[str, Fraction]) -> MixtureRows:
-    """Return the rows of the sites with weight; `seen` names the sites with rows, `index` is that of each row."""
+    """Return the rows of the sites with positive weight; `seen[index]` are the sites of all rows."""
     names, wanted = seen.tolist(), [site for site, share in shares.items() if share]
     here = set(names)
     number = {site: k for k, site in enumerate(site for site in wanted if site in here)}
@@ -234,7 +234,7 @@ def select_rows(seen: NDArray[np.str_], index: Integers, shares: Mapping[str, Fr
 
 
 def certified_shares(certificate: Certificate) -> tuple[list[str], tuple[Fraction, ...] | None]:
-    """Return the names of the sites, or classes, and their shares in the promised mixture; None if there is not one."""
+    """Return names of the sites or classes, and their shares in the promised mixture, None without a single one."""
     bound, names, sizes = certificate.parties()
     stratum = certificate.by if certificate.by in ("class", "group") else None
     shares = bound.site_shares(sizes, stratum)
@@ -244,7 +244,7 @@ def certified_shares(certificate: Certificate) -> tuple[list[str], tuple[Fractio
 
 
 def shares_by_site(certificate: Certificate) -> dict[str, float] | None:
-    """Return the shares of the promised mixture by site; None if there is not one, or if sites are not named."""
+    """Return the shares of the promised mixture by site; None without a single mixture or without site names."""
     names, shares = certified_shares(certificate)
     if shares is None or len(set(names)) != len(shares):
         return None

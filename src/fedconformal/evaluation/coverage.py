@@ -1,4 +1,4 @@
-"""Coverage over all rows and in groups: the part that evaluations of sets and of intervals share."""
+"""Coverage overall and by group: common part of the evaluations of sets and of intervals."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ROWS, CLUSTERS = "rows are independent", "clusters are independent"
 """Assumptions of the intervals."""
 
 PROMISED = "promised group"
-"""The title of the groups that a certificate promises coverage to."""
+"""Title of the groups that are promised coverage."""
 
 
 class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of rows: its size, its coverage, and the 95% interval of the coverage from low to high."""
+    """A group of rows: size, coverage, and 95% confidence interval from low to high."""
 
     name: str
     rows: int
@@ -32,7 +32,7 @@ class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
     clusters: int | None = None
-    """The number of clusters, where rows come in clusters."""
+    """Number of clusters, if rows are clustered."""
 
     @property
     def mean(self) -> float:
@@ -51,7 +51,7 @@ class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The numbers as text, for a table with the columns of the evaluation."""
+        """Cells of a table row, for the columns of the evaluation."""
         clusters = () if self.clusters is None else (str(self.clusters),)
         return self.name, str(self.rows), *clusters, f"{self.coverage:.4f}", self.interval, *self.sizes
 
@@ -62,39 +62,38 @@ G = TypeVar("G", bound=CoverageGroup)
 class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
     """Coverage on rows with known truth.
 
-    A single site a little below 1 - alpha is not a violation: the promise is on average over calibration draws and the
-    stated mixture. The intervals show what the test rows alone leave open.
+    A site slightly below 1 - alpha is not a violation, as the promise is an average over calibration draws and the
+    stated mixture. The intervals reflect the uncertainty of the test rows only.
     """
 
     size_columns: ClassVar[tuple[str, ...]] = ()
-    """The titles of the sizes of the answers."""
+    """Titles of the size columns."""
 
     overall: G
     by_site: list[G]
     interval_assumes: str
-    """The assumption of the intervals."""
+    """Assumption of the intervals."""
     reweighted: Reweighted | None = None
-    """Coverage under the certified mixture of the sites, where a certificate was given."""
+    """Coverage under the certified mixture of the sites, if a certificate was given."""
     by_group: dict[str, list[G]] = {}
-    """Coverage by the values of other columns, by the name of the column; and of every "promised group" where
-    coverage is promised by group."""
+    """Coverage by value of other columns; under "promised group", of every group that is promised coverage."""
     verdict: Verdict | None = None
-    """Whether the rows contradict the promise, where a certificate was given."""
+    """Test of the promise, if a certificate was given."""
 
     @property
     def coverage(self) -> float:
-        """The share of rows whose answer holds the truth."""
+        """Share of rows whose set or interval contains the truth."""
         return self.overall.coverage
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The titles of a group's cells, after its name."""
+        """Column titles of a group's cells, after its name."""
         clusters = () if self.overall.clusters is None else ("clusters",)
         return "rows", *clusters, "coverage", "95% interval", *self.size_columns
 
     @property
     def interval_words(self) -> str:
-        """The assumption of the intervals in a sentence."""
+        """Assumption of the intervals, as a sentence."""
         if self.interval_assumes == ROWS:
             return f"95% interval, if {ROWS}. Several rows of one patient are not: give evaluate each row's cluster."
         return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
@@ -106,7 +105,7 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
     def judge(
         self, certificate: Certificate, alpha: Any, rows: Outcomes, *, full: bool, noun: str, parties: Any
     ) -> Self:
-        """Add the coverage of the certified mixture of the parties, which are sites or classes, and the verdict."""
+        """Add the coverage of the certified mixture of the parties (sites or classes), and the verdict."""
         level = as_alpha(certificate.alpha if alpha is None else alpha)
         return msgspec.structs.replace(
             self,
@@ -116,7 +115,7 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
 
 
 class Counter(NamedTuple, Generic[G]):
-    """Counts outcomes in groups of rows; `describe` adds the sizes of the answers to the coverage of some rows."""
+    """Counts outcomes in groups of rows; `describe` adds the sizes of sets or intervals to the coverage of a group."""
 
     outcomes: Outcomes
     columns: Mapping[str, NDArray[Any]]
@@ -135,7 +134,7 @@ class Counter(NamedTuple, Generic[G]):
         groups: Groups | None,
         promised: Mapping[str, Integers] | None = None,
     ) -> Self:
-        """Check the columns; `promised` are the rows of each group that is promised coverage."""
+        """Validate the columns; `promised` are the rows of each group that is promised coverage."""
         rows = len(covered)
         owners = None if sites is None else as_sites(sites, rows=rows)
         columns = {name: as_groups(values, rows=rows, name=name) for name, values in group_columns(groups).items()}
@@ -144,7 +143,7 @@ class Counter(NamedTuple, Generic[G]):
         return cls(Outcomes(covered, labels, owners, numbers, promised), columns, describe)
 
     def fields(self) -> dict[str, Any]:
-        """Count all rows, those of each site, of each value of the other columns, and of each promised group."""
+        """Count all rows, and those of each site, each value of the other columns, and each promised group."""
         rows, by_group = self.outcomes, {name: self.by_value(values) for name, values in self.columns.items()}
         if rows.groups is not None:
             by_group[PROMISED] = self.parts(list(rows.groups.values()), list(rows.groups))
@@ -161,12 +160,12 @@ class Counter(NamedTuple, Generic[G]):
         return self.by_index(index, [str(name) for name in names])
 
     def by_index(self, index: Integers, names: Sequence[str]) -> list[G]:
-        """Count the rows of each name that has some; `index` is the position of each row's name."""
+        """Count the rows of each name with any; `index` is the position of each row's name."""
         rows = np.bincount(index, minlength=len(names))
         return self.parts(np.split(np.argsort(index, kind="stable"), np.cumsum(rows)[:-1]), names)
 
     def parts(self, parts: Sequence[Integers], names: Sequence[str]) -> list[G]:
-        """Count the rows of each name that has some, by their positions; a row may be in several."""
+        """Count the rows of each non-empty part; parts may overlap."""
         named = [(mine, name) for mine, name in zip(parts, names, strict=True) if len(mine)]
         rows = np.array([len(mine) for mine, _ in named])
         hits = np.array([np.count_nonzero(self.outcomes.covered[mine]) for mine, _ in named])

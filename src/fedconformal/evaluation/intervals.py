@@ -1,17 +1,17 @@
 """Confidence intervals of the coverage on test rows, and tail bounds on the number of misses.
 
-Intervals: Clopper and Pearson (1934) for independent rows. Rows of one cluster, such as a patient, count as if they
-were all alike: clusters of m_1, m_2, ... rows are worth n^2 / sum m_c^2 independent rows (Kish, "Survey sampling",
-1965), which is the least that they can be worth.
+Intervals: Clopper and Pearson (1934) for independent rows. Rows of a cluster, such as a patient, are treated as
+perfectly correlated: clusters of m_1, m_2, ... rows have an effective sample size of n^2 / sum m_c^2 (Kish, "Survey
+sampling", 1965), the smallest possible.
 
-Tails hold whatever the miss rates of single sites are. Rows that weigh alike: from t a + 1 on, the tail is no heavier
-than that of Bin(t, a) (Hoeffding, "On the distribution of the number of successes in independent trials", 1956); for
-one site it is exact. Other rows: Chernoff's bound at the worst miss rates p_k with sum lambda_k p_k <= a, where for
+Tail bounds hold for all miss rates of the single sites. Rows with equal weights: from t a + 1 on, the tail is at most
+that of Bin(t, a) (Hoeffding, "On the distribution of the number of successes in independent trials", 1956), with
+equality for one site. Other rows: Chernoff's bound at the worst miss rates p_k with sum lambda_k p_k <= a, where for
 every h >= 0 and, by duality, every v >= 0
 
     ln P(sum lambda_k S_k/t_k >= x) <= v a - h x + sum_k max_p (t_k ln(1 + p (exp(h lambda_k/t_k) - 1)) - v lambda_k p)
 
-so that a search over (h, v) that stops early only makes the bound weaker.
+A search over (h, v) that stops early therefore only weakens the bound.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from fedconformal._base.arrays import Booleans, Floats, Integers
 
 CONFIDENCE = 0.95
 ROUNDING = 1e-9
-"""A share of a tail that is given away for the errors of floats."""
+"""Share of a tail reserved for floating-point errors."""
 STEPS = 20
 LEAST = 1e-9
-"""Low ends below this are zero."""
+"""Lower ends below this value become zero."""
 
 
 def clopper_pearson(
     hits: Integers | Floats, trials: Integers | Floats, *, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """Return the interval of success rates that these counts, whole or not, do not rule out.
+    """Return the Clopper-Pearson interval of the success rate, also for fractional counts.
 
     >>> low, high = clopper_pearson(np.array([9, 10]), np.array([10, 10]))
     >>> low.round(4), high.round(4)
@@ -50,7 +50,7 @@ def clopper_pearson(
 
 
 def independent_rows(clusters: Integers, weights: Floats | None = None) -> float:
-    """Return how many independent rows these are worth, given the cluster of each, if rows of a cluster are alike.
+    """Return the effective sample size of clustered rows, if rows of a cluster are perfectly correlated.
 
     >>> independent_rows(np.arange(50)), independent_rows(np.repeat(np.arange(5), 10))
     (50.0, 5.0)
@@ -60,7 +60,7 @@ def independent_rows(clusters: Integers, weights: Floats | None = None) -> float
 
 
 def binomial_tail(misses: float, rows: float, rate: float, *, alike: bool = False) -> float:
-    """Bound the probability of at least this many misses; one where Hoeffding's condition does not hold.
+    """Bound the probability of at least this many misses; 1 if Hoeffding's condition does not hold.
 
     >>> round(binomial_tail(140, 1000, 0.1159), 5)
     0.01129
@@ -77,11 +77,11 @@ def binomial_tail(misses: float, rows: float, rate: float, *, alike: bool = Fals
 def stratified_tail(found: float, rows: Integers | Floats, shares: Floats, rate: float) -> float:
     """Bound the probability that the weighted miss rate is at least `found`.
 
-    `found` is the sum of each site's weight times its share of missed rows; `rate` bounds that of the mixture. `shares`
-    add up to less than one where some sites have no row.
+    `found` is the sum over sites of weight times share of missed rows; `rate` bounds the miss rate of the mixture.
+    `shares` sum to less than one if some sites have no rows.
 
-    >>> one = stratified_tail(0.15, np.array([400]), np.array([1.0]), 0.1)
-    >>> round(one, 6), round(math.exp(-400 * (0.15 * math.log(1.5) + 0.85 * math.log(0.85 / 0.9))), 6)
+    >>> tail = stratified_tail(0.15, np.array([400]), np.array([1.0]), 0.1)
+    >>> round(tail, 6), round(math.exp(-400 * (0.15 * math.log(1.5) + 0.85 * math.log(0.85 / 0.9))), 6)
     (0.007491, 0.007491)
     >>> unlike = [(0.15, np.array([300, 100]), np.array([0.5, 0.5])), (0.5, np.array([5, 20]), np.array([0.8, 0.2]))]
     >>> [round(stratified_tail(*sites, 0.1), 6) for sites in unlike]
@@ -92,7 +92,7 @@ def stratified_tail(found: float, rows: Integers | Floats, shares: Floats, rate:
     if found <= rate or rate >= 1:
         return 1.0
     total = float(rows.sum())
-    weigh = shares / rows * total  # what a row weighs, one on average
+    weigh = shares / rows * total  # weight of a row, 1 on average
 
     def exponent(h: float) -> tuple[float, float]:
         """Return the exponent at h and the best v, and its slope in h; the best 1/v is where p spends `rate`."""
@@ -113,12 +113,12 @@ def stratified_tail(found: float, rows: Integers | Floats, shares: Floats, rate:
 
 
 def stratified_interval(means: Floats, rows: Integers | Floats, shares: Floats) -> tuple[float, float]:
-    """Return the 95% interval of the weighted mean of sites, from their means, which are from 0 to 1."""
+    """Return the 95% interval of the weighted mean of sites, given their means in [0, 1]."""
     return _low_end(means, rows, shares), 1 - _low_end(1 - means, rows, shares)
 
 
 def _low_end(means: Floats, rows: Integers | Floats, shares: Floats) -> float:
-    """Return the largest mean of the mixture at which as much as this has a probability of .025 at the most."""
+    """Return the largest mean of the mixture at which the observed mean or more has probability at most .025."""
     found = float(shares @ means)
     low, high = 0.0, found
     for _ in range(STEPS):
@@ -129,20 +129,20 @@ def _low_end(means: Floats, rows: Integers | Floats, shares: Floats) -> float:
 
 
 class Sample(NamedTuple):
-    """Rows of a mixture, counted by site, or all together if they come in clusters.
+    """Rows of a mixture, counted by site, or pooled if they are clustered.
 
-    Sites of the mixture that have no row count as never missed, so a miss rate that is too high is so for certain.
+    Sites of the mixture without rows count as never missed, so the test remains valid.
     """
 
     rows: int
     rates: Floats
-    """The share of missed rows of every site that has rows."""
+    """Share of missed rows of every site with rows."""
     trials: Floats
-    """The independent rows that those of each site are worth."""
+    """Effective number of independent rows of each site."""
     shares: Floats
-    """The weight of each site; they add up to one, or less if some sites have no row."""
+    """Weights of the sites, with a sum of one, or less if some sites have no rows."""
     alike: bool
-    """Whether all rows are of one site."""
+    """Whether all rows are from one site."""
 
     @classmethod
     def of(
@@ -154,25 +154,25 @@ class Sample(NamedTuple):
         clusters: Integers | None = None,
         alike: bool = False,
     ) -> Sample:
-        """Count rows; `sites` are numbered from 0. Without them all rows weigh alike."""
+        """Count rows; `sites` are numbered from 0. Without sites, all rows have equal weight."""
         if sites is None or shares is None:
             sites, shares = np.zeros(len(covered), dtype=np.int64), np.ones(1)
         rows = np.bincount(sites)
         rates = np.bincount(sites, ~covered) / rows
         if clusters is None:
             return cls(len(covered), rates, rows.astype(np.float64), shares, alike)
-        # Clusters may have rows at several sites, so these are counted together.
+        # Clusters may have rows at several sites, so sites are pooled.
         total, worth = shares.sum(keepdims=True), independent_rows(clusters, (shares / rows)[sites])
         return cls(len(covered), shares @ rates / total, np.array([worth]), total, alike)
 
     @property
     def missed(self) -> float:
-        """The share of missed rows, each site with its weight."""
+        """Weighted share of missed rows."""
         return float(self.shares @ self.rates)
 
     @property
     def complete(self) -> bool:
-        """Whether every site with weight has rows."""
+        """Whether every site with positive weight has rows."""
         return abs(float(self.shares.sum()) - 1) < 1e-9
 
     @property
@@ -181,7 +181,7 @@ class Sample(NamedTuple):
         return np.allclose(self.shares * self.trials.sum(), self.trials, rtol=1e-12)
 
     def p_value(self, rate: float) -> float:
-        """Bound how likely as many misses are if the mixture is missed at most this often; for clusters about."""
+        """Bound the probability of as many misses if the miss rate is at most `rate`; approximate for clusters."""
         if self.weigh_alike:
             return binomial_tail(float(self.rates @ self.trials), self.trials.sum(), rate, alike=self.alike)
         return stratified_tail(self.missed, self.trials, self.shares, rate)

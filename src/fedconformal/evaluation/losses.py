@@ -1,7 +1,7 @@
-"""Mean losses of new rows, over all rows and by site, with intervals for any bounded losses of independent rows.
+"""Mean losses of test rows, overall and by site, with confidence intervals for bounded losses of independent rows.
 
-A promise to a mixture of the sites is about sum_k lambda_k mean_k. Its interval is from `stratified_interval`, as
-E exp(h L) <= 1 + E L (exp(h) - 1) for a loss in [0, 1]. A site without rows may lose nothing, or the bound.
+A promise to a mixture of the sites concerns sum_k lambda_k mean_k. `stratified_interval` is valid for it, as
+E exp(h L) <= 1 + E L (exp(h) - 1) for a loss in [0, 1]. The mean loss of a site without rows is from 0 to the bound.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SITES_UNKNOWN = "This takes the rows to come from the sites as promised, as the 
 
 
 class LossGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one group: how many, their mean loss, and where the mean of such rows lies."""
+    """A group of rows: size, mean loss, and confidence interval of the mean."""
 
     name: str
     rows: int
@@ -46,25 +46,25 @@ class LossGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Write as a row of a table."""
+        """Cells of a table row."""
         return self.name, str(self.rows), f"{self.mean_loss:.4f}", f"{self.low:.4f}", f"{self.high:.4f}"
 
 
 class LossEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean loss over all rows, by site, and of the promised mixture of the sites."""
+    """Mean loss overall, by site, and of the promised mixture of the sites."""
 
     overall: LossGroup
     by_site: list[LossGroup]
     mixture: LossGroup | None = None
-    """The sites in the promised shares, where there are such and the site of each row is known."""
+    """The promised mixture of the sites, if there is one and the site of each row is known."""
     note: str = ""
-    """Weighting of the rows to the promised mixture."""
+    """Limits of the weighting to the promised mixture."""
 
     columns = ("rows", "mean loss", "low", "high")
 
     @property
     def judged(self) -> LossGroup:
-        """Mean loss that is compared with the promise: that of the promised mixture, or else of all rows."""
+        """Mean loss that is compared with the promise: of the promised mixture, or of all rows."""
         return self.overall if self.mixture is None else self.mixture
 
     def to_dict(self) -> Any:
@@ -79,18 +79,18 @@ def evaluate_losses(
     sites: ArrayLike | None = None,
     shares: Mapping[str, float] | None = None,
 ) -> LossEvaluation:
-    """Return the mean of losses, one a row, with a 95% interval; `shares` are those of the sites in a promised mixture.
+    """Return the mean of losses, one per row, with a 95% interval; `shares` are the weights of a promised mixture.
 
-    >>> found = evaluate_losses([0.5] * 50 + [0.0] * 50, sites=["a", "b"] * 50)
-    >>> found.overall.cells, len(found.by_site)
+    >>> result = evaluate_losses([0.5] * 50 + [0.0] * 50, sites=["a", "b"] * 50)
+    >>> result.overall.cells, len(result.by_site)
     (('all', '100', '0.2500', '0.1550', '0.3660'), 2)
-    >>> found = evaluate_losses([0.5] * 75 + [0.0] * 25, sites=["a"] * 75 + ["b"] * 25, shares={"a": 0.1, "b": 0.9})
-    >>> found.judged.cells
+    >>> result = evaluate_losses([0.5] * 75 + [0.0] * 25, sites=["a"] * 75 + ["b"] * 25, shares={"a": 0.1, "b": 0.9})
+    >>> result.judged.cells
     ('promised mixture', '100', '0.0500', '0.0014', '0.2364')
     """
     values = as_array(losses, "losses").astype(np.float64)
     if values.ndim != 1 or not len(values):
-        raise InputError(f"have shape {values.shape}, expected one loss a row", where="losses")
+        raise InputError(f"have shape {values.shape}, expected one loss per row", where="losses")
     good = (values >= 0) & (values <= bound)
     if not good.all():
         row = int(np.argmin(good))
@@ -100,7 +100,7 @@ def evaluate_losses(
         note = "" if shares is None or len(shares) == 1 else SITES_UNKNOWN
         return LossEvaluation(overall=overall, by_site=[], note=note)
     ids = as_sites(sites, rows=len(values))
-    groups = [_group(str(one), values[ids == one], bound) for one in np.unique(ids)]
+    groups = [_group(str(site), values[ids == site], bound) for site in np.unique(ids)]
     if shares is None:
         return LossEvaluation(overall=overall, by_site=groups)
     of_site = {name_key(group.name): group for group in groups}
@@ -113,7 +113,7 @@ def evaluate_losses(
 
 
 def _mixture(groups: list[LossGroup], shares: Floats, overall: LossGroup, bound: float) -> LossGroup:
-    rows, means = np.array([one.rows for one in groups]), np.array([one.mean_loss / bound for one in groups])
+    rows, means = np.array([group.rows for group in groups]), np.array([group.mean_loss / bound for group in groups])
     low, high, mean, total = 0.0, 1.0, 0.0, int(rows.sum())
     if total and np.allclose(shares * overall.rows, rows, rtol=1e-12):  # in the promised shares already
         low, high, mean = overall.low / bound, overall.high / bound, overall.mean_loss / bound

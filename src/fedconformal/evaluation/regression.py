@@ -1,4 +1,4 @@
-"""Coverage and width of prediction intervals: over all rows, by site and by any other column; and a verdict."""
+"""Coverage and width of prediction intervals, overall, by site and by other columns; and a verdict."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, Covera
 
 
 class IntervalGroup(CoverageGroup, frozen=True, kw_only=True):
-    """A group of rows, with the widths of its intervals; a width that is infinite is None."""
+    """A group of rows with the widths of its intervals; infinite widths are None."""
 
     mean_width: float | None
     median_width: float | None
     infinite: int
-    """The number of intervals with an end at infinity."""
+    """Number of intervals with an infinite end."""
 
     @property
     def width_text(self) -> str:
@@ -53,9 +53,7 @@ def evaluate_intervals(
     certificate: Certificate | None = None,
     alpha: Any = None,
 ) -> IntervalEvaluation:
-    """Compare (n, 2) intervals, lower and upper ends, with the true values, as `evaluate_sets` does.
-
-    Ends may be infinite, and both belong to the interval.
+    """Evaluate (n, 2) closed intervals, whose ends may be infinite, against the true values; see `evaluate_sets`.
 
     >>> result = evaluate_intervals([[0, 2], [1, 2], [1, 4]], [1.0, 2.5, 3.0], sites=["a", "a", "b"])
     >>> result
@@ -78,20 +76,20 @@ def evaluate_intervals(
 
     labels = np.zeros(rows, np.int64)
     counter = Counter.of(covered, labels, describe, sites=sites, clusters=clusters, groups=groups)
-    found = IntervalEvaluation(**counter.fields())
+    result = IntervalEvaluation(**counter.fields())
     if certificate is None:
-        return found
-    whole, made = bool((np.isneginf(low) & np.isposinf(high)).all()), counter.outcomes
-    return found.judge(certificate, alpha, made, full=whole, noun="intervals", parties=made.sites)
+        return result
+    full, outcomes = bool((np.isneginf(low) & np.isposinf(high)).all()), counter.outcomes
+    return result.judge(certificate, alpha, outcomes, full=full, noun="intervals", parties=outcomes.sites)
 
 
 def as_intervals(intervals: ArrayLike) -> Floats:
-    """Return (n, 2) ends; each lower end is at most the upper one."""
+    """Validate (n, 2) ends with the lower end first."""
     ends = as_array(intervals, "intervals")
     if ends.ndim != 2 or ends.shape[1] != 2 or ends.dtype.kind not in "iuf" or not len(ends):
         raise InputError(f"intervals: expected (rows, 2) ends, got {ends.dtype} of shape {ends.shape}")
     ends = ends.astype(np.float64)
-    wrong = ~(ends[:, 0] <= ends[:, 1])  # also where one is no number
+    wrong = ~(ends[:, 0] <= ends[:, 1])  # true for NaN as well
     if wrong.any():
         row = int(np.argmax(wrong))
         low, high = ends[row].tolist()

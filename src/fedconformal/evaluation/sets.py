@@ -1,4 +1,4 @@
-"""Coverage and size of prediction sets: over all rows, by site, class, set size and any other column; and a verdict."""
+"""Coverage and size of prediction sets, overall, by site, class, set size and other columns; and a verdict."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fedconformal.evaluation.claims import classes_of
 from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup
 
 SIZE_EDGES = (0, 1, 2, 4, 11, 101, 1001, 10001)
-"""Sets are compared in the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
+"""Lower limits of the size classes 0, 1, 2-3, 4-10, 11-100, 101-1000, ..."""
 
 
 def full_sets(sets: ArrayLike) -> int:
-    """Count the sets that hold every label; none counts where there is only one label.
+    """Count the sets that hold all labels; 0 if there is only one label.
 
     >>> full_sets([[True, True], [True, False]]), full_sets([[True]])
     (1, 0)
@@ -32,7 +32,7 @@ def full_sets(sets: ArrayLike) -> int:
 
 
 class Group(CoverageGroup, frozen=True, kw_only=True):
-    """A group of rows, with the mean size of its sets."""
+    """A group of rows with the mean size of its sets."""
 
     mean_size: float
 
@@ -50,11 +50,11 @@ class Evaluation(CoverageEvaluation[Group], frozen=True, kw_only=True):
     by_class: list[Group]
     by_size: list[Group]
     full_sets: int
-    """The number of sets that hold every label."""
+    """Number of sets that hold all labels."""
 
     @property
     def mean_size(self) -> float:
-        """The mean number of labels in a set."""
+        """Mean number of labels per set."""
         return self.overall.mean_size
 
     def __repr__(self) -> str:
@@ -71,9 +71,9 @@ def evaluate_sets(
     certificate: Certificate | None = None,
     alpha: Any = None,
 ) -> Evaluation:
-    """Compare (n, J) boolean sets with the true labels; see `Predictor.evaluate`.
+    """Evaluate (n, J) boolean sets against the true labels; see `Predictor.evaluate`.
 
-    With a `certificate` its promise is tested; `alpha` is that of the sets, if it is not the certified one.
+    With a `certificate`, its promise is tested; `alpha` is the level of the sets, by default the certified one.
 
     >>> result = evaluate_sets([[True, True], [False, True], [True, False]], [0, 1, 1], sites=["a", "a", "b"])
     >>> result
@@ -95,7 +95,7 @@ def evaluate_sets(
 
     promised = None if certificate is None else _promised_groups(certificate, groups, rows)
     counter = Counter.of(covered, truth, describe, sites=sites, clusters=clusters, groups=groups, promised=promised)
-    found = Evaluation(
+    result = Evaluation(
         **counter.fields(),
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
         by_class=counter.by_index(truth, named or [str(label) for label in range(classes)]),
@@ -105,14 +105,14 @@ def evaluate_sets(
         full_sets=full,
     )
     if certificate is None:
-        return found
+        return result
     over_classes = certificate.provenance.class_scores is not None
     parties = classes_of(truth, certificate.parties()[1]) if over_classes else counter.outcomes.sites
-    return found.judge(certificate, alpha, counter.outcomes, full=full == rows, noun="sets", parties=parties)
+    return result.judge(certificate, alpha, counter.outcomes, full=full == rows, noun="sets", parties=parties)
 
 
 def _promised_groups(certificate: Certificate, groups: Groups | None, rows: int) -> dict[str, Integers] | None:
-    """Return the rows of each promised group, if there are such and all their columns are given."""
+    """Return the rows of each promised group, if the promise is by group and all columns are given."""
     if certificate.by != "group" or groups is None:
         return None
     needed = certificate.group_columns

@@ -1,8 +1,9 @@
-"""Verdicts: a test of the promise on rows with known labels.
+"""Verdicts: tests of the promise on rows with known labels.
 
-Tested is a miss rate of at most alpha and what an unlucky calibration explains, but for a share .025 of the draws. The
-test errs in a share of .025, so a valid predictor is accused in at most .05 of all calibrations; parts that are
-promised apart share both (Bonferroni). Rows are too few if twice the promised miss rate would not be found.
+The null hypothesis is a miss rate of at most alpha plus an allowance for one calibration, which is exceeded in at most
+a share .025 of calibration draws. The level of the test is .025, so a valid predictor is rejected with probability at
+most .05; separately promised parts share both (Bonferroni). Rows are too few if twice the promised miss rate would not
+be detected.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LUCK = 0.025
 LEVEL = 0.025
 """Significance level of the test."""
 TWICE = 2
-"""Rows are enough if this many times the promised miss rate would be found."""
+"""Rows are sufficient if this multiple of the promised miss rate would be detected."""
 
 TOO_FEW: Literal["too few rows to tell"] = "too few rows to tell"
 Kind = Literal["no contradiction", "too few rows to tell", "below the promise", "no verdict"]
@@ -35,7 +36,7 @@ CLUSTERED = "With clusters the test is approximate, and it takes the calibration
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer for one site, class or group."""
+    """The result for one site, class or group."""
 
     name: str
     kind: Kind
@@ -46,7 +47,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether rows with known labels contradict the promise."""
+    """Result of a test of the promise on rows with known labels."""
 
     kind: Kind
     words: str
@@ -55,9 +56,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     limit: float | None = None
     """Largest allowed miss rate over all parts: alpha plus the allowance for one calibration."""
     parts: list[Part] = []
-    """The answer for each site, class or group, where each is promised coverage by itself."""
+    """Results for each site, class or group, if these are promised coverage separately."""
     without_rows: list[str] = []
-    """Sites, classes and groups that are promised coverage and have no row."""
+    """Sites, classes and groups that are promised coverage but have no test rows."""
     assumes: str = ASSUMES
 
     @property
@@ -69,21 +70,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def verdict_of(
     certificate: Certificate, alpha: Fraction, rows: Outcomes, *, all_full: bool = False, noun: str = "sets"
 ) -> Verdict:
-    """Test a promise at an alpha fixed beforehand; with `all_full`, every set holds every label, or all numbers."""
+    """Test a promise at an alpha fixed beforehand; `all_full` if all sets hold all labels, or intervals all numbers."""
     infinite = bool(certificate.whole) and all(one.limit == np.inf for one in certificate.whole)
     if all_full or (noun == "sets" and infinite and float(alpha) == certificate.alpha):
-        all_of_it = "every label is in every set" if noun == "sets" else "every interval is the whole line"
-        return _none(f"{all_of_it}, so no row can be missed, and the {noun} say nothing")
+        full = "every label is in every set" if noun == "sets" else "every interval is the whole line"
+        return _none(f"{full}, so no row can be missed, and the {noun} say nothing")
     noise = float((certificate.privacy or {}).get("failure", 0))
     if noise >= LUCK:
         return _none(f"the noise that keeps rows private may lower the threshold in a share {noise:.3g} of releases")
-    found = claims_of(certificate, alpha, rows, LUCK - noise)
-    without, void = list(found.without_rows), _void(certificate)
-    if not found.claims:
-        return _none(found.why_none or f"there are no rows of {join_names(without)}", without)
-    parts = [_part(claim, float(alpha), LEVEL / len(found.claims)) for claim in found.claims]
-    kind, words = _answer(parts, without, float(alpha), noun)
-    notes = list(found.notes) + [CLUSTERED] * (rows.clusters is not None)
+    tested = claims_of(certificate, alpha, rows, LUCK - noise)
+    without, void = list(tested.without_rows), _void(certificate)
+    if not tested.claims:
+        return _none(tested.why_none or f"there are no rows of {join_names(without)}", without)
+    parts = [_part(claim, float(alpha), LEVEL / len(tested.claims)) for claim in tested.claims]
+    kind, words = _combine(parts, without, float(alpha), noun)
+    notes = list(tested.notes) + [CLUSTERED] * (rows.clusters is not None)
     if void and kind == "below the promise":
         notes.insert(0, f"Also, {void}.")
     elif void:
@@ -94,7 +95,7 @@ def verdict_of(
         words=" ".join([f"{kind[0].upper()}{kind[1:]}: {words}.", *notes]),
         p=min(1.0, least * len(parts)),
         limit=max(part.limit for part in parts),
-        parts=parts if found.claims[0].name is not None else [],
+        parts=parts if tested.claims[0].name is not None else [],
         without_rows=without,
     )
 
@@ -111,26 +112,26 @@ def _part(claim: Claim, alpha: float, level: float) -> Part:
     return Part(name=claim.name or "", kind=kind, rows=sample.rows, missed=sample.missed, limit=claim.limit, p=p)
 
 
-def _answer(parts: list[Part], without: list[str], alpha: float, noun: str) -> tuple[Kind, str]:
-    """Put the answers for all parts together: the worst one counts."""
+def _combine(parts: list[Part], without: list[str], alpha: float, noun: str) -> tuple[Kind, str]:
+    """Combine the results of all parts: the worst part decides."""
     worst = min(parts, key=lambda part: part.p)
     where = f" of {worst.name}" if worst.name else ""
     chance = f"(p = {min(1.0, worst.p * len(parts)):.2g})"
     seen = f"the {noun} miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
     luck = f"at most {100 * alpha:.4g}% is promised, and an unlucky calibration explains up to {worst.limit:.1%}"
     if worst.kind == "below the promise":
-        low = sum(part.kind == worst.kind for part in parts) - 1
-        more = f", and {low} more are below as well" if low else ""
+        below = sum(part.kind == worst.kind for part in parts) - 1
+        more = f", and {below} more are below as well" if below else ""
         return worst.kind, f"{seen} {chance}; {luck}{more}"
     if without:
         return TOO_FEW, f"there are no rows of {join_names(without)}"
     if few := [part for part in parts if part.kind == TOO_FEW]:
         of = f" of {join_names([part.name for part in few])}" if few[0].name else ""
         most = max(part.limit for part in few)
-        help_ = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
+        advice = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
         return TOO_FEW, (
             f"with these rows{of} even {noun} that miss twice as often as promised would not be found; "
-            f"an unlucky calibration explains a miss rate of up to {most:.1%}{help_}"
+            f"an unlucky calibration explains a miss rate of up to {most:.1%}{advice}"
         )
     if worst.name:
         return "no contradiction", (
@@ -140,7 +141,7 @@ def _answer(parts: list[Part], without: list[str], alpha: float, noun: str) -> t
 
 
 def _void(certificate: Certificate) -> str | None:
-    """Say why a certificate gives no assurance, whatever the rows say."""
+    """Return the reason why a certificate is void, regardless of the rows; None if it is valid."""
     if certificate.status != "certified":
         return f"nothing was certified, as {text.why_estimated(certificate)}"
     if has_expired(certificate.provenance.expires):
@@ -153,23 +154,23 @@ def _none(why: str, without: Sequence[str] = ()) -> Verdict:
 
 
 def standing(certificate: Certificate, verdict: Verdict | None = None, noun: str = "rows") -> tuple[str, str]:
-    """Return the words of a badge, and its level: good, caution or bad.
+    """Return the text of a badge and its level: good, caution or bad.
 
-    Good is a certificate that is finite, valid and, if it was tested, not contradicted by enough rows.
+    A certificate is good if it is finite, valid and, if tested, not contradicted by sufficiently many rows.
     """
     if verdict is not None and verdict.below:
         return "below the promise", "bad"
     infinite = np.isinf([one.limit for one in certificate.whole or certificate.promises])
     lacking = f"not promised to every {certificate.by or 'class'}"
     lacking = "one end is at infinity" if certificate.intervals else lacking
-    against = {
+    problems = {
         "estimated": certificate.status != "certified",
         "nothing is promised": bool(np.all(infinite)),
         lacking: bool(np.any(infinite)),
         "expired": has_expired(certificate.provenance.expires),
     }
-    if found := [words for words, holds in against.items() if holds]:
-        return found[0], "caution"
+    if words := next((words for words, holds in problems.items() if holds), None):
+        return words, "caution"
     if verdict is None:
         return "certified", "good"
     if verdict.kind == "no contradiction":
