@@ -39,9 +39,7 @@ def test_an_alarm_is_exit_code_one(command: Command) -> None:
     assert facts["all_rows"]["named_sites"] == ["clinic-3"]
     assert "at clinic-3" in facts["sentence"]
     assert "Do not rely on the sets at clinic-3" in Path("page.html").read_text("utf-8")
-    plain = command("monitor", "combine", *GOOD, "drift.fcw")
-    assert plain.code == 1
-    assert "- Do not rely on the sets at clinic-3" in plain.out
+    command.no("- Do not rely on the sets at clinic-3", "monitor", "combine", *GOOD, "drift.fcw")
 
 
 def test_what_is_bad_is_named(command: Command) -> None:

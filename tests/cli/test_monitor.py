@@ -69,7 +69,6 @@ def test_from_start_to_alarm(clinic: Path, command: Command) -> None:
     assert done.code == 1
     (whole,) = done.json["streams"]
     assert (whole["verdict"], whole["known"], whole["waiting"]) == ("alarm", 580, 20)
-    assert command("monitor", "status", "watch.db").code == 1
 
 
 def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -> None:

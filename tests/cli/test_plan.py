@@ -44,7 +44,6 @@ def test_refusals(calibrated: Path, command: Command) -> None:
     for guarantee, said in REFUSED.items():
         command.refuses(said, *CALIBRATE, guarantee)
     command.refuses("failure is 2", "plan", "--sizes", "60,60", "--guarantee", "pac:2")
-    command.refuses("--sizes", "plan")
 
 
 def test_weights_by_the_names_of_sites(calibrated: Path, command: Command) -> None:

@@ -37,7 +37,6 @@ def test_from_an_alarm_to_the_next_predictor(fresh: Path, command: Command) -> N
     before = Path("predictor.json").read_bytes()
     done = renew(command, *ALARM)
     assert "calibrated anew on rows that no watch had counted." in done.out
-    assert "certified from 180 scores of 3 sites" in done.out
     assert Path("predictor.json").read_bytes() == before
     shown = command.ok("show", "next.json").out
     assert "alarm at site-1" in shown

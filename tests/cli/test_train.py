@@ -52,7 +52,6 @@ def test_a_model_and_data_of_ones_own(here: Path, command: Command, monkeypatch:
 def test_from_training_to_sets(here: Path, command: Command) -> None:
     done = command.ok("train", "--dataset", "digits", "--method", "central", "--set", "rounds=15", "-o", "run")
     assert "accuracy 0.9" in done.out
-    assert "temperature" in done.out
     following = "fedconformal summarize run/logits.npz -o run/sites"
     assert done.out.endswith(f"$ {following}\n")
     command.ok(*following.split()[1:])

@@ -36,6 +36,9 @@ def test_the_page_says_limit_threshold_and_risk_by_site() -> None:
     assert "<b>a</b>" not in page
     assert "FalseNegativeRate()" in page
     assert "Coverage is" not in page
+    without_rows = report_page(found)
+    assert "Not checked" in without_rows
+    assert "Risk by site" not in without_rows
 
 
 @pytest.mark.parametrize(
@@ -59,12 +62,6 @@ def test_the_promise_is_compared_with_its_mixture_and_not_with_the_rows_as_they_
     assert "at or below the limit" in page
     assert "as the site of each row is not known" in report_page(found, found.evaluate(np.full(9, 0.1)))
     assert "Not checked" in report_page(found, found.evaluate(np.ones(400), sites=["elsewhere"] * 400))
-
-
-def test_without_rows_it_is_not_checked() -> None:
-    page = report_page(rule()[0])
-    assert "Not checked" in page
-    assert "Risk by site" not in page
 
 
 def test_where_nothing_is_promised_the_safe_action_is_named() -> None:

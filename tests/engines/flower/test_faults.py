@@ -238,7 +238,6 @@ def test_what_a_client_does_to_its_message_is_nobody_elses_matter() -> None:
         ({"from-stage": "tea"}, "from-stage: invalid enum value 'tea'; there are train"),
         ({"from-stage": "calibrate"}, "from-stage calibrate needs a model"),
         ({"method": "central"}, "method is central; on Flower there are fedavg, fedprox and tct"),
-        ({"rounds": 0}, "rounds: expected `int` >= 1"),
         ({"guarantee": "new-site", "privacy": "sums"}, "new-site needs every site's own counts"),
         ({"score": "cqr"}, "score cqr is for numbers, and a run trains a classifier"),
         ({"epsilon": 9.0}, "epsilon is 9, which goes with privacy sums"),

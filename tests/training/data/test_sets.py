@@ -15,13 +15,11 @@ from fedconformal.training.data.sets.fitzpatrick17k import split as split_photog
 from tests.training.data import made
 
 PAPER_GROUPS = {
-    "fashionmnist": [[j] for j in range(10)],
-    "digits": [[j] for j in range(10)],
+    **{key: [[j] for j in range(10)] for key in ("fashionmnist", "digits")},
     "cifar10": [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]],
     "dermamnist": [[0, 1], [2, 3], [4, 5, 6]],
     "pathmnist": [[0, 1, 2], [3, 4, 5], [6, 7, 8]],
-    "tissuemnist": [[0, 1], [2, 3], [4, 5], [6, 7]],
-    "bloodmnist": [[0, 1], [2, 3], [4, 5], [6, 7]],
+    **{key: [[0, 1], [2, 3], [4, 5], [6, 7]] for key in ("tissuemnist", "bloodmnist")},
 }
 
 
