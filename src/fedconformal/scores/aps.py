@@ -7,6 +7,7 @@ agree bit for bit.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -19,11 +20,10 @@ from fedconformal.scores.score import Rule, Score, of_own_label
 GRID = 2.0**-40
 SHIFT = 1.5 * 2.0**12
 """Adding and subtracting this constant rounds to the grid: floats of its size are multiples of 2^-40."""
-
 FIRST_DEPTH = 32
+FEW = 512
 SHORT = 256
 """Rows up to this length are sorted as fast as they are partitioned."""
-
 COARSE = {dtype: GRID / float(np.finfo(dtype).eps) for dtype in (np.dtype(np.float32), np.dtype(np.float64))}
 """All floats of a type from this value on are multiples of 2^-40 and need no rounding; for float32, 2^-17."""
 
@@ -40,7 +40,7 @@ class APS(Score):
     randomized
         Whether to use the randomised score.
     random_state
-        Seed of the randomised score.
+        Seed of the hash.
 
     Examples
     --------
@@ -151,12 +151,21 @@ class TopOfRow:
         own = on_grid(top.T)  # one line per rank
         ranks = np.arange(1, depth + 1)[:, None]
         taken = self._score.taken_off(own, draws)
-        inside = self._score.combine(own.cumsum(axis=0), ranks, taken) <= self._limit
+        inside = self._score.combine(running_sums(own), ranks, taken) <= self._limit
         # Scores increase, so the included ranks come first; counted in the smallest type that holds the depth.
         count = inside.view(np.uint8).sum(axis=0, dtype=np.min_scalar_type(depth)).astype(np.int64)
         least = of_own_label(ordered, ordered.shape[1] - np.maximum(count, 1))
         least[count == 0] = np.inf
         return count, least
+
+
+def running_sums(lines: Floats) -> Floats:
+    """Sum lines in place, with many columns one by one: half the time of `cumsum` along them."""
+    if lines.shape[1] < FEW:
+        return lines.cumsum(axis=0, out=lines)
+    for last, line in itertools.pairwise(lines):
+        np.add(last, line, out=line)
+    return lines
 
 
 def more_probable(probs: Probabilities, own: Probabilities) -> tuple[NDArray[np.signedinteger], bool]:
