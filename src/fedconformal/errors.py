@@ -59,10 +59,7 @@ class StoreError(InputError):
 
 
 class InfeasibleWarning(UserWarning):
-    """Issued when no finite threshold keeps the guarantee, usually for lack of calibration scores.
-
-    The threshold is infinite: sets hold every label, and intervals are unbounded.
-    """
+    """Issued when no finite threshold keeps the guarantee, usually for lack of scores; sets then hold all labels."""
 
 
 class ClassCountsWarning(UserWarning):

@@ -22,7 +22,6 @@ from fedconformal.summaries.summary import Summary, digest_of
 
 NOT_RECOMPUTED = {"versions", "left_out"}
 """Fields of a certificate that do not follow from the summaries; see `verify`."""
-
 VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
 

@@ -27,14 +27,12 @@ QUICK_CLASSES = 4096
 LARGEST = 1.7976931348623157e308
 ALPHA_UNIT = 10**15
 """Units per one: alpha and promised coverage are multiples of 1e-15, which compare as integers."""
-
 CHUNK = 2**20
 """Entries of a chunk, which fits the cache; with smaller chunks, threads wait for each other."""
 SHARE = 2
 """Minimum number of chunks per thread."""
 MOST_THREADS = 4
 """Maximum number of threads; each has its own workspace, and more are limited by memory bandwidth."""
-
 Floats = NDArray[np.float64]
 Probabilities = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
@@ -255,10 +253,7 @@ def rising(values: NDArray[Any]) -> bool:
 
 
 def as_alpha(alpha: Any) -> Fraction:
-    """Convert alpha to the decimal as typed, rounded down (conservatively) to 15 places.
-
-    Floats are not decimals: (1 - 0.1) * 10 can round a rank up.
-    """
+    """Convert alpha to the decimal as typed, since floats can round a rank up, and round down to 15 places."""
     exact = rounded_down(alpha)
     if not 0 < exact < 1:
         raise InputError(f"alpha is {abbreviate(alpha)}, expected a number between 0 and 1")
@@ -332,5 +327,4 @@ def keys_of(scores: Floats) -> Keys:
 
 def scores_of(keys: Keys) -> Floats:
     """Convert keys back to scores."""
-    scores: Floats = np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0
-    return scores
+    return np.asarray(np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64) + 0.0)

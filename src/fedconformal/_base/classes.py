@@ -57,8 +57,7 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
         raise InputError(
             f"row {first}: {join_names(unknown)} {verb}; the classes are {join_names(classes)}{advice}", where=name
         )
-    indices: Integers = codes[inverse]
-    return indices
+    return np.asarray(codes[inverse])
 
 
 def table_of(frame: Any) -> tuple[tuple[str, ...] | None, Any]:

@@ -84,8 +84,7 @@ def named_sites(positions: NDArray[Any], names: NDArray[Any] | None) -> NDArray[
     different = names.ndim == 1 and first_duplicate(name_key(str(name)) for name in names) is None
     if not different or positions.dtype.kind not in "iu" or not np.isin(positions, np.arange(len(names))).all():
         raise InputError("names: expected a name for each site, each a different one")
-    named: NDArray[Any] = names[positions]
-    return named
+    return np.asarray(names[positions])
 
 
 def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:

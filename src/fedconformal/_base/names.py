@@ -71,8 +71,5 @@ def as_line(text: Any, what: str, most: int) -> str:
 
 
 def name_key(name: str) -> str:
-    """Return the normal form of a name: stripped, in Unicode form NFKC, so that equivalent spellings are equal.
-
-    Distinct letters that look alike, such as a Latin and a Cyrillic a, stay distinct.
-    """
+    """Return the normal form of a name: stripped, Unicode NFKC; distinct letters that look alike stay distinct."""
     return unicodedata.normalize("NFKC", name).strip()

@@ -42,7 +42,6 @@ MOST_SITES = 1_000
 """Maximum number of sites that are compared with each other."""
 LEAST_VALUES = 10
 """Minimum number of distinct scores for a warning that two sites have equal scores."""
-
 Curves = Callable[[], Sequence[AnyCurve | None]]
 
 

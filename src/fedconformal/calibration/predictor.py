@@ -37,7 +37,6 @@ from fedconformal.scores import AnyScore, RegressionScore, Score
 
 KIND = "fedconformal predictor"
 FORMAT = 1
-
 AnyCurve = PromiseCurve | RiskCurve
 Part = str | None
 """A site or a group by its name; None for all rows."""
@@ -219,10 +218,7 @@ class Predictor:
         return format_sets(sets, self.certificate.class_names, output, probs)
 
     def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
-        """Return (n, J) p-values; {p > alpha} is the set at alpha, before the top label is forced in.
-
-        A row takes the largest p-value of its groups, as it takes the largest threshold.
-        """
+        """Return (n, J) p-values, the largest over a row's groups; {p > alpha} is the set with `allow_empty`."""
         scores: Floats = self.score.evaluate_all(self._as_scored(probs))
         p_values = np.zeros_like(scores)
         for part, mine in self._members(groups, sites, len(scores)).items():

@@ -28,7 +28,6 @@ LARGEST_LOGIT = 1e150
 """Logits are clipped to this size, far beyond probabilities of 0 and 1, so that their squares are finite."""
 MOST_STEPS = 50
 PRECISION = 1e-10
-
 Likelihood = Callable[[float], tuple[float, float, float]]
 """Maps b = 1/T to sums over rows: negative log-likelihood, slope and curvature in b."""
 

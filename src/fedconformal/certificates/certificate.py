@@ -30,7 +30,6 @@ PLANNED = "planned renewal"
 """Default reason for a replacement."""
 FAR = 10
 """A site is heavy with over half of all scores, or over `FAR` times the median; of two sites, `FAR` times the other."""
-
 Threshold = float | Literal["inf", "-inf"]
 Stratum = tuple[str | None, str | None, int | None, Literal["lower", "upper"] | None]
 """Site, group, class and end of an interval; None for no restriction."""

@@ -28,7 +28,6 @@ Stratum = tuple[str | None, int | None]
 """A group, a class, or a class in a group."""
 ClassNames = Sequence[str] | int | None
 """The names of the classes, their number, or neither."""
-
 FIXED = "The promise is for {} fixed beforehand. It says nothing of sites that sent no summary or were left out."
 MODEL = "the model was not fitted to the calibration rows"
 UNTRAINED_MODEL = "one model, not trained on any of these sites, made all scores"

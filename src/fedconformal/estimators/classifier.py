@@ -171,8 +171,7 @@ class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEsti
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row."""
-        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
-        return labels
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Probabilities:
         """Return (n, J) probabilities, with columns in the order of `classes_`."""

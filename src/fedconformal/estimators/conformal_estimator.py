@@ -160,8 +160,7 @@ class ConformalEstimator:
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the features of the estimator."""
-        names: NDArray[Any] = _first(self._ready[1].estimator).feature_names_in_
-        return names
+        return np.asarray(_first(self._ready[1].estimator).feature_names_in_)
 
     @property
     def score(self) -> Callable[..., float]:

@@ -137,8 +137,7 @@ class FederatedConformalRegressor(ConformalEstimator, RegressorMixin, BaseEstima
         outputs = as_array(self._outputs(X), "predictions")
         if outputs.ndim == 1 or self.predictor.score.columns[0] != "prediction":
             return outputs if outputs.ndim == 1 else outputs.mean(axis=1)
-        first: Floats = outputs[:, 0]
-        return first
+        return np.asarray(outputs[:, 0])
 
     def predict_interval(self, X: Any, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
         """Return the (n, 2) ends of intervals; `sites` are for `EverySite()`, `alpha` replaces the certified one."""

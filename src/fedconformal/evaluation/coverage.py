@@ -18,7 +18,6 @@ from fedconformal.evaluation.verdict import Verdict, verdict_of
 
 ROWS, CLUSTERS = "rows are independent", "clusters are independent"
 """Assumptions of the intervals."""
-
 PROMISED = "promised group"
 """Title of the groups that are promised coverage."""
 

@@ -27,10 +27,8 @@ LEVEL = 0.025
 """Significance level of the test."""
 TWICE = 2
 """Rows are sufficient if this multiple of the promised miss rate would be detected."""
-
 TOO_FEW: Literal["too few rows to tell"] = "too few rows to tell"
 Kind = Literal["no contradiction", "too few rows to tell", "below the promise", "no verdict"]
-
 ASSUMES = "calibration rows and test rows are independent; the test rows come from the sites that were calibrated"
 CLUSTERED = "With clusters the test is approximate, and it takes the calibration rows to be independent."
 
@@ -154,10 +152,7 @@ def _none(why: str, without: Sequence[str] = ()) -> Verdict:
 
 
 def standing(certificate: Certificate, verdict: Verdict | None = None, noun: str = "rows") -> tuple[str, str]:
-    """Return the text of a badge and its level: good, caution or bad.
-
-    A certificate is good if it is finite, valid and, if tested, not contradicted by sufficiently many rows.
-    """
+    """Return the text of a badge and its level: good (finite, valid and not contradicted), caution or bad."""
     if verdict is not None and verdict.below:
         return "below the promise", "bad"
     infinite = np.isinf([one.limit for one in certificate.whole or certificate.promises])

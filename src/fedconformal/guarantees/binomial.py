@@ -27,15 +27,12 @@ from fedconformal.guarantees.guarantee import Counts
 
 EXACT_SCORES = 5_000
 """Up to this number of scores, binomial tails are summed with 40 decimals; above, scipy's are rounded outward."""
-
 FLOAT_SCORES = 2**36
 """Up to this number, scipy's tails err by at most a hundredth of `MARGIN`; above, Hoeffding's inequality is used."""
-
 DIGITS = decimal.Context(prec=40)
 MORE_DIGITS = decimal.Context(prec=60)
 ROUNDING = Decimal("1e-30")
 """Far above the rounding errors of 40 decimals, far below the effect of the last digit of the coverage."""
-
 NEGLIGIBLE = Decimal("1e-33")
 LEAST = Decimal("1e-300")
 """Lower bound on the probabilities of a mean loss."""

@@ -24,13 +24,10 @@ from fedconformal.errors import InputError
 Counts = Sequence[int]
 Promise = Callable[[Integers], list[Fraction]]
 """Maps counts, with one column per q, to the coverage promised by each q."""
-
 Shares = float | tuple[float, ...]
 """One share for all, or a tuple of shares."""
-
 Stratum = Literal["class", "group", "end"]
 """Stratum of a threshold: a class, a group, or an end of an interval."""
-
 MOST_SCORES = 2**60
 SAFE = 2**62
 """Largest bound for int64 arithmetic; larger integers use Python objects."""
@@ -319,10 +316,7 @@ def least_enough(enough: Callable[[int], bool], most: int = MOST_SCORES) -> int:
 
 
 def whole_type(most: int) -> Any:
-    """Return int64 if `most`, a bound on all intermediate results including products, fits; otherwise object.
-
-    The results depend on numbers claimed by sites, so an incomplete bound lets a dishonest site cause an overflow.
-    """
+    """Return int64 if `most`, which must bound all intermediate results of claimed numbers, fits; otherwise object."""
     return np.int64 if most <= SAFE else object
 
 

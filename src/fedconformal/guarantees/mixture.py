@@ -43,7 +43,6 @@ EACH_SITE = "The guarantee every-site promises it to each site."
 ALL_SITES = "new cases of all sites together, where"
 BY_CASES = f"{ALL_SITES} a site counts by how many calibration cases it has"
 WEIGHT_TOLERANCE = 1e-6
-
 Weights = Sequence[int] | None
 """The weight of a score of each site; None if all weights are one."""
 

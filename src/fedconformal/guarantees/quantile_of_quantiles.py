@@ -37,11 +37,9 @@ from fedconformal.guarantees.robust import check_liars
 
 PANELS = 512
 """Number of panels of the two-point quadrature of the coverage; a quarter for several sizes."""
-
 NEGLIGIBLE = 1e-18
 MARGIN = 1e-9
 """Share of the miss rate reserved for floating-point errors."""
-
 Ranks = tuple[tuple[int, int], ...]
 """For every possible size of an honest site, the rank of its score, and the size."""
 

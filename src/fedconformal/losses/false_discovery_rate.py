@@ -38,9 +38,7 @@ class FalseDiscoveryRate(Loss):
         row = np.broadcast_to(np.arange(len(scores))[:, None], scores.shape)
         predicted = counts_at((len(grid) - times).reshape(-1), row.reshape(-1), len(scores), len(grid))[:, ::-1]
         wrong = counts_at((len(grid) - times)[~truth], row[~truth], len(scores), len(grid))[:, ::-1]
-        losses: Floats = wrong / np.maximum(predicted, 1)
-        return losses
+        return np.asarray(wrong / np.maximum(predicted, 1))
 
     def answer(self, scores: Scores, threshold: float) -> Booleans:
-        predicted: Booleans = np.asarray(scores, dtype=np.float64) >= threshold
-        return predicted
+        return np.asarray(np.asarray(scores, dtype=np.float64) >= threshold)

@@ -43,9 +43,7 @@ class FalseNegativeRate(Loss):
         first = np.searchsorted(grid, np.subtract(1.0, scores[row, entry], dtype=np.float64))
         predicted = counts_at(first, row, len(truth), len(grid))
         true = np.bincount(row, minlength=len(truth))[:, None]
-        losses: Floats = (true - predicted) / np.maximum(true, 1)
-        return losses
+        return np.asarray((true - predicted) / np.maximum(true, 1))
 
     def answer(self, scores: Scores, threshold: float) -> Booleans:
-        predicted: Booleans = np.subtract(1.0, scores, dtype=np.float64) <= threshold
-        return predicted
+        return np.asarray(np.subtract(1.0, scores, dtype=np.float64) <= threshold)

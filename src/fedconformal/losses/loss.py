@@ -21,7 +21,6 @@ from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 Scores = NDArray[np.float32]
-
 GRID = np.arange(1001) / 1000
 """Default thresholds: 0, 0.001, ..., 1."""
 

@@ -78,8 +78,7 @@ class SelectiveError(Loss):
     def of_rows(self, scores: Scores, truth: Booleans, grid: Floats) -> Floats:
         """Return the losses; `truth` marks the rows whose top label is correct."""
         answered = scores.max(axis=1)[:, None] >= grid
-        losses: Floats = np.where(answered, np.where(truth, 0.0, 1.0)[:, None], self.limit)
-        return losses
+        return np.asarray(np.where(answered, np.where(truth, 0.0, 1.0)[:, None], self.limit))
 
     def predict(self, scores: Any, threshold: float) -> Booleans:
         """Return (n, J) booleans: the top label of each answered row."""

@@ -56,10 +56,7 @@ class LAC(Score):
 
 @lru_cache(maxsize=256)
 def least_probability(limit: float, dtype: np.dtype[Any]) -> np.floating[Any]:
-    """Return the least p >= 0 of this type with 1 - p <= limit, exactly as `of_all` computes it.
-
-    Bisection over the bit patterns, which have the order of the floats. Cached, as a predictor has few limits.
-    """
+    """Return the least p >= 0 with 1 - p <= limit, exactly as `of_all` computes it, by bisection over bit patterns."""
     bits = np.dtype(f"i{dtype.itemsize}")
     low, high = -1, int(np.array(np.inf, dtype=dtype).view(bits))
     while high - low > 1:

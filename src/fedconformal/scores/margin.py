@@ -44,5 +44,4 @@ def _over(probs: Probabilities, own: Probabilities) -> Floats:
         return np.subtract(0.0, own, dtype=np.float64)
     second, first = np.partition(probs, -2, axis=1)[:, -2:].T
     other = np.where(own < first[:, None], first[:, None], second[:, None])
-    margins: Floats = np.subtract(other, own, dtype=np.float64)
-    return margins
+    return np.asarray(np.subtract(other, own, dtype=np.float64))

@@ -21,10 +21,8 @@ from fedconformal.errors import InputError
 from fedconformal.scores.score import AnyScore
 
 NAME = "predictions"
-
 CHUNK = 2**16
 """Predictions per chunk, small enough for the cache."""
-
 Scored = Callable[[Floats], Floats]
 """Maps one y per row to its score."""
 

@@ -29,7 +29,6 @@ from fedconformal._base.registry import Plugin
 from fedconformal.errors import InputError
 
 NAME = "probabilities"
-
 Rule = Callable[[Probabilities, Booleans], None]
 """Writes the sets of a chunk of validated rows into its second argument."""
 
@@ -101,10 +100,7 @@ class Score(AnyScore):
         return fill
 
     def largest(self, classes: int) -> float:
-        """Return an upper bound on the score, for rows of this many classes that sum to one; +inf if unknown.
-
-        At this threshold every set holds all labels. Rows may exceed one within the tolerance, and scores accordingly.
-        """
+        """Return an upper bound on the score, for rows of this many classes with the sum one; +inf if unknown."""
         return math.inf
 
     def evaluate(self, probs: ArrayLike, labels: ArrayLike) -> Floats:

@@ -24,7 +24,6 @@ from fedconformal.summaries.summary import Content, Summary
 
 GROWTH = 101 / 99
 """(1 + accuracy) / (1 - accuracy), for an accuracy of 0.01."""
-
 SMALLEST_NORMAL = 2.0**-1022
 SMALLEST = 2.0**-1074
 

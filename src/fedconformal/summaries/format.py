@@ -25,10 +25,8 @@ MAX_CLASSES = 2**16
 MAX_LABEL = 2**20
 MAX_GROUPS = 2**12
 MAX_COLUMNS = 2**6
-
 ENCODER = msgspec.msgpack.Encoder()
 NOT_CANONICAL = "the summary is not in canonical form; ask the site to send it again"
-
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIZE)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Parameters = Annotated[tuple[bool | int | float | Name, ...], msgspec.Meta(max_length=16)]

@@ -34,13 +34,10 @@ from fedconformal.summaries.summary import Content, Summary, provenance_of
 
 UNIT = 2**20
 """Units of a row with the largest loss."""
-
 FINE = 30
 """Losses are split at this number of bits below a power of two above the bound."""
-
 BLOCK = 2**14
 """Losses per block, which fits the cache."""
-
 NO_SCORES = "loss curves have no scores; calibrate them with risk="
 
 

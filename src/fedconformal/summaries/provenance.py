@@ -24,10 +24,8 @@ from fedconformal.summaries.format import ENCODER, MAX_CLASSES, NOT_CANONICAL, P
 
 SAME = ("score", "model", "temperature", "precision", "loss", "bound", "grid", "rising", "calibration")
 """Fields that must be equal in all summaries of a calibration, including missing values."""
-
 MAX_GRID = 2**14
 MOST_BOUND = 10**6
-
 Classes = int | tuple[str, ...]
 
 

@@ -27,7 +27,6 @@ from fedconformal.summaries.summary import Content, Summary
 
 LEVEL = 2**30
 """Ranks are ceil(n * level / LEVEL); for n up to 2^32 the product fits into 63 bits."""
-
 POINTS = 100
 MAX_POINTS = 2**12
 

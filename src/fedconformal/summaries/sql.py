@@ -62,10 +62,7 @@ def as_double(column: str) -> str:
 
 
 def as_float32(value: str) -> str:
-    """Round a probability to float32 and back to float64; NULL if it cannot be a probability.
-
-    PostgreSQL fails if rounding gives zero, so such numbers are not rounded.
-    """
+    """Round a probability to float32 and back; NULL if invalid. PostgreSQL cannot round to zero, hence `TINY`."""
     normal = f"WHEN {value} > {TINY!r} AND {value} <= 2 THEN CAST(CAST({value} AS REAL) AS DOUBLE PRECISION)"
     return f"CASE {normal} WHEN {value} >= 0 AND {value} <= {TINY!r} THEN 0 END"
 

@@ -26,11 +26,9 @@ from fedconformal.summaries.summary import Content, Summary
 CENTROIDS = 100
 POOLED = 5000
 """Number of centroids of a pool."""
-
 LEVELS = 4000
 TAIL = 500
 """Number of ranks of `points`: evenly spaced, and dense towards the largest score."""
-
 ROUNDING = 1e-6
 """Tolerance of an interpolated rank below a whole number."""
 
