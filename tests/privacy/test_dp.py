@@ -104,15 +104,6 @@ def test_opendp_accounts_for_no_more_than_epsilon(name: Any, moved: int) -> None
         assert 0.999 * epsilon < mechanism(name, epsilon).map(moved) <= epsilon
 
 
-def test_the_paper_s_mechanism_is_not_private() -> None:
-    """A random rank, then that data point: what comes out on one data set cannot come out on its neighbour."""
-    scores, changed = [0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.35, 0.4]
-    ranks = np.exp(-np.abs(np.arange(4) - 2) / 2)
-    released = dict(zip(scores, (ranks / ranks.sum()).tolist(), strict=True))
-    assert released[0.3] > 0.3
-    assert 0.3 not in changed
-
-
 @pytest.mark.parametrize(("epsilon", "sizes"), [("0.1", [3000, 1500]), ("1", [600, 200]), ("10", [150, 60])])
 def test_the_rank_is_missed_no_more_often_than_stated(epsilon: str, sizes: list[int]) -> None:
     """Coverage is in tests/validity/test_noise.py."""

@@ -104,6 +104,15 @@ def test_keys_must_be_trusted_and_sites_named() -> None:
     assert "not signed" in check_signatures(unnamed, TRUSTED)[0]
 
 
+def test_a_summary_of_an_earlier_calibration_does_not_pass() -> None:
+    """January's summaries, signed in January, sent again in June."""
+    january = sites(**ABOUT | {"calibration": "january"})
+    with refused("the signature is not one of site 'a' for this file"):
+        signed(made()[0], [sign(site, KEYS[site.sites[0]]) for site in january], TRUSTED)
+    with refused("calibration june against january"):
+        fc.calibrate([SITES[0], january[1]])
+
+
 @pytest.mark.parametrize(
     "fields", [{"calibration": "july"}, {"model": "m2"}, {"alpha": 0.2}, {"expires": "2999-02-01"}], ids=str
 )

@@ -156,6 +156,13 @@ def test_too_few_for_the_first_sum_end_the_session(sites: Iterable[str], there: 
         played({name: MORE[name] for name in sites}, **{stage: among(names) for stage, names in there.items()})
 
 
+def test_sites_do_not_reveal_the_sum_of_a_few(first: Round) -> None:
+    session, key = first.begun.session, first.begun.signing
+    fewer = pack(Question(session.id, 0, 0, session.as_bits(range(5))), key)
+    with refused("only 5 of 7 sites are left; a sum of fewer than 6 stays hidden"):
+        at_site.answer(first.sites["a"], fewer)
+
+
 @pytest.mark.parametrize(("count", "gone", "noise"), [(250, 24, {}), (150, 10, {"epsilon": 100})])
 def test_a_site_is_not_left_without_neighbours(count: int, gone: int, noise: dict[str, Any]) -> None:
     """Most of the sites are there, but hardly any of those whose masks hide this one.

@@ -11,7 +11,7 @@ every h >= 0 and, by duality, every v >= 0
 
     ln P(sum lambda_k S_k/t_k >= x) <= v a - h x + sum_k max_p (t_k ln(1 + p (exp(h lambda_k/t_k) - 1)) - v lambda_k p)
 
-A search over (h, v) that stops early therefore only weakens the bound.
+A search that stops early therefore only weakens the bound.
 """
 
 from __future__ import annotations
