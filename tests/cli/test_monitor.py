@@ -193,12 +193,13 @@ def test_groups_have_limits_of_their_own(here: Path, command: Command) -> None:
     assert verdicts["sex=F"] != "alarm"
 
 
-def test_one_table_of_probabilities_and_outcomes(clinic: Path, command: Command) -> None:
+@pytest.mark.parametrize("prefix", ["", "p_"])
+def test_one_table_of_probabilities_and_outcomes(clinic: Path, command: Command, prefix: str) -> None:
     """Ids, times, sites, probabilities and outcomes in one file; a row without an outcome waits."""
     probs, y = rows_of(300, 10)
     table = {"patient_id": [f"p{k}" for k in range(300)], "hospital": ["north", "south"] * 150}
     table |= {"scan_date": [f"2026-10-{1 + k // 10:02d}" for k in range(300)], "sex": ["F", "M", "M"] * 100}
-    table |= columns_of(probs)
+    table |= {f"{prefix}{name}": column for name, column in columns_of(probs).items()}
     table["diagnosis"] = [CLASSES[label] if k < 290 else "" for k, label in enumerate(y)]
     write_columns("all.csv", table)
     command.ok("monitor", "start", "w.db", "predictor.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time as clock
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import numpy as np
 import typer
 
 from fedconformal._base.arrays import Booleans, Floats, as_alpha
+from fedconformal._base.classes import find_columns
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger
@@ -73,12 +75,16 @@ class WatchReader:
 
     def holds(self, path: Path) -> tuple[bool, bool]:
         """Return whether a file holds answered rows, and whether it holds outcomes."""
-        names = set(self._open(path).with_header().names or ())
-        outcomes, classes = name_key(self.label) in names, self.watch.predictor.certificate.class_names
-        if self.watch.settings.kind == "losses":
+        names, classes = self._open(path).with_header().names or (), self.watch.predictor.certificate.class_names
+        outcomes = name_key(self.label) in names
+        if self.watch.settings.kind == "losses" or not outcomes:
             return not outcomes, outcomes
-        answers = {SETS, *ENDS} & names or (isinstance(classes, list) and set(map(name_key, classes)) <= names)
-        return bool(answers) or not outcomes, outcomes
+        answers = not {SETS, *ENDS}.isdisjoint(names)
+        if classes is not None and not answers:
+            with contextlib.suppress(InputError):  # no column for a class
+                find_columns(names, tuple(map(str, range(classes) if isinstance(classes, int) else classes)))
+                answers = True
+        return answers, outcomes
 
     def read_predicted(self, path: Path) -> Predicted:
         """Read answered rows: their sets or intervals, or probabilities from which sets are computed."""
