@@ -221,3 +221,9 @@ def test_the_sites_own_limit_holds_at_the_threshold_of_all() -> None:
         q = np.sort(np.concatenate([easy, hard]))[math.ceil(0.9 * 122) - 1]
         failures += 1 - q**2 > summary_limit(int((hard <= q).sum()), 60, failure)
     assert stats.binomtest(failures, tries, failure, alternative="greater").pvalue > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore::fedconformal.errors.InfeasibleWarning")
+def test_a_site_that_gets_every_label_sets_no_limit() -> None:
+    sent = [fc.Summary.of_scores(np.arange(n) / n, score=fc.LAC(), site=name) for name, n in (("a", 500), ("b", 5))]
+    assert set(limits_of(fc.calibrate(sent, alpha=0.1, guarantee="every-site")).sites) == {"a"}
