@@ -191,7 +191,7 @@ def test_too_few_columns_are_refused() -> None:
         predictor.predict_p([[0.5, 0.5]])
 
 
-@pytest.mark.parametrize("last", [2**20 - 1, 4200])
+@pytest.mark.parametrize("last", [4200, 2**20 - 1])
 def test_a_short_message_does_not_become_a_long_certificate(last: int) -> None:
     """90 bytes that name a class near 2^20 became a certificate of 214 MB."""
     site = fc.Summary.of_scores([0.5], kind="exact", labels=[last], score=fc.LAC())
