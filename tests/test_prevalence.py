@@ -15,6 +15,7 @@ from fedconformal._base.arrays import ALPHA_UNIT, Floats
 from fedconformal.calibration.search import in_units
 from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.report import report_page
+from fedconformal.summaries.strata import StratifiedSummary
 from tests.contracts.tools import alphas, altered, changed, checks, maybe_infeasible, one_curve, refused, vectors
 from tests.evaluation.certified import said
 from tests.guarantees.plain_fractions import corners, of_mixtures
@@ -62,6 +63,7 @@ def test_the_slack_is_the_share_of_scores_that_summaries_leave_out() -> None:
     labels = np.repeat([0, 1], 600)
     site = fc.Summary.of_scores(rng.random(1200), labels=labels, score=fc.LAC(), classes=NAMES, site="a")
     promise = fc.calibrate([site], alpha=0.1, guarantee=fc.Prevalence(SHARES)).certificate.promises[0]
+    assert isinstance(site, StratifiedSummary)
     gaps = [part.gap for part in site.groups[None].values()]
     assert promise.slack == pytest.approx(0.3 * gaps[0] / 600 + 0.7 * gaps[1] / 600)
     assert promise.slack > 0

@@ -113,7 +113,7 @@ def test_fit_trains_each_part_on_some_rows_and_calibrates_on_others(score: Any, 
 
 def test_a_learner_that_knows_its_rows_by_heart_is_calibrated_on_others() -> None:
     made = CONFORMAL(estimator=KNeighborsRegressor(1), random_state=0).fit(*rows_of())
-    assert made.threshold_ > 0.1  # its own rows score zero
+    assert np.min(made.threshold_) > 0.1  # its own rows score zero
 
 
 def test_frozen_or_a_function_is_only_calibrated() -> None:
