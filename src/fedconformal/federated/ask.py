@@ -36,7 +36,7 @@ MAX_REASON = 1000
 """Maximum length of a reason: torch's errors fit, and a site cannot fill a certificate."""
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, EOFError, MemoryError, RecursionError)
 """Errors while reading an untrusted answer, attributed to the site."""
-RAISED = re.compile(r"^<class '(?:[\w.]*\.)?(\w+)'>:<'(.*)'>$", re.DOTALL)
+RAISED = re.compile(r"^<class '(?:[^']*\.)?(\w+)'>:<'(.*)'>$", re.DOTALL)
 """Format of an error in Flower's deployment."""
 
 

@@ -8,7 +8,7 @@ from flwr.app import Array, ArrayRecord, Context, Error, Message
 
 from fedconformal.certificates.certificate import LeftOut
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
-from fedconformal.engines.flower.federation import Roster
+from fedconformal.engines.flower.federation import UNSENT, Roster
 from fedconformal.errors import InputError
 from tests.engines.flower.tools import MODEL, Moving, calibrating_app, grid
 
@@ -83,20 +83,23 @@ def test_a_model_with_nan_is_the_fault_of_no_site() -> None:
 
 
 class Full(InProcessGrid):
-    """A link that does not take the message to one node, as Flower's own grid reports it."""
+    """A link that takes no message to node 3, or none at all; like Flower's own grid it sets all numbers beforehand."""
+
+    large = False
 
     def push_messages(self, messages: Any) -> Any:
         messages = list(messages)
-        sent = [message for message in messages if message.metadata.dst_node_id != 3]
-        numbers = iter(super().push_messages(sent))
-        return ["" if message.metadata.dst_node_id == 3 else next(numbers) for message in messages]
+        numbers = zip(messages, super().push_messages(messages), strict=True)
+        return [None if m.metadata.dst_node_id == 3 else number for m, number in numbers if not self.large]
 
 
 def test_a_message_that_could_not_be_sent_is_no_timeout() -> None:
-    certificate = calibrate(Federation(Full(calibrating_app(), 4), timeout=0.2), MODEL).certificate
-    (left_out,) = certificate.left_out or []
-    assert left_out.site == "node-3"
-    assert "could not be sent; see the log of the SuperLink" in left_out.reason
+    here = Full(calibrating_app(), 4)
+    (left_out,) = calibrate(Federation(here, timeout=0.2), MODEL).certificate.left_out or []
+    assert left_out == LeftOut(site="node-3", reason=UNSENT)
+    here.large = True
+    with pytest.raises(InputError, match=f"0 sites answered .*node-2: {UNSENT}"):
+        calibrate(Federation(here, timeout=0.2), MODEL)
 
 
 def with_error(code: int, reason: str) -> Any:
@@ -128,7 +131,7 @@ RuntimeError: Error(s) in loading state_dict for Net:
         (5, "Node Unavailable - The destination node failed to report.", "is not connected any more"),
         (2, TORCH, "failed: " + " ".join(TORCH.split("\n", 4)[4].split())),
         (2, "x" * 5000, "failed: " + "x" * 1000 + "..."),
-        (2, "<class 'app.task.NoRows'>:<'of today'>", "failed: NoRows: of today"),
+        (2, "<class 'app.task.load.<locals>.NoRows'>:<'of today'>", "failed: NoRows: of today"),
         (0, "", "failed: no reason given"),
     ],
 )

@@ -194,12 +194,12 @@ class Federation:
         ]
         record.messages += len(messages)
         record.sent += sum(size_of(message.content) for message in messages)
-        numbers = list(filter(None, self.grid.push_messages(messages)))
-        asked = {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        missing = dict.fromkeys(contents, self._late) | dict.fromkeys(contents.keys() - connected, GONE)
-        missing |= {m.metadata.dst_node_id: UNSENT for m in messages if not m.metadata.message_id}
+        numbers = zip(self.grid.push_messages(messages), messages, strict=False)  # no numbers if they are too large
+        asked = {number: message.metadata.dst_node_id for number, message in numbers if number}
+        missing = dict.fromkeys(contents, UNSENT) | dict.fromkeys(asked.values(), self._late)
+        missing |= dict.fromkeys(contents.keys() - connected, GONE)
         answers: dict[tuple[int, int], Answer[T]] = {}
-        for reply in self._replies(numbers):
+        for reply in self._replies(list(asked)):
             # A node that is gone is reported by the link, so what was asked says who it is.
             node = asked.get(reply.metadata.reply_to_message_id)
             if node is not None and missing.pop(node, ""):  # the first answer counts
