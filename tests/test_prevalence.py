@@ -232,7 +232,7 @@ def test_evaluation_weighs_the_classes_as_promised() -> None:
     assert result.reweighted.coverage == pytest.approx(0.3 * benign + 0.7 * malignant)
     assert "provided that a class looks the same" in result.reweighted.sentence
     assert said(result).kind in ("no contradiction", "too few rows to tell")
-    assert "takes a class to look the same here as at the sites" in said(result).words
+    assert "assumes that a class looks the same here as at the sites" in said(result).words
     page = report_page(clf.predictor, result)
     assert "if the cases of a right answer look the same everywhere" in page
     assert said(clf.predictor.evaluate(PROBS[600:], np.array(NAMES[::-1])[RARE[600:]])).below

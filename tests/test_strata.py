@@ -157,7 +157,7 @@ def test_pooled_sites_serve_equal_weights_only(wanted: fc.Guarantee) -> None:
     assert one.thresholds == other.thresholds
     uniform = fc.Mixture(weights="uniform")
     weighted = fc.ByGroup(uniform) if wanted.by_group else fc.ByClass(uniform)
-    with refused("came pooled", "mixture"):
+    with refused("are pooled", "mixture"):
         fc.calibrate(pooled, alpha=0.2, guarantee=weighted)
 
 
@@ -269,7 +269,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     deep: dict[str, Any] = fc.Mixture().to_dict()
     for level in range(2000):
         deep = {"name": ("by-class", "by-group")[level % 2], "guarantee": deep}
-    with refused("keeps one of its own kind"):
+    with refused("is nested in itself"):
         registry.rebuild(deep, fc.Guarantee)
 
 
@@ -344,7 +344,7 @@ def test_the_estimator_takes_groups() -> None:
 
 def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
     sent = sites(fc.ByGroup())
-    with refused("by-group is not there with differential privacy"):
+    with refused("by-group is not available with differential privacy"):
         release_threshold(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
     with refused("by-group needs every site's own counts"):
         invite(alpha=0.1, guarantee=fc.ByGroup())

@@ -107,7 +107,7 @@ def _recomputed(
     spare = Counter(digests)
     spare.subtract(wanted)
     problems = [
-        f"the summary of {given[digest]} is given too often"
+        f"the summary of {given[digest]} is given more than once"
         if digest in wanted
         else f"the summary of {given[digest]} is not the one that was certified"
         for digest, count in spare.items()
@@ -135,7 +135,7 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     """List the fields that neither the summaries nor signatures confirm."""
     problems = []
     if certificate.score is None and certificate.risk is None and not sealed:
-        problems.append("score: not confirmed, as the summaries do not say which score they hold")
+        problems.append("score: not confirmed, as the summaries do not name their score")
     if trusted is not None:
         problems += check_signatures(certificate, trusted)
     elif any(used.signature for used in certificate.summaries) and not sealed:

@@ -83,7 +83,7 @@ def test_pooled_sites_count_as_they_are() -> None:
     apart, together = fc.calibrate(given, risk=0.35), fc.calibrate([fc.pool(given)], risk=0.35)
     assert apart.curve.promised == together.curve.promised
     assert together.certificate.sites == 3
-    with refused("came pooled, and every-site needs every site's own summary"):
+    with refused("are pooled, and every-site needs a summary"):
         fc.calibrate([fc.pool(given)], risk=0.35, guarantee=fc.EverySite())
 
 
@@ -129,7 +129,7 @@ def test_where_no_threshold_is_good_enough() -> None:
     assert said.startswith("safe: not confirmed")
     with pytest.warns(fc.InfeasibleWarning, match="take the safe action: ask a doctor"):
         assert lossy.threshold_at() == lossy.threshold == math.inf
-    with refused("nothing but the safe action is left"):
+    with refused("only the safe action is left"):
         lossy.evaluate(np.zeros((3, 11)))
     assert lossy.evaluate([0.1, 0.0]).overall.mean_loss == 0.05
 
@@ -215,11 +215,11 @@ def test_two_calls_and_an_evaluation_of_scores_and_truth() -> None:
     losses = fc.FalseNegativeRate().evaluate(scores[100:], truth[100:], thresholds=[rule.threshold])[:, 0]
     assert found == rule.evaluate(losses, sites=["a"] * 20)
     assert rule.evaluate(scores[100:], truth[100:], alpha=0.4).overall.mean_loss >= found.overall.mean_loss
-    with refused("does not say which loss"):
+    with refused("does not name its loss"):
         fc.calibrate(sites(), risk=0.5).evaluate(scores, truth)
     with pytest.warns(fc.InfeasibleWarning):
         never = fc.calibrate([site], risk=0.001)
-    with refused("nothing but the safe action is left"):
+    with refused("only the safe action is left"):
         never.evaluate(scores, truth)
 
 

@@ -68,14 +68,14 @@ def test_runs_without_their_parts(here: Path, command: Command) -> None:
 
 def test_a_slip_names_the_help_to_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command("summarise", "x.csv").err == (
-        "error: No such command 'summarise'. Did you mean 'summarize'? (fedconformal --help shows what there is)\n"
+        "error: No such command 'summarise'. Did you mean 'summarize'? (see fedconformal --help)\n"
     )
     assert command("calibrate", "a.fcs", "--alpa", "0.1").err.endswith(
-        "(fedconformal calibrate --help shows what there is)\n"
+        "(see fedconformal calibrate --help)\n"
     )
     assert "Did you mean 'add'?" in command("monitor", "ad").err
     done = command("policy")
     assert done.code == 2
-    assert done.err == "error: Missing command. (fedconformal policy --help shows what there is)\n"
+    assert done.err == "error: Missing command. (see fedconformal policy --help)\n"
     monkeypatch.setattr(app, "_plugins", dict)
     assert "pip install ./paper" in command("paper", "list").err

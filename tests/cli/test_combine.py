@@ -71,7 +71,7 @@ def test_signatures_say_whose_a_message_is(command: Command) -> None:
         ("clinic-1.fcw.sig", Path("clinic-0.fcw.sig").read_bytes(), "clinic-1.fcw: site 'clinic-1' signed with"),
         ("clinic-1.fcw", write_periods(messages("clinic-1", [0.07] * 19)), "is not one of site 'clinic-1' for this"),
         ("clinic-1.fcw", both, "clinic-1.fcw: holds messages of clinic-1, clinic-2; only those of one site"),
-        ("clinic-1.fcw.sig", None, "clinic-1.fcw.sig: is not there; the site makes it with fedconformal sign"),
+        ("clinic-1.fcw.sig", None, "clinic-1.fcw.sig: does not exist; the site creates it with fedconformal sign"),
     ]
     for name, data, expected in wrong:
         held = Path(name).read_bytes()

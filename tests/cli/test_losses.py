@@ -75,7 +75,7 @@ def test_answer_only_the_easy_rows(sent: Path, command: Command) -> None:
         options = ("--loss", "selective-error:limit=0.2", "--thresholds", "0.3,0.5,0.7,0.8,0.9,0.95,0.99")
         command.ok("summarize", f"probs-{k}.csv", f"labels-{k}.npy", *options, "-o", SITES[k])
     guarantee = ("--guarantee", "learn-then-test:walks=7", "-o", "rule.json")
-    command.refuses("the losses were made for 0.2", "calibrate", *SITES, "--risk", "0.1", *guarantee)
+    command.refuses("are for the limit 0.2", "calibrate", *SITES, "--risk", "0.1", *guarantee)
     command.ok("calibrate", *SITES, "--risk", "0.2", *guarantee)
     command.ok("predict", "rule.json", "probs-0.csv", "-o", "answers.npy")
     assert set(np.load("answers.npy").sum(axis=1)) == {0, 1}
@@ -134,6 +134,6 @@ def test_show_says_what_a_reader_learns(sent: Path, command: Command) -> None:
 def test_losses_of_ones_own_stay_in_python(sent: Path, command: Command) -> None:
     summary = LossSummary.of_losses(np.zeros((60, 3)), thresholds=[0, 1, 2], site="a")
     fc.calibrate([summary], risk=0.4).save("p.json")
-    problem = "does not say which loss it limits"
+    problem = "does not name its loss"
     command.refuses(problem, "predict", "p.json", "scores-0.npy", "-o", "x.npz")
     command.refuses(problem, "evaluate", "p.json", "scores-0.npy", "truth-0.npy")

@@ -91,7 +91,7 @@ def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> N
     assert started["changes"] is True
     command.ok("monitor", "add", "a.db", "drift-rows.csv", "drift-outcomes.csv")
     done = command("monitor", "status", "a.db")
-    assert "No change of scores noticed in 300 rows." in done.out
+    assert "No change of scores detected in 300 rows." in done.out
     sent = command.ok("monitor", "send", "a.db", "-o", "a.fcw", "--json").json
     periods = read_periods(Path("a.fcw").read_bytes())
     assert {period.site for period in periods} == {"a"}
@@ -231,7 +231,7 @@ def test_a_site_refuses_rows_that_were_counted(clinic: Path, command: Command) -
     command.refuses("--watch compares ids; name their column with --id", *bare)
     command.refuses("absent.db", *summarize("new", *ids, "--watch", "absent.db"))
     command.ok("monitor", "add", "watch.db", "--forget", "0")
-    purged = "300 rows were purged; whether these are among them is not known any more"
+    purged = "300 rows were purged, and cannot be compared with these any more"
     assert purged in command.ok(*summarize("seen", *ids, "--watch", "watch.db")).err
 
 

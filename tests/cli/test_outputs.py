@@ -14,7 +14,7 @@ import fedconformal as fc
 from tests.cli.command import Command
 
 SUMMARIES = ("site-0.fcs", "site-1.fcs", "site-2.fcs")
-ONTO = "is read by this command as well, and would be lost; choose another place with -o"
+ONTO = "is also an input of this command; choose another place with -o"
 
 
 @pytest.fixture

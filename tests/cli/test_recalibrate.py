@@ -50,13 +50,13 @@ def test_from_an_alarm_to_the_next_predictor(fresh: Path, command: Command) -> N
 
 def test_watched_rows_promise_nothing(fresh: Path, command: Command) -> None:
     done = renew(command, "--why", "<b>alarm</b>", "--rows", "watched")
-    assert "nothing is promised: rows that a watch has counted are not like those to come" in done.out
+    assert "nothing is promised: rows counted by a watch are not exchangeable with later rows" in done.out
     assert fc.load("next.json").certificate.status == "estimated"
     command.ok("report", "next.json", "-o", "report.html")
     page = Path("report.html").read_text()
     assert fc.load("predictor.json").digest() in page
     assert ("&lt;b&gt;alarm&lt;/b&gt;" in page, "<b>alarm" in page) == (True, False)
-    assert "Nothing is promised: rows that a watch has counted are not like those to come" in page
+    assert "Nothing is promised: rows counted by a watch are not exchangeable with later rows" in page
 
 
 REFUSED = {

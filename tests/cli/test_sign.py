@@ -56,7 +56,7 @@ def test_from_rows_to_a_signed_certificate(folder: Path, command: Command) -> No
     command.ok(*made, "--expires", "2020-01-01")
     command.refuses("expired on 2020-01-01", *calibrate)
     command.ok(*made[:5])
-    command.refuses("a.fcs: does not say which calibration it is for", "sign", "a.fcs", "--key", "a.key")
+    command.refuses("a.fcs: names no calibration", "sign", "a.fcs", "--key", "a.key")
 
 
 def test_refusals(sites: list[str], command: Command) -> None:

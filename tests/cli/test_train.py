@@ -45,7 +45,7 @@ def test_a_model_and_data_of_ones_own(here: Path, command: Command, monkeypatch:
     assert sorted(np.load("run/logits.npz")["names"]) == ["a", "b"]
     command.ok("train", *own, "--resume", "-o", "run")
     for words in (("--resume",), ("--resume", *own[:2]), ("--set", "model=clinic:Net", *own[2:], *by_ward)):
-        assert "is code, which only the command line names" in command("train", *words, "-o", "run").err
+        assert "is code, which only the command line may name" in command("train", *words, "-o", "run").err
     assert "cannot be imported" in command("train", "--model", "clinic:Nett", *own[2:], "-o", "other").err
 
 

@@ -1,4 +1,4 @@
-"""What every guarantee does with losses: promise the same of rows that count in part, or refuse with a reason."""
+"""What every guarantee does with losses: promise the same of fractional rows, or refuse with a reason."""
 
 from __future__ import annotations
 

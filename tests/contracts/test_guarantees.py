@@ -132,7 +132,7 @@ def test_pooled_sites_are_taken_or_refused(guarantee: fc.Guarantee) -> None:
     sites = summaries_of([rng.normal(size=30) for _ in SITES])
     pooled = [fc.pool(sites[:2]), sites[2]]
     if guarantee.bind(SITES, [30] * 3).sites_apart:
-        with pytest.raises(fc.InputError, match=r"site 'a' and 1 more came pooled.*send the sites apart"):
+        with pytest.raises(fc.InputError, match=r"site 'a' and 1 more are pooled.*send one summary per site"):
             fc.calibrate(pooled, alpha=0.2, guarantee=guarantee, exact=True)
         return
     apart, together = (fc.calibrate(given, alpha=0.2, guarantee=guarantee, exact=True) for given in (sites, pooled))

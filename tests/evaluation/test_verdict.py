@@ -46,7 +46,7 @@ def test_the_three_answers() -> None:
     assert "at most 10% is promised, and an unlucky calibration explains up to 11.9%" in bad.words
     few = verdict(certified(), 0.1, list("abc") * 5)
     assert few.kind == "too few rows to tell"
-    assert "even sets that miss twice as often as promised would not be found" in few.words
+    assert "even sets that miss twice as often as promised would not be detected" in few.words
 
 
 def test_too_few_calibration_rows_are_said() -> None:
@@ -105,15 +105,15 @@ def test_by_class_each_is_tested() -> None:
         ("class 0", "below the promise"),
         ("class 1", "no contradiction"),
     ]
-    assert "to come from the sites as its calibration rows did" in found.words
+    assert "come from the sites as its calibration rows did" in found.words
 
 
 @pytest.mark.parametrize(
     ("guarantee", "why"),
     [
         (fc.NewSite(), "how the next one differs"),
-        (fc.Robust(liars=1), "of an honest site"),
-        (fc.ByClass(fc.EverySite()), "does not keep how many calibration rows of each class"),
+        (fc.Robust(liars=1), "which sites are honest"),
+        (fc.ByClass(fc.EverySite()), "does not record how many calibration rows of each class"),
     ],
 )
 def test_where_there_is_no_limit_it_says_so(guarantee: Any, why: str) -> None:
@@ -128,7 +128,7 @@ def test_nothing_void_is_assured() -> None:
     certificate = certified()
     estimated = changed(certificate, status="estimated")
     expired = changed(certificate, expires="2001-02-03")
-    for void, why in ((estimated, "an estimate can be off either way"), (expired, "expired on 2001-02-03")):
+    for void, why in ((estimated, "an estimate may err in either direction"), (expired, "expired on 2001-02-03")):
         assert verdict(void, 0.05).kind == "no verdict"
         assert why in verdict(void, 0.05).words
         assert verdict(void, 0.3).below

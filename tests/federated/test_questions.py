@@ -51,7 +51,7 @@ def like(**others: Any) -> fc.Summary:
         (like(calibration="other", alpha=0.2), "sent "),
         (like(expires="2020-01-01"), "sent "),
         (like(estimated=True), "sent "),
-        (like(kind="ranks"), "sent a summary of the kind ranks, asked for was exact"),
+        (like(kind="ranks"), "sent a summary of the kind ranks, expected exact"),
         (like(site="b"), "is a and sent a summary of site 'b'"),
         (fc.pool([like(), like(site="b")]), "sent a summary of"),
     ],
@@ -178,7 +178,7 @@ def test_probabilities_may_be_zero() -> None:
 
 
 def test_another_model_than_the_one_that_is_asked_about() -> None:
-    with refused("is not the one that is asked about"):
+    with refused("is not the one in the question"):
         QUESTION.answer(ROWS, site="a", model="other", policy=Policy())
 
 
@@ -210,7 +210,7 @@ def test_counts_as_shares() -> None:
     [
         ([[1.0, np.nan, 1.0]], "a sum is not finite"),
         ([[1.0, 1.0, -1.0]], "a curvature negative"),
-        ([], "sent sums at 0 points, asked for were 1"),
+        ([], "sent sums at 0 points, expected 1"),
         ([[1.0, 1.0]], "Expected `array` of length 3"),
         ([[1, 1.0, 1.0]], "canonical"),
     ],

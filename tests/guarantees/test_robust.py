@@ -84,7 +84,7 @@ def test_bad_numbers_of_liars_are_refused(liars: object) -> None:
 def test_somebody_must_be_honest() -> None:
     sites = [fc.Summary.of_scores([0.1, 0.2]) for _ in range(3)]
     for guarantee in (fc.Robust(liars=3), fc.QuantileOfQuantiles(liars=3, least_scores=2)):
-        with refused("3 liars among 3 sites leave nobody honest"):
+        with refused("3 liars among 3 sites leave no honest site"):
             fc.calibrate(sites, guarantee=guarantee)
     with refused("most_scores is 0"):
         fc.Robust(liars=1, most_scores=0)

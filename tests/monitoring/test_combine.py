@@ -131,7 +131,7 @@ def test_its_own_alarm_alone_leaves_a_site_in_doubt() -> None:
     found = combine([*own, *(period for i in range(20) for period in counted(f"s{i}", Tally(400, 30)))])
     assert found.state == "in doubt"
     assert not found.alarm
-    assert "the own watch of odd (since 2026-01-01)" in sentence(found)
+    assert "odd (since 2026-01-01)" in sentence(found)
     assert any(step.startswith("Look at odd (since 2026-01-01)") for step in to_do(found))
     assert combine(own).state == "alarm"
 
@@ -175,14 +175,14 @@ def test_two_spellings_of_a_name_are_one_site_and_who_is_left_out_is_named() -> 
     found = combine([one, replace(two, site="Ko\u0308ln ")], refused=[Refused("b", "gave no answer")])
     assert len(found.all_rows.histories) == 1
     assert to_dict(found)["refused"] == [{"site": "b", "reason": "gave no answer"}]
-    assert any("Ask b for good messages" in step for step in to_do(found))
+    assert any("Ask b for valid messages" in step for step in to_do(found))
 
 
 def test_what_a_site_says_of_its_scores_is_shown_as_its_word() -> None:
     (period,) = counted("a", Tally(900, 30))
     stream = replace(period.streams[0], changed=START)
     found = combine([replace(period, streams=(stream,))])
-    assert "Ask a what changed: by its own word its scores differ, noticed on 2026-01-01." in to_do(found)
+    assert "Ask a what changed: it reports that its scores differ, detected on 2026-01-01." in to_do(found)
     assert to_dict(found)["all_rows"]["sites"]["a"]["scores_changed"] == "2026-01-01"
 
 

@@ -140,7 +140,7 @@ def lost_after_its_answer(count: int) -> tuple[Session, list[Sequence[int]]]:
     played.reveal(about, everybody, silent=[count - 1])
     played.call_lost(0, about, {k: [count - 1] for k in rest})
     for present in (rest, everybody):
-        with refused("the session is at its end"):
+        with refused("the session has ended"):
             played.ask(1, 5, present)
     return played, [everybody]
 

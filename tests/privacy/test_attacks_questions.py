@@ -79,7 +79,7 @@ def test_different_lists_of_present_sites_give_noise(begun: Attack, names: str) 
 def test_after_the_first_sum_nobody_may_be_missing(second: Attack) -> None:
     """The sum over all has been seen: one of a part of them, without g, would show how many rows g has there."""
     prefix = second.state.search.prefix
-    without, why = second.question(SIX, 1, prefix), "counts for nobody any more: a site was lost after the first sum"
+    without, why = second.question(SIX, 1, prefix), "answers no more: a site was lost after the first sum"
     with refused(why):
         second.send(without, to="a")
     second.send(second.question(ALL, 1, prefix))

@@ -213,7 +213,7 @@ def test_too_few_scores_release_nothing(mode: str) -> None:
 @pytest.mark.parametrize("mode", ["dp", "local", "sums"])
 def test_bad_terms_are_refused(mode: str) -> None:
     for guarantee in (fc.EverySite(), fc.PAC(failure=0.1), fc.Mixture(weights="uniform")):
-        with refused(f"{guarantee.name} is not there with differential privacy; use mixture or fcp"):
+        with refused(f"{guarantee.name} is not available with differential privacy; use mixture or fcp"):
             released(mode, (5, 5, 5), guarantee=guarantee)
     for epsilon in (0, "x", math.nan, 1e9):
         with refused("epsilon is"):

@@ -124,9 +124,9 @@ def test_everything_that_is_named_is_signed(fields: dict[str, Any]) -> None:
 
 def test_what_names_no_calibration_is_neither_signed_nor_accepted() -> None:
     plain = sites(score=fc.LAC(), model="m")
-    with refused("does not say which calibration it is for"):
+    with refused("names no calibration"):
         sign(plain[0], KEYS["a"])
-    with refused("do not say which calibration they are for"):
+    with refused("name no calibration"):
         signed(fc.calibrate(plain).certificate, made()[1], TRUSTED)
 
 

@@ -95,7 +95,7 @@ def test_a_site_that_joins_and_does_not_enter_is_out() -> None:
     begun, questions = took(state, deposits[:-1])
     assert begun.dropped == {6: "before the first round"}
     assert sorted(questions) == list("abcdef")
-    with refused("the list of those who are left cannot be right"):
+    with refused("the list of remaining sites"):
         at_site.answer(entered["g"], one_of(questions))
 
 

@@ -23,7 +23,7 @@ def test_duplicates_and_replays_are_refused(first: Round) -> None:
     ):
         with refused(f"site 'a' sent {did} twice"):
             took(state, [*mine, mine[0]])
-        with refused("signature is wrong"):
+        with refused("invalid signature"):
             took(state, others)
     later, _ = at_site.answer(first.revealed["a"], first.next_question)
     elsewhere = "is of another session, round or list of sites than site 'a' knows of"
@@ -31,7 +31,7 @@ def test_duplicates_and_replays_are_refused(first: Round) -> None:
         (at_site.answer, first.answered["a"], first.question, "round 0 has been answered"),
         (at_site.answer, first.signed["a"], first.question, "round 0 has been answered"),
         (at_site.answer, first.revealed["a"], first.question, "round 0, expected round 1"),
-        (at_site.answer, first.sites["a"], other.question, "signature is wrong"),
+        (at_site.answer, first.sites["a"], other.question, "invalid signature"),
         (at_site.answer, first.sites["a"], first.next_question, "round 1, expected round 0"),
         (at_site.countersign, first.signed["a"], first.list, "is in another step of round"),
         (at_site.countersign, first.sites["a"], first.list, "than site 'a' knows of"),
@@ -41,7 +41,7 @@ def test_duplicates_and_replays_are_refused(first: Round) -> None:
         (at_site.reveal, later, first.request, elsewhere),
         (at_site.open_shares, first.helped["a"], first.requests["a"], "is in another step of round"),
         (at_site.open_shares, first.signed["a"], first.requests["a"], "is in another step of round"),
-        (at_site.open_shares, first.revealed["a"], first.requests["b"], "cannot be right"),
+        (at_site.open_shares, first.revealed["a"], first.requests["b"], "is invalid"),
         (at_site.open_shares, later, first.requests["a"], elsewhere),
     ):
         with refused(why):
@@ -90,7 +90,7 @@ def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
         (changed(good, counts=good.counts[:-4]), "bytes of counts"),
         (changed(good, about=bytes(32)), "another session, round or list of sites"),
         (changed(good, session=bytes(16)), "another session, round or list of sites"),
-        (changed(good, site=1), "signature is wrong"),
+        (changed(good, site=1), "invalid signature"),
         (changed(good, site=99), "no site number 99"),
     ):
         with refused(words):
@@ -102,7 +102,7 @@ def test_signed_nonsense_of_a_site_is_refused(first: Round) -> None:
     shares = unpack(first.opened[0], Shares, session.signing)
     ((lost, share),) = shares.shares
     for entries in ([], [(1, share)], [(lost, share), (lost, share)]):
-        with refused("did not open the shares that it should"):
+        with refused("did not open the requested shares"):
             took(first.waiting, [pack(changed(shares, shares=entries), a.signing)])
     lies = [
         pack(changed(unpack(data, Shares, session.signing), shares=[(lost, bytes(16))]), first.sites[name].signing)
@@ -120,12 +120,12 @@ def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
         with refused("does not fit the roster"):
             at_site.answer(first.sites["a"], pack(changed(asked, present=present), key))
     without = session.as_bits({1, 2, 3, 4, 5, 6})
-    with refused("cannot be right: site 'a' is"):
+    with refused("lacks site 'a'"):
         at_site.answer(first.sites["a"], pack(changed(asked, present=without), key))
     with refused("asks for other scores than those of the round before"):
         at_site.answer(first.sites["a"], pack(changed(asked, prefix=1), key))
     again = pack(Question(session.id, 1, first.done.search.prefix, session.as_bits(range(7))), key)
-    with refused("the session is at its end: a site was lost after its answer"):
+    with refused("the session has ended: a site was lost after its answer"):
         at_site.answer(first.helped["a"], again)
     request = unpack(first.requests["a"], Lost, session.coordinator)
     ((sender, sealed),) = request.shares
@@ -133,7 +133,7 @@ def test_signed_nonsense_of_a_coordinator_is_refused(first: Round) -> None:
         with refused("was altered"):
             at_site.open_shares(first.revealed["a"], pack(changed(request, shares=shares), key))
     for shares in ([(0, sealed)], [(99, sealed)]):
-        with refused("cannot be right"):
+        with refused("is invalid"):
             at_site.open_shares(first.revealed["a"], pack(changed(request, shares=shares), key))
 
 
@@ -165,7 +165,7 @@ def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
         at_site.join(sites[0][0], invitation)
     with refused("no roster yet"):
         at_site.answer(sites[0][0], first.question)
-    with refused("signature is wrong"):
+    with refused("invalid signature"):
         at_site.enter(msgspec.structs.replace(first.sites["a"], roster=b""), roster)
 
 

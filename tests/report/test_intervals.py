@@ -55,7 +55,7 @@ def test_a_promise_that_holds() -> None:
 def test_a_promise_that_is_broken_is_said_first() -> None:
     said = text(page(made(fc.Residual()), spread=3.0))
     assert "below the promise" in said
-    assert "That is less than promised, and more than bad luck explains." in said
+    assert "That is less than promised, and chance does not explain it." in said
     assert "Do not rely on the intervals until the cause is found" in said
     assert "Use the intervals." not in said
 

@@ -98,7 +98,7 @@ with warnings.catch_warnings():
 SAYS = {
     "good": ("at least 90% of new cases of all sites together", "Nothing here speaks against", "Use the lists."),
     "not checked": ("Not checked", "Not known", "Check the promise on cases with known answers"),
-    "below": ("more than bad luck explains", "Do not rely on the lists", "below the promise"),
+    "below": ("chance does not explain it", "Do not rely on the lists", "below the promise"),
     "every site, below": ("of each single site", "Below the promise: site clinic-a (", "Do not rely on the lists"),
     "infeasible": ("Nothing", "names every answer", "Do not use the lists yet"),
     "estimated": ("There is no promise: the fine print says why.", "Calibrate again with new cases"),

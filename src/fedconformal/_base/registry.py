@@ -119,7 +119,7 @@ def rebuild(described: Mapping[str, Any], base: Callable[..., T], within: tuple[
         for key, value in parameters.items():
             if isinstance(value, Mapping):
                 if value.get("name") in (name, *within):  # bounds the depth of the recursion
-                    raise InputError("keeps one of its own kind", where=name)
+                    raise InputError("is nested in itself", where=name)
                 parameters[key] = rebuild(value, base, (str(name), *within))
         built: Any = cls(**parameters)
         known = set(built.to_dict()) - {"name"} if hasattr(built, "to_dict") else known

@@ -91,7 +91,7 @@ def calibrate(
     if risk is not None and alpha != ALPHA:
         raise InputError("alpha is for coverage and risk for losses; give one of them", param="risk")
     if risk is None and safe is not None:
-        raise InputError("safe is what to do where losses are too large; give risk as well", param="safe")
+        raise InputError("safe is the action if no threshold keeps a risk; give risk as well", param="safe")
     level = as_alpha(alpha)
     batch = usable(summaries, None if risk is not None else level)
     if risk is None:

@@ -114,7 +114,7 @@ class Predictor:
     def score(self) -> Any:
         """Score of the summaries."""
         if self.certificate.score is None:
-            raise InputError("the summaries do not say which score they hold; summarise with score=", param="score")
+            raise InputError("the summaries do not name their score; summarise with score=", param="score")
         return registry.rebuild(self.certificate.score, AnyScore)
 
     @property
@@ -308,7 +308,7 @@ class Predictor:
 
     def _known_loss(self) -> Loss:
         if (loss := self.loss) is None:
-            raise InputError("the certificate does not say which loss it limits; use its threshold with your own loss")
+            raise InputError("the certificate does not name its loss; use its threshold with your own loss")
         return loss
 
     def evaluate(
@@ -366,7 +366,7 @@ class Predictor:
         else:
             losses = as_array(outputs, "losses")
             if at == math.inf and (truth is not None or losses.ndim == 2):
-                raise InputError("no threshold keeps the limit: nothing but the safe action is left; give its losses")
+                raise InputError("no threshold keeps the limit, so only the safe action is left; give its losses")
             if losses.ndim == 2 and curve is not None:
                 if losses.shape[1] != len(curve.thresholds):
                     raise InputError(f"have {losses.shape[1]} columns for {about.points} thresholds", where="losses")

@@ -93,7 +93,7 @@ def as_limit(risk: Any, bound: float, loss: Loss | None = None) -> Fraction:
     if not 0 < exact < Fraction(bound):
         raise InputError(f"risk is {abbreviate(risk)}, expected a number above 0 and below the bound {bound:g}")
     if loss is not None and loss.only_limit is not None and as_limit(loss.only_limit, 1) != exact:
-        only = f"the losses were made for {loss.only_limit:g} by {loss}; calibrate at that"
+        only = f"the losses of {loss} are for the limit {loss.only_limit:g}; calibrate at it"
         raise InputError(f"risk is {float(exact):g}, and {only}", param="risk")
     return exact
 

@@ -286,8 +286,8 @@ def bound_for(batch: SummaryBatch, guarantee: Guarantee) -> Guarantee:
     if bound.sites_apart and len(batch) != len(sizes):
         pooled = next(summary for summary in batch if len(summary.sizes) > 1)
         raise InputError(
-            f"{pooled} came pooled, and {guarantee.inner.name} needs every site's own summary; use one that weighs all "
-            "scores alike (mixture with weights by rows, fcp, pac), or send the sites apart"
+            f"{pooled} are pooled, and {guarantee.inner.name} needs a summary of each site; use a guarantee that "
+            "weighs all scores alike (mixture with weights by rows, fcp, pac), or send one summary per site"
         )
     return bound
 

@@ -55,7 +55,7 @@ PRIVACY_RAISED = "noise or a public cell moved the threshold above all scores; m
 MORE_FOR_NOISE = "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
 FEW_ALPHAS = "its curve has few alphas; calibrate for this one"
 INEXACT_SUMMARIES = (
-    "the summaries leave too much open; more calibration scores, or summaries of the kind exact, would help"
+    "the summaries are too coarse; more calibration scores, or summaries of the kind exact, would help"
 )
 ROUNDING = 2.0**-40
 """Rounding error of a row's sum for each probability."""
@@ -187,10 +187,10 @@ def sentence(certificate: Certificate) -> str:
 def why_estimated(certificate: Certificate) -> str:
     """Return the reason why a certificate is only estimated."""
     if certificate.watched:
-        return "rows that a watch has counted are not like those to come"
+        return "rows counted by a watch are not exchangeable with later rows"
     if certificate.provenance.trained:
         return "the model was trained on the sites that calibrated it, and a new site is not like them"
-    return "a summary without bounds, such as tdigest, or an estimate can be off either way"
+    return "a summary without bounds, such as tdigest, or an estimate may err in either direction"
 
 
 def no_threshold(limit: Fraction, reason: str, safe: str | None) -> str:
@@ -259,7 +259,7 @@ def why_no_bound(bound: Guarantee, stratum: str | None = None) -> str:
     if bound.why_no_bound is not None:
         return bound.why_no_bound
     if stratum is not None:
-        return f"the certificate does not keep how many calibration rows of each {stratum} a site has"
+        return f"the certificate does not record how many calibration rows of each {stratum} a site has"
     return "no bound on the miss rate of one calibration is known under this guarantee"
 
 
@@ -293,7 +293,7 @@ def heavy_site(site: str, share: float) -> str:
     """Return the warning that a site outweighs the others."""
     return (
         f"site {site!r} has {share:.0%} of all calibration rows, by its own claim, so the promise is mostly to "
-        "that site; if this is not intended, limit the rows that each site counts with, or give the sites weights"
+        "that site; if this is not intended, limit the rows that count for a site, or give the sites weights"
     )
 
 

@@ -48,7 +48,7 @@ COMMANDS = {
 
 
 class Command(TyperCommand):
-    """A command with plain help: in boxes, the longest would need two screens."""
+    """A command with help in plain text, which takes fewer lines than help in boxes."""
 
     def get_help(self, ctx: Any) -> str:
         """Return the help; typer 0.20 escapes its brackets for boxes."""
@@ -136,7 +136,7 @@ def options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Set how much is said."""
+    """Set the level of messages."""
     logger.setLevel(logging.ERROR if quiet else logging.WARNING)
 
 
@@ -166,7 +166,7 @@ def run(arguments: Sequence[str]) -> int:
         except SystemExit as end:
             if not isinstance(end.__context__, BrokenPipeError):
                 raise
-            code = NOT_READ  # typer says 1, which is "no" here
+            code = NOT_READ  # the exit code of typer is 1, which means "no" here
         finally:  # restore the logger of the calling program
             logger.handlers = []
             logger.setLevel(logging.NOTSET)
@@ -184,7 +184,7 @@ def _usage_message(error: Any) -> str:
     elif unknown:
         close = get_close_matches(unknown[1], error.ctx.command.list_commands(error.ctx), n=1)
         message += "".join(f" Did you mean {name!r}?" for name in close)
-    return f"{message} ({where} --help shows what there is)"
+    return f"{message} (see {where} --help)"
 
 
 def with_option(error: InputError) -> str:

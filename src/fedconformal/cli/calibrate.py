@@ -54,7 +54,7 @@ class PromiseOptions:
     guarantee: Annotated[str | None, typer.Option(metavar=SPEC, help=GUARANTEES)] = None
     risk: Annotated[str | None, typer.Option(metavar="LIMIT", help="For losses: the largest expected loss.")] = None
     safe: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With --risk: what to do if no threshold is good enough.")
+        str | None, typer.Option(metavar="TEXT", help="With --risk: the action if no threshold is good enough.")
     ] = None
     exact: Annotated[bool, typer.Option("--exact", help="Do not round thresholds up; the file then shows scores.")] = (
         False
@@ -96,7 +96,7 @@ class TrustOptions:
         if noisy or self.epsilon is not None:
             refuse("does not go with privacy, which hides scores", signed=self.signed, exact=terms.exact)
         if self.signed is not None and self.calibration is None:
-            raise InputError("--signed needs --calibration ID, or old summaries pass again; choose a new id every time")
+            raise InputError("--signed needs --calibration ID, or old summaries are accepted again; choose a new id")
 
     def calibrate(self, received: Sequence[Summary], terms: PromiseOptions, guarantee: Guarantee) -> Predictor:
         """Calibrate; noise that is added here is entered in the ledger before anything is written."""
@@ -201,7 +201,7 @@ def place_weights(spec: Spec[T], sites: Sequence[str]) -> Spec[T]:
 
 
 def _warn_of_unnamed_classes(summaries: Sequence[Summary], paths: Sequence[Path]) -> None:
-    """Warn of sites that only count the classes that others name: they were not compared."""
+    """Warn of sites that state only the number of classes, which cannot be compared with names."""
     stated = [summary.provenance.classes for summary in summaries]
     named = next((classes for classes in stated if isinstance(classes, tuple)), None)
     silent = [str(path) for path, classes in zip(paths, stated, strict=False) if not isinstance(classes, tuple)]

@@ -74,7 +74,7 @@ def tell(line: str) -> None:
 
 def progress(items: Iterable[T], label: str, total: int) -> Iterator[T]:
     """Iterate over items with a transient progress bar on a terminal."""
-    if not sys.stderr.isatty():  # rich is not imported for nothing
+    if not sys.stderr.isatty():  # saves the import of rich
         yield from items
         return
     with tracking(label) as update:

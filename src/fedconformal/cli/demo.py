@@ -49,5 +49,5 @@ def _run(*arguments: str) -> None:
 
     say(f"$ fedconformal {' '.join(word if '*' in word else shlex.quote(word) for word in arguments)}")
     if code := run(arguments):
-        raise typer.Exit(code)  # it has said why
+        raise typer.Exit(code)  # the command has printed the reason
     say("")

@@ -61,7 +61,7 @@ def evaluate(
             raise InputError(f"{predictor}: limits a loss; give SCORES and TRUTH, and no more than --sites")
         warn_of_expiry(rule)
         losses = _evaluate_risk(rule, probs, truth, sites)
-        # Other guarantees are on average over calibration draws: one calibration may be above the limit by luck.
+        # Other guarantees are on average over calibration draws: one calibration may exceed the limit by chance.
         above = isinstance(about.terms()[0], PAC) and losses.judged.low > about.risk.limit
         _print_risk(rule, losses, above=above, json=json)
         raise typer.Exit(int(check and above))

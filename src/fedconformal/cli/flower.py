@@ -69,7 +69,7 @@ def run(
     overrides = dict(map(setting, more or ()))
     where = output or folder / str(App.read(folder, overrides).config.get("output", "fedconformal-run"))
     app = App.read(folder, {**overrides, "output": str(where.resolve())})
-    least = app.config.get("min-sites")  # any app may have it, and only a run of ours reads it strictly
+    least = app.config.get("min-sites")  # a key of other apps too, with values of any type
     if isinstance(least, int) and nodes < least:
         raise InputError(f"--nodes is {nodes}, and the app's min-sites {least}; change one of them")
     result = where / "result.json"

@@ -66,10 +66,10 @@ def start(
         typer.Option("--summary", metavar="FILE", help="A site's own summary (.fcs), for its own limit."),
     ] = None,
     limit: Annotated[float | None, typer.Option(help="A miss rate of your own.")] = None,
-    calibration: Annotated[Path | None, typer.Option(help="Calibration rows, to notice changes of scores.")] = None,
+    calibration: Annotated[Path | None, typer.Option(help="Calibration rows, to detect changes of scores.")] = None,
     *,
     columns: Columns,
-    failure: Annotated[float, typer.Option(help="Chance of a lucky calibration.")] = 0.025,
+    failure: Annotated[float, typer.Option(help="Chance that the limit does not hold.")] = 0.025,
     false_alarm: Annotated[float, typer.Option(help="Chance of a false alarm.")] = 0.025,
     json: Json = False,
 ) -> None:
@@ -90,7 +90,7 @@ def start(
     lines += [f"{own} sites, groups or classes have limits of their own"] * bool(own)
     if limits.too_few:
         logger.warning(
-            "%s: too few scores for a limit of their own; rows of there are counted only", join_names(limits.too_few)
+            "%s: too few scores for a limit of their own; their rows are only counted", join_names(limits.too_few)
         )
     print_result(record, *lines, f"false alarms ever: at most {false_alarm + limits.failure:g}", json=json)
 
@@ -101,7 +101,7 @@ def _scores(rule: Predictor, columns: Columns, path: Path) -> Floats:
         raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
     if getattr(rule.score, "randomized", False):
         raise InputError(
-            "--calibration needs a score without random draws, or they would look like changes; leave it out"
+            "--calibration needs a score without random draws, which would look like changes; leave it out"
         )
     rows = columns.read_for(rule, path)
     lowest: Floats = rule.score.evaluate_all(rows.table.values.astype(np.float32)).min(axis=1)

@@ -48,7 +48,7 @@ def check_new(watch: Path | None, rows: Predictions) -> None:
         known = set(held.counted(rows.ids))
         purged = held.status().counts.purged
     if purged:
-        logger.warning("%s: %d rows were purged; whether these are among them is not known any more", watch, purged)
+        logger.warning("%s: %d rows were purged, and cannot be compared with these any more", watch, purged)
     if known:
         row = next(k for k, name in enumerate(rows.ids) if name in known)
         others = f", and {len(known) - 1} more" if len(known) > 1 else ""

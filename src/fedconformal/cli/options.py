@@ -110,7 +110,7 @@ def check_output(output: Path, *inputs: Path | None, ending: str = "") -> None:
         raise InputError(f"{output}: expected a file that ends in {ending}")
     for path in inputs:
         if path is not None and _same(output, path):
-            problem = "is read by this command as well, and would be lost"
+            problem = "is also an input of this command"
             raise InputError(f"{output}: {problem}; choose another place with -o")
 
 

@@ -249,7 +249,7 @@ class Columns:
             table = table.with_header()
             rest = [table.names[j] for j in table.columns if table.names[j] not in aside] if table.names else []
             if rest != [str(k) for k in range(len(rest))] or labels is not None or positive is not None:
-                given = list(wanted)  # labels are names then, as the predictor has them
+                given = list(wanted)  # labels are then names, as in the predictor
             if positive is None and len(wanted) == 2 and len(rest) == 1 and rest[0] in map(name_key, wanted):
                 positive = rest[0]
         try:

@@ -17,7 +17,7 @@ from fedconformal.errors import InputError, requires_extra
 from fedconformal.monitoring.store import Watch
 
 GRACE = 30
-"""Seconds that requests under way have to end, once the server is asked to stop."""
+"""Timeout of open requests in seconds, after the server is asked to stop."""
 
 
 def serve(
@@ -47,7 +47,7 @@ def serve(
         from fedconformal.serving.guard import HERE, LimitedProtocol, read_token
     token = read_token(token_file)
     if token is None and host not in HERE:
-        raise InputError(f"--host {host} lets other machines ask, which needs a token; give it with --token-file")
+        raise InputError(f"--host {host} admits other machines, which needs a token; give it with --token-file")
     app = make_app(
         rule,
         model=None if onnx is None else open_model(onnx),
@@ -77,7 +77,7 @@ def serve(
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Open the port before anything is said."""
+    """Open the port, before any output."""
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

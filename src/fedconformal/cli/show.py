@@ -54,7 +54,7 @@ def show(
     file: Annotated[Path, typer.Argument(help="A summary (.fcs, .fcn), predictor, ledger or key.")],
     json: Json = False,
 ) -> None:
-    """Describe what a file holds, and who could learn what from it."""
+    """Describe a file, and the information that it discloses."""
     data = read_bytes(file)
     with prefix_errors(file):
         description = described(data)

@@ -28,7 +28,7 @@ def sql(
     predictions: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Score with residual: the predictions.")
     ] = None,
-    scores: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of scores, taken as they are.")] = None,
+    scores: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of scores.")] = None,
     labels: Annotated[str, typer.Option(metavar="COLUMN", help="The true class, or the true number.")] = "label",
     alpha: Alpha = "0.1",
     json: Json = False,

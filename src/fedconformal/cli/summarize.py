@@ -94,7 +94,7 @@ def summarize(
     ] = None,
     *,
     columns: Columns,
-    temperature: Annotated[float | None, typer.Option(help="Divides logits, or has made the probabilities.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Divisor of the logits, given or not.")] = None,
     model: Annotated[str | None, typer.Option(help="Fingerprint of the model, the same everywhere.")] = None,
     site: Annotated[str | None, typer.Option(help="The site's name; by default that of the file.")] = None,
     calibration: CalibrationId = None,
@@ -109,7 +109,7 @@ def summarize(
     """Write a summary of the scores of a site's calibration rows."""
     source, onnx = _source_of(files, columns, loss), columns.model
     if onnx is not None and model is not None:
-        raise InputError("--model names a model that is not at hand; --onnx gives its own fingerprint")
+        raise InputError("--model is for a model outside of this command; --onnx gives its own fingerprint")
     of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
     terms = Terms(
         score=DEFAULT if score is None else build(score, AnyScore),

@@ -30,7 +30,7 @@ def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="The run's directory.")],
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     preset: Annotated[Preset | None, typer.Option(help="The paper's settings.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the directory.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the directory.")] = False,
     dataset: Annotated[
         str | None, typer.Option(help="digits, fashionmnist, cifar10, ..., or your own function as package:function.")
     ] = None,
@@ -42,7 +42,7 @@ def train(
         str | None,
         typer.Option(
             help="logistic, mlp, lenet, resnet14, efficientnet-b1, efficientnet-lite1, or your own as package:Net.",
-            show_default="what suits the rows",
+            show_default="depends on the rows",
         ),
     ] = None,
     more: Annotated[
@@ -87,7 +87,7 @@ def train(
         return
     sites = plural(result.clients, "site")
     say(f"accuracy {result.accuracy:.4f} on {result.rows['test']} test rows of {sites}")
-    say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} rows kept apart")
+    say(f"temperature {result.temperature:.4g}, from {result.rows['temperature']} held-out rows")
     say(f"The run is in {output}. Next:", f"$ {following}")
 
 
@@ -97,7 +97,7 @@ def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | Non
         return None
     option = f"--{key}"
     if value != typed:
-        problem = f"{value} is code, which only the command line names"
+        problem = f"{value} is code, which only the command line may name"
         raise InputError(f"{problem}; add {option} {value} if you trust it", param=key)
     module, _, name = value.partition(":")
     if str(Path.cwd()) not in sys.path:  # as for `python -m`

@@ -1,4 +1,4 @@
-"""fedconformal sign and verify: who sent a file, and whether a predictor follows from its summaries."""
+"""fedconformal sign and verify: signatures of files, and recomputation of a predictor from its summaries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fedconformal.privacy import signatures
 from fedconformal.summaries.summary import Summary
 from fedconformal.verification import verify as verify_predictor
 
-REFORMATTED = "the file was reformatted: it says the same, but not in the same bytes"
+REFORMATTED = "the file was reformatted: same content, other bytes"
 
 
 def sign(
@@ -43,7 +43,7 @@ def sign(
     ] = None,
     *,
     key: Annotated[Path, typer.Option(help="The private key; never send it.")],
-    new_key: Annotated[bool, typer.Option("--new-key", help="Make the key first.")] = False,
+    new_key: Annotated[bool, typer.Option("--new-key", help="Create the key first.")] = False,
     json: Json = False,
 ) -> None:
     """Sign a file in FILE.sig; without FILE, show the public key."""
@@ -126,7 +126,7 @@ def _signer(file: Path, data: bytes) -> Callable[[bytes], SignatureRecord | sign
     summary = Summary.from_bytes(data)
     if summary.provenance.calibration is None:
         raise InputError(
-            "does not say which calibration it is for, so a signature would pass in any later one; "
+            "names no calibration, so a signature would be valid for any later one; "
             "summarise again with --calibration ID, which the coordinator chooses"
         )
     return partial(signatures.sign, summary)
@@ -141,12 +141,12 @@ def one_site(periods: Sequence[Period]) -> str:
 
 
 def _signature_path(file: Path) -> Path:
-    """Return where the signature of a file is."""
+    """Return the path of the signature of a file."""
     return file.with_name(file.name + ".sig")
 
 
 def _is_signed_by(predictor: Path, data: bytes, coordinator: str) -> bool:
-    """Whether the signature beside the predictor is the coordinator's, of these bytes."""
+    """Whether the file next to the predictor is the coordinator's signature of these bytes."""
     path = _signature_path(predictor)
     with prefix_errors(path):
         found = signatures.decode_json(read_bytes(path), signatures.Seal, "a signature")
@@ -154,7 +154,7 @@ def _is_signed_by(predictor: Path, data: bytes, coordinator: str) -> bool:
 
 
 def check_calibration(summaries: Sequence[Summary], paths: Sequence[Path], wanted: str) -> None:
-    """Refuse summaries that were made for another calibration, or for any."""
+    """Refuse summaries for another calibration, or for none in particular."""
     for summary, path in zip(summaries, paths, strict=True):
         stated = summary.provenance.calibration
         if stated != wanted:
@@ -163,10 +163,10 @@ def check_calibration(summaries: Sequence[Summary], paths: Sequence[Path], wante
 
 
 def signature_of(file: Path) -> SignatureRecord:
-    """Read the signature of a site, which is beside its file."""
+    """Read the signature of a site, from the file next to its summary."""
     path = _signature_path(file)
     if not path.exists():
-        raise InputError(f"{path}: is not there; the site makes it with fedconformal sign")
+        raise InputError(f"{path}: does not exist; the site creates it with fedconformal sign")
     with prefix_errors(path):
         return signatures.decode_json(read_bytes(path), SignatureRecord, "a signature")
 

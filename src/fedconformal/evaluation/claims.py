@@ -24,8 +24,8 @@ from fedconformal.evaluation.intervals import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
 
-SITES_UNKNOWN = "It takes the rows to come from the sites as promised, as the site of each row is not known."
-OVER_CLASSES = "It weighs the rows by their classes, and takes a class to look the same here as at the sites."
+SITES_UNKNOWN = "It assumes that rows come from the sites as promised, as the site of each row is not known."
+OVER_CLASSES = "It weights the rows by class, and assumes that a class looks the same here as at the sites."
 
 
 class Outcomes(NamedTuple):
@@ -161,7 +161,7 @@ def _by_stratum(
             claims.append(Claim(name, max(bounds[0].rate, float(alpha)), sample))
         else:
             without.append(name)
-    notes = [f"It takes the rows of each {stratum} to come from the sites as its calibration rows did."]
+    notes = [f"It assumes that the rows of each {stratum} come from the sites as its calibration rows did."]
     if infeasible:
         notes.append(f"Nothing is promised {text.without_promise(infeasible, certificate.class_names)}.")
     why = None if claims or without else f"no {stratum} that has rows is promised anything"

@@ -94,8 +94,8 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
     def interval_words(self) -> str:
         """Assumption of the intervals, as a sentence."""
         if self.interval_assumes == ROWS:
-            return f"95% interval, if {ROWS}. Several rows of one patient are not: give evaluate each row's cluster."
-        return f"95% interval, if {CLUSTERS}. One with rows in several groups counts in each, and once over all rows."
+            return f"95% interval, if {ROWS}. Rows of one patient are not: give the cluster of each row."
+        return f"95% interval, if {CLUSTERS}. A cluster in several groups counts in each, and once over all rows."
 
     def to_dict(self) -> Any:
         """Return plain lists, dicts and numbers for JSON."""

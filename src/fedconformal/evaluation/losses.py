@@ -22,7 +22,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import CONFIDENCE, stratified_interval
 from fedconformal.guarantees.binomial import mean_between
 
-SITES_UNKNOWN = "This takes the rows to come from the sites as promised, as the site of each row is not known."
+SITES_UNKNOWN = "This assumes that rows come from the sites as promised, as the site of each row is not known."
 
 
 class LossGroup(msgspec.Struct, frozen=True, kw_only=True):

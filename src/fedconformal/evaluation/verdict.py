@@ -30,7 +30,7 @@ TWICE = 2
 TOO_FEW: Literal["too few rows to tell"] = "too few rows to tell"
 Kind = Literal["no contradiction", "too few rows to tell", "below the promise", "no verdict"]
 ASSUMES = "calibration rows and test rows are independent; the test rows come from the sites that were calibrated"
-CLUSTERED = "With clusters the test is approximate, and it takes the calibration rows to be independent."
+CLUSTERED = "With clusters the test is approximate, and assumes independent calibration rows."
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +128,7 @@ def _combine(parts: list[Part], without: list[str], alpha: float, noun: str) -> 
         most = max(part.limit for part in few)
         advice = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
         return TOO_FEW, (
-            f"with these rows{of} even {noun} that miss twice as often as promised would not be found; "
+            f"with these rows{of} even {noun} that miss twice as often as promised would not be detected; "
             f"an unlucky calibration explains a miss rate of up to {most:.1%}{advice}"
         )
     if worst.name:

@@ -147,7 +147,7 @@ class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):
         """Decode the sums; impossible values are refused."""
         rows = decode(data, list[tuple[float, float, float]], "answer")
         if len(rows) != len(self.points):
-            raise InputError(f"sent sums at {len(rows)} points, asked for were {len(self.points)}")
+            raise InputError(f"sent sums at {len(rows)} points, expected {len(self.points)}")
         sums: NDArray[np.float64] = np.array(rows)
         if not np.isfinite(sums).all() or sums[:, 2].min() < 0:
             raise InputError("a sum is not finite, or a curvature negative")

@@ -123,7 +123,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
     def answer(self, rows: Outputs, *, site: str, model: str, policy: Policy) -> bytes:
         """Return a site's answer, unless its policy forbids it."""
         if model != self.model:
-            raise InputError("the model in the message is not the one that is asked about")
+            raise InputError("the model in the message is not the one in the question")
         summary = self.summarize(rows, site=site)
         policy.check(Outgoing.of(summary, patients=count_patients(rows.ids)))
         return summary.to_bytes()
@@ -134,7 +134,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
         check_provenance(self.provenance, summary.provenance)
         asked = self.kind + " by class" * self.by_class + " by group" * self.by_group
         if summary.name != asked:
-            raise InputError(f"sent a summary of the kind {summary.name}, asked for was {asked}")
+            raise InputError(f"sent a summary of the kind {summary.name}, expected {asked}")
         if len(summary.sites) != 1 or name_key(summary.sites[0]) != name_key(site):
             raise InputError(f"is {site or 'nobody'} and sent a summary of {summary}")
         self.check_classes(summary.provenance.classes)
@@ -149,7 +149,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
     def summarize(self, rows: Outputs, *, site: str) -> Summary:
         """Score a site's rows, and summarise the scores."""
         if self.by_group and not rows.groups:
-            raise InputError("asked is by group, and this site gives no groups; pass groups with outputs and truth")
+            raise InputError("the question is by group, and this site gives none; pass groups with outputs and truth")
         classes, truth, outputs = None, rows.truth, rows.outputs
         if not isinstance(self.score, RegressionScore):
             classes, truth = self._classes_of(rows)
@@ -176,8 +176,8 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
         if self.classes:
             if stated is None and not named:
                 raise InputError(
-                    f"asked is about the classes {abbreviate(', '.join(self.classes))}, and this site names none; pass "
-                    "classes in the order of its label indices, or labels as names"
+                    f"the question is for the classes {abbreviate(', '.join(self.classes))}, and this site names none; "
+                    "pass classes in the order of its label indices, or labels as names"
                 )
             self.check_classes(stated or self.classes)
         if stated is not None and not named:

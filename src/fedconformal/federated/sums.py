@@ -116,7 +116,7 @@ class _Channel:
             _check_sender(site, found.site)
             check_provenance(self._question.provenance, stated_provenance(found))
             if keys & {found.signing, found.masking}:
-                raise InputError("brings a key that another site has")
+                raise InputError("uses the key of another site")
             keys.update((found.signing, found.masking))
             return found
 

@@ -134,7 +134,7 @@ class Guarantee(ABC):
     """Reason why `miss_rate_bounds` is empty, if it is."""
     fractional: ClassVar[bool] = False
     """Whether the promise holds for losses, that is for fractional counts of rows."""
-    why_not_fractional: ClassVar[str] = "nobody has shown that its promise holds for rows that count in part"
+    why_not_fractional: ClassVar[str] = "its promise is not proved for fractional rows"
     untrained: ClassVar[bool] = False
     """Whether the model must not be trained on any of the sites."""
     by_class: ClassVar[bool] = False

@@ -63,7 +63,7 @@ class Prevalence(Guarantee):
     excluded = ("site", "set size")
     caveat = (
         "If a class looks different at one site than at another, or at the new place, this promise does not hold, and "
-        "nobody can see that from the summaries. The guarantee by-class does not need that assumption, but its promise "
+        "the summaries do not show it. The guarantee by-class does not need that assumption, but its promise "
         "is for the sites as they were calibrated. A single class is promised coverage only if nothing is known of the "
         "shares. The summaries show how many calibration rows of each class a site has."
     )

@@ -60,7 +60,7 @@ class Robust(SiteCounts):
         "Liars can raise the threshold, never lower it too far: huge scores of more than about K alpha / (1 + alpha) "
         "of the K sites make it infinite."
     )
-    why_no_bound = "nobody knows which rows are of an honest site"
+    why_no_bound = "it is not known which sites are honest"
     fractional = True
 
     liars: int
@@ -136,4 +136,4 @@ class Robust(SiteCounts):
 def check_liars(guarantee: Guarantee, liars: int, sites: int) -> None:
     """Check that at least one site is honest."""
     if liars >= sites:
-        raise InputError(f"{guarantee.name}: {liars} liars among {sites} sites leave nobody honest; allow for fewer")
+        raise InputError(f"{guarantee.name}: {liars} liars among {sites} sites leave no honest site; allow fewer")

@@ -108,7 +108,7 @@ def limits_of(
     if about.status != "certified":
         raise _none("it is estimated, not certified")
     if about.privacy is not None and about.privacy.get("mode") != "sums":
-        raise _none("it comes from noisy counts, and how much luck they may have is not known")
+        raise _none("it comes from noisy counts, for which no bound on one calibration is known")
     if site is not None:
         return _of_site(predictor, site, summaries, failure)
     return _promised(predictor, failure) if not summaries else _with_sites(predictor, summaries, failure)
@@ -173,7 +173,7 @@ def _of_parties(
         raise _none(text.why_no_bound(bound))
     if about.risk is None:
         return limits
-    if isinstance(bound, PAC):  # whatever the losses are, but no more rarely than was promised
+    if isinstance(bound, PAC):  # its own bound fails with its own probability, not a smaller one
         if failure < bound.failure:
             raise InputError(
                 f"this promise on losses fails for a share of {bound.failure:g} of calibrations, which is more than "

@@ -53,12 +53,12 @@ class Tally(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=
     def __post_init__(self) -> None:
         for name in ("misses", "sizes"):
             value = getattr(self, name)
-            if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_ROWS:  # which is shorter
+            if isinstance(value, float) and value.is_integer() and abs(value) <= MOST_ROWS:  # a shorter encoding
                 msgspec.structs.force_setattr(self, name, int(value))
         if not 0 <= self.misses <= self.known or not 0 <= self.sizes < math.inf:
-            raise ValueError("more misses than known rows, or sizes that are no sizes")
+            raise ValueError("more misses than known rows, or invalid sizes")
         if self.known + self.waiting > MOST_ROWS:
-            raise ValueError("more rows than can be counted")
+            raise ValueError("too many rows")
 
     def can_become(self, later: Tally) -> bool:
         """Return whether `later` may follow: cumulative counts never decrease."""

@@ -52,7 +52,7 @@ CREATE TABLE scores (first INTEGER PRIMARY KEY, scores BLOB NOT NULL) STRICT;
 """
 NEW_STREAM = "INSERT INTO streams VALUES (?, ?, ?, 0, 0, 0, NULL, (SELECT count(*) FROM streams), ?, ?, 0, NULL)"
 
-DAMAGED = "is damaged; go on with a copy of it, and keep this one"
+DAMAGED = "is damaged; continue with a backup, and keep this file"
 WORDS = {
     "SQLITE_BUSY": "is in use by another process; try again later",
     "SQLITE_LOCKED": "is in use by another process; try again later",
@@ -61,8 +61,8 @@ WORDS = {
     "SQLITE_CORRUPT": DAMAGED,
     "SQLITE_TOOBIG": DAMAGED,
     "SQLITE_INTERRUPT": DAMAGED,
-    "SQLITE_READONLY": "cannot be written; change the rights of the file and its folder",
-    "SQLITE_CANTOPEN": "cannot be opened; look at its folder and its rights",
+    "SQLITE_READONLY": "cannot be written; change the permissions of the file and its folder",
+    "SQLITE_CANTOPEN": "cannot be opened; check its folder and its permissions",
 }
 
 
@@ -94,7 +94,7 @@ def create(
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        raise InputError("is there already, and a watch is never begun anew; choose another name", where=path) from None
+        raise InputError("exists already, and is not overwritten; choose another name", where=path) from None
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror}); choose another folder", where=path) from None
     try:

@@ -110,7 +110,7 @@ class Watch:
             self.detector = StoredDetector(connection, self.settings.each)
             labels = self.predictor.certificate.class_names
             self._ledger = Ledger(connection=connection, detector=self.detector, settings=self.settings, labels=labels)
-            self._state()  # validates it
+            self._state(), self.whole()  # validates them
 
     @classmethod
     def start(
@@ -219,7 +219,7 @@ class Watch:
         """Refuse rows that do not fit this watch; return their number of classes."""
         check_ids(rows.ids, rows.times, "rows")
         old = np.flatnonzero(rows.times < state.purged * DAY)
-        if len(old):  # its id may be one that was counted and is forgotten
+        if len(old):  # their ids may have been counted and purged
             raise InputError(
                 f"{abbreviate(rows.ids[int(old[0])])} was answered before {day_of(state.purged)}, and rows from before "
                 "that day were purged; leave such rows out",
@@ -228,7 +228,7 @@ class Watch:
         if rows.kind != self.settings.kind:
             raise InputError(f"the watch is over {self.settings.kind}, and the rows have {rows.kind}")
         width = state.width if rows.sets is None else rows.sets.shape[1]
-        if width != (state.width or width):  # if the certificate does not say, the first rows do
+        if width != (state.width or width):  # unless the certificate states it, it is that of the first rows
             raise InputError(f"the sets are of {width} classes, the predictor has {state.width}")
         return width
 
@@ -237,7 +237,7 @@ class Watch:
         if self.settings.kind == "sets":
             if len(values) and not width:
                 raise InputError(
-                    "how many classes there are is not known before rows come; add rows first", where="outcomes"
+                    "the number of classes is not known before the first rows; add rows first", where="outcomes"
                 )
             valid, expected = (values >= 0) & (values < width), f"a class from 0 to {width - 1}"
         elif self.settings.kind == "losses":

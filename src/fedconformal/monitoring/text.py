@@ -58,8 +58,8 @@ class Status:
         if self.detector is None:
             return ""
         if self.changed is None:
-            return f"No change of scores noticed in {self.detector.rows} rows."
-        return f"Scores have changed, noticed on {date(self.changed)}."
+            return f"No change of scores detected in {self.detector.rows} rows."
+        return f"Scores have changed, detected on {date(self.changed)}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status for JSON."""
@@ -93,7 +93,7 @@ def sentence(found: Combined) -> str:
     if found.state == "in doubt":
         doubtful = found.all_rows.doubtful
         names = join_names([f"{line.site} (since {date(line.alarm)})" for line in doubtful])
-        return f"in doubt: the own watch of {names} raised the alarm, too weak to stand out among {sites}"
+        return f"in doubt: {names} raised an alarm, which is not significant among {sites}"
     if found.state == HOLDS:
         most = f"at most {1 - line.interval[0]:.1%} of rows are missed, and the limit is {line.limit:.1%}"
         return f"holds: {most} ({count(known, 'outcome')} at {sites})"
@@ -143,17 +143,17 @@ def _about_evidence(combined: Combined) -> Iterator[str]:
     if together.doubtful and len(together.histories) > 1:
         often = math.fsum(line.false_alarm + line.failure for line in together.histories)
         names = join_names([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
-        yield f"Look at {names}: the own watch raised the alarm there. Up to {often:.2g} sites do so by chance."
+        yield f"Look at {names}, where the own watch raised an alarm. Up to {often:.2g} sites do so by chance."
     for line in [line for line in together.histories if line.changed is not None][:3]:
-        yield f"Ask {line.site} what changed: by its own word its scores differ, noticed on {date(line.changed)}."
+        yield f"Ask {line.site} what changed: it reports that its scores differ, detected on {date(line.changed)}."
     if combined.state == EARLY and together.pooled.state == HOLDS:
         rest = "the others do not show yet that the promise holds: wait for more outcomes there."
         yield f"Without {together.decisive}, which has most of the outcomes, {rest}"
     elif combined.state == EARLY and not together.pooled.known[-1]:
         waiting = count(together.pooled.rows, "row")
-        yield f"Send outcomes: {waiting} wait for one. Without them nobody sees if the promise holds."
+        yield f"Send outcomes: {waiting} wait for one. Without them it is unknown whether the promise holds."
     elif combined.state == EARLY:
-        yield "Go on, and combine again when more outcomes come."
+        yield "Continue, and combine again when there are more outcomes."
     if combined.state == HOLDS:
         yield "Use the sets. Combine again when the next messages come."
 
@@ -166,13 +166,13 @@ def _about_messages(combined: Combined) -> Iterator[str]:
         yield f"{waiting / rows:.0%} of the rows {late}"
     if combined.refused:
         sites = join_names([item.site for item in combined.refused])
-        yield f"Ask {sites} for good messages: what they sent is left out here."
+        yield f"Ask {sites} for valid messages: theirs are left out here."
     if combined.silent:
         sites = join_names([f"{item.site} (since {date(int(item.days[-1]))})" for item in combined.silent])
         yield f"Ask {sites} why no message comes."
     if combined.withheld:
         sites = join_names(sorted({item.site for item in combined.withheld}))
-        yield f"Groups, classes or sites are withheld by {sites}: too few outcomes, which is not none."
+        yield f"Groups, classes or sites are withheld by {sites}: there are too few outcomes, not none."
 
 
 def to_dict(found: Combined) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def release_threshold(
 def check_alike(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee with unequal row weights: a row of more weight would need more noise."""
     if guarantee not in (Mixture(), FCP()):
-        raise InputError(f"{guarantee.name} is not there with differential privacy; use mixture or fcp")
+        raise InputError(f"{guarantee.name} is not available with differential privacy; use mixture or fcp")
     return guarantee
 
 

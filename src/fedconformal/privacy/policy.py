@@ -138,7 +138,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             yield "ledger", "no ledger is given to enter this in"
         if self.models is not None and outgoing.kind not in (WATCH, WEIGHTS) and outgoing.model not in self.models:
             yield "models", "this is of " + ("no model" if outgoing.model is None else f"the model {outgoing.model}")
-        if outgoing.rows < self.least_rows:  # how many there are is nobody's business then
+        if outgoing.rows < self.least_rows:  # the reason is sent, so it does not state the number
             yield "least_rows", "this site has fewer"
         if self.least_patients > 1 and (outgoing.patients or 0) < self.least_patients:
             yield "least_patients", "this site has fewer" if outgoing.patients else "these rows have no ids to count"

@@ -168,7 +168,7 @@ def sign(summary: Summary, private: bytes) -> SignatureRecord:
     (site,), provenance = summary.sites, summary.provenance
     if provenance.calibration is None or provenance.alpha is None:
         raise InputError(
-            "the summary does not say which calibration it is for, so a signature would pass in any later one; "
+            "the summary names no calibration, so a signature would be valid for any later one; "
             "summarise again with the id and the alpha that the coordinator gave you (calibration=)"
         )
     return _record(site, _summary_data(site, digest_of(summary), provenance, provenance.alpha), private)
@@ -210,8 +210,8 @@ def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trus
     """Return a certificate with signatures; every site must have signed with the key trusted for it."""
     if certificate.provenance.calibration is None:
         raise InputError(
-            "the summaries do not say which calibration they are for, so old ones could be sent again; make an id "
-            "with new_id and summarise for it"
+            "the summaries name no calibration, so old ones could be sent again; make an id with "
+            "new_id and summarise for it"
         )
     by_site = {name_key(record.site): record for record in signatures}
     summaries = [

@@ -33,7 +33,7 @@ AGAIN = "Check again with new cases at fixed times: patients, devices and models
 FOUND = {
     "no contradiction": "Nothing here speaks against the promise.",
     "too few rows to tell": "These cases are too few to tell whether the promise holds.",
-    "below the promise": "That is less than promised, and more than bad luck explains.",
+    "below the promise": "That is less than promised, and chance does not explain it.",
     "no verdict": "This cannot show whether the promise holds; the fine print says why.",
 }
 
@@ -103,7 +103,7 @@ def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording)
     if verdict is not None:
         worst = sorted((part for part in verdict.parts if part.kind == verdict.kind), key=lambda part: part.p)
         below = [f"{part.name} ({1 - part.missed:.1%})" for part in worst] if verdict.below else []
-        luck = f"Below the promise: {join_names(below)}. Bad luck does not explain it."
+        luck = f"Below the promise: {join_names(below)}. Chance does not explain it."
         texts.append(luck if below else FOUND[verdict.kind])
     if lacking := sites_without_rows(about, evaluation):
         texts.append(f"No checked case is from {join_names(lacking)}.")
@@ -203,7 +203,7 @@ def _risk_holds(rule: Predictor, evaluation: LossEvaluation | None) -> Answer:
     weighed = "" if evaluation.mixture is None else ", each site with its promised share"
     texts = [f"is lost on average by {found.rows:,} checked cases{weighed} ({interval}).", evaluation.note]
     if found.low > limit:
-        luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration has had bad luck"
+        luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration is off by chance,"
         texts.append(f"That is above the limit: these cases differ from those that calibrated,{luck} or a site lies.")
     elif found.high <= limit:
         texts.append("All of that is at or below the limit.")

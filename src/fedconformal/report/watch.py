@@ -34,9 +34,9 @@ POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 LEVEL = {"alarm": "bad", "in doubt": "caution", "holds": "good", "too early": ""}
 HEADS = ("state", "since", "outcomes", "missed", "covered", "watched", "evidence", "waiting", "size", "last day")
 METHOD = (
-    "Evidence is worked out here from the counts that sites send, not taken from them: an e-value of a mixture of bets "
+    "Evidence is recomputed here from the counts of the sites: an e-value of a mixture of bets "
     "against the limit. Rows without an outcome count as covered. Over sites it is the mean of their e-values; sites "
-    "are named by e-BH on what their evidence is worth now, on the last day."
+    "are named by e-BH from the evidence on the last day."
 )
 TITLE = "Is the promise kept?"
 
@@ -127,7 +127,7 @@ def _over_time(line: SiteHistory) -> str:
     at = np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
     coverage += _coverage_plot(line, at) if line.coverage is not None else soft("No outcome yet.")
-    evidence = soft("What a stake of one becomes by betting that more than the limit is missed. One is no evidence.")
+    evidence = soft("Wealth of a bet, from a stake of one, that the miss rate exceeds the limit. One is no evidence.")
     tens, enough = line.log_e / math.log(10), -math.log10(line.false_alarm)
     y = min(-2.0, math.floor(tens.min())), max(2.0, math.ceil(enough + 0.3), math.ceil(tens.max()))
     title, power = "evidence against the promise over time, on a log scale", lambda tens: e_value(tens * math.log(10))
@@ -168,7 +168,7 @@ def _messages(found: Combined) -> str:
     ]
     for line in found.all_rows.histories:
         if line.changed is not None:
-            rows.append((line.site, "says", f"scores differ, noticed on {date(line.changed)}"))
+            rows.append((line.site, "says", f"scores differ, detected on {date(line.changed)}"))
     return card("Messages", f'<div class="facts">{table(("site", "what", ""), rows)}</div>') if rows else ""
 
 

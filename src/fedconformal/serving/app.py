@@ -172,7 +172,7 @@ def _refusal(status: int, reason: str, headers: dict[str, str] | None = None) ->
 
 async def _failure(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
-        return _refusal(500, "the server failed at this request; its log says why")
+        return _refusal(500, "the server failed at this request; see its log")
     headers = dict(error.headers or {})
-    words = {404: "there is no such path; POST /predict answers", 405: f"this path takes {headers.get('Allow')}"}
+    words = {404: "there is no such path; use POST /predict", 405: f"this path takes {headers.get('Allow')}"}
     return _refusal(error.status_code, words.get(error.status_code, "the request cannot be answered"), headers)

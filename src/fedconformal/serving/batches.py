@@ -53,11 +53,11 @@ class Batcher:
         return result
 
     async def _run(self) -> None:
-        await asyncio.sleep(0)  # what has come by the next turn of the loop goes together
+        await asyncio.sleep(0)  # one batch of all requests until the next turn of the loop
         while self._waiting:
             now = self._next()
             for (_, coming), result in zip(now, await self._results([request for request, _ in now]), strict=True):
-                if not coming.done():  # its client has gone
+                if not coming.done():  # its client has disconnected
                     coming.set_result(result)
             await asyncio.sleep(0)
 
@@ -77,7 +77,7 @@ class Batcher:
         except Exception as error:  # noqa: BLE001
             if isinstance(error, InputError) and not isinstance(error, StoreError) and len(requests) > 1:
                 return [(await self._results([request]))[0] for request in requests]
-            return [error] * len(requests)  # nobody is left waiting
+            return [error] * len(requests)  # every caller gets an answer
 
     def _together(self, requests: Sequence[Request]) -> list[Result]:
         row_requests = [request for request in requests if isinstance(request, Rows)]

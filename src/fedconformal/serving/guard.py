@@ -59,7 +59,7 @@ def _checked(given: bytes, where: str) -> bytes:
 
 def check_caller(request: Request, token: bytes | None) -> None:
     """Refuse a request without the token; if no token is set, refuse a request to another host."""
-    if request.scope["path"] in OPEN:  # not request.url, which holds what the Host header says
+    if request.scope["path"] in OPEN:  # not request.url, which contains the Host header
         return
     if token is None:
         host = request.headers.get("host", "").lower()
@@ -90,7 +90,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     except TimeoutError:
         raise RefusedError(408, f"the body did not come within {seconds:g} seconds") from None
     except ClientDisconnect:
-        raise RefusedError(400, "the body ended before its end") from None
+        raise RefusedError(400, "the body is incomplete") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

@@ -17,7 +17,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "rows": ("Rows answered.", ()),
     "set_labels": ("Labels in all sets.", ()),
     "full_sets": ("Sets that hold every label.", ()),
-    "outcomes": ("Outcomes, by what became of them.", ("what",)),
+    "outcomes": ("Outcomes, by fate.", ("what",)),
 }
 WATCH = {
     "known": "Rows of the watch with a known outcome.",

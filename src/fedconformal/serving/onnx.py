@@ -180,10 +180,10 @@ class OnnxModel:
 def _session(data: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what is wrong is said below, in one line
+    options.log_severity_level = 4  # the error below reports problems in one line
     options.add_session_config_entry("session.load_model_format", "ONNX")  # the only one that is checked
     try:
-        with tempfile.TemporaryDirectory() as empty:  # should the check have missed a file, it is not found
+        with tempfile.TemporaryDirectory() as empty:  # external files are not found, even if the check misses one
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)
             return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception as error:

@@ -123,7 +123,7 @@ class Service:
         if form == "features" and self.model is None:
             raise InputError("features: this server has no model; send probabilities or logits")
         if form != "features" and self.model is not None:
-            raise InputError(f"{form}: this server has the model itself, to the last bit; send features")
+            raise InputError(f"{form}: this server runs the model itself; send features")
         if rows.columns is not None:
             x = x[:, self._order(rows.columns, x.shape[1])]
         return softmax(x, temperature=1.0 if at is None else at) if form == "logits" else x

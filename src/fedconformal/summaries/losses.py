@@ -118,7 +118,7 @@ class LossSummary(_Named, Summary):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.n > wire.MAX_SIZE:
-            raise InputError(f"loss curves of {self.n} rows are too many for one message; send the sites apart")
+            raise InputError(f"loss curves of {self.n} rows are too many for one message; send one summary per site")
 
     @property
     def bound(self) -> float:

@@ -65,7 +65,7 @@ def local_engine(task: Task, sites: Sequence[str], *, workers: int | None = None
         try:
             yield ask
         except BaseException:
-            if team is not None:  # nobody needs the results of the workers: end them at once
+            if team is not None:  # the results are not needed: end the workers at once
                 team.alive.close()
             raise
         finally:

@@ -201,7 +201,7 @@ HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
         lambda: Replay("A"),
         "the message Answer is of another session, round or list of sites, expected round 1",
     ),
-    "altered reveal": (lambda: From("V", 1, altered), "was altered, or is not from whom it says"),
+    "altered reveal": (lambda: From("V", 1, altered), "was altered, or its sender"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }
 

@@ -145,4 +145,4 @@ def test_the_model_of_a_message_is_the_one_that_scores_are_of(nodes: InProcessGr
     server = TwoFaced(InProcessGrid(app, SITES), (ask_for(MODEL, kind="exact"), ZERO))
     with pytest.raises(InputError, match="there are 1 sites"):
         server.play()
-    assert all("the model in the message is not the one that is asked about" in one for one in server.refused)
+    assert all("the model in the message is not the one in the question" in one for one in server.refused)

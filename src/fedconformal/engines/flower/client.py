@@ -136,7 +136,7 @@ def sums_reply(
     """
     message = question_in(msg, SumsStep).message
     if summary is not None and _model_of(msg) != summary.provenance.model:
-        raise InputError("the model in the message is not the one that is asked about")
+        raise InputError("the model in the message is not the one in the question")
     path = _turn_file(context)
     with locked(path, wait=True):
         last = msgspec.msgpack.decode(read_bytes(path), type=Turn) if path.exists() else None

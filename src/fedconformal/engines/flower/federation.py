@@ -81,7 +81,7 @@ class Roster:
         connected = {*grid.get_node_ids()}
         new = connected - self.seen
         self.seen |= new
-        for node in new:  # a node that says no name goes by its number, which is nobody else's
+        for node in new:  # a node without a stated name is named by its number
             self._owners.setdefault(name_key(self.name(node)), node)
         for info in grid.get_nodes() if new else ():
             if info.node_id in new and info.name:
@@ -200,7 +200,7 @@ class Federation:
         missing |= dict.fromkeys(contents.keys() - connected, GONE)
         answers: dict[tuple[int, int], Answer[T]] = {}
         for reply in self._replies(list(asked)):
-            # A node that is gone is reported by the link, so what was asked says who it is.
+            # The link reports lost nodes, so the question identifies the node, not the reply.
             node = asked.get(reply.metadata.reply_to_message_id)
             if node is not None and missing.pop(node, ""):  # the first answer counts
                 try:

@@ -191,7 +191,7 @@ class InProcessGrid(Grid):
     def deliver(self, message: Message) -> Message:
         """Run the client app on one message; an exception becomes an error reply, as in Flower."""
         sent = message.content
-        # Sites may share one content, and what one does to it must not reach the others.
+        # Sites may share one content; a change by one of them must not affect the others.
         message.content = RecordDict({key: record.copy() for key, record in sent.items()})
         try:
             reply: Any = self._client_app(message, self._contexts[message.metadata.dst_node_id])

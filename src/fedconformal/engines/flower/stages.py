@@ -143,7 +143,7 @@ class _Run:
         flower_logger.info("the model, the predictor and result.json go to %s, on this machine", self.output)
         if self.config.saved_model:
             self.arrays, self.temperature = read_model(Path(self.config.saved_model))
-            load_model(self.model, self.arrays)  # says so if they are not this model's
+            load_model(self.model, self.arrays)  # raises if they are not those of this model
         self.federation.wait(self.config.wait)
         for stage in STAGES[STAGES.index(self.config.from_stage) :]:
             getattr(self, f"_{stage}")()

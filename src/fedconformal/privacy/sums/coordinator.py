@@ -104,7 +104,7 @@ def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     roster = Roster(state.invite.session, listed, provenance.to_header())
     state = replace(state, roster=pack(roster, state.signing), present=frozenset(range(len(joins))))
     search = state.session.rounds.start
-    # With too few scores for the noise the search is at its end, and nobody is asked.
+    # With too few scores for the noise the search is finished, and no site is asked.
     outgoing = _to(state.session, state.present, state.roster) if search.answer is None else {}
     return replace(state, search=search), outgoing
 
@@ -186,7 +186,7 @@ def _too_few(state: CoordinatorState, shares: Mapping[int, Collection[int]]) -> 
         return _stop(_without(state, state.reveals, f"after its answer in round {number + 1}"))
     raise InputError(
         f"site {session.names[lost]!r} is lost, and only {len(held)} of {session.needed} shares of its secret are "
-        "there: the sum stays hidden, and the session is at its end"
+        "there: the sum stays hidden, and the session ends"
     )
 
 
@@ -272,7 +272,7 @@ def _check_deposit(state: CoordinatorState, deposit: Deposit) -> None:
         raise InputError(f"site {name!r} entered another session")
     length = masks.SECRET * session.rounds.steps + 16
     if [(j, len(sealed)) for j, sealed in deposit.shares] != [(j, length) for j in session.neighbours(deposit.site)]:
-        raise InputError(f"site {name!r} did not share its secrets with those it should")
+        raise InputError(f"site {name!r} did not share its secrets with its neighbours")
 
 
 def _check_round(state: CoordinatorState, sent: OfSite) -> None:
@@ -288,4 +288,4 @@ def _check_round(state: CoordinatorState, sent: OfSite) -> None:
     if isinstance(sent, Shares) and (
         sent.site not in state.reveals or [i for i, _ in sent.shares] != state.held_by(sent.site)
     ):
-        raise InputError(f"site {name!r} did not open the shares that it should")
+        raise InputError(f"site {name!r} did not open the requested shares")

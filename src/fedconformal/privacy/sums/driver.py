@@ -93,7 +93,7 @@ def certified(state: CoordinatorState) -> Predictor:
     """Return the predictor of a completed session."""
     session, threshold = state.session, state.search.answer
     if threshold is None:
-        raise InputError("the session has not come to its end; there are more rounds to play")
+        raise InputError("the session is not finished; there are more rounds")
     rounds, provenance, guarantee = session.rounds, session.provenance, session.guarantee
     records = [
         SummaryRecord(sites=(name,), sizes=(n,), kind="sums", sha256=hashlib.sha256(key).hexdigest())

@@ -87,7 +87,7 @@ class Session:
         if len(signers) < self.quorum:
             raise InputError(
                 f"only {len(signers)} of {len(self.names)} sites signed the list of those who answered; with fewer "
-                f"than {self.quorum} nothing is revealed, so the session is at its end"
+                f"than {self.quorum} nothing is revealed, and the session ends"
             )
 
     def as_bits(self, sites: Collection[int]) -> bytes:
@@ -109,12 +109,12 @@ class Session:
         if len(answered) < self.quorum:
             raise InputError(
                 f"only {len(answered)} of {len(self.names)} sites are left; a sum of fewer than {self.quorum} stays "
-                "hidden, so the session is at its end"
+                "hidden, and the session ends"
             )
         self.rounds.check_noise(answered)
 
 
-@lru_cache(maxsize=4)  # with everybody in one process, all sites check the same signatures
+@lru_cache(maxsize=4)  # with all sites in one process, they check the same signatures
 def _signers(
     keys: tuple[bytes, ...], session: bytes, about: bytes, signatures: tuple[tuple[int, bytes], ...]
 ) -> frozenset[int]:
@@ -125,7 +125,7 @@ def _signers(
     return frozenset(index for index, _ in signatures)
 
 
-@lru_cache(maxsize=4)  # with everybody in one process, all sites get the same roster
+@lru_cache(maxsize=4)  # with all sites in one process, they get the same roster
 def session_of(invited: bytes, signed_roster: bytes) -> Session:
     """Derive the session from the encoded invitation and the roster as signed and sent by the coordinator."""
     invite = msgspec.msgpack.decode(invited, type=Invite)

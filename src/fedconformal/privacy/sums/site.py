@@ -164,7 +164,7 @@ def answer(site: SiteState, message_bytes: bytes) -> Step:
     if question.number != site.number or question.number >= session.rounds.steps:
         raise InputError(f"the message is of round {question.number}, expected round {site.number}")
     if site.stage == "over":
-        raise InputError("the session is at its end: a site was lost after its answer")
+        raise InputError("the session has ended: a site was lost after its answer")
     again = site.stage == "answered"
     if site.stage == "signed" or (again and question.present == session.as_bits(site.present)):
         raise InputError(f"round {question.number} has been answered")
@@ -205,7 +205,7 @@ def open_shares(site: SiteState, message_bytes: bytes) -> Step:
     _check_turn(site, request, "revealed")
     lost = {sender for sender, _ in request.shares}
     if request.site != site.index or site.index in lost or not lost <= site.present:
-        raise InputError("the list of sites that were lost after their answer cannot be right")
+        raise InputError("the list of sites lost after their answer is invalid")
     opened, start = [], masks.SECRET * (site.number - 1)
     for sender, sealed in request.shares:
         about = masks.about_share(session.id, sender, site.index)
@@ -222,18 +222,18 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
     session = site.session
     left = session.of_bits(bits)
     if site.index not in left or not left <= site.present:
-        raise InputError(f"the list of those who are left cannot be right: site {site.name!r} is, who was out is not")
+        raise InputError(f"the list of remaining sites lacks site {site.name!r}, or holds an excluded one")
     if site.number and left != site.present:
         raise InputError(
-            f"site {site.name!r} counts for nobody any more: a site was lost after the first sum, and the difference "
-            "of two sums shows a single site; the session is at its end"
+            f"site {site.name!r} answers no more: a site was lost after the first sum, and the difference "
+            "of two sums shows a single site; the session ends"
         )
     session.check_enough(left)
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
     if near < session.near:
         raise InputError(
             f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind, expected "
-            f"{session.near}: the session is at its end"
+            f"{session.near}: the session ends"
         )
     return left
 
