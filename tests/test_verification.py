@@ -43,6 +43,7 @@ def test_another_summary_is_noticed() -> None:
         "the certified summary of site 'a' was not given",
     ]
     assert fc.verify(predictor, [a, b]) == ["the certified summary of site 'c' was not given"]
+    assert fc.verify(fc.calibrate(a, alpha=0.1), a) == []
     assert fc.verify(predictor, []) == [f"the certified summary of site {site!r} was not given" for site in SITES]
     more = fc.Summary.of_scores([0.5], site="d", score=fc.LAC())
     assert fc.verify(predictor, [a, b, c, more]) == ["the summary of site 'd' is not the one that was certified"]
@@ -149,5 +150,5 @@ def test_summaries_that_do_not_say_their_score() -> None:
     sites = [fc.Summary.of_scores([0.1, 0.2, 0.3], site=site) for site in SITES]
     predictor = fc.calibrate(sites, alpha=0.5)
     (problem,) = fc.verify(predictor, sites)
-    assert problem.startswith("score: not confirmed, as the summaries do not say")
+    assert problem.startswith("score: not confirmed, as the summaries do not name")
     assert fc.verify(predictor, sites, sealed=True) == []

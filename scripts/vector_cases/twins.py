@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from scripts.vector_cases.tools import Case, assemble, disassemble
+from scripts.vector_cases.tools import Case, assemble, disassemble, seal
 
 
 def _checksum(data: bytes) -> bytes:
@@ -54,7 +54,7 @@ def _minus_zero(data: bytes) -> bytes:
 
 
 def _another_format(data: bytes) -> bytes:
-    return data[:3] + b"2" + data[4:]
+    return seal(data[:3] + b"2" + data[4:-4])
 
 
 TWINS: dict[str, Callable[[bytes], bytes]] = {

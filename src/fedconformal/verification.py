@@ -27,7 +27,7 @@ VERSION = re.compile(r"[\w.+-]{1,40}", re.ASCII)
 
 def verify(
     predictor: Predictor,
-    summaries: Sequence[Summary] | Sequence[NoisyHistogram],
+    summaries: Summary | Sequence[Summary] | Sequence[NoisyHistogram],
     *,
     trusted: Mapping[str, str] | None = None,
     sealed: bool = False,
@@ -93,7 +93,7 @@ def _replacement(certificate: Certificate, older: Predictor | None, *, sealed: b
 
 def _recomputed(
     predictor: Predictor,
-    summaries: Sequence[Summary | NoisyHistogram],
+    summaries: Summary | Sequence[Summary | NoisyHistogram],
     trusted: Mapping[str, str] | None,
     *,
     sealed: bool,
@@ -101,6 +101,7 @@ def _recomputed(
     certificate = predictor.certificate
     if certificate.privacy is not None and any(record.kind != NoisyHistogram.name for record in certificate.summaries):
         return ["a private release cannot be recomputed: its inputs were not kept"]
+    summaries = [summaries] if isinstance(summaries, Summary) else summaries
     digests = list(map(digest_of, summaries))
     given: dict[str, Summary | NoisyHistogram] = dict(zip(digests, summaries, strict=True))
     wanted = [record.sha256 for record in certificate.summaries]

@@ -96,7 +96,7 @@ def test_refusals(spec: str, problem: str) -> None:
 
 
 def test_other_objects_are_refused() -> None:
-    with refused("guarantee is 3, expected a name such as 'by-class' or a Guarantee", param="guarantee"):
+    with refused("guarantee is 3, expected a name such as 'by-class', or an instance", param="guarantee"):
         build(3, fc.Guarantee)  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ SITES = ("calibrate", *SUMMARIES, "-o", "out.json")
 SETS = ("test-probs.npy", "-o", "out.npz")
 REFUSED: list[tuple[tuple[str, ...], str]] = [
     ((*ROWS, "labels-1.npy"), "3 files were given; expected PROBS LABELS"),
-    (("summarize", "probs-0.npy", "-o", "out.fcs"), "probs-0.npy: give LABELS as well"),
+    (("summarize", "probs-0.npy", "--site", "a", "-o", "out.fcs"), "probs-0.npy: give LABELS as well"),
     (("summarize", "absent.npy", *ROWS[2:]), "absent.npy: cannot be read (No such file"),
     (("summarize", "logits.npy", *ROWS[2:]), "(--from logits)"),
     ((*ROWS[:2], "few.npy", *ROWS[3:]), "few.npy: has 9 rows, and probs-0.npy has 60"),

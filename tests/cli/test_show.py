@@ -11,6 +11,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.certificates.text import sentence
 from scripts import vectors
+from scripts.vector_cases.tools import File
 from tests.cli.command import Command
 from tests.golden import make
 
@@ -68,6 +69,10 @@ def test_anything_else_is_refused_in_one_line(here: Path, command: Command) -> N
     for data in strange:
         Path("strange").write_bytes(data)
         assert command.refuses("strange: ", "show", "strange").err.count("\n") == 1
+    Path("strange").write_bytes(b"FCS2")
+    command.refuses("strange: the summary is of format '2', not 1", "show", "strange")
+    Path("strange").write_bytes(File(fc.Summary.of_scores([0.5], score=fc.LAC())).having(score=["best", []]))
+    assert command.refuses("no score is called 'best'", "show", "strange").err.endswith("topk\n")  # show has no --score
 
 
 def test_the_number_of_scores_that_are_shown(rows: Path, command: Command) -> None:

@@ -51,8 +51,11 @@ def test_losses_of_masks() -> None:
     )
     parts = fc.summarize(in_batches(scores, truth[0], 7), loss=loss, thresholds=grid, site="a", model="m")
     assert parts.to_bytes() == whole.to_bytes()
-    with refused("leave out by_class and groups"):
-        fc.summarize(scores, truth[0], loss=loss, by_class=True)
+    for more in ({"by_class": True}, {"kind": "exact"}, {"score": "lac"}):
+        with refused("leave out score, kind, by_class and groups", param="loss"):
+            fc.summarize(scores, truth[0], loss=loss, **more)
+    with refused("give loss as well", param="thresholds"):
+        fc.summarize(PROBS, LABELS, thresholds=grid)
 
 
 @pytest.mark.filterwarnings("ignore::fedconformal.errors.ClassCountsWarning")

@@ -114,7 +114,7 @@ def test_a_column_beside() -> None:
     found, said = aligned_column(probs, sites, column="site")
     assert found == ["clinic-a", "clinic-b"]
     assert said == "sites: columns id, site, sex; 2 rows; joined by id, as the rows are in another order"
-    with refused("sites: has 2 columns site, sex; name the one with the values"):
+    with refused("sites: has 2 columns site, sex; name the one with the values", param="column"):
         aligned_column(probs, sites)
     with refused("x: row 1, column 1 is empty"):
         aligned_column(probs, table_of(["a", ""], name="x"))

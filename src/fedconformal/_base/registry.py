@@ -82,13 +82,13 @@ def _import_modules(package: str) -> None:
             logger.warning("%s of %s cannot be imported and is left out: %s", entry.name, entry.value, error)
 
 
-def find(name: str, base: Callable[..., T]) -> type[T]:
+def find(name: str, base: Callable[..., T], param: str | None = None) -> type[T]:
     """Return the subclass of `base` with this name; otherwise raise an `InputError` that lists the names."""
     known = members(base)
     if name not in known:
         raise InputError(
             f"no {noun_of(base)} is called {abbreviate(repr(name))}; there are {', '.join(sorted(known))}",
-            param=param_of(base),
+            param=param,
             code="unknown-name",
         )
     return known[name]
@@ -161,7 +161,7 @@ def build(spec: str | T, base: Callable[..., T]) -> T:
     if isinstance(spec, str):
         return parse(spec, base).build()
     if not isinstance(spec, base):  # type: ignore[arg-type]
-        expected = f"expected a name such as {min(members(base))!r} or a {base.__name__}"
+        expected = f"expected a name such as {min(members(base))!r}, or an instance"
         raise InputError(f"{noun_of(base)} is {abbreviate(spec)}, {expected}", param=param_of(base))
     return spec
 
@@ -169,8 +169,8 @@ def build(spec: str | T, base: Callable[..., T]) -> T:
 def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0) -> Spec[T]:
     """Parse a spec string; `maker` names the method that takes the parameters, by default the constructor."""
     name, colon, text = spec.strip().partition(":")
-    cls: Any = find(name, base)
     noun, param = noun_of(base), param_of(base)
+    cls: Any = find(name, base, param)
     hints, required = _parameters(getattr(cls, maker) if maker else cls)
     there = f"{name} has the parameters {', '.join(hints)}" if hints else f"{name} has no parameters"
     values: dict[str, Any] = {}

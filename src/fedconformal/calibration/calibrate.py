@@ -46,7 +46,7 @@ Curves = Callable[[], Sequence[AnyCurve | None]]
 
 
 def calibrate(
-    summaries: Sequence[Summary],
+    summaries: Summary | Sequence[Summary],
     *,
     alpha: Any = ALPHA,
     guarantee: Guarantee | str = "mixture",
@@ -152,10 +152,10 @@ def recalibrate(
     """
     replaced = Replacement.of(predictor.digest(), why, rows)
     kept = kept_terms(predictor, **terms)
-    summaries = [summaries] if isinstance(summaries, Summary) else list(summaries)
+    batch = SummaryBatch.of(summaries)
     if terms.get("guarantee") is None:
-        check_sites(predictor.certificate, site_names(summaries))
-    return successor(predictor, calibrate(summaries, exact=exact, **kept), replaced)
+        check_sites(predictor.certificate, batch.names)
+    return successor(predictor, calibrate(batch, exact=exact, **kept), replaced)
 
 
 def kept_terms(old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk: Any = None, safe: Any = None) -> Any:
@@ -311,10 +311,9 @@ def _few_alphas(
     return curve.few(ends, rows, score, ends=2)
 
 
-def usable(summaries: Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> SummaryBatch:
+def usable(summaries: Summary | Sequence[Summary], alpha: Fraction | None, *, expired: bool = False) -> SummaryBatch:
     """Check that summaries can be combined, are for this alpha and, unless `expired`, have not expired."""
-    summaries = [summaries] if isinstance(summaries, Summary) else summaries
-    batch = summaries if isinstance(summaries, SummaryBatch) else SummaryBatch(list(summaries))
+    batch = SummaryBatch.of(summaries)
     if not len(batch):
         raise InputError("there are no summaries to calibrate from", param="summaries")
     check_together(batch)

@@ -105,6 +105,7 @@ OPTIONS = {name: f"--{name.replace('_', '-')}" for name in SAME_NAME.split()} | 
     "logits": "--from logits",
     "not-logits": "--from probs",
     "by_class": "summarize --by-class",
+    "column": "FILE:COLUMN",
     "groups": "summarize --groups",
     "ids": "--id",
     "kind": "summarize --kind",

@@ -21,6 +21,7 @@ from fedconformal.tables import Predictions, read_table, table_of
 
 Arrays = Mapping[str, NDArray[Any]]
 CLASSES = ("logits", "labels", "clients")
+NO_LABELS = "give LABELS as well, or name their column with --labels, or give the file of a training run"
 ROWS = ("scores", "probs", "truth", "labels", "masks")
 """Names of the array with all rows of an .npz file; without one, each array is an image."""
 
@@ -48,9 +49,7 @@ class Run:
 def read_run(path: Path, part: str, score: AnyScore, temperature: float | None = None) -> Run:
     """Read one part of a run, for a classification score; by default at the run's own temperature."""
     if path.suffix != ".npz" or isinstance(score, RegressionScore):
-        raise InputError(
-            f"{path}: give LABELS as well, or name their column with --labels, or give the file of a training run"
-        )
+        raise InputError(NO_LABELS, where=path)
     arrays = read_npz(path)
     required = [f"{part}_{name}" for name in CLASSES]
     if absent := [name for name in required if name not in arrays]:

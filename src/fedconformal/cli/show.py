@@ -71,7 +71,7 @@ def described(data: bytes) -> Shown:
     >>> described(bytes(32)).what
     'a private key'
     """
-    if data.startswith(MAGIC):
+    if data.startswith(MAGIC[:3]):  # another format is refused there
         return _summary(Summary.from_bytes(data))
     if data.startswith(NOISY):
         return _noisy(NoisyHistogram.from_bytes(data))

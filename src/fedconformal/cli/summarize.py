@@ -14,7 +14,7 @@ from fedconformal._base.arrays import as_alpha
 from fedconformal._base.files import TEXT, read_bytes, write_bytes
 from fedconformal._base.names import as_name
 from fedconformal._base.registry import build
-from fedconformal.cli.arrays import read_grid, read_run, read_scores_and_truth
+from fedconformal.cli.arrays import NO_LABELS, read_grid, read_run, read_scores_and_truth
 from fedconformal.cli.console import print_result, progress
 from fedconformal.cli.monitor_rows import NewRows, check_new
 from fedconformal.cli.options import (
@@ -198,6 +198,8 @@ def _source_of(files: list[Path], columns: Columns, loss: str | None) -> str:
     if len(files) > 1 or columns.labels is not None:
         return "rows"
     query = files[0].suffix.lower() in TEXT and b"fc_rank" in read_bytes(files[0])[:200]
+    if not query and files[0].suffix != ".npz":
+        raise InputError(NO_LABELS, where=files[0])
     return "query" if query else "run"
 
 

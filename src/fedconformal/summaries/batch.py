@@ -62,9 +62,11 @@ class SummaryBatch(Sequence[Summary]):
         self.certified = all(summary.certified for summary in distinct)
 
     @classmethod
-    def of(cls, summaries: Sequence[Summary]) -> SummaryBatch:
-        """Return a batch of these summaries."""
-        return summaries if isinstance(summaries, SummaryBatch) else cls(summaries)
+    def of(cls, summaries: Summary | Sequence[Summary]) -> SummaryBatch:
+        """Return a batch of these summaries, or of one."""
+        if isinstance(summaries, SummaryBatch):
+            return summaries
+        return cls([summaries] if isinstance(summaries, Summary) else list(summaries))
 
     @classmethod
     def from_bytes(cls, messages: Iterable[bytes], names: Sequence[str] = ()) -> SummaryBatch:
@@ -168,7 +170,7 @@ def _check_envelope(data: bytes) -> int:
     """Check the magic, the size and the checksum of a message; return the end of its shared header."""
     if data[: len(wire.MAGIC)] != wire.MAGIC:
         if data[:3] == wire.MAGIC[:3]:
-            raise InputError(f"the summary is of format {data[3:4]!r}, not 1; ask the site to send it again")
+            raise InputError(f"the summary is of format {str(data[3:4], 'latin-1')!r}, not 1; ask the site for another")
         advice = "; it holds noisy counts: read it with NoisyHistogram.from_bytes" if data[:4] == wire.NOISY else ""
         raise InputError(f"this is not a fedconformal summary (.fcs){advice}", param="privacy" if advice else None)
     if len(data) > wire.MAX_BYTES:

@@ -139,11 +139,13 @@ def summarize(  # noqa: PLR0913
     array([1. , 0.5, 0. ])
     """
     if loss is not None:
-        if groups is not None or by_class:
-            raise InputError("losses are added up over all rows; leave out by_class and groups", param="groups")
+        if groups is not None or by_class or kind != "ranks" or score is not DEFAULT:
+            raise InputError("losses are sums over all rows; leave out score, kind, by_class and groups", param="loss")
         function, grid = build(loss, Loss), as_grid(thresholds)
         losses = np.concatenate([function.evaluate(*batch, thresholds=grid) for batch in _batches(outputs, truth)])
         return LossSummary.of_losses(losses, thresholds=grid, loss=function, site=site, skipped=skipped, **provenance)
+    if thresholds is not None:
+        raise InputError("thresholds are the grid of a loss; give loss as well", param="thresholds")
     rule: AnyScore = build(score, AnyScore)
     rows = _joined([score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)])
     warn_of_labels(rows.pairs)

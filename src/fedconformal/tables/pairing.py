@@ -69,8 +69,8 @@ def _align(
             f"has no column {abbreviate(found.id_column)}; name its column of ids, or leave only the {what}"
         )
     if wanted is None and len(rest) != 1:
-        named = join_names([(table.names or ())[j] for j in rest])
-        raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}", param="labels")
+        named, param = join_names([(table.names or ())[j] for j in rest]), "column" if what == "values" else "labels"
+        raise table.error(f"has {len(rest)} columns {named}; name the one with the {what}", param=param)
     column = rest[0] if wanted is None else table.column(wanted)
     if table.rows != found.table.rows:
         rows = plural(table.rows, "row")
