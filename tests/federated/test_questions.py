@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pandas as pd
 import pytest
 
 import fedconformal as fc
@@ -157,6 +158,26 @@ def test_a_site_with_the_classes_of_the_question_answers() -> None:
     by_name = NAMED.summarize(Outputs(outputs=ROWS.outputs, truth=["no", "yes"]), site="a")
     assert by_index.to_bytes() == by_name.to_bytes()
     assert by_name.provenance.classes == ("no", "yes")
+
+
+def test_columns_are_read_by_name_and_counts_too() -> None:
+    """In calibration and evaluation alike, whether the outputs are logits or probabilities."""
+    logits = RNG.normal(size=(40, 2))
+    truth = logits.argmax(axis=1)
+    predictor = fc.calibrate([NAMED.summarize(Outputs(outputs=logits, truth=truth, classes=["no", "yes"]), site="a")])
+    question, names = EvaluationQuestion(predictor=predictor.to_bytes()), np.array(["no", "yes"])[truth]
+    summaries, counts = set(), set()
+    for outputs, given in ((logits, False), (fc.softmax(logits), True)):
+        for table in (outputs, pd.DataFrame(outputs[:, ::-1], columns=["yes", "no"])):
+            rows = Outputs(outputs=table, truth=names, probabilities=given)
+            summaries.add(NAMED.summarize(rows, site="a").to_bytes())
+            counts.add(question.answer(rows, site="a", model="m", policy=Policy()))
+    counts.add(question.answer(Outputs(outputs=logits, truth=truth), site="a", model="m", policy=Policy()))
+    assert (len(summaries), len(counts)) == (1, 1)
+    with refused("has the 2 (yes, no) classes, the question has the 2 (no, yes)"):
+        question.answer(
+            Outputs(outputs=logits, truth=truth, classes=["yes", "no"]), site="a", model="m", policy=Policy()
+        )
 
 
 def test_a_summary_with_other_classes_than_the_question_is_refused_by_the_coordinator() -> None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedconformal._base.arrays import as_labels
 from fedconformal.calibration.membership import needed_groups, own_sites
 from fedconformal.calibration.predictor import Predictor, check_coverage
 from fedconformal.errors import InputError
@@ -16,6 +15,7 @@ from fedconformal.evaluation import evaluate_intervals, full_sets
 from fedconformal.federated.ask import Record, Sites, decode
 from fedconformal.federated.questions import Outputs
 from fedconformal.privacy.policy import EVALUATION, Outgoing, Policy, count_patients
+from fedconformal.summaries.rows import read_rows
 
 
 class Counts(Record, frozen=True, kw_only=True):
@@ -48,8 +48,10 @@ class Counts(Record, frozen=True, kw_only=True):
     @classmethod
     def of_sets(cls, predictor: Predictor, rows: Outputs, site: str) -> Counts:
         """Count sets on a site's own rows."""
-        probs = np.asarray(rows.probs(predictor.certificate.provenance.temperature or 1.0))
-        truth = as_labels(rows.truth, rows=len(probs), classes=probs.shape[1], name="labels")
+        named = predictor.certificate.class_names
+        asked = tuple(named) if isinstance(named, list) else ()
+        names, outputs, labels = rows.in_order(asked, predictor.certificate.provenance.temperature or 1.0)
+        probs, truth, _ = read_rows(outputs, labels, names)
         own, known = needed_groups(predictor.certificate, rows.groups), own_sites(predictor.certificate, site)
         sets = predictor.predict_set(probs, groups=own, sites=known)
         return cls(

@@ -11,6 +11,7 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_labels, as_temperature, softmax
+from fedconformal._base.classes import in_order, table_of
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal._base.registry import build
@@ -51,14 +52,22 @@ class Outputs:
     groups: Groups | None = None
     ids: Iterable[Any] | None = None
 
-    def probs(self, temperature: float) -> Any:
-        """Return the probabilities at a temperature."""
+    def in_order(self, asked: tuple[str, ...], temperature: float) -> tuple[tuple[str, ...] | None, Any, Any]:
+        """Return the class names or None, with probabilities and labels by them; other names than asked are refused."""
+        truth, stated = np.asarray(self.truth), None if self.classes is None else tuple(map(str, self.classes))
+        if stated is not None:
+            check_classes(asked, stated)
+        own, by_name = stated or table_of(self.outputs)[0], truth.dtype.kind in "OSU"
+        if own and not by_name:
+            truth = np.array(own)[as_labels(truth, rows=len(truth), classes=len(own), name="labels")]
+        names = asked or own if own or by_name else None
+        matrix = in_order(self.outputs, names or None)
         if not self.probabilities:
-            return softmax(np.asarray(self.outputs, dtype=np.float64), temperature=temperature)
-        if temperature == 1:
-            return self.outputs
-        powers = np.asarray(self.outputs, dtype=np.float64) ** (1 / temperature)
-        return powers / powers.sum(axis=1, keepdims=True)
+            matrix = softmax(matrix.astype(np.float64), temperature=temperature)
+        elif temperature != 1:
+            powers = matrix.astype(np.float64) ** (1 / temperature)
+            matrix = powers / powers.sum(axis=1, keepdims=True)
+        return names or None, matrix, truth
 
 
 class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
@@ -137,14 +146,8 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
             raise InputError(f"sent a summary of the kind {summary.name}, expected {asked}")
         if len(summary.sites) != 1 or name_key(summary.sites[0]) != name_key(site):
             raise InputError(f"is {site or 'nobody'} and sent a summary of {summary}")
-        self.check_classes(summary.provenance.classes)
+        check_classes(self.classes, summary.provenance.classes)
         return summary
-
-    def check_classes(self, stated: Any) -> None:
-        """Refuse other class names than those of the question."""
-        if self.classes and stated != self.classes:
-            own = f"has {classes_text(stated)} classes" if stated is not None else "does not name its classes"
-            raise InputError(f"{own}, the question has {classes_text(self.classes)}; use the same order")
 
     def summarize(self, rows: Outputs, *, site: str) -> Summary:
         """Score a site's rows, and summarise the scores."""
@@ -152,8 +155,12 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
             raise InputError("the question is by group, and this site gives none; pass groups with outputs and truth")
         classes, truth, outputs = None, rows.truth, rows.outputs
         if not isinstance(self.score, RegressionScore):
-            classes, truth = self._classes_of(rows)
-            outputs = rows.probs(self.temperature)
+            classes, outputs, truth = rows.in_order(self.classes, self.temperature)
+            if self.classes and classes is None:
+                raise InputError(
+                    f"the question is for the classes {abbreviate(', '.join(self.classes))}, and this site names none; "
+                    "pass classes in the order of its label indices, or labels as names"
+                )
         return summarize(
             outputs,
             truth,
@@ -169,20 +176,12 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
             classes=classes,
         )
 
-    def _classes_of(self, rows: Outputs) -> tuple[Sequence[str] | None, Any]:
-        """Return the class names with the labels by name, or None with label indices if there are no names."""
-        truth, stated = np.asarray(rows.truth), None if rows.classes is None else tuple(map(str, rows.classes))
-        named = truth.dtype.kind in "OSU"
-        if self.classes:
-            if stated is None and not named:
-                raise InputError(
-                    f"the question is for the classes {abbreviate(', '.join(self.classes))}, and this site names none; "
-                    "pass classes in the order of its label indices, or labels as names"
-                )
-            self.check_classes(stated or self.classes)
-        if stated is not None and not named:
-            truth = np.array(stated)[as_labels(truth, rows=len(truth), classes=len(stated), name="labels")]
-        return stated or self.classes or None, truth
+
+def check_classes(asked: tuple[str, ...], stated: Any) -> None:
+    """Refuse other class names than those of the question, if it has any."""
+    if asked and stated != asked:
+        own = f"has {classes_text(stated)} classes" if stated is not None else "does not name its classes"
+        raise InputError(f"{own}, the question has {classes_text(asked)}; use the same order")
 
 
 def check_provenance(expected: Provenance, found: Provenance) -> None:

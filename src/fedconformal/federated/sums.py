@@ -9,7 +9,7 @@ the promise, and the search stops at its current cell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -21,7 +21,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer, Question, Record, Sites
 from fedconformal.federated.calibration import Calibrated, unusual
-from fedconformal.federated.questions import ScoreQuestion, check_provenance
+from fedconformal.federated.questions import ScoreQuestion, check_classes, check_provenance
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.privacy.sums.driver import Reader, certified, run_session
@@ -70,6 +70,7 @@ def calibrate_by_sums(
     score: AnyScore | str = DEFAULT,
     guarantee: Guarantee | str = "mixture",
     temperature: float = 1.0,
+    classes: Sequence[str] = (),
     min_scores: int = 1,
     **how: Any,
 ) -> Calibrated:
@@ -79,7 +80,7 @@ def calibrate_by_sums(
     ----------
     sites
         The engine's sites, at least three.
-    model, alpha, score, temperature, min_scores
+    model, alpha, score, temperature, classes, min_scores
         As in `calibrate`.
     guarantee
         The guarantee; refused if it needs more than one sum.
@@ -88,9 +89,8 @@ def calibrate_by_sums(
         regression scores, a public bound that the threshold is not expected to exceed.
     """
     promised = summable(build(guarantee, Guarantee))
-    question = ScoreQuestion.about(
-        sites.fingerprint(model), alpha=alpha, score=score, guarantee=promised, temperature=temperature, kind="exact"
-    )
+    asked: dict[str, Any] = {"alpha": alpha, "score": score, "guarantee": promised, "temperature": temperature}
+    question = ScoreQuestion.about(sites.fingerprint(model), kind="exact", classes=tuple(classes), **asked)
     channel = _Channel(sites, model, question, min_scores)
     state = run_session(partial(invite, promised, alpha, **how), channel)
     return Calibrated(predictor=channel.certified(state))
@@ -115,6 +115,7 @@ class _Channel:
             found: Any = read(data)
             _check_sender(site, found.site)
             check_provenance(self._question.provenance, stated_provenance(found))
+            check_classes(self._question.classes, stated_provenance(found).classes)
             if keys & {found.signing, found.masking}:
                 raise InputError("uses the key of another site")
             keys.update((found.signing, found.masking))

@@ -147,6 +147,12 @@ class TCT(Trainer):
     def total_rounds(self) -> int:
         return self.rounds + self.linear_rounds
 
+    @property
+    def first_stage(self) -> FedAvg | None:
+        """The first stage; None with zero rounds, when the second one starts from the given weights."""
+        common = {setting.name: getattr(self, setting.name) for setting in fields(Trainer)}
+        return FedAvg(**common) if self.rounds else None
+
     def fit_linear(
         self,
         ask: Ask[Step, Update],
@@ -202,9 +208,8 @@ class TCT(Trainer):
         if resume is not None and resume.stage == self.name and resume.round >= self.rounds:
             network = with_weights(model, resume.tensor("weights", weights_of(model).shape))
             return self._train_linear(network, sites, on_round, resume)
-        if self.rounds:
-            fedavg = FedAvg(**{setting.name: getattr(self, setting.name) for setting in fields(Trainer)})
-            model = fedavg._train(model, sites, on_round, resume)
+        if self.first_stage:
+            model = self.first_stage._train(model, sites, on_round, resume)
         return self._train_linear(with_weights(model, weights_of(model)), sites, on_round)
 
     def _train_linear(

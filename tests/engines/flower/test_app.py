@@ -23,7 +23,7 @@ from fedconformal.engines.flower import InProcessGrid, training
 from fedconformal.engines.flower.in_process import App, make_app
 from fedconformal.engines.flower.stages import read_model, run_stages
 from fedconformal.engines.flower.template.client_app import app as client_app
-from fedconformal.engines.flower.template.task import build_model, load_rows
+from fedconformal.engines.flower.template.task import CLASSES, build_model, load_rows
 from fedconformal.errors import InputError
 from fedconformal.evaluation import full_sets
 from fedconformal.summaries.batch import SummaryBatch
@@ -55,7 +55,7 @@ def config_of(method: str, output: Path, **more: Any) -> dict[str, Any]:
 
 
 def run(config: dict[str, Any], grid: InProcessGrid | None = None, model: Any = None) -> dict[str, Any]:
-    run_stages(grid or InProcessGrid(client_app, SITES), config, model or build_model())
+    run_stages(grid or InProcessGrid(client_app, SITES), config, model or build_model(), CLASSES)
     found: dict[str, Any] = json.loads((Path(config["output"]) / "result.json").read_text())
     return found
 
@@ -96,6 +96,7 @@ def test_it_is_what_training_and_files_give(method: str, whole: Whole) -> None:
     summaries = [fc.summarize(p, y, score=score, alpha=0.1, site=f"{k}") for k, (p, y) in enumerate(probs)]
     assert found["threshold"] == fc.calibrate(summaries, alpha=0.1).threshold
     predictor = fc.load(folder / "predictor.json")
+    assert predictor.certificate.class_names == list(CLASSES)
     assert (
         fc.verify(predictor, SummaryBatch.from_bytes(path.read_bytes() for path in (folder / "sites").iterdir())) == []
     )
@@ -162,6 +163,13 @@ def test_a_saved_model_that_is_not_this_one(whole: Whole, tmp_path: Path) -> Non
     np.savez(tmp_path / "other.npz", x=np.zeros(2))
     with pytest.raises(InputError, match=r"is not the model\.npz of a run"):
         read_model(tmp_path / "other.npz")
+
+
+def test_a_model_that_is_not_finite_is_not_trained(tmp_path: Path) -> None:
+    broken = build_model()
+    torch.nn.init.constant_(next(broken.parameters()), torch.nan)
+    with pytest.raises(InputError, match=r"model: fc1\.weight holds a value that is not finite"):
+        run(config_of("fedavg", tmp_path), model=broken)
 
 
 def test_a_site_lost_in_a_stage_is_in_the_report_and_the_promise_covers_all_that_calibrated(tmp_path: Path) -> None:

@@ -253,9 +253,12 @@ def test_a_site_with_other_classes_than_most_is_left_out() -> None:
             return sums_reply(msg, context, replace(summary, provenance=replace(about, classes=classes)))
         return sums_reply(msg, context)
 
-    certificate = calibrate_by_sums(Federation(InProcessGrid(other, SITES)), MODEL).certificate  # type: ignore[arg-type]
+    sites = Federation(InProcessGrid(other, SITES))  # type: ignore[arg-type]
+    certificate = calibrate_by_sums(sites, MODEL).certificate
     assert [one.reason for one in certificate.left_out or []] == ["has 3 classes, most others have 2 classes"]
     assert certificate.class_names == 2
+    with pytest.raises(InputError, match=r"has 2 classes, the question has the 2 \(no, yes\)"):
+        calibrate_by_sums(sites, MODEL, classes=["no", "yes"])
 
 
 ROWS = 2000

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -109,7 +109,7 @@ class RunConfig:
         return found, trainer
 
 
-def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module) -> None:
+def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module, classes: Sequence[str] = ()) -> None:
     """Run all stages, or those from `from-stage` on, and write the results to the output directory.
 
     Parameters
@@ -120,15 +120,17 @@ def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module) -> None:
         The run config.
     model
         A network with logits as outputs and the initial weights.
+    classes
+        The names of its classes in order; a site that names others, or none, is refused at calibration.
     """
-    _Run(grid, *RunConfig.of(config), model).go()
+    _Run(grid, *RunConfig.of(config), model, classes).go()
 
 
 class _Run:
-    def __init__(self, grid: Grid, config: RunConfig, trainer: FedAvg | TCT, model: nn.Module) -> None:
-        self.config = config
-        self.trainer = trainer
-        self.model = model
+    def __init__(
+        self, grid: Grid, config: RunConfig, trainer: FedAvg | TCT, model: nn.Module, classes: Sequence[str]
+    ) -> None:
+        self.config, self.trainer, self.model, self.classes = config, trainer, model, classes
         self.federation = Federation(grid, min_sites=config.min_sites, timeout=config.timeout)
         self.output = Path(config.output).resolve()
         self.arrays, self.temperature = arrays_of(model), 1.0
@@ -162,13 +164,11 @@ class _Run:
             self._save_model()
             flower_logger.info("train: round %d of %d is done", state.round, trainer.rounds)
 
-        if isinstance(trainer, FedAvg):
-            trainer.run(ask_rounds(self.federation, start, trainer), weights_in(start), keep)
-            return
-        if trainer.rounds:  # else the second stage alone, from a saved model
-            first = FedAvg(**{setting.name: getattr(trainer, setting.name) for setting in fields(Trainer)})
+        self.federation.fingerprint(start)  # refuses a model that is not finite
+        if first := trainer if isinstance(trainer, FedAvg) else trainer.first_stage:
             first.run(ask_rounds(self.federation, start, first), weights_in(start), keep)
-        self.arrays = arrays_of(fit_linear(self.federation, load_model(self.model, self.arrays), trainer))
+        if isinstance(trainer, TCT):
+            self.arrays = arrays_of(fit_linear(self.federation, load_model(self.model, self.arrays), trainer))
 
     def _temperature(self) -> None:
         if self.config.temperature:
@@ -177,7 +177,8 @@ class _Run:
     def _calibrate(self) -> None:
         config = self.config
         names = ("alpha", "score", "guarantee", "min_scores")
-        asked: Any = {name: getattr(config, name) for name in names} | {"temperature": self.temperature}
+        asked: Any = {name: getattr(config, name) for name in names}
+        asked |= {"temperature": self.temperature, "classes": self.classes}
         if config.privacy == "sums":
             result = calibrate_by_sums(self.federation, self.arrays, epsilon=config.epsilon or None, **asked)
         else:

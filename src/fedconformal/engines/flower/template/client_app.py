@@ -6,7 +6,7 @@ from flwr.clientapp import ClientApp
 from fedconformal.engines.flower import calibrate_reply
 from fedconformal.engines.flower.training import add_handlers, outputs, train_reply
 
-from .task import build_model, load_rows
+from .task import CLASSES, build_model, load_rows
 
 app = ClientApp()
 add_handlers(app, build_model, load_rows)  # temperature, evaluation, the predictor
@@ -21,4 +21,5 @@ def train(msg: Message, context: Context) -> Message:
 @app.query("calibrate")
 def calibrate(msg: Message, context: Context) -> Message:
     """Summarise the scores of rows that were not used for fitting."""
-    return calibrate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "calibrate")))
+    logits, labels = outputs(msg, build_model(), load_rows(context, "calibrate"))
+    return calibrate_reply(msg, context, logits, labels, classes=CLASSES)

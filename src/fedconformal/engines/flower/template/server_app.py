@@ -5,7 +5,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedconformal.engines.flower.stages import run_stages
 
-from .task import build_model
+from .task import CLASSES, build_model
 
 app = ServerApp()
 
@@ -13,4 +13,4 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run all stages; the results are in the directory `output` of the run config."""
-    run_stages(grid, context.run_config, build_model())
+    run_stages(grid, context.run_config, build_model(), CLASSES)

@@ -7,10 +7,13 @@ from fedconformal.engines.flower.training import deal, own_rows
 from fedconformal.training import ClientData, Preprocess, models
 from fedconformal.training.data.partitions import Dirichlet
 
+CLASSES = tuple("0123456789")
+"""Names in the order of the model's outputs and of the label indices."""
+
 
 def build_model() -> nn.Module:
     """Create the network, identical at the server and every site."""
-    return models.build("mlp", shape=(1, 8, 8), classes=10, seed=0)
+    return models.build("mlp", shape=(1, 8, 8), classes=len(CLASSES), seed=0)
 
 
 def load_rows(context: Context, part: str) -> ClientData:
