@@ -55,7 +55,7 @@ settings.load_profile("full")
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command in this process."""
+    """Return a function that runs a command in this process."""
     from tests.cli.command import Command
 
     return Command(capsys)

@@ -49,7 +49,7 @@ def many_predictors(found: Any) -> Lines:
 
 
 def scale(found: Any) -> Lines:
-    """A tree of sites, pools of 100 sites and regions of 100 pools."""
+    """Describe a tree of sites, pools of 100 sites and regions of 100 pools."""
     for shape, parts in found["parts"].items():
         files, apart = parts["files"], parts["apart"]
         sent = (f"{files[f'bytes {who}']:,.0f}" for who in ("a site sends", "a pool sends", "the coordinator gets"))
@@ -102,7 +102,7 @@ def monitoring(found: Any) -> Lines:
 
 
 def training(found: Any) -> Lines:
-    """A round of FedAvg."""
+    """Describe a round of FedAvg."""
     yield (
         "A FedAvg round of 10 LeNet sites, images a second against the plain loop",
         times(found["plain_loop"]["ratio"]),
@@ -135,7 +135,7 @@ def speedups(found: Any) -> tuple[str, str]:
 
 
 def imports(found: Any) -> Lines:
-    """The time of an import, and the bytes of a summary."""
+    """Describe the time of an import, and the bytes of a summary."""
     yield "`import fedconformal`, against `import numpy`", times(found["ratio"]["import fedconformal"]), at_most(1.7)
     numpy, ours = found["processor"]["import numpy"], found["processor"]["fedconformal calibrate, ten files"]
     took = f"{ours:.2f} s ({ours / numpy:.1f}x `import numpy`)"
@@ -145,14 +145,14 @@ def imports(found: Any) -> Lines:
 
 
 def one_row(found: Any) -> Lines:
-    """A server that answers row by row."""
+    """Describe a server that answers row by row."""
     names = ", ".join(dict.fromkeys(row["score"].upper() for row in found))
     most = max(row["more"] for row in found)
     yield f"one row, {names}, up to 1,000 classes: time beyond its arithmetic", f"{most} µs at most", "<= 20 µs"
 
 
 def flower(found: Any) -> Lines:
-    """The in-process engine."""
+    """Describe the in-process engine."""
     most = max(map(int, found["peaks"]))
     yield f"{most:,} sites calibrated, against Flower's own message handling", times(found["ratio"]), at_most(1.3)
     counts, peaks = zip(*found["peaks"].items(), strict=True)
@@ -161,7 +161,7 @@ def flower(found: Any) -> Lines:
 
 
 def release(found: Any) -> Lines:
-    """A differentially private threshold."""
+    """Describe a differentially private threshold."""
     ratio = found["private"]["release"] / found["private"]["np.sort"]
     yield "A private release at N = 1,000,000, against np.sort", times(ratio), at_most(5)
 

@@ -106,7 +106,7 @@ def five_starts() -> Any:
 
 
 def unanswered(seed: int) -> tuple[float, float]:
-    """Selective error: the share of 1,000 rows that is left without an answer, in hundredths, at a limit of 0.1."""
+    """Return the share of 1,000 rows without an answer, in hundredths, at a selective error of 0.1."""
     from mapie.risk_control import control_fwer
     from mapie.risk_control.methods import compute_hoeffding_bentkus_p_value
 

@@ -70,9 +70,7 @@ def test_a_slip_names_the_help_to_read(command: Command, monkeypatch: pytest.Mon
     assert command("summarise", "x.csv").err == (
         "error: No such command 'summarise'. Did you mean 'summarize'? (see fedconformal --help)\n"
     )
-    assert command("calibrate", "a.fcs", "--alpa", "0.1").err.endswith(
-        "(see fedconformal calibrate --help)\n"
-    )
+    assert command("calibrate", "a.fcs", "--alpa", "0.1").err.endswith("(see fedconformal calibrate --help)\n")
     assert "Did you mean 'add'?" in command("monitor", "ad").err
     done = command("policy")
     assert done.code == 2

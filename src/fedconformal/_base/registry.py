@@ -53,11 +53,7 @@ class Plugin(ABC):
 
 
 def members(base: Callable[..., T]) -> dict[str, type[T]]:
-    """Return the named subclasses of `base`: built in, from other packages, and defined by users.
-
-    Other packages register plug-ins as entry points in the group named after the package of `base`, such as
-    fedconformal.scores. Built-in names cannot be overridden.
-    """
+    """Return the named subclasses of `base`: built in, from entry points of other packages, and defined by users."""
     package = base.__module__.rpartition(".")[0]
     _import_modules(package)
     found: dict[str, type[T]] = {}
@@ -105,11 +101,7 @@ def param_of(base: Callable[..., Any]) -> str:
 
 
 def rebuild(described: Mapping[str, Any], base: Callable[..., T], within: tuple[str, ...] = ()) -> T:
-    """Rebuild a score, a guarantee or a partition from the name and parameters in a file.
-
-    Only parameters omitted by its `to_dict` may be absent. Descriptions can be nested, such as the guarantee of
-    `ByClass`.
-    """
+    """Rebuild a score, a guarantee or a partition from name and parameters in a file; they may be nested."""
     parameters = dict(described)
     name = parameters.pop("name", None)
     cls: Any = find(str(name), base)

@@ -453,7 +453,7 @@ def check_coverage(predictor: Predictor) -> Predictor:
 
 
 def load(path: str | Path) -> Predictor:
-    """Read a predictor from a JSON file; malformed or altered files are refused.
+    """Read a predictor from the JSON file at a path; malformed or altered files are refused.
 
     Examples
     --------

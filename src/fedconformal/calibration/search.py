@@ -5,10 +5,8 @@ summary, which bounds counts, nor on the guarantee, which maps counts to coverag
 threshold is minus the threshold of the negated scores, and the two ends share alpha (union bound).
 
 A promise curve is a step function from thresholds to promised coverage. Calibration scores in a published file would
-permit membership inference: with the model, the score of a candidate can be computed for every label and looked up.
-Thresholds are therefore rounded up to a public grid, which only adds labels, and the curve has only the certified alpha
-and one more per 64 rows. It states the target of a threshold, not a count. The grid depends only on the score and on
-the number of rows, n: its steps are 1 to 4 parts in sqrt(n) of a threshold.
+permit membership inference (docs/threat-model.md). Thresholds are therefore rounded up to a public grid, with steps of
+1 to 4 parts in sqrt(n) of a threshold for n rows, and the curve has only the certified alpha and one more per 64 rows.
 """
 
 from __future__ import annotations
@@ -155,10 +153,7 @@ class Search:
     def _firsts(
         self, wanted: Sequence[Fraction], points: Points, before: Floats, after: float = math.inf
     ) -> list[float]:
-        """Return the first points that promise the wanted levels, in ascending order, by quickselect.
-
-        `before` are the counts before these points, and `after` is the point that follows them.
-        """
+        """Return the first points after counts `before` that promise the levels, by quickselect; `after` is next."""
         values, middle = points.values, len(points.values) // 2
         if not len(values):
             return [after] * len(wanted)

@@ -27,7 +27,6 @@ from fedconformal.summaries.batch import SummaryBatch, names_of
 
 MOST_WHY = 200
 PLANNED = "planned renewal"
-"""Default reason for a replacement."""
 FAR = 10
 """A site is heavy with over half of all scores, or over `FAR` times the median; of two sites, `FAR` times the other."""
 Threshold = float | Literal["inf", "-inf"]
@@ -123,7 +122,6 @@ class ProvenanceRecord(_Record, frozen=True, kw_only=True):
     precision: str | None = None
     """Floating-point type to which outputs are rounded before scoring."""
     calibration: str | None = None
-    """Identifier of the calibration of all summaries."""
     expires: str | None = None
     """Earliest last day of use of the summaries."""
     trained: bool = False
@@ -142,17 +140,12 @@ class RiskRecord(_Record, frozen=True, kw_only=True):
     loss: tuple[str, tuple[bool | int | float, ...]] | None = None
     """Name and parameters of the loss, if the summaries contain them."""
     rising: bool = False
-    """Whether the loss may rise along the grid."""
     safe: str | None = None
     """The action at +inf, whose loss never exceeds the limit, nor the loss at the last threshold."""
 
 
 class Rows(StrEnum):
-    """Calibration rows of a predictor that replaces another.
-
-    Rows counted by a monitor are not exchangeable with later rows, as its stopping time depends on their outcomes, even
-    without an alarm. Nothing is promised from them (tests/validity/test_renewal.py).
-    """
+    """Calibration rows of a successor; "watched" rows promise nothing, as a watch stops depending on their outcomes."""
 
     new = "new"
     watched = "watched"

@@ -27,7 +27,6 @@ from fedconformal.summaries.provenance import number_of
 Stratum = tuple[str | None, int | None]
 """A group, a class, or a class in a group."""
 ClassNames = Sequence[str] | int | None
-"""The names of the classes, their number, or neither."""
 FIXED = "The promise is for {} fixed beforehand. It says nothing of sites that sent no summary or were left out."
 MODEL = "the model was not fitted to the calibration rows"
 UNTRAINED_MODEL = "one model, not trained on any of these sites, made all scores"
@@ -54,9 +53,7 @@ LEAST_LIKELY = (
 PRIVACY_RAISED = "noise or a public cell moved the threshold above all scores; more rows, or epsilon, lower it"
 MORE_FOR_NOISE = "with this epsilon more calibration scores are needed, at any site, or a larger epsilon"
 FEW_ALPHAS = "its curve has few alphas; calibrate for this one"
-INEXACT_SUMMARIES = (
-    "the summaries are too coarse; more calibration scores, or summaries of the kind exact, would help"
-)
+INEXACT_SUMMARIES = "the summaries are too coarse; more calibration scores, or summaries of the kind exact, would help"
 ROUNDING = 2.0**-40
 """Rounding error of a row's sum for each probability."""
 HALF = 0.5
@@ -209,10 +206,7 @@ def shortfall(
     owner: Literal["site", "class"] = "site",
     answers: Answers = SETS,
 ) -> str:
-    """Return the missing calibration data for a finite threshold, given the sizes of sites or classes (`owner`).
-
-    `stratum` is the noun of the stratum of the sizes, if they are not those of all rows.
-    """
+    """Return the missing data for a finite threshold, given sizes of the `owner`s; `stratum` is a noun."""
     missing = bound.missing(alpha, sizes)
     if missing.sites:
         return f"sites needed: {missing.sites} more, from the same population"

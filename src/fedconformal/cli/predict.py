@@ -118,10 +118,7 @@ def predict(
 
 
 def make_answers(predictor: Predictor, rows: PredictorRows, alpha: Fraction) -> Answers:
-    """Return the sets or intervals of rows; warn with advice if they are uninformative.
-
-    With thresholds by site, the reported threshold is the largest of the `sites`.
-    """
+    """Return the sets or intervals of rows, and the largest threshold of the `sites`; warn if uninformative."""
     about = predictor.certificate
     sites, groups = own_sites(about, rows.sites), needed_groups(about, rows.groups)
     with warnings.catch_warnings(), rows.table.table.in_lines():
@@ -171,10 +168,7 @@ def _arrays(ending: str, **arrays: Any) -> bytes:
 
 
 def _table(rows: Predictions, keep: Sequence[str], header: list[str], answers: Iterable[Sequence[Any]]) -> bytes:
-    """Return the bytes of a table with each row's id or number, the columns to keep and the answer.
-
-    Semicolons and decimal commas of the input table are preserved.
-    """
+    """Return the bytes of a table: id or number, columns to keep, and answer; separators are those of the input."""
     cells, file = rows.table.cells, io.StringIO()
     semicolons = isinstance(cells, TextCells) and cells.separator == ";"
     comma = isinstance(cells, TextCells) and cells.decimal == ","

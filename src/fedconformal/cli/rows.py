@@ -177,10 +177,7 @@ class Columns:
         wanted: Classes = None,
         temperature: float | None = None,
     ) -> Predictions:
-        """Read outputs, in the order of the classes `wanted`, and the truth; report the recognised columns once.
-
-        The truth is in a column or in a separate file.
-        """
+        """Read outputs, in the order of the classes `wanted`, and the truth, from a column or a separate file."""
         if isinstance(score, RegressionScore):
             predictions = self._read_numbers(score, path, labels)
         else:

@@ -31,7 +31,6 @@ class CoverageGroup(msgspec.Struct, frozen=True, kw_only=True):
     low: float
     high: float
     clusters: int | None = None
-    """Number of clusters, if rows are clustered."""
 
     @property
     def mean(self) -> float:
@@ -66,12 +65,10 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
     """
 
     size_columns: ClassVar[tuple[str, ...]] = ()
-    """Titles of the size columns."""
 
     overall: G
     by_site: list[G]
     interval_assumes: str
-    """Assumption of the intervals."""
     reweighted: Reweighted | None = None
     """Coverage under the certified mixture of the sites, if a certificate was given."""
     by_group: dict[str, list[G]] = {}

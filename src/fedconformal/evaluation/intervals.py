@@ -129,10 +129,7 @@ def _low_end(means: Floats, rows: Integers | Floats, shares: Floats) -> float:
 
 
 class Sample(NamedTuple):
-    """Rows of a mixture, counted by site, or pooled if they are clustered.
-
-    Sites of the mixture without rows count as never missed, so the test remains valid.
-    """
+    """Rows of a mixture, by site, or pooled if clustered; sites without rows count as never missed, which is valid."""
 
     rows: int
     rates: Floats

@@ -21,7 +21,6 @@ class IntervalGroup(CoverageGroup, frozen=True, kw_only=True):
     mean_width: float | None
     median_width: float | None
     infinite: int
-    """Number of intervals with an infinite end."""
 
     @property
     def width_text(self) -> str:

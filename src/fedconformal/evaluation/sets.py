@@ -50,7 +50,6 @@ class Evaluation(CoverageEvaluation[Group], frozen=True, kw_only=True):
     by_class: list[Group]
     by_size: list[Group]
     full_sets: int
-    """Number of sets that hold all labels."""
 
     @property
     def mean_size(self) -> float:

@@ -1,9 +1,7 @@
-"""Verdicts: tests of the promise on rows with known labels.
+"""Verdicts: tests of the promise on rows with known labels (docs/evaluation.md).
 
 The null hypothesis is a miss rate of at most alpha plus an allowance for one calibration, which is exceeded in at most
-a share .025 of calibration draws. The level of the test is .025, so a valid predictor is rejected with probability at
-most .05; separately promised parts share both (Bonferroni). Rows are too few if twice the promised miss rate would not
-be detected.
+a share .025 of calibration draws, as is the test's own level; separately promised parts share both (Bonferroni).
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from fedconformal.summaries.provenance import has_expired
 LUCK = 0.025
 """Probability of a calibration worse than the allowance."""
 LEVEL = 0.025
-"""Significance level of the test."""
 TWICE = 2
 """Rows are sufficient if this multiple of the promised miss rate would be detected."""
 TOO_FEW: Literal["too few rows to tell"] = "too few rows to tell"

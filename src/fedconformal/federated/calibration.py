@@ -115,10 +115,7 @@ def calibrate(  # noqa: PLR0913
 
 
 def unusual(origins: Sequence[Provenance]) -> list[str | None]:
-    """Return for each site how its classes or the precision of its numbers differ from the majority, or None.
-
-    A site with other classes than the majority is refused, and cannot stop the calibration of the others.
-    """
+    """Return for each site how its classes or precision differ from the majority, or None; such are refused."""
     numbers = all(isinstance(origin.score, RegressionScore) for origin in origins)
     found = [(origin.precision or "float64") if numbers else origin.classes for origin in origins]
     stated = Counter(one for one in found if one is not None)

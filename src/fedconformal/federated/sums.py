@@ -1,10 +1,8 @@
 """Masked sums over an engine: the coordinator's part of a session, without access to any site's own counts.
 
-The protocol and its driver are those of `fedconformal.privacy.sums`; the engine carries the messages. First the sites
-join and state their number of scores, then they deposit shares of their secrets with their neighbours; each round takes
-three exchanges, and one more if a site is lost in it. A site with an invalid message is excluded, with the reason.
-Before the first sum is opened the driver restarts the session with the others. Later a site that drops out remains in
-the promise, and the search stops at its current cell.
+The protocol and its driver are those of `fedconformal.privacy.sums`; the engine carries the messages. A site with an
+invalid message is excluded, with the reason. Before the first sum is opened the driver restarts the session with the
+others. Later a site that drops out remains in the promise, and the search stops at its current cell.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Monitoring over an engine: the coordinator asks every site for the counts of its monitor.
 
-The coordinator names a predictor; every site answers with the messages of its periods, in the format of a `.fcw` file,
-which hold counts only. The site fixes the periods (`Watch.send`): a coordinator that chose days could read single
-outcomes from the difference of two answers. A site with messages about another predictor or site, or with contradictory
-messages, is refused; the others count.
+A site answers with the messages of its periods, in the format of a `.fcw` file. It fixes the periods itself
+(`Watch.send`): a coordinator that chose days could read single outcomes from the difference of two answers. A site with
+messages about another predictor or site, or with contradictory messages, is refused; the others count.
 """
 
 from __future__ import annotations
@@ -82,10 +81,7 @@ def check_apart(periods: Iterable[Period]) -> None:
 
 
 def outgoing(periods: Sequence[Period]) -> Outgoing:
-    """Describe messages for a policy, by the smallest number of new outcomes of all rows or of a group.
-
-    Ids in a watch are unique, so there are as many ids as outcomes.
-    """
+    """Describe messages for a policy, by the smallest number of new outcomes, equal to that of ids, of a group."""
     new = [stream.new for period in periods for stream in period.streams]
     fewest = min(filter(None, new), default=0)
     return Outgoing(kind=WATCH, rows=fewest, patients=fewest)

@@ -104,7 +104,6 @@ class MissRateBound(NamedTuple):
     shares: tuple[Fraction, ...] | None = None
     """Weight of every site; None for a single site, or if all rows are exchangeable."""
     site: int | None = None
-    """Position of a single site."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,8 @@
 """Coverage for a mixture of the sites, with a cost that does not depend on the number of sites (docs/proofs.md).
 
 A weighted sum of counts promises (sum w_k m_k - price) / whole, in integers; `Mixture`, `FCP` and `NewSite` differ in
-these three terms. In `Mixture` every calibration row of site k has weight v_k = lambda_k / n_k, and the price is max v,
-as the test row is exchanged with a calibration row of its own site. The proof of Lu et al. (2023), with weights
-lambda_k / (n_k + 1), has the price sum lambda_k / (n_k + 1), which is smaller for a single site and for shares
-concentrated on tiny sites. The smaller price, a function of the sizes only, is used.
+these three terms. The price of `Mixture` is max lambda_k / n_k, or that of Lu et al. (2023), sum lambda_k / (n_k + 1),
+for a single site and for shares concentrated on tiny sites: the smaller one, a function of the sizes only.
 """
 
 from __future__ import annotations
@@ -61,10 +59,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedSum(Guarantee):
-    """Base class of guarantees that promise (sum w_k m_k - price) / whole.
-
-    If all scores have equal weight, this is a rank of the pooled scores, and summaries may be pooled.
-    """
+    """Base class of promises (sum w_k m_k - price) / whole: with equal weights, ranks of the pooled scores."""
 
     @abstractmethod
     def terms(self, sizes: Counts) -> Terms:

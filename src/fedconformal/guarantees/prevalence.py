@@ -1,8 +1,6 @@
-"""Coverage under label shift, for a population with other class shares than the sites: classes take the place of sites.
+"""Coverage under label shift, for a population with other class shares than the sites (docs/proofs.md).
 
-If X given Y is the same everywhere, the pooled scores of class c are those of a site with this class only, and the new
-population is their mixture with shares pi_c. Bounds on the shares give a box of mixtures; unknown shares give coverage
-for every class (docs/proofs.md).
+Classes take the place of sites. Bounds on their shares give a box of mixtures, unknown shares a promise to every class.
 """
 
 from __future__ import annotations

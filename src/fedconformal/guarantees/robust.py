@@ -1,8 +1,7 @@
 """Coverage with a bounded number of dishonest sites (docs/proofs.md).
 
 The promise at q is the minimum of (sum m_k - 1) / sum n_k over all sets of K - f sites, one of which contains honest
-sites only. If sites may differ, the cost is unavoidable: beyond about f = K alpha / (1 + alpha) sites with huge scores,
-no finite q suffices.
+sites only.
 """
 
 from __future__ import annotations

@@ -136,7 +136,6 @@ class _Form:
     room: tuple[int, ...]
     whole: int
     largest: tuple[Fraction, ...]
-    """Largest weight of each site."""
     rows: tuple[int, ...]
     price: Fraction
 

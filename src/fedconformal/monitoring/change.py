@@ -146,10 +146,7 @@ class ChangeDetector:
 
 
 class StoredDetector:
-    """The change detector in the file of a watch; scores are appended in order, one database row per batch.
-
-    The alarm is raised at the end of a day on which the evidence is at least 1 / false_alarm.
-    """
+    """The change detector in the file of a watch; it raises the alarm at the end of a day with enough evidence."""
 
     def __init__(self, connection: sqlite3.Connection, false_alarm: float) -> None:
         self._connection, self.enough = connection, -math.log(false_alarm)

@@ -1,15 +1,12 @@
-"""Combination of sites: evidence over all sites, sites that stand out, and days of alarms.
+"""Combination of sites: evidence over all sites, sites that stand out, and days of alarms (docs/proofs.md).
 
 Counts of a message are cumulative, so a missing message leaves a gap in time but loses no count. Contradictory messages
 of a site are refused: different counts for the same moment, decreasing counts, or another limit. All quantities that
 follow from counts are recomputed. A site also states the day of its own alarm, which may be within a period without
 being visible at its end; that day is accepted if the counts allow it.
 
-A site has the e-value one before its first message. The mean of e-values ever reaches 1 / d with probability at most d
-if sites are independent. e-BH names sites by their current e-values, never by the largest so far: the k sites with the
-largest e-values, for the largest k with a k-th of at least K / (k d). The expected share of wrongly named sites is at
-most d, under any dependence (Wang and Ramdas, "False discovery rate control with e-values", 2022).
-The failure probabilities of the limits add up.
+A site has the e-value one before its first message. e-BH names sites by their current e-values, never by the largest so
+far (Wang and Ramdas, "False discovery rate control with e-values", 2022).
 
 d is the false alarm probability d_k of the sites. If these differ, sites are weighted in proportion to theirs, and d is
 the largest. A watch over several sites divides its probability among them beforehand; then d is the sum, so that the
@@ -205,7 +202,6 @@ class CombinedEvidence:
 
     group: str
     histories: tuple[SiteHistory, ...]
-    """Histories in decreasing order of evidence."""
     days: Integers
     log_mean: Floats
     """Logarithm of the mean of the sites' e-values on each day, weighted by their false alarm probabilities."""

@@ -1,17 +1,10 @@
-"""Limits on miss rates: of all rows, a site, a group or a class.
+"""Limits on miss rates: of all rows, a site, a group or a class (docs/monitoring.md, docs/proofs.md).
 
 A promise on average over calibration draws does not limit the miss rate of one calibration, nor does the limit of a
-mixture hold for a single site. Except with probability `failure` over calibration draws, these limits hold:
-
-- for rows of all sites in the promised mixture: a_b of the guarantee (`Guarantee.miss_rate_bounds`);
-- for a site with a promise of its own: its own a_b;
-- for any other site: 1 - m/n + sqrt(ln(1/b) / (2n)), if at least m of n scores are at most the threshold. Massart,
-  "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality", 1990, which holds at all thresholds at once, so at
-  one that depends on the scores. m and n are from the site's own summary. Each of K sites gets b/K;
-- for two ends of an interval: the sum of both ends' own limits, each with half of b;
-- for groups and classes with a promise: their own a_b, each with its part of `failure`, for rows that come from the
-  sites in proportion to the calibration rows of the group or class;
-- for losses: alpha + sqrt(ln(1/b) sum n_k w_k^2 / 2), because ranks do not bound losses.
+mixture hold for a single site. A site without a promise of its own has the limit 1 - m/n + sqrt(ln(1/b) / (2n)), if at
+least m of the n scores in its own summary are at most the threshold: Massart, "The tight constant in the
+Dvoretzky-Kiefer-Wolfowitz inequality", 1990, holds at all thresholds at once. Each of K sites gets b/K. Two ends get
+half of b each, groups and classes a part, and losses, which ranks do not bound, Hoeffding's inequality.
 """
 
 from __future__ import annotations
@@ -41,10 +34,7 @@ OF_CLASSES = "it is the largest of all classes' own limits, so it holds whatever
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits on the miss rate of all rows, and of sites, groups and classes with limits of their own.
-
-    `failure` is the probability that a calibration exceeds any of them.
-    """
+    """Limits on the miss rate of all rows, sites, groups and classes; all hold except with probability `failure`."""
 
     rate: float
     basis: str

@@ -76,7 +76,6 @@ class Stream(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen
     group: Annotated[str, msgspec.Meta(max_length=2 * MAX_NAME)] = ""
     """Name of the group, such as "sex=F"; empty for all rows."""
     alarm: Day | None = None
-    """Day of the alarm on misses."""
     changed: Day | None = None
     """Day of the change detector's alarm."""
 

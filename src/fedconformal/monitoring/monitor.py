@@ -237,10 +237,7 @@ class Monitor:
         return replace(self, known=rows, misses=total, waiting=last, alarm_at=alarm_at)
 
     def first_alarm(self, missed: Floats, known: NDArray[Any], waiting: Any) -> int | None:
-        """Return the first index at which E is at least 1 / false_alarm, from the counts at each index.
-
-        E is at most one while the share of misses is at most the limit; elsewhere the untruncated mixture bounds it.
-        """
+        """Return the first index at which E is at least 1 / false_alarm, first bounded by the untruncated mixture."""
         enough = -math.log(self.false_alarm)
         hits = known - missed + waiting
         places = np.flatnonzero(missed > self.limit * (missed + hits))

@@ -21,7 +21,6 @@ from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError, StoreError
 
 APPLICATION = 0x46435721
-"""The application id in the header of the file."""
 SECONDS = 5.0
 """Timeout while another process writes."""
 AT_ONCE = 50_000
@@ -68,10 +67,7 @@ WORDS = {
 
 @contextmanager
 def store_errors(path: Path) -> Iterator[None]:
-    """Convert database errors to one-line messages; the transaction has no effect.
-
-    A server passes messages on to its clients, so they contain the file's name without its folder.
-    """
+    """Convert database errors to one line with the file's name but not its folder; the transaction has no effect."""
     try:
         yield
     except sqlite3.Error as error:

@@ -77,7 +77,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Mutable state of a watch, besides its streams and its detector."""
 
     purged: Day = 0
-    """Rows before this day have been purged."""
     last_day: Day = 0
     """Earliest day of new counts."""
     width: Annotated[int, msgspec.Meta(ge=0, le=MAX_CLASSES)] = 0
@@ -186,10 +185,7 @@ class Watch:
             yield
 
     def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> Counts:
-        """Add rows and outcomes in the order of their times, in one transaction; return counts by fate.
-
-        A repeated row, with the same id and digest, changes nothing.
-        """
+        """Add rows and outcomes in order of time, in one transaction; return counts by fate. Repetitions are void."""
         return self.record(rows, outcomes)[0]
 
     def record(self, rows: Predicted | None, outcomes: Outcomes) -> tuple[Counts, dict[str, str]]:

@@ -20,7 +20,6 @@ from fedconformal.privacy.sums.site import site_from
 from fedconformal.summaries import Summary
 
 OPTIONS = {"dp": {"epsilon", "grid"}, "local": set[str](), "sums": {"epsilon", "grid", "reach"}}
-"""Modes and the options of each."""
 
 
 def calibrate_privately(

@@ -119,7 +119,7 @@ class NoisyRound:
         return before is None and (after.number, after.prefix) == (0, 0)
 
     def cells(self, number: int) -> int:
-        """Number of counts that a site sends in this round."""
+        """Return the number of counts that a site sends in this round."""
         return len(self.grid)
 
     @cached_property

@@ -51,12 +51,28 @@ class OpenedSums(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """All releases so far, and the total budget of a data set."""
+    """All releases so far, and the total budget of a data set.
+
+    Parameters
+    ----------
+    budget
+        The largest sum of epsilon over the releases on any rows.
+    entries
+        Releases with noise.
+    sessions
+        Sessions without noise, by digest of rows.
+
+    Examples
+    --------
+    >>> rows = [ChargedRows("clinic-a", "0f3a")]
+    >>> Ledger(budget=1.0).spend(rows, 0.75, "threshold").spend(rows, 0.5, "threshold")
+    Traceback (most recent call last):
+    fedconformal.errors.InputError: 'clinic-a' has spent 0.75 of 1; 0.5 more is over its budget
+    """
 
     budget: Positive
     entries: list[Entry] = []
     sessions: dict[str, OpenedSums] = {}
-    """Sessions without noise, by digest of rows."""
 
     def opened(self, data: Sequence[str]) -> OpenedSums:
         """Return the sessions of rows with any of these digests; the entry with most sessions if they differ."""
@@ -70,13 +86,7 @@ class Ledger(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
         return sum((as_decimal(entry.epsilon) for entry in entries), Fraction(0))
 
     def spend(self, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Ledger:
-        """Return the ledger with a release on these rows; refused if it exceeds the budget.
-
-        >>> rows = [ChargedRows("clinic-a", "0f3a")]
-        >>> Ledger(budget=1.0).spend(rows, 0.75, "threshold").spend(rows, 0.5, "threshold")
-        Traceback (most recent call last):
-        fedconformal.errors.InputError: 'clinic-a' has spent 0.75 of 1; 0.5 more is over its budget
-        """
+        """Return the ledger with a release on these rows; refused if it exceeds the budget."""
         entries = [Entry(site, digest, epsilon, purpose) for site, digest in data]
         after = msgspec.structs.replace(self, entries=self.entries + entries)
         for rows in data:
@@ -102,10 +112,7 @@ def rows_of(summaries: Sequence[Summary]) -> list[ChargedRows]:
 
 @contextmanager
 def spending(path: Path | None, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Iterator[None]:
-    """Context of a release: refused if it exceeds a budget, entered on success; without a path there is no ledger.
-
-    The ledger is locked meanwhile; otherwise two releases could both pass and one entry be lost.
-    """
+    """Context of a release with the ledger locked: refused over budget, entered on success; no path, no ledger."""
     if path is None:
         yield
         return
@@ -118,10 +125,7 @@ def spending(path: Path | None, data: Sequence[ChargedRows], epsilon: float, pur
 
 
 def enter_session(path: Path, data: Sequence[str], sites: str, before: int) -> None:
-    """Enter a session of these rows, by each of their digests, with the digest of the sites in the sum.
-
-    Refused if the ledger does not hold `before` sessions: concurrent sessions would each be counted as the next one.
-    """
+    """Enter a session of rows, by each of their digests; refused unless the ledger holds `before` sessions of them."""
     with locked(path):
         ledger = read_ledger(path)
         if ledger.opened(data).count != before:

@@ -33,7 +33,19 @@ Cells = msgspec.Meta(min_length=2, max_length=MOST_CANDIDATES)
 
 
 class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    """Noisy counts of a site's scores in the cells of a public grid, with the site's name and size and epsilon."""
+    """Noisy counts of a site's scores in the cells of a public grid; `noisy_histogram` creates it.
+
+    Parameters
+    ----------
+    site, size
+        Name and number of rows of the site, which are public.
+    epsilon
+        Epsilon of the noise.
+    grid, counts
+        Upper edges of the cells, and the noisy count in each.
+    header
+        Encoded provenance of the scores.
+    """
 
     name: ClassVar[str] = "noisy"
 
@@ -78,8 +90,27 @@ class NoisyHistogram(msgspec.Struct, array_like=True, forbid_unknown_fields=True
 def noisy_histogram(
     scores: ArrayLike, *, epsilon: Any, site: str, grid: ArrayLike | None = None, provenance: Provenance | None = None
 ) -> NoisyHistogram:
-    """Return the noisy counts of a site's scores in the cells of the grid; nothing else may leave the site.
+    """Count a site's scores in the cells of a public grid, with noise; nothing else may leave the site.
 
+    Parameters
+    ----------
+    scores
+        The calibration scores of the site.
+    epsilon
+        Epsilon of the differential privacy of one row.
+    site
+        Name of the site.
+    grid
+        Public candidates for the threshold, increasing up to +inf; the same at all sites.
+    provenance
+        Provenance of the scores.
+
+    Returns
+    -------
+    NoisyHistogram
+
+    Examples
+    --------
     >>> histogram = noisy_histogram([0.1, 0.5, 0.9], epsilon=1, site="clinic-a", grid=[0.5, 1.0, math.inf])
     >>> histogram.size, len(histogram.counts)
     (3, 3)

@@ -103,10 +103,7 @@ class NoisyPlan(Plan):
 def plan_noisy(
     guarantee: Guarantee, alpha: Fraction, sizes: Counts, epsilon: Fraction, grid: Floats, strength: Fraction
 ) -> NoisyPlan | None:
-    """Choose r and the margins; None if they exceed the number of scores.
-
-    `strength` is the noise in the sum for a cell, as a multiple of one discrete Laplace draw.
-    """
+    """Choose r and the margins for noise of this `strength`, in units of one draw; None if there are too few scores."""
     choices = []
     for plan in plans_to_try(guarantee, alpha, sizes):
         widest = int(margins(epsilon, len(grid), strength, plan.failure, at=len(grid) // 2)[0])

@@ -90,6 +90,21 @@ class Outgoing:
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Limits on the messages that leave a site; without a key there is no limit.
 
+    Parameters
+    ----------
+    sums_only
+        Whether only masked counts of a sums session may leave.
+    least_sites, least_rows, least_patients
+        Minimum number of sites in a readable sum, and of rows and patients of this site.
+    most_sessions
+        Maximum number of sums sessions without noise over the same rows.
+    largest_epsilon, ledger
+        Maximum epsilon of the required noise; "mandatory" if noise and sums must be entered in a ledger.
+    kinds, models
+        Permitted kinds of messages, and fingerprints of models.
+
+    Examples
+    --------
     >>> Policy(kinds=("sums", "ranks")).check(Outgoing(kind="exact", rows=100))
     Traceback (most recent call last):
     fedconformal.errors.InputError: the site's policy: kinds = ["sums", "ranks"], and this is of the kind exact

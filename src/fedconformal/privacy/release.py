@@ -46,7 +46,6 @@ class Plan:
     covered: Fraction
     """Coverage at this rank without noise."""
     failure: Fraction
-    """Upper bound on gamma."""
 
     @property
     def promised(self) -> Fraction:
@@ -83,10 +82,7 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
 
 
 def certify(curve: PromiseCurve, inputs: Inputs, **fields: Any) -> Predictor:
-    """Return a predictor for a threshold without summaries; `fields` are the other fields of its certificate.
-
-    No other threshold is known, so the promise curve has one step.
-    """
+    """Return a predictor for a threshold without summaries, whose curve has one step; `fields` are certified."""
     answers = fields.pop("answers", text.answers_to(inputs.provenance.score))
     words = {key: fields.pop(key) for key in ("promise", "caveat") if key in fields}
     certificate = made_certificate(
@@ -125,10 +121,7 @@ def certify_release(
     caveat: str = "",
     **details: Any,
 ) -> Predictor:
-    """Return a predictor whose certificate holds the threshold, the privacy claim and nothing else about the rows.
-
-    Without a plan there are too few scores: nothing is released, and every set holds every label.
-    """
+    """Return a predictor that holds the threshold and the privacy claim only; without a plan nothing is released."""
     alpha, guarantee, provenance = inputs.alpha, inputs.guarantee, inputs.provenance
     scores = sum(sum(record.sizes) for record in inputs.records)
     promised = Fraction(1) if plan is None else plan.promised

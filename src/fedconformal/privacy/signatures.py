@@ -157,6 +157,19 @@ def decode_json(data: bytes, kind: type[T], what: str) -> T:
 def sign(summary: Summary, private: bytes) -> SignatureRecord:
     """Sign a summary.
 
+    Parameters
+    ----------
+    summary
+        The summary of one site, for a named calibration.
+    private
+        The private key of the site.
+
+    Returns
+    -------
+    SignatureRecord
+
+    Examples
+    --------
     >>> from fedconformal import Summary
     >>> key = new_key()
     >>> record = sign(Summary.of_scores([0.1, 0.2], site="clinic-a", alpha=0.1, calibration=new_id()), key)
@@ -187,8 +200,10 @@ def sign_periods(site: str, periods: bytes, private: bytes) -> SignatureRecord:
 
 
 def seal(predictor: bytes, private: bytes) -> Seal:
-    """Sign the bytes of a predictor as its coordinator.
+    """Sign the bytes of a predictor as its coordinator; `is_sealed` verifies the signature.
 
+    Examples
+    --------
     >>> key = new_key()
     >>> is_sealed(b"...", seal(b"...", key), public_key(key)), is_sealed(b"..", seal(b"...", key), public_key(key))
     (True, False)
@@ -207,7 +222,17 @@ def check_periods(record: SignatureRecord, site: str, periods: bytes, trusted: M
 
 
 def signed(certificate: Certificate, signatures: Sequence[SignatureRecord], trusted: Mapping[str, str]) -> Certificate:
-    """Return a certificate with signatures; every site must have signed with the key trusted for it."""
+    """Return a certificate with signatures; every site must have signed with the key trusted for it.
+
+    Parameters
+    ----------
+    certificate
+        The certificate of a named calibration.
+    signatures
+        Signatures of its summaries, by `sign`.
+    trusted
+        Public keys by site.
+    """
     if certificate.provenance.calibration is None:
         raise InputError(
             "the summaries name no calibration, so old ones could be sent again; make an id with "

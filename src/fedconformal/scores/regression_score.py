@@ -119,10 +119,7 @@ class RegressionScore(AnyScore):
 
 
 def highest(score: Scored, f: Floats, q: float, scale: Floats | None = None) -> Floats:
-    """Return an upper bound, per row, on every y with a score of at most q; f + q times the scale if that suffices.
-
-    `score` is y - f rounded, or with a scale the quotient rounded again.
-    """
+    """Return an upper bound, per row, on every y with a `score` of at most q; f + q times the scale if enough."""
     simple = f + (q if scale is None else scale * q)
     after: Floats | np.float64 = np.nextafter(q, np.inf)
     if scale is not None:

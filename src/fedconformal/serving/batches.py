@@ -31,10 +31,7 @@ FATES = ("counted", "repeated", "conflicting", "early")
 
 
 class Batcher:
-    """Batch processor of requests for predictions and for outcomes.
-
-    `lock` is held while the watch is used.
-    """
+    """Batch processor of requests for predictions and for outcomes; `lock` is held while the watch is used."""
 
     def __init__(self, service: Service, watch: Watch | None, lock: anyio.Lock) -> None:
         self._service, self._watch, self._lock = service, watch, lock

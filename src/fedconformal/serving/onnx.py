@@ -2,13 +2,12 @@
 
 ONNX Runtime does not guarantee this by itself. With two threads the trees of a forest are summed in another order, and
 a single row takes another path through a linear layer than in a batch: for a logistic regression, 96% of rows differ in
-the last bit. If many rows have the same score, such a bit loses coverage. Therefore a session has one thread,
-and a single row is duplicated; parallel threads process different rows. The fingerprint covers the file and the way it
-is run, but not the processor and the release of ONNX Runtime: use one release everywhere.
+the last bit. Therefore a session has one thread, and a single row is duplicated; parallel threads process different
+rows. The fingerprint covers the file and the way it is run, but not the processor and the release of ONNX Runtime.
 
 A tensor may name another file, which a runtime reads from the working directory: an untrusted model could load a
-private file as weights and disclose it in its scores, and weights could be replaced under the same fingerprint. Such
-models are refused: the name of the file is the value of an entry with the key "location".
+private file as weights and disclose it in its scores. Such models are refused: the name of the file is the value of an
+entry with the key "location".
 """
 
 from __future__ import annotations

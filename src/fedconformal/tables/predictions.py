@@ -2,8 +2,7 @@
 
 Columns are located by exact name. Without `classes`, every column without another use is a class. With `classes`,
 columns are selected and ordered by them; prob_benign matches benign if the same pattern matches a column for every
-class. A regression score names its columns, such as lower and upper, which `columns` can rename. The recognised layout
-is described in `recognised`.
+class. `recognised` describes the result.
 """
 
 from __future__ import annotations
@@ -326,10 +325,7 @@ def _matrix(table: Table, columns: list[int], truth: str | None, *, sure: bool =
 
 
 def columns_that_add_up(table: Table, columns: Sequence[int]) -> list[str] | None:
-    """Return names of columns whose rows are distributions, after omitting at most one other column of shares.
-
-    Rows with a missing value are ignored.
-    """
+    """Return columns whose rows, if complete, are distributions, omitting at most one other column of shares."""
     if table.names is None or len(columns) > MOST_SEARCHED:
         return None
     shares: dict[int, Floats] = {}

@@ -21,8 +21,19 @@ CHECKED_ROWS = 32
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientData:
-    """Rows of one site: `x` as uint8 or float32, `y` as class indices, and their preprocessing.
+    """Rows of one site, as tensors.
 
+    Parameters
+    ----------
+    name
+        The name of the site.
+    x, y
+        Rows as uint8 or float32, and class indices.
+    preprocess
+        Preprocessing of the rows.
+
+    Examples
+    --------
     >>> client = ClientData(name="a", x=torch.zeros(3, 2), y=torch.tensor([0, 1, 1]))
     >>> client.n, client.inputs().shape
     (3, torch.Size([3, 2]))
@@ -44,8 +55,21 @@ class ClientData:
 
 
 def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> list[ClientData]:
-    """Read and check a list of ClientData, of (x, y) pairs of arrays or tensors, or of torch datasets.
+    """Read and check the rows of each site.
 
+    Parameters
+    ----------
+    clients
+        `ClientData`, pairs (x, y) of arrays or tensors, or torch datasets with items (x, y).
+    preprocess
+        Preprocessing of the rows; by default that of each `ClientData`, and none for others.
+
+    Returns
+    -------
+    list of ClientData
+
+    Examples
+    --------
     >>> [client.name for client in as_clients([([[1.0], [2.0]], [0, 1]), ([[3.0]], [1])])]
     ['site-0', 'site-1']
     >>> as_clients([([[1.0]], [0]), ([], [])])

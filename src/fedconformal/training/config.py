@@ -26,25 +26,19 @@ Table = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of a run other than those of its method and its partition.
-
-    Attributes:
-        dataset: name of the data set.
-        model: name of the network; None for the default of the data set.
-        weights: a file of weights to start from.
-        augment: augmentation of images in training.
-        temperature: "pooled" over the sites' rows, "mean" of the sites' own, or "none".
-        keep: rounds whose checkpoints are kept, as checkpoint-100.npz.
-        first_stage: checkpoint of FedAvg after TCT's `rounds`, used as TCT's first stage (they agree bit for bit).
-    """
+    """Settings of a run other than those of its method and its partition."""
 
     dataset: str
     model: str | None = None
+    """Name of the network; None for the default of the data set."""
     weights: str | None = None
+    """A file of weights to start from."""
     augment: Augmentation = "none"
     temperature: Literal["pooled", "mean", "none"] = "pooled"
     keep: tuple[int, ...] = ()
+    """Rounds whose checkpoints are kept, as checkpoint-100.npz."""
     first_stage: str | None = None
+    """Checkpoint of FedAvg after TCT's `rounds`, used as TCT's first stage (they agree bit for bit)."""
 
 
 @dataclass(frozen=True, kw_only=True)

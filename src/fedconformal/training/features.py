@@ -59,11 +59,7 @@ def draw_coordinates(network: nn.Module, count: int, seed: int) -> Tensor:
 
 
 class GradientFeatures(nn.Module):
-    """Per-row gradients of a network's single output over selected weights.
-
-    Args:
-        network: a network with one output, see `one_output`.
-        coordinates: increasing indices of the selected weights, see `draw_coordinates`.
+    """Per-row gradients of a network's single output (`one_output`) over selected weights (`draw_coordinates`).
 
     >>> features = GradientFeatures(nn.Linear(3, 1), torch.tensor([0, 2, 3]))
     >>> features(torch.tensor([[5.0, 6.0, 7.0]]))

@@ -1,7 +1,6 @@
 """Federated averaging: `local_sgd` at every site, then `FedAvg.run_round` at the server, state in, state out.
 
-McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-efficient learning of deep networks from
-decentralized data", 2017. The running statistics of BatchNorm are averaged like weights.
+The running statistics of BatchNorm are averaged like weights.
 """
 
 from __future__ import annotations
@@ -54,12 +53,19 @@ def local_sgd(
 
 @dataclass(frozen=True, kw_only=True)
 class FedAvg(Trainer):
-    """Average the sites' weights after local epochs.
+    """Average the sites' weights after local epochs; the parameters are those of `Trainer`.
 
+    Examples
+    --------
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> model = FedAvg(rounds=5, rate=0.5, workers=1).fit(nn.Linear(1, 2), [(x[:30], y[:30]), (x[30:], y[30:])])
     >>> model(torch.tensor([[-1.0], [1.0]])).argmax(dim=1)
     tensor([0, 1])
+
+    References
+    ----------
+    McMahan, Moore, Ramage, Hampson and Agüera y Arcas, "Communication-efficient learning of deep networks from
+    decentralized data", 2017.
     """
 
     name: ClassVar[str] = "fedavg"
@@ -105,7 +111,7 @@ class FedAvg(Trainer):
 
 @dataclass(frozen=True, kw_only=True)
 class Central(FedAvg):
-    """Baseline that trains on the pooled rows of all sites."""
+    """Baseline that trains on the pooled rows of all sites; the parameters are those of `Trainer`."""
 
     name: ClassVar[str] = "central"
 

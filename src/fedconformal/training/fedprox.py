@@ -1,7 +1,4 @@
-"""FedProx: FedAvg with mu/2 times the squared distance from the global weights added to each site's loss.
-
-Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, "Federated optimization in heterogeneous networks", 2020.
-"""
+"""FedProx: FedAvg with mu/2 times the squared distance from the global weights added to each site's loss."""
 
 from __future__ import annotations
 
@@ -15,10 +12,21 @@ from fedconformal.training.fedavg import FedAvg
 
 @dataclass(frozen=True, kw_only=True)
 class FedProx(FedAvg):
-    """FedAvg with a proximal term.
+    """FedAvg with a proximal term; the other parameters are those of `Trainer`.
 
-    Attributes:
-        mu: strength of the proximal term.
+    Parameters
+    ----------
+    mu
+        Strength of the proximal term.
+
+    Examples
+    --------
+    >>> FedProx(rounds=50, mu=0.01).proximal
+    0.01
+
+    References
+    ----------
+    Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith, "Federated optimization in heterogeneous networks", 2020.
     """
 
     name: ClassVar[str] = "fedprox"

@@ -18,7 +18,6 @@ from torch import Tensor
 from fedconformal.training.step import RoundState, Step
 
 MEMORY = 10
-"""Number of curvature pairs."""
 ENOUGH = 1e-4
 """Armijo constant: minimum share of the predicted decrease for an accepted step."""
 SHORTER = (0.1, 0.5)
@@ -29,16 +28,10 @@ TOLERANCE = 1e-6
 
 @dataclass(eq=False, kw_only=True)
 class LBFGS:
-    """State of the server.
+    """State of the server: the best point `theta` so far, and its loss and gradient, ridge included.
 
-    Attributes:
-        theta: the best point so far.
-        penalty: ridge of each column of theta; 0 for an intercept.
-        gradient: gradient at theta; None before the first answer.
-        loss: loss at theta, including the ridge.
-        length: length of the next step, as a fraction of the full step.
-        rows: number of rows of the responding sites.
-        pairs: accepted steps, each with the change of the gradient.
+    `penalty` is the ridge of each column of theta, 0 for an intercept. `length` is that of the next step, as a fraction
+    of the full step, and `pairs` are accepted steps, each with the change of the gradient.
 
     >>> solver = LBFGS(theta=torch.zeros(1, 2), penalty=torch.tensor([0.5, 0.5]))
     >>> while not solver.done:

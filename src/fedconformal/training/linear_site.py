@@ -35,10 +35,7 @@ ROWS = 256
 
 
 class FeatureStorage:
-    """Features and, if `inner`, inner products of all sites in two vectors.
-
-    Above `memory` GB they are memory-mapped files in a folder, with features in half precision.
-    """
+    """Features and, if `inner`, inner products of all sites; above `memory` GB in files, with half precision."""
 
     def __init__(
         self, sizes: Sequence[int], columns: int, *, memory: float, folder: Path, device: torch.device, inner: bool
@@ -98,10 +95,7 @@ def allocate(path: Path, size: int) -> None:
 
 @dataclass(eq=False, kw_only=True)
 class LinearTask:
-    """Task of the second stage, with the steps "measure", "prepare", and in a round "gradient" or "round".
-
-    The step "round" gets theta and c and returns c_k; R stays at the site, in its columns of `residuals`.
-    """
+    """Task of the second stage: "measure", "prepare", then "gradient" or "round", whose R stays in `residuals`."""
 
     features: GradientFeatures
     clients: PackedClients

@@ -31,16 +31,7 @@ BATCH = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Quality of a trained classifier.
-
-    Attributes:
-        accuracy: accuracy on the test rows of all sites.
-        temperature: divisor of the logits.
-        temperature_at_bound: whether the temperature is at a bound of its range.
-        clients: number of sites.
-        rows: numbers of rows for training, for fitting the temperature, for calibration and for testing.
-        seconds: duration of the training since its last start.
-    """
+    """Quality of a trained classifier on the test rows of all sites; `seconds` since the last start of the training."""
 
     accuracy: float
     temperature: float

@@ -112,7 +112,6 @@ class _Team(NamedTuple):
 
 
 _task: Task
-"""The task of this worker process."""
 
 
 def _begin(task: Task, alive: Connection[Any, Any]) -> None:
@@ -161,10 +160,7 @@ def available_workers(workers: int | None, sites: int) -> int:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one torch thread, and restore torch's random state.
-
-    Waiting threads spin, so on a small model two threads are slower than one.
-    """
+    """Compute with one torch thread, as waiting threads spin, and restore torch's random state."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

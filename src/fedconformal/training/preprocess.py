@@ -32,6 +32,15 @@ CHUNK = 2**22
 class Preprocess:
     """Scale bytes to [0, 1], normalise each channel (or column), and augment images while training.
 
+    Parameters
+    ----------
+    mean, std
+        One number per channel; empty for no normalisation.
+    augment
+        "none", "flip-crop" or "flip-crop-jitter-rotate".
+
+    Examples
+    --------
     >>> half = Preprocess(mean=(0.5,), std=(0.25,))
     >>> half(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
     tensor([[[[-2.,  2.]]]])
@@ -73,6 +82,19 @@ class Preprocess:
 def normalise(clients: Iterable[Tensor], augment: Augmentation = "none") -> Preprocess:
     """Compute mean and standard deviation of every channel, or column, from each site's counts and sums.
 
+    Parameters
+    ----------
+    clients
+        The rows of each site.
+    augment
+        As in `Preprocess`.
+
+    Returns
+    -------
+    Preprocess
+
+    Examples
+    --------
     >>> normalise([torch.tensor([[1.0], [3.0]]), torch.tensor([[5.0], [7.0]])]).mean
     (4.0,)
     """

@@ -1,14 +1,7 @@
 """A training run in a directory: settings, a checkpoint after every round, metrics, the model and its outputs.
 
-Every file is replaced atomically. A run that is killed at any moment continues from its last checkpoint to the same
-result bit for bit, because all randomness is derived from (seed, round, site).
-
-    config.json      settings with every default, seed, versions
-    checkpoint.npz   the state after the last round; checkpoint-100.npz for a round in `keep`
-    metrics.jsonl    one line per round
-    model.pt         the trained weights
-    logits.npz       outputs for validation and test rows
-    result.json      accuracy and temperature
+Every file (docs/training.md) is replaced atomically. A run that is killed at any moment continues from its last
+checkpoint to the same result bit for bit, because all randomness is derived from (seed, round, site).
 """
 
 from __future__ import annotations
@@ -59,16 +52,7 @@ def train(
     network: Callable[[], nn.Module] | None = None,
     dataset: Dataset | None = None,
 ) -> Result:
-    """Train in a directory, or continue the run in it.
-
-    Args:
-        config: the settings.
-        output: the run's directory.
-        resume: continue from the checkpoint in the directory, if there is one.
-        progress: called with the work done, the total and a description.
-        network: builds the network, instead of the one named in the settings.
-        dataset: the data set, instead of the one named in the settings.
-    """
+    """Train in a directory, or with `resume` continue; `network` and `dataset` replace those of the settings."""
     _check_settings(config, output, resume=resume)
     dataset, sites = partitioned(config, progress, dataset)
     clients, model = site_rows(config, dataset, sites), build_model(config, dataset, network)

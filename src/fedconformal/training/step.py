@@ -38,11 +38,16 @@ class Update(NamedTuple):
 class RoundState:
     """State after a round, from which training can continue.
 
-    Attributes:
-        round: number of completed rounds, over all stages.
-        stage: the stage of the training, such as "fedavg" or "tct".
-        tensors: the state; its names depend on the trainer.
-        metrics: metrics of the round, such as the mean training loss.
+    Parameters
+    ----------
+    round
+        Number of completed rounds, over all stages.
+    stage
+        The stage of the training, such as "fedavg" or "tct".
+    tensors
+        The state; its names depend on the trainer.
+    metrics
+        Metrics of the round, such as the mean training loss.
     """
 
     round: int

@@ -1,8 +1,7 @@
 """Train-convexify-train: FedAvg learns features, then a linear model on their gradients is trained to its optimum.
 
-Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent kernels",
-2022. The second problem is convex, so heterogeneous sites agree on one solution. The server solves it by `lbfgs.py`, or
-by SCAFFOLD as the authors do: Karimireddy, Kale, Mohri, Reddi, Stich and Suresh, "SCAFFOLD: stochastic controlled
+The second problem is convex, so heterogeneous sites agree on one solution. The server solves it by `lbfgs.py`, or by
+SCAFFOLD as the authors do: Karimireddy, Kale, Mohri, Reddi, Stich and Suresh, "SCAFFOLD: stochastic controlled
 averaging for federated learning", 2020. The steps of a site are in `linear_site.py` and `linear_stage.py`.
 """
 
@@ -39,10 +38,14 @@ SAFE = 0.9
 class LinearisedModel(nn.Module):
     """Model whose logits are linear in the standardised gradient features of a network.
 
-    Args:
-        features: gradient features of a network with one output.
-        classes: number of logits.
-        intercept: whether the last column of theta is a constant.
+    Parameters
+    ----------
+    features
+        Gradient features of a network with one output.
+    classes
+        Number of logits.
+    intercept
+        Whether the last column of theta is a constant.
     """
 
     mean: Tensor
@@ -111,23 +114,40 @@ class Scaffold:
 class TCT(Trainer):
     """FedAvg, then a linear model on the gradient features of the trained network.
 
-    Attributes:
-        rounds: rounds of FedAvg; 0 uses the model's weights as they are.
-        linear_rounds: maximum number of rounds of the linear model; L-BFGS stops at the optimum.
-        coordinates: number of features, one per sampled weight of the network; at most all.
-        solver: "lbfgs" asks for one gradient a round; "scaffold", as in the authors' code, takes many local steps.
-        intercept: whether logits have a constant. The authors have none, which suits classes of equal size.
-        ridge: lbfgs: ridge / 2 times the squared norm of theta is added to the sum of all rows' losses.
-        steps: scaffold: local steps of full gradient descent in a round.
-        step: scaffold: step size on features divided by the square root of their number; lowered if unstable.
-        loss: loss of the linear model; with squared loss the sets are larger (the paper's ablation).
-        memory: GB for features; above it they are stored in the temporary folder, in half precision.
+    The other parameters are those of `Trainer`.
 
+    Parameters
+    ----------
+    rounds, linear_rounds
+        Rounds of FedAvg, or 0 to keep the weights; maximum rounds of the linear model (L-BFGS stops at the optimum).
+    coordinates
+        Number of features, one per sampled weight of the network; at most all.
+    solver
+        "lbfgs" asks for one gradient a round; "scaffold", as in the authors' code, takes many local steps.
+    intercept
+        Whether logits have a constant. The authors have none, which suits classes of equal size.
+    ridge
+        For L-BFGS: ridge / 2 times the squared norm of theta is added to the sum of all rows' losses.
+    steps, step
+        For SCAFFOLD: local steps of full gradient descent in a round, and their size on features divided by the square
+        root of their number, lowered if unstable.
+    loss
+        Loss of the linear model; with squared loss the sets are larger (the paper's ablation).
+    memory
+        GB for features; above it they are stored in the temporary folder, in half precision.
+
+    Examples
+    --------
     >>> x, y = torch.tensor([[-1.0], [1.0]]).repeat(20, 1), torch.tensor([0, 1]).repeat(20)
     >>> tct = TCT(rounds=1, linear_rounds=5, coordinates=8, workers=1)
     >>> model = tct.fit(nn.Linear(1, 2), [(x[y == k], y[y == k]) for k in (0, 1)])
     >>> model(torch.tensor([[-1.0], [1.0]])).argmax(dim=1)
     tensor([0, 1])
+
+    References
+    ----------
+    Yu, Wei, Karimireddy, Ma and Jordan, "TCT: convexifying federated learning using bootstrapped neural tangent
+    kernels", 2022.
     """
 
     name: ClassVar[str] = "tct"

@@ -31,17 +31,22 @@ Positive = Annotated[float, Meta(gt=0, le=1e300)]
 class Trainer(ABC):
     """Base class of algorithms that train one model across sites.
 
-    Attributes:
-        rounds: number of exchanges of weights.
-        epochs: passes over a site's rows in a round.
-        rate: learning rate of stochastic gradient descent.
-        momentum: of stochastic gradient descent; starts at zero in every round.
-        batch: batch size.
-        balanced: whether an epoch draws rows with replacement, every class of a site equally often.
-        seed: seed of all randomness.
-        weighting: weight sites by their number of examples, or uniformly.
-        workers: worker processes; None for one per core if the work is long, 1 for none. Does not affect the result.
-        device: "auto", "cpu", "cuda" or "mps". An accelerator is used in this process alone.
+    Parameters
+    ----------
+    rounds, epochs
+        Number of exchanges of weights, and of passes over a site's rows in a round.
+    rate, momentum, batch
+        Learning rate, momentum and batch size of stochastic gradient descent; momentum starts at zero in every round.
+    balanced
+        Whether an epoch draws rows with replacement, every class of a site equally often.
+    seed
+        Seed of all randomness.
+    weighting
+        Weight sites by their number of examples, or uniformly.
+    workers
+        Worker processes; None for one per core if the work is long, 1 for none. Does not affect the result.
+    device
+        "auto", "cpu", "cuda" or "mps". An accelerator is used in this process alone.
     """
 
     name: ClassVar[str]
@@ -80,14 +85,25 @@ class Trainer(ABC):
         on_round: OnRound | None = None,
         resume: RoundState | None = None,
     ) -> nn.Module:
-        """Train a copy of the model and return it in eval mode; `model` is not changed.
+        """Train a copy of the model.
 
-        Args:
-            model: returns (n, J) logits.
-            clients: the rows of each site, in any form that `as_clients` reads.
-            progress: called after every round with the completed and total numbers of rounds and a description.
-            on_round: called with the state after every round.
-            resume: a state to continue from, to the same result bit for bit.
+        Parameters
+        ----------
+        model
+            Returns (n, J) logits; it is not changed.
+        clients
+            The rows of each site, in any form that `as_clients` reads.
+        progress
+            Called after every round with the completed and total numbers of rounds and a description.
+        on_round
+            Called with the state after every round.
+        resume
+            A state to continue from, to the same result bit for bit.
+
+        Returns
+        -------
+        torch.nn.Module
+            The trained copy, in eval mode.
         """
         sites = as_clients(clients)
         weights_of(model)  # refuses a model without weights, or with other than float32

@@ -163,9 +163,7 @@ class Turn(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=T
     """The last message that a site answered in a run, and the run's record of its rows, without secrets."""
 
     signing: bytes
-    """The public key of the session."""
     asked: bytes
-    """The SHA-256 of the message."""
     reply: bytes
     rows: list[str]
     """Digests that identify the rows."""
@@ -213,10 +211,7 @@ def _kept(context: Context, last: Turn | None) -> SiteState:
 
 
 def _pay(ledger: Path | None, before: SiteState, state: SiteState) -> None:
-    """Enter epsilon in the ledger before noisy counts are sent; check the budget at the invitation.
-
-    An invitation alone spends nothing. The first answer does, because others may open it without this site.
-    """
+    """Enter epsilon in the ledger with the first answer, which others may open; check it at the invitation."""
     epsilon = None if state.invite is None else state.invite.epsilon
     answers = before.stage == "waiting" and state.stage == "answered"
     if ledger is not None and epsilon is not None and (answers or before.invite is None):

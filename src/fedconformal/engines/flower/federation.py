@@ -182,10 +182,7 @@ class Federation:
         *,
         least: int = 0,
     ) -> list[Answer[T]]:
-        """Send the content to every node, or each node its own, and read the replies; invalid replies are refused.
-
-        `read` decodes a reply, given the name of its site. Fewer valid answers than `least` are an error.
-        """
+        """Send the content to every node, or each its own, and `read` replies; fewer than `least` are an error."""
         record, connected = self._stage(stage), self._roster.see(self.grid)
         contents = dict.fromkeys(self._roster.seen, content) if isinstance(content, RecordDict) else content
         messages = [

@@ -25,7 +25,6 @@ NETWORK, FEATURES = "fedconformal.network", "fedconformal.features"
 """Arrays in a site's state during TCT's second stage."""
 EXAMPLES = "num-examples"
 MAX_EXAMPLES = 10**8
-"""Maximum number of training rows of a site."""
 
 
 class Site(NamedTuple):

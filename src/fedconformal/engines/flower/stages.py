@@ -60,10 +60,7 @@ STAGES = ("train", "temperature", "calibrate", "evaluate", "broadcast")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Settings of a run, with hyphens in Flower's config; other keys are for the app.
-
-    The template's pyproject.toml explains each key. The settings of the method, such as rounds and rate, are keys too.
-    """
+    """Settings of a run, with hyphens in Flower's config, where those of the method and of the app are keys too."""
 
     method: str = "fedavg"
     alpha: float = 0.1

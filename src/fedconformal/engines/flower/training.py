@@ -138,10 +138,7 @@ def outputs(msg: Message, model: nn.Module, rows: ClientData) -> tuple[NDArray[n
 
 
 def train_reply(msg: Message, context: Context, model: nn.Module, rows: ClientData) -> Message:
-    """Answer `train` with the result of epochs from the message's weights; `proximal-mu` in its config selects FedProx.
-
-    Epochs, rate, momentum, batch and seed are in the message's config, equal for all sites.
-    """
+    """Answer `train` with the result of epochs; the message's config has the settings (`proximal-mu`: FedProx)."""
     config = dict(msg.content.config_records["config"])
     number, mu = int(str(config.pop("server-round"))), config.pop("proximal-mu", 0.0)
     settings = make(FedProx, {**config, "mu": mu})

@@ -68,10 +68,7 @@ def invite(
     grid: ArrayLike | None = None,
     reach: Any = None,
 ) -> tuple[CoordinatorState, bytes]:
-    """Open a session; with `epsilon`, a single round of noisy counts over the grid replaces the exact rounds.
-
-    For regression scores, `reach` is a public bound that the threshold is not expected to exceed; by default 1.
-    """
+    """Open a session, with `epsilon` of a single noisy round over the grid; `reach` bounds regression scores (1)."""
     key = SigningKey.new()
     units = int(as_alpha(alpha) * ALPHA_UNIT)
     exponent = 0 if reach is None else exponent_of(reach)

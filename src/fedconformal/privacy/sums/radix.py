@@ -81,7 +81,6 @@ class Search:
     answer: float | None = None
     """The threshold, once found."""
     stopped: str = ""
-    """Reason why the search ended."""
 
     @property
     def digits(self) -> int:
@@ -104,7 +103,6 @@ class Rounds:
     """
 
     edges: Floats
-    """The upper edges of all cells."""
     target: int
     rows: int
     unit: int = 1
@@ -144,7 +142,7 @@ class Rounds:
         return np.dtype("<u4") if self.unit * self.rows < 2**32 else np.dtype("<u8")
 
     def cells(self, number: int) -> int:
-        """Number of counts that a site sends in this round."""
+        """Return the number of counts that a site sends in this round."""
         return 1 << self.widths[number]
 
     def histogram(self, search: Search, keys: Keys, weights: Keys | None = None) -> Counted:
@@ -158,11 +156,7 @@ class Rounds:
         return counts.astype(self.dtype)
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
-        """Return the search at the digit where the sum reaches the target; its answer is +inf if it never does.
-
-        Missing counts make the sum too small and the threshold too high, never too low, so the set of sites that are
-        present does not matter.
-        """
+        """Return the search at the digit where the sum reaches the target, or +inf; missing counts only raise it."""
         if int(total.sum(dtype=object)) > self.unit * self.rows:
             raise InputError(
                 f"the sum of round {search.number} is impossible: a site sent something else than its counts"

@@ -44,7 +44,6 @@ class Session:
     identities: tuple[Identity | None, ...]
     """Lasting keys of the sites with verified signatures; None for a site without one."""
     provenance: Provenance
-    """Provenance of all scores."""
     fingerprint: str
     """The SHA-256 of invitation and roster: if it is the same at all sites, no key or score was replaced."""
 

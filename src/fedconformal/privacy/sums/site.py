@@ -94,10 +94,7 @@ def renewed(site: SiteState) -> SiteState:
 
 
 def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
-    """Run the step requested by a message of the coordinator; `key` is for an invitation (`join`).
-
-    A repeated message gets the same answer: two answers, with other masks or noise, would reveal more.
-    """
+    """Run the step requested by a message, with `key` for an invitation; a repeated message gets the same answer."""
     kind, digest = letter_of(message), hashlib.sha256(message).digest()
     if digest == site.asked:
         return site, site.reply

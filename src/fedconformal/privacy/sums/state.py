@@ -56,7 +56,6 @@ class SiteState(
     roster: bytes = b""
     """The roster as received, with the coordinator's signature."""
     index: int = -1
-    """The site's index on the roster."""
     agreed: dict[int, PairKeys] = {}
     """Keys shared with each neighbour, nearest first."""
     secrets: list[Share] = []
@@ -70,7 +69,6 @@ class SiteState(
     about: bytes = b""
     """Subject of the site's last answer."""
     present: frozenset[int] = frozenset()
-    """Sites present at the last message."""
     asked: bytes = b""
     """The SHA-256 of the last message, whose answer is `reply`: a repeated message gets the same answer."""
     reply: bytes = b""
@@ -116,10 +114,8 @@ class CoordinatorState:
     """The roster as sent, with the coordinator's signature."""
     search: Search = field(default_factory=Search)
     present: frozenset[int] = frozenset()
-    """Sites that are still present."""
     deposits: Mapping[int, Deposit] = field(default_factory=dict)
     answers: Mapping[int, Answer] = field(default_factory=dict)
-    """Answers of the open round."""
     signed: frozenset[int] = frozenset()
     """Sites that signed the list of answers of the open round."""
     reveals: Mapping[int, Reveal] = field(default_factory=dict)

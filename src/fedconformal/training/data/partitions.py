@@ -86,9 +86,13 @@ class Partition(ABC):
 class IID(Partition):
     """Random partition without heterogeneity; site sizes differ by at most one row.
 
-    Attributes:
-        clients: number of sites.
+    Parameters
+    ----------
+    clients
+        Number of sites.
 
+    Examples
+    --------
     >>> from fedconformal.training.data import load
     >>> IID(clients=4).split(load("digits")).sizes("train").tolist()
     [270, 270, 269, 269]
@@ -110,9 +114,13 @@ class Column(Partition):
 
     Rows without a value belong to no site: leave them out first, with `dataset.having(column)`.
 
-    Attributes:
-        column: the column of site names.
+    Parameters
+    ----------
+    column
+        The column of site names.
 
+    Examples
+    --------
     >>> rows = Rows(x=np.zeros((3, 1), np.float32), y=np.array([0, 0, 0]), columns={"ward": np.array(["b", "a", "b"])})
     >>> sites = Column(column="ward").split(Dataset(name="tiny", classes=("c",), train=rows, val=rows, test=rows))
     >>> sites.names, sites.train.tolist()
@@ -138,9 +146,13 @@ class Column(Partition):
 class Classes(Partition):
     """Each site holds the classes of one group; the rows of a class in several groups are divided evenly.
 
-    Attributes:
-        groups: the classes of each site; by default those of the paper for the data set.
+    Parameters
+    ----------
+    groups
+        The classes of each site; by default those of the paper for the data set.
 
+    Examples
+    --------
     >>> from fedconformal.training.data import load
     >>> digits = load("digits")
     >>> sites = Classes(groups=((0, 1, 2, 3, 4), (5, 6, 7, 8, 9))).split(digits)
@@ -174,9 +186,13 @@ class Overlap(Partition):
     The rows of a shared class are divided evenly. On ten classes, 2 give five sites without a class in common, 3 give
     [0, 1, 2], [2, 3, 4], ..., 10 give all classes to all.
 
-    Attributes:
-        classes_per_client: number of classes at a site.
+    Parameters
+    ----------
+    classes_per_client
+        Number of classes at a site.
 
+    Examples
+    --------
     >>> from fedconformal.training.data import load
     >>> digits = load("digits")
     >>> sites = Overlap(classes_per_client=3).split(digits)
@@ -201,16 +217,24 @@ class Dirichlet(Partition):
     """Site shares of each class drawn from a Dirichlet distribution, the same for all splits.
 
     Shares are redrawn while a site has fewer than two rows of a split.
-    Yurochkin et al., "Bayesian nonparametric federated learning of neural networks", 2019.
 
-    Attributes:
-        clients: number of sites.
-        concentration: large for nearly equal shares, small for nearly all rows of a class at one site.
+    Parameters
+    ----------
+    clients
+        Number of sites.
+    concentration
+        Large for nearly equal shares, small for nearly all rows of a class at one site.
 
+    Examples
+    --------
     >>> from fedconformal.training.data import load
     >>> sites = Dirichlet(clients=3, concentration=0.5).split(load("digits"), seed=1)
     >>> int(sites.sizes("train").sum())
     1078
+
+    References
+    ----------
+    Yurochkin et al., "Bayesian nonparametric federated learning of neural networks", 2019.
     """
 
     name = "dirichlet"

@@ -28,12 +28,7 @@ LENET_SIDE = 32
 
 
 class Network(nn.Module, ABC):
-    """Base class of networks: inputs of one shape, one logit per class.
-
-    Args:
-        shape: shape of one input, (channels, height, width) or (columns,).
-        classes: number of logits.
-    """
+    """Base class of networks: inputs of one `shape`, (channels, height, width) or (columns,); one logit per class."""
 
     name: ClassVar[str]
     head_name: ClassVar[str]
@@ -77,10 +72,7 @@ def build(name: str, *, shape: Sequence[int], classes: int, seed: int = 0) -> Ne
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Load a state_dict with matching names and shapes; a file that would execute code is refused.
-
-    The head of a `Network` keeps its weights if the file has another number of classes, as for ImageNet.
-    """
+    """Load a state_dict by name; files with code are refused, and a head for another number of classes is not used."""
     try:
         loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # noqa: BLE001 (torch.load raises any exception on unknown content)
