@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 from fedconformal._base.files import read_npz
-from fedconformal._base.groups import members
+from fedconformal._base.groups import group_rows
 from fedconformal.calibration.temperature import fit_temperature
 
 SPLITS, ALPHA = 200, 0.1
@@ -118,7 +118,7 @@ def one_split(data: Data, rng: np.random.Generator, guarantee: fc.Guarantee) -> 
 
 def measured(data: Data, guarantee: fc.Guarantee) -> dict[str, Any]:
     """Return the mean coverage of every group, and the labels of a set: with one threshold and by group."""
-    rng, held = np.random.default_rng(0), members(data.groups, rows=len(data.labels))
+    rng, held = np.random.default_rng(0), group_rows(data.groups, rows=len(data.labels))
     hits = {name: np.zeros((2, 2)) for name in held}
     sizes = np.zeros(2)
     with warnings.catch_warnings():

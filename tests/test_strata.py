@@ -13,14 +13,14 @@ import pytest
 import fedconformal as fc
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats
-from fedconformal._base.groups import ALL, NONE, members
+from fedconformal._base.groups import ALL, NONE, group_rows
 from fedconformal.certificates import text
 from fedconformal.evaluation import evaluate_sets
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.exact import ExactSummary
-from fedconformal.summaries.strata import Stratum
+from fedconformal.summaries.strata import StratumKey
 from tests.calibration.test_predictor import resealed
 from tests.contracts.tools import maybe_infeasible, peak_memory, refused, strata_examples
 from tests.evaluation.certified import said
@@ -363,12 +363,12 @@ def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
 )
 def test_the_group_of_a_row_does_not_hang_on_the_other_rows(values: Any) -> None:
     """Else a site with one text in the column has a group of its own, and its rows get the threshold of others."""
-    assert members({"field": values}, rows=2)["field=1"].tolist() == [0]
+    assert group_rows({"field": values}, rows=2)["field=1"].tolist() == [0]
 
 
 def test_a_number_is_in_the_same_group_in_every_precision() -> None:
     for kind in (np.float16, np.float32, np.float64):
-        assert "dose=0.1" in members({"dose": np.array([0.1, 7.25], dtype=kind)}, rows=2)
+        assert "dose=0.1" in group_rows({"dose": np.array([0.1, 7.25], dtype=kind)}, rows=2)
 
 
 def test_many_groups_of_one_large_pool_do_not_fill_memory() -> None:
@@ -380,7 +380,7 @@ def test_many_groups_of_one_large_pool_do_not_fill_memory() -> None:
     }
     alone = ExactSummary(values=np.array([0.5]), sizes=(1,) + (0,) * (sites - 1))
     parts |= {f"id={i:03}": alone for i in range(groups)}
-    strata = {Stratum(group): part for group, part in sorted(parts.items())}
+    strata = {StratumKey(group): part for group, part in sorted(parts.items())}
     site = StratifiedSummary(parts=strata, columns=("id",), sizes=(1,) * sites)
     with peak_memory(5 * 2**20), pytest.warns(fc.InfeasibleWarning, match="cannot be promised to id=000"):
         found = fc.calibrate([site], guarantee=fc.ByGroup())  # with a list of all sites for each group: 10 MB

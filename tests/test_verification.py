@@ -14,9 +14,9 @@ from fedconformal.certificates.certificate import (
     LeftOut,
     Promise,
     ProvenanceRecord,
+    RenewalRows,
     Replacement,
     RiskRecord,
-    Rows,
     Statement,
 )
 from tests.calibration.test_predictor import resealed
@@ -87,7 +87,7 @@ CHANGES: dict[str, Any] = {
     "expires": "2999-01-31",
     "class_scores": [5, 7],
     "risk": RiskRecord(limit=0.2, bound=1.0, points=1, first=0.0, last=0.0, grid_sha256="0" * 64),
-    "replaces": Replacement(sha256="0" * 64, why="alarm", rows=Rows.new),
+    "replaces": Replacement(sha256="0" * 64, why="alarm", rows=RenewalRows.new),
     "left_out": [LeftOut(site="d", reason="none")],
 }
 

@@ -13,7 +13,7 @@ import msgspec
 
 from fedconformal.calibration.calibrate import calibrate_again, used_again
 from fedconformal.calibration.predictor import Predictor
-from fedconformal.certificates.certificate import Certificate, Rows, SummaryRecord, versions
+from fedconformal.certificates.certificate import Certificate, RenewalRows, SummaryRecord, versions
 from fedconformal.errors import InfeasibleWarning, InputError
 from fedconformal.losses.loss import described_loss
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
@@ -86,7 +86,7 @@ def _replacement(certificate: Certificate, older: Predictor | None, *, sealed: b
         return ["replaces: the certificate names no predictor that it replaces"]
     if replaced.sha256 != older.digest():
         return [f"replaces: the certificate names the predictor {replaced.sha256}, the one given is {older.digest()}"]
-    if replaced.rows == Rows.new and (again := used_again(certificate, older.certificate)):
+    if replaced.rows == RenewalRows.new and (again := used_again(certificate, older.certificate)):
         return [f"rows: those of site {again!r} calibrated the older predictor as well, so they are not new"]
     return []
 

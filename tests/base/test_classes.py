@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fedconformal._base.classes import as_class_indices, class_names, in_order, match_columns, rows_at, table_of
+from fedconformal._base.classes import as_class_indices, class_names, in_order, match_columns, names_and_values, rows_at
 from fedconformal._base.groups import as_sites
 from tests.contracts.frames import FRAMES, SERIES
 from tests.contracts.tools import refused
@@ -84,19 +84,19 @@ def test_names_without_names() -> None:
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_tables_are_recognised(frame: Any) -> None:
-    names, values = table_of(frame(NAMES, PROBS))
+    names, values = names_and_values(frame(NAMES, PROBS))
     assert names == NAMES
     assert np.array_equal(values, PROBS)
     swapped = frame(("oak", "ash", "elm"), PROBS[:, [2, 0, 1]])
     assert np.array_equal(in_order(swapped, NAMES), PROBS)
     assert np.array_equal(in_order(frame(("x", "y", "z"), PROBS), 3), PROBS)
     assert np.array_equal(in_order(frame(("x", "y", "z"), PROBS), None), PROBS)
-    assert table_of(rows_at(frame(NAMES, PROBS), np.array([1])))[1].tolist() == PROBS[[1]].tolist()
+    assert names_and_values(rows_at(frame(NAMES, PROBS), np.array([1])))[1].tolist() == PROBS[[1]].tolist()
 
 
 @pytest.mark.parametrize("values", [PROBS, PROBS.tolist(), PROBS.astype(np.float32)])
 def test_arrays_have_no_names(values: Any) -> None:
-    assert table_of(values)[0] is None
+    assert names_and_values(values)[0] is None
     assert np.array_equal(in_order(values, NAMES), np.asarray(values))
     for classes in (NAMES[:2], 2):
         with refused("probabilities: have 3 columns", "2 classes"):
@@ -106,8 +106,8 @@ def test_arrays_have_no_names(values: Any) -> None:
 def test_columns_by_number() -> None:
     """Numbers from 0 are what pandas calls columns without names; other numbers are names."""
     frame = FRAMES["columns"]
-    assert table_of(frame([0, 1, 2], PROBS))[0] is None
-    assert table_of(frame([1, 2, 5], PROBS))[0] == ("1", "2", "5")
+    assert names_and_values(frame([0, 1, 2], PROBS))[0] is None
+    assert names_and_values(frame([1, 2, 5], PROBS))[0] == ("1", "2", "5")
 
 
 def test_columns_that_do_not_match() -> None:

@@ -12,7 +12,7 @@ import pytest
 import fedconformal as fc
 from fedconformal.calibration.calibrate import kept_terms
 from fedconformal.certificates import text
-from fedconformal.certificates.certificate import MOST_WHY, PLANNED, Replacement, Rows, site_names
+from fedconformal.certificates.certificate import MOST_WHY, PLANNED, RenewalRows, Replacement, site_names
 from tests.contracts.tools import altered
 
 THRESHOLDS = np.linspace(0.1, 0.9, 9)
@@ -61,7 +61,7 @@ def test_the_promise_stays_and_the_old_one_is_named(kind: tuple[Any, list[fc.Sum
     old, fresh = kind
     new = fc.recalibrate(old, fresh, why="alarm at s0", rows="new")
     assert type(new) is type(old)
-    assert new.certificate.replaces == Replacement(sha256=old.digest(), why="alarm at s0", rows=Rows.new)
+    assert new.certificate.replaces == Replacement(sha256=old.digest(), why="alarm at s0", rows=RenewalRows.new)
     assert old.digest() == json.loads(old.to_bytes())["sha256"]
     for field in ("alpha", "guarantee", "score", "target", "status"):
         assert getattr(new.certificate, field) == getattr(old.certificate, field), field
@@ -89,7 +89,7 @@ def test_a_renewal_needs_word_of_the_rows() -> None:
     old = fc.calibrate(sites(1))
     planned = fc.recalibrate(old, sites(2), rows="new").certificate.replaces
     assert planned is not None
-    assert (planned.why, planned.rows) == (PLANNED, Rows.new)
+    assert (planned.why, planned.rows) == (PLANNED, RenewalRows.new)
     for rows in (None, "old"):
         with pytest.raises(fc.InputError, match=f"rows is {rows}, expected 'new'"):
             fc.recalibrate(old, sites(2), why="alarm", rows=rows)
@@ -105,7 +105,7 @@ def test_a_renewal_needs_word_of_the_rows() -> None:
 )
 def test_a_hostile_record_is_refused(change: dict[str, Any]) -> None:
     fields = {"sha256": "0" * 64, "why": "yearly", "rows": "new"}
-    assert msgspec.convert(fields, Replacement, strict=True).rows is Rows.new
+    assert msgspec.convert(fields, Replacement, strict=True).rows is RenewalRows.new
     with pytest.raises((msgspec.ValidationError, fc.InputError)):
         msgspec.convert({**fields, **change}, Replacement, strict=True)
 
@@ -166,7 +166,7 @@ def test_one_link_is_verified() -> None:
     assert none == "replaces: the certificate names no predictor that it replaces"
 
 
-@pytest.mark.parametrize("fields", [{"why": "yearly"}, {"rows": Rows.watched}])
+@pytest.mark.parametrize("fields", [{"why": "yearly"}, {"rows": RenewalRows.watched}])
 def test_tampering_with_a_link_is_noticed(fields: dict[str, Any]) -> None:
     oldest, second = fc.calibrate(sites(1)), sites(2)
     older = fc.recalibrate(oldest, second, why="alarm", rows="new")
@@ -183,7 +183,7 @@ def test_tampering_with_a_link_is_noticed(fields: dict[str, Any]) -> None:
 def test_rows_of_the_older_predictor_are_not_new() -> None:
     first = sites(1)
     old = fc.calibrate(first)
-    claimed = Replacement(sha256=old.digest(), why="alarm", rows=Rows.new)
+    claimed = Replacement(sha256=old.digest(), why="alarm", rows=RenewalRows.new)
     assert fc.verify(replace(old, certificate=old.certificate.replacing(claimed)), first, older=old) == [
         "rows: those of site 's0' calibrated the older predictor as well, so they are not new"
     ]

@@ -55,7 +55,7 @@ def test_a_site_is_named_as_it_is_called(
 @pytest.mark.parametrize("guarantee", guarantee_examples(), ids=repr)
 @given(names)
 @checks(10)
-def test_needs_name_the_sites_as_they_are_called(answers: text.Answers, guarantee: fc.Guarantee, name: str) -> None:
+def test_needs_name_the_sites_as_they_are_called(answers: text.Vocabulary, guarantee: fc.Guarantee, name: str) -> None:
     bound = guarantee.bind(["a", "b", "c"], [2, 1, 1])
     neutral, renamed = (
         text.shortfall(bound, TENTH, [2, 1, 1], [f"{one}{k}" for k in range(3)], answers=answers)

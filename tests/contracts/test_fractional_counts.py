@@ -15,7 +15,7 @@ from fedconformal._base.arrays import ALPHA_UNIT, Floats, Integers
 from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.summaries import LossSummary
 from fedconformal.summaries.losses import UNIT
-from fedconformal.summaries.provenance import Provenance, as_grid
+from fedconformal.summaries.provenance import Provenance, grid_bytes
 from tests.contracts.tools import SITES, checks, guarantee_examples, maybe_infeasible, promised_many, refused
 from tests.guarantees.plain_fractions import of_mixtures
 
@@ -23,7 +23,7 @@ EXAMPLES = guarantee_examples() + guarantee_examples(by_class=True)
 taking = pytest.mark.parametrize("guarantee", [one for one in EXAMPLES if one.fractional], ids=repr)
 refusing = pytest.mark.parametrize("guarantee", [one for one in EXAMPLES if not one.fractional], ids=repr)
 some_sizes = st.lists(st.integers(1, 40), min_size=len(SITES), max_size=len(SITES))
-GRID = as_grid(range(6))
+GRID = grid_bytes(range(6))
 
 
 def curves(sizes: list[int], data: st.DataObject) -> list[Floats]:
@@ -149,7 +149,7 @@ def test_what_sites_claim_does_not_wrap_round(guarantee: fc.Guarantee) -> None:
     """Sums over many sites of the largest size there is exceed 64 bits."""
     size, count = 2**32, 4000
     units = [size * UNIT // 2, size * UNIT // 4]
-    provenance = Provenance(bound=1, grid=as_grid([0, 1]))
+    provenance = Provenance(bound=1, grid=grid_bytes([0, 1]))
     sites = [
         LossSummary(units=np.array(units), sizes=(size,), sites=(f"s{i}",), provenance=provenance) for i in range(count)
     ]

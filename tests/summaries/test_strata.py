@@ -12,7 +12,7 @@ from fedconformal._base.groups import ALL, MOST_VALUES, NONE
 from fedconformal.errors import ClassCountsWarning
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.format import MAX_GROUPS
-from fedconformal.summaries.strata import Stratum
+from fedconformal.summaries.strata import StratumKey
 from fedconformal.testing import check_bytes, check_counts
 from tests.contracts.tools import KINDS, refused
 
@@ -82,7 +82,7 @@ def test_each_stratum_is_summarised_as_if_alone(kind: str) -> None:
         assert isinstance(within, StratifiedSummary)
         rows = int(np.count_nonzero(mine))
         assert (within.n, both.sizes_of(group)) == (rows, (rows,))
-        assert grouped_by.in_group(group) is grouped_by.parts[Stratum(group)]
+        assert grouped_by.in_group(group) is grouped_by.parts[StratumKey(group)]
     assert both.in_group("sex=X").sizes == (0,)
 
 

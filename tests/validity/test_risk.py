@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal.guarantees.mixture import Terms
+from fedconformal.guarantees.mixture import SumTerms
 from fedconformal.summaries import LossSummary
 from tests.contracts.tools import maybe_infeasible
 
@@ -167,7 +167,7 @@ def test_a_loss_without_its_price_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     law = third(*(tuple(float(j < missed) for j in range(4)) for missed in range(4)))
     limit, sizes, shares = 0.34, [2, 1], [Fraction(2, 3), Fraction(1, 3)]
     assert weighted(shares, mean_losses([law, law], sizes, fc.Mixture(), limit)) <= Fraction(repr(limit))
-    monkeypatch.setattr(fc.Mixture, "terms", lambda _, sizes: Terms(None, sum(sizes)))
+    monkeypatch.setattr(fc.Mixture, "terms", lambda _, sizes: SumTerms(None, sum(sizes)))
     assert weighted(shares, mean_losses([law, law], sizes, fc.Mixture(), limit)) == Fraction(3, 8)
 
 

@@ -60,7 +60,7 @@ def as_class_indices(labels: ArrayLike, *, rows: int, classes: int | Sequence[st
     return np.asarray(codes[inverse])
 
 
-def table_of(frame: Any) -> tuple[tuple[str, ...] | None, Any]:
+def names_and_values(frame: Any) -> tuple[tuple[str, ...] | None, Any]:
     """Return the column names of a table, None if it has none, and its values."""
     columns = None if isinstance(frame, np.ndarray | Sequence) else getattr(frame, "column_names", None)
     if columns is None:
@@ -127,7 +127,7 @@ def find_columns(names: Sequence[str], classes: tuple[str, ...]) -> tuple[list[i
 
 def in_order(probs: Any, classes: int | Sequence[str] | None) -> Probabilities:
     """Return probabilities with columns in class order; without names the number of columns must match."""
-    names, values = (None, probs) if isinstance(probs, np.ndarray) else table_of(probs)
+    names, values = (None, probs) if isinstance(probs, np.ndarray) else names_and_values(probs)
     matrix = as_matrix(values, "probabilities")
     if names is not None and classes is not None and not isinstance(classes, int):
         with prefix_errors("probabilities"):

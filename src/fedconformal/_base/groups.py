@@ -98,10 +98,10 @@ def as_groups(values: ArrayLike, *, rows: int, name: str) -> NDArray[Any]:
     return array
 
 
-def members(groups: Groups, *, rows: int) -> dict[str, Integers]:
+def group_rows(groups: Groups, *, rows: int) -> dict[str, Integers]:
     """Return the rows of each non-empty group, by name: all rows first, those in no other group last.
 
-    >>> members({"sex": ["F", "M", None, "F"], "age": [60.0, np.nan, np.nan, 70.0]}, rows=4)
+    >>> group_rows({"sex": ["F", "M", None, "F"], "age": [60.0, np.nan, np.nan, 70.0]}, rows=4)
     {'all rows': array([0, 1, 2, 3]), 'age=60': array([0]), 'age=70': array([3]),
      'sex=F': array([0, 3]), 'sex=M': array([1]), 'none of the others': array([2])}
     """

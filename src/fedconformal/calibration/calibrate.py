@@ -18,13 +18,13 @@ from fedconformal._base.names import join_names, name_key
 from fedconformal._base.registry import build
 from fedconformal.calibration.predictor import AnyCurve, Predictor
 from fedconformal.calibration.risk import RiskCurve, as_limit, calibrate_risk
-from fedconformal.calibration.search import ALPHAS, PromiseCurve, find, round_up, strata_of
+from fedconformal.calibration.search import ALPHAS, PromiseCurve, find_threshold, round_up, strata_of
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import (
     Certificate,
     Promise,
+    RenewalRows,
     Replacement,
-    Rows,
     made_certificate,
     records_of,
     site_names,
@@ -194,7 +194,7 @@ def _by_position(value: Any) -> bool:
 
 def successor(old: Predictor, new: Predictor, replaced: Replacement) -> Predictor:
     """Return the new predictor with the old one named in its certificate."""
-    if replaced.rows == Rows.new and (again := used_again(new.certificate, old.certificate)):
+    if replaced.rows == RenewalRows.new and (again := used_again(new.certificate, old.certificate)):
         raise InputError(
             f"the summary of site {again!r} calibrated the predictor that is replaced, so its rows are not new; "
             "summarise new rows there"
@@ -236,7 +236,7 @@ def _by_stratum(
     batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, sure: bool
 ) -> tuple[Certificate, Curves]:
     """Search for the threshold of every stratum, and combine their promises."""
-    found = [find(stratum, sure=sure) for stratum in strata_of(batch, alpha, guarantee)]
+    found = [find_threshold(stratum, sure=sure) for stratum in strata_of(batch, alpha, guarantee)]
     whole = [one for one in found if one.promise.stratum[:3] == (None, None, None)]
     if whole:  # a missed row is missed at one end: union bound
         least, most, target = (

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Integers
-from fedconformal._base.groups import NONE, Groups, as_sites, columns_of, group_columns, members
+from fedconformal._base.groups import NONE, Groups, as_sites, columns_of, group_columns, group_rows
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
@@ -34,7 +34,7 @@ def rows_by_group(certificate: Certificate, groups: Groups | None, rows: int) ->
     if not columns or columns_of(columns) != needed:
         got = f"got {join_names(columns_of(columns))}" if columns else "got none"
         raise InputError(f"the predictor needs the columns {join_names(needed)} of every row, {got}", where="groups")
-    by_group = members(columns, rows=rows)
+    by_group = group_rows(columns, rows=rows)
     known = certificate.parts
     for group in (name for name in by_group if name not in known):
         what = f"has no value of {join_names(needed)}" if group == NONE else f"is in {group}"

@@ -58,7 +58,7 @@ class CurveFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return PromiseCurve(thresholds, np.array(self.promised, dtype=np.int64))
 
 
-class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PredictorFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The fields of a file, except its SHA-256."""
 
     kind: str
@@ -379,7 +379,7 @@ class Predictor:
             None if curve is None else CurveFields(curve.thresholds.tolist(), list(map(int, curve.promised)))
             for curve in self.curves
         ]
-        return msgspec.to_builtins(Content(KIND, FORMAT, self.certificate, curves))
+        return msgspec.to_builtins(PredictorFields(KIND, FORMAT, self.certificate, curves))
 
     def digest(self) -> str:
         """Return the SHA-256 of the content, the identifier of the predictor."""
@@ -413,7 +413,7 @@ class Predictor:
         if stated != digest:
             raise AlteredError("the predictor was altered after it was made (its SHA-256 does not match)")
         try:
-            held = msgspec.convert(content, Content, strict=True)
+            held = msgspec.convert(content, PredictorFields, strict=True)
         except msgspec.ValidationError as error:
             raise InputError(f"the predictor is malformed: {error}") from None
         losses = held.certificate.risk is not None

@@ -31,8 +31,7 @@ from fedconformal.summaries.batch import SummaryBatch
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.format import MAX_GROUPS
 from fedconformal.summaries.provenance import combine_provenances, number_of
-from fedconformal.summaries.strata import StratifiedSummary, check_columns
-from fedconformal.summaries.strata import Stratum as Key
+from fedconformal.summaries.strata import StratifiedSummary, StratumKey, check_columns
 from fedconformal.summaries.summary import Summary
 
 MAX_POINTS = 1024
@@ -229,7 +228,7 @@ class Found:
         return None if self.search is None else self.search.curve(self.stratum.alpha, self.stratum.usual)
 
 
-def find(stratum: Stratum, *, sure: bool) -> Found:
+def find_threshold(stratum: Stratum, *, sure: bool) -> Found:
     """Search for the threshold of a stratum; `sure` if all counts are certified."""
     sizes, bound, alpha = stratum.sizes_of(), stratum.bound, stratum.alpha
     search = None if stratum.empty else Search(stratum.summaries, bound, sizes, stratum.owners)
@@ -306,12 +305,12 @@ def _by_group_and_class(
 ) -> Iterator[Stratum]:
     sites = stratified(batch, by_class=guarantee.by_class, by_group=guarantee.by_group)
     groups = _groups(sites) if guarantee.by_group else [None]
-    classes: Sequence[int | None] = range(len(class_names(sites))) if guarantee.by_class else [None]
+    classes: Sequence[int | None] = range(len(stated_classes(sites))) if guarantee.by_class else [None]
     seen = {key for site in sites for key in site.parts}
     absent = [EMPTY] * len(sites)
     for group in groups:
         for label in classes:
-            key = Key(group, label)
+            key = StratumKey(group, label)
             empty = label is not None and key not in seen
             yield Stratum(
                 bound=bound,
@@ -324,7 +323,7 @@ def _by_group_and_class(
             )
 
 
-def _part(site: StratifiedSummary, key: Key) -> Summary:
+def _part(site: StratifiedSummary, key: StratumKey) -> Summary:
     """Return the scores of a stratum at a site; for a group without a class, all classes together."""
     if key in site.parts or key.label is not None or key.group is None or key.group not in site.groups:
         return site.parts.get(key, EMPTY)
@@ -334,7 +333,7 @@ def _part(site: StratifiedSummary, key: Key) -> Summary:
 def _over_classes(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Stratum:
     """Return the stratum of all rows, with the classes in place of the sites."""
     sites = stratified(batch, by_class=True)
-    names = class_names(sites)
+    names = stated_classes(sites)
     parts = [(key.label or 0, part) for site in sites for key, part in site.parts.items()]
     parts += [(label, EMPTY) for label in set(range(len(names))) - {label for label, _ in parts}]
     owners, summaries = zip(*parts, strict=True)
@@ -360,7 +359,7 @@ def stratified(batch: Sequence[Summary], *, by_class: bool = False, by_group: bo
     return sites
 
 
-def class_names(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
+def stated_classes(sites: Sequence[StratifiedSummary]) -> Sequence[str]:
     """Return the names of all classes, or numbers as text if the summaries have no names."""
     stated = combine_provenances(site.provenance for site in sites).classes
     seen = {key.label or 0 for site in sites for key in site.parts}
@@ -385,7 +384,7 @@ def _groups(sites: Sequence[StratifiedSummary]) -> list[str]:
     return [ALL, *sorted(groups - {ALL, NONE}), *([NONE] if NONE in groups else [])]
 
 
-def _sizes(sites: Sequence[StratifiedSummary], key: Key) -> list[int]:
+def _sizes(sites: Sequence[StratifiedSummary], key: StratumKey) -> list[int]:
     return [n for site in sites for n in site.sizes_of(*key)]
 
 

@@ -30,7 +30,7 @@ PLANNED = "planned renewal"
 FAR = 10
 """A site is heavy with over half of all scores, or over `FAR` times the median; of two sites, `FAR` times the other."""
 Threshold = float | Literal["inf", "-inf"]
-Stratum = tuple[str | None, str | None, int | None, Literal["lower", "upper"] | None]
+PromiseKey = tuple[str | None, str | None, int | None, Literal["lower", "upper"] | None]
 """Site, group, class and end of an interval; None for no restriction."""
 Json = dict[str, Any]
 """A JSON object, such as the name and the parameters of a score or a guarantee."""
@@ -83,7 +83,7 @@ class Promise(_Record, frozen=True, kw_only=True):
         most: float = 1.0,
         slack: float = 1.0,
         rank: tuple[int | None, int | None] = (None, None),
-        stratum: Stratum = (None, None, None, None),
+        stratum: PromiseKey = (None, None, None, None),
     ) -> Promise:
         """Return the promise of a threshold, by default for all rows."""
         fields = (*stratum, scores, threshold_json(threshold), *rank, slack, least, most)
@@ -95,7 +95,7 @@ class Promise(_Record, frozen=True, kw_only=True):
         return float(self.threshold)
 
     @property
-    def stratum(self) -> Stratum:
+    def stratum(self) -> PromiseKey:
         """The stratum."""
         return self.site, self.group, self.class_index, self.end
 
@@ -144,7 +144,7 @@ class RiskRecord(_Record, frozen=True, kw_only=True):
     """The action at +inf, whose loss never exceeds the limit, nor the loss at the last threshold."""
 
 
-class Rows(StrEnum):
+class RenewalRows(StrEnum):
     """Calibration rows of a successor; "watched" rows promise nothing, as a watch stops depending on their outcomes."""
 
     new = "new"
@@ -156,11 +156,11 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     sha256: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
     why: str
-    rows: Rows
+    rows: RenewalRows
 
     def __post_init__(self) -> None:
         as_line(self.why, "why", MOST_WHY)
-        if self.rows not in list(Rows):
+        if self.rows not in list(RenewalRows):
             meant = "expected 'new' or 'watched': has a watch counted rows that calibrate?"
             raise InputError(f"rows is {abbreviate(self.rows)}, {meant}", param="rows")
 

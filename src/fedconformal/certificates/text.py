@@ -17,14 +17,14 @@ import numpy as np
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, as_alpha, shares_of
 from fedconformal._base.names import abbreviate, join_names
-from fedconformal.certificates.certificate import Certificate, Rows, Statement
+from fedconformal.certificates.certificate import Certificate, RenewalRows, Statement
 from fedconformal.errors import HeavySiteWarning, InfeasibleWarning
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shortfall, feasible
 from fedconformal.losses.loss import described_loss
 from fedconformal.scores import LAC, AnyScore, RegressionScore, Score
 from fedconformal.summaries.provenance import number_of
 
-Stratum = tuple[str | None, int | None]
+Subset = tuple[str | None, int | None]
 """A group, a class, or a class in a group."""
 ClassNames = Sequence[str] | int | None
 FIXED = "The promise is for {} fixed beforehand. It says nothing of sites that sent no summary or were left out."
@@ -40,8 +40,8 @@ LOSS_CAVEAT = (
 )
 SAFE_ACTION = "which never loses more than that nor than the last one"
 RENEWED = {
-    Rows.new: "This predictor was calibrated anew on rows that no watch had counted.",
-    Rows.watched: "This predictor was calibrated anew on rows that a watch had counted, so nothing is promised.",
+    RenewalRows.new: "This predictor was calibrated anew on rows that no watch had counted.",
+    RenewalRows.watched: "This predictor was calibrated anew on rows that a watch had counted, so nothing is promised.",
 }
 MOST_NAMED = 5
 BETTER_MODEL = "a better model, or a larger alpha, gives smaller sets"
@@ -62,7 +62,7 @@ MOST_CLASSES = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class Vocabulary:
     """Words for the outputs of a predictor."""
 
     plural: str
@@ -76,14 +76,14 @@ class Answers:
     """Different words for subsets of the rows."""
 
 
-SETS = Answers(
+SETS = Vocabulary(
     plural="sets",
     truth="label",
     uninformative="every label is in every set",
     conditions=FIXED.format("an alpha") + " The upper end holds for distinct scores and sets that may be empty; "
     "forcing the top label in keeps the lower end only.",
 )
-INTERVALS = Answers(
+INTERVALS = Vocabulary(
     plural="intervals",
     truth="value",
     uninformative="every interval is the whole line",
@@ -91,19 +91,19 @@ INTERVALS = Answers(
     + " The largest coverage stated holds for distinct scores, but for the rounding of ends outward.",
     parts={"class": "group", "set size": "width"},
 )
-LOSSES = Answers(
+LOSSES = Vocabulary(
     plural="losses",
     counted="rows",
     conditions=FIXED.format("a limit, a bound and a grid of thresholds that were"),
 )
 
 
-def answers_to(score: AnyScore | None) -> Answers:
+def answers_to(score: AnyScore | None) -> Vocabulary:
     """Return the words for the outputs of a predictor with this score."""
     return INTERVALS if isinstance(score, RegressionScore) else SETS
 
 
-def statement(guarantee: Guarantee, sites: Sequence[str], answers: Answers, **own: str) -> Statement:
+def statement(guarantee: Guarantee, sites: Sequence[str], answers: Vocabulary, **own: str) -> Statement:
     """Return the promise in words; `own` replaces single fields."""
     words = {
         "promise": promise(guarantee, sites),
@@ -144,7 +144,7 @@ def assumption(guarantee: Guarantee, sites: Sequence[str]) -> str:
     return "; ".join(filter(None, (inner.assumption, audience.sampling, model, groups, inner.patients)))
 
 
-def caveat(guarantee: Guarantee, answers: Answers = SETS) -> str:
+def caveat(guarantee: Guarantee, answers: Vocabulary = SETS) -> str:
     """Return the limits of a promise that are easily overlooked."""
     if answers is LOSSES:
         return LOSS_CAVEAT
@@ -204,7 +204,7 @@ def shortfall(
     *,
     stratum: str | None = None,
     owner: Literal["site", "class"] = "site",
-    answers: Answers = SETS,
+    answers: Vocabulary = SETS,
 ) -> str:
     """Return the missing data for a finite threshold, given sizes of the `owner`s; `stratum` is a noun."""
     missing = bound.missing(alpha, sizes)
@@ -234,7 +234,7 @@ def stratum_called(group: str | None, label: int | None, names: ClassNames = Non
     return " in ".join(filter(None, (called, group)))
 
 
-def without_promise(strata: Sequence[Stratum], names: ClassNames = None, so: str | None = None) -> str:
+def without_promise(strata: Sequence[Subset], names: ClassNames = None, so: str | None = None) -> str:
     """Name the strata without a promise, and the consequence, which `so` replaces."""
     labels = [label for group, label in strata if group is None and label is not None]
     if labels:
@@ -243,7 +243,7 @@ def without_promise(strata: Sequence[Stratum], names: ClassNames = None, so: str
     return f"to {join_names([stratum_called(*stratum, names) for stratum in strata])}, {effect}"
 
 
-def not_promised_to(alpha: Fraction, strata: Sequence[Stratum], names: ClassNames = None, so: str | None = None) -> str:
+def not_promised_to(alpha: Fraction, strata: Sequence[Subset], names: ClassNames = None, so: str | None = None) -> str:
     """Return the warning that some strata have no finite threshold."""
     return f"alpha={float(alpha):g} cannot be promised {without_promise(strata, names, so)}"
 
@@ -419,7 +419,7 @@ def _by_stratum(
     return "; ".join(parts) or None
 
 
-def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: Stratum) -> str:
+def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: Subset) -> str:
     guarantee, names, sizes = certificate.terms()
     bound = guarantee.bind(names, sizes)
     called = stratum_called(*stratum, certificate.class_names)

@@ -16,7 +16,7 @@ from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.calibrate import check_sites, kept_terms, successor
 from fedconformal.calibration.plan import plan as make_plan
 from fedconformal.calibration.predictor import Predictor, load
-from fedconformal.certificates.certificate import Replacement, Rows, site_names
+from fedconformal.certificates.certificate import RenewalRows, Replacement, site_names
 from fedconformal.certificates.text import describe_band, explain_uninformative, why_estimated
 from fedconformal.cli.console import logger, print_json, print_result, say, table
 from fedconformal.cli.options import (
@@ -118,7 +118,7 @@ class RenewalOptions:
     ] = None
     why: Annotated[str | None, typer.Option(help="With --replaces: the reason, recorded.")] = None
     rows: Annotated[
-        Rows | None, typer.Option(metavar="KIND", help="With --replaces: new, or watched (nothing is promised).")
+        RenewalRows | None, typer.Option(metavar="KIND", help="With --replaces: new, or watched (nothing is promised).")
     ] = None
 
 

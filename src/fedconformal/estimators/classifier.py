@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from fedconformal._base.arrays import Floats, Integers, Probabilities
-from fedconformal._base.classes import class_names, format_sets, in_order, rows_at, table_of
+from fedconformal._base.classes import class_names, format_sets, in_order, names_and_values, rows_at
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
 from fedconformal._base.registry import build
@@ -72,7 +72,7 @@ class ProbabilityModel(Model):
 
     def named_by(self, outputs: Any) -> ProbabilityModel:
         """Adopt the column names of a table of probabilities, if the class names are unknown."""
-        return self if self.names is not None else replace(self, names=table_of(outputs)[0])
+        return self if self.names is not None else replace(self, names=names_and_values(outputs)[0])
 
 
 class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEstimator):

@@ -28,7 +28,7 @@ SITES_UNKNOWN = "It assumes that rows come from the sites as promised, as the si
 OVER_CLASSES = "It weights the rows by class, and assumes that a class looks the same here as at the sites."
 
 
-class Outcomes(NamedTuple):
+class EvaluatedRows(NamedTuple):
     """Test rows: coverage and label of each row, with sites and clusters if given."""
 
     covered: Booleans
@@ -61,7 +61,7 @@ class Claims(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure: float) -> Claims:
+def claims_of(certificate: Certificate, alpha: Fraction, rows: EvaluatedRows, failure: float) -> Claims:
     """Return the claims; all limits hold simultaneously, except with probability `failure` over calibration draws."""
     guarantee, sites, sizes = certificate.terms()
     names = list(map(name_key, sites))
@@ -88,7 +88,7 @@ def claims_of(certificate: Certificate, alpha: Fraction, rows: Outcomes, failure
 
 
 def _over_classes(
-    certificate: Certificate, alpha: Fraction, rows: Outcomes, failure: float, *, why_none: str
+    certificate: Certificate, alpha: Fraction, rows: EvaluatedRows, failure: float, *, why_none: str
 ) -> Claims:
     """Weight the rows by class; if X given Y is the same everywhere, the sites do not matter."""
     bound, names, sizes = certificate.parties()
@@ -108,7 +108,7 @@ def classes_of(labels: Integers, names: Sequence[str]) -> NDArray[np.str_]:
 def _by_site(
     limits: list[MissRateBound],
     alpha: Fraction,
-    rows: Outcomes,
+    rows: EvaluatedRows,
     owners: NDArray[Any],
     names: list[str],
     *,
@@ -133,7 +133,7 @@ def _by_site(
 
 
 def _by_stratum(
-    certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: Outcomes, failure: float, *, sites: int
+    certificate: Certificate, bound: Guarantee, alpha: Fraction, rows: EvaluatedRows, failure: float, *, sites: int
 ) -> Claims:
     """Return a claim per class or group with rows; a row of several groups has the largest of their thresholds."""
     stratum = certificate.by
@@ -194,7 +194,7 @@ class Reweighted(msgspec.Struct, frozen=True, kw_only=True):
         return f"Coverage for a test row {self.mixture}: {self.coverage:.4f}, {interval}."
 
 
-def reweighted(rows: Outcomes, owners: NDArray[Any] | None, certificate: Certificate) -> Reweighted:
+def reweighted(rows: EvaluatedRows, owners: NDArray[Any] | None, certificate: Certificate) -> Reweighted:
     """Average the coverage of sites or classes, the owners of the rows, with the certified weights."""
     guarantee, names, _ = certificate.terms()
     certified, shares = certified_shares(certificate)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Booleans, Integers, as_alpha
 from fedconformal._base.groups import Groups, as_groups, as_sites, group_columns
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.evaluation.claims import Outcomes, Reweighted, reweighted
+from fedconformal.evaluation.claims import EvaluatedRows, Reweighted, reweighted
 from fedconformal.evaluation.intervals import clopper_pearson, independent_rows
 from fedconformal.evaluation.verdict import Verdict, verdict_of
 
@@ -99,7 +99,7 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
         return msgspec.to_builtins(self)
 
     def judge(
-        self, certificate: Certificate, alpha: Any, rows: Outcomes, *, full: bool, noun: str, parties: Any
+        self, certificate: Certificate, alpha: Any, rows: EvaluatedRows, *, full: bool, noun: str, parties: Any
     ) -> Self:
         """Add the coverage of the certified mixture of the parties (sites or classes), and the verdict."""
         level = as_alpha(certificate.alpha if alpha is None else alpha)
@@ -113,7 +113,7 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
 class Counter(NamedTuple, Generic[G]):
     """Counts outcomes in groups of rows; `describe` adds the sizes of sets or intervals to the coverage of a group."""
 
-    outcomes: Outcomes
+    outcomes: EvaluatedRows
     columns: Mapping[str, NDArray[Any]]
     """Other columns to count by."""
     describe: Callable[[CoverageGroup, Integers], G]
@@ -136,7 +136,7 @@ class Counter(NamedTuple, Generic[G]):
         columns = {name: as_groups(values, rows=rows, name=name) for name, values in group_columns(groups).items()}
         ids = None if clusters is None else as_sites(clusters, rows=rows, name="clusters")
         numbers = None if ids is None else np.unique(ids, return_inverse=True)[1]
-        return cls(Outcomes(covered, labels, owners, numbers, promised), columns, describe)
+        return cls(EvaluatedRows(covered, labels, owners, numbers, promised), columns, describe)
 
     def fields(self) -> dict[str, Any]:
         """Count all rows, and those of each site, each value of the other columns, and each promised group."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Booleans, Integers, as_array
 from fedconformal._base.classes import as_class_indices
-from fedconformal._base.groups import Groups, group_columns, members
+from fedconformal._base.groups import Groups, group_columns, group_rows
 from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import Certificate
 from fedconformal.errors import InputError
@@ -116,7 +116,7 @@ def _promised_groups(certificate: Certificate, groups: Groups | None, rows: int)
         return None
     needed = certificate.group_columns
     own = {name: values for name, values in group_columns(groups).items() if name_key(name) in needed}
-    return members(own, rows=rows) if len(own) == len(needed) else None
+    return group_rows(own, rows=rows) if len(own) == len(needed) else None
 
 
 def _size_name(i: int) -> str:

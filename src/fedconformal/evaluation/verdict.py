@@ -16,7 +16,7 @@ import numpy as np
 from fedconformal._base.names import join_names
 from fedconformal.certificates import text
 from fedconformal.certificates.certificate import Certificate
-from fedconformal.evaluation.claims import Claim, Outcomes, claims_of
+from fedconformal.evaluation.claims import Claim, EvaluatedRows, claims_of
 from fedconformal.summaries.provenance import has_expired
 
 LUCK = 0.025
@@ -63,7 +63,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(
-    certificate: Certificate, alpha: Fraction, rows: Outcomes, *, all_full: bool = False, noun: str = "sets"
+    certificate: Certificate, alpha: Fraction, rows: EvaluatedRows, *, all_full: bool = False, noun: str = "sets"
 ) -> Verdict:
     """Test a promise at an alpha fixed beforehand; `all_full` if all sets hold all labels, or intervals all numbers."""
     infinite = bool(certificate.whole) and all(one.limit == np.inf for one in certificate.whole)

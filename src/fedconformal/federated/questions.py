@@ -11,7 +11,7 @@ import numpy as np
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import as_alpha, as_labels, as_temperature, softmax
-from fedconformal._base.classes import in_order, table_of
+from fedconformal._base.classes import in_order, names_and_values
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal._base.registry import build
@@ -57,7 +57,7 @@ class Outputs:
         truth, stated = np.asarray(self.truth), None if self.classes is None else tuple(map(str, self.classes))
         if stated is not None:
             check_classes(asked, stated)
-        own, by_name = stated or table_of(self.outputs)[0], truth.dtype.kind in "OSU"
+        own, by_name = stated or names_and_values(self.outputs)[0], truth.dtype.kind in "OSU"
         if own and not by_name:
             truth = np.array(own)[as_labels(truth, rows=len(truth), classes=len(own), name="labels")]
         names = asked or own if own or by_name else None

@@ -24,7 +24,7 @@ from fedconformal.guarantees.guarantee import (
     MissRateBound,
     Shortfall,
     SiteCounts,
-    Stratum,
+    StratumKind,
     ceil_rank,
     missing_scores,
 )
@@ -79,7 +79,7 @@ class EverySite(SiteCounts):
         ranks = {k: ceil_rank(alpha, sizes[k] + 1) for k in places}
         return [MissRateBound(rank_bound(ranks[k], sizes[k], failure / len(places)), site=k) for k in places]
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         return Audience(
             population="of any one of the sites, each site by itself",
             sampling="the test row comes from one of these sites",
@@ -121,7 +121,7 @@ class OneSite(EverySite):
         if isinstance(self.site, bool) or not isinstance(self.site, str | int):
             raise InputError(f"site is {self.site!r}, expected a site's name or its position")
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Self:
         if not isinstance(self.site, str):
             if not 0 <= self.site < len(sizes):
                 most = len(sizes) - 1
@@ -145,10 +145,10 @@ class OneSite(EverySite):
         share = Fraction(rank, total)
         return Band(share, min(Fraction(1), share + slack), slack, rank, total)
 
-    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
+    def site_shares(self, sizes: Counts, stratum: StratumKind | None = None) -> tuple[Fraction, ...]:
         return tuple(Fraction(k in self.places(sizes)) for k in range(len(sizes)))
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         name = self.site if isinstance(self.site, str) else sites[self.site]
         lay = f"new cases of {name}; nothing is promised to the other sites"
         return Audience(population=f"of site {name!r}", lay_population=lay)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from fedconformal.guarantees.binomial import rank_bound
-from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, Stratum, ceil_rank
-from fedconformal.guarantees.mixture import BY_CASES, EACH_SITE, WITHIN_SITES, Terms, WeightedSum
+from fedconformal.guarantees.guarantee import Audience, Counts, MissRateBound, StratumKind, ceil_rank
+from fedconformal.guarantees.mixture import BY_CASES, EACH_SITE, WITHIN_SITES, SumTerms, WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,11 @@ class FCP(WeightedSum):
     def sites_apart(self) -> bool:
         return False
 
-    def terms(self, sizes: Counts) -> Terms:
+    def terms(self, sizes: Counts) -> SumTerms:
         """Return N + K as the total: one additional score of +inf per site."""
-        return Terms(None, sum(sizes) + len(sizes))
+        return SumTerms(None, sum(sizes) + len(sizes))
 
-    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
+    def site_shares(self, sizes: Counts, stratum: StratumKind | None = None) -> tuple[Fraction, ...]:
         whole = max(1, sum(sizes) + len(sizes))
         return tuple(Fraction(n + 1, whole) for n in sizes)
 
@@ -60,7 +60,7 @@ class FCP(WeightedSum):
         rate = rank_bound(ceil_rank(alpha, total + len(sizes)), total, failure)
         return [MissRateBound(rate, tuple(Fraction(n, max(1, total)) for n in sizes))]
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         return Audience(
             population="from the mixture of the sites, in proportion to n_k + 1",
             sampling="the test row's site is drawn in proportion to n_k + 1",

@@ -22,11 +22,11 @@ from fedconformal._base.names import abbreviate
 from fedconformal.errors import InputError
 
 Counts = Sequence[int]
-Promise = Callable[[Integers], list[Fraction]]
+PromiseFunction = Callable[[Integers], list[Fraction]]
 """Maps counts, with one column per q, to the coverage promised by each q."""
 Shares = float | tuple[float, ...]
 """One share for all, or a tuple of shares."""
-Stratum = Literal["class", "group", "end"]
+StratumKind = Literal["class", "group", "end"]
 """Stratum of a threshold: a class, a group, or an end of an interval."""
 MOST_SCORES = 2**60
 SAFE = 2**62
@@ -164,7 +164,7 @@ class Guarantee(ABC):
         """Whether a separate summary of each site is required, so that pooled summaries are refused."""
         return True
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Guarantee:
         """Check that the guarantee fits these sites, and return its form for all rows or for one stratum.
 
         `sizes` are those of all rows. The form for a class or a group takes the counts and sizes of the stratum only,
@@ -182,10 +182,10 @@ class Guarantee(ABC):
         """Return the coverage promised by a q, given (lower bounds on) the counts of scores at or below it."""
 
     @abstractmethod
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         """Return the test rows that are promised coverage, for all rows or given the stratum of the test row."""
 
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, PromiseFunction]:
         """Return groups of sites that can be counted together, and the promise as a function of the group counts.
 
         The groups are one number per site, from 0 in order of appearance; None if all sites are one group. With a
@@ -212,7 +212,7 @@ class Guarantee(ABC):
         """
         return []
 
-    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...] | None:
+    def site_shares(self, sizes: Counts, stratum: StratumKind | None = None) -> tuple[Fraction, ...] | None:
         """Return the share of every site in the promised mixture; None if there is no single mixture."""
         return None
 
@@ -233,7 +233,7 @@ class SiteCounts(Guarantee):
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         return self.promised_many(np.array(counts, dtype=np.int64)[:, None], sizes)[0]
 
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, Promise]:
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers, PromiseFunction]:
         check_unit(self, unit)
         return np.arange(len(sizes)), partial(self.promised_many, sizes=sizes, unit=unit or 1)
 

@@ -26,9 +26,9 @@ from fedconformal.guarantees.guarantee import (
     Counts,
     Guarantee,
     MissRateBound,
-    Promise,
+    PromiseFunction,
     Shortfall,
-    Stratum,
+    StratumKind,
     as_decimal,
     ceil_rank,
     check_unit,
@@ -45,7 +45,7 @@ Weights = Sequence[int] | None
 """The weight of a score of each site; None if all weights are one."""
 
 
-class Terms(NamedTuple):
+class SumTerms(NamedTuple):
     """The integers of a weighted sum of counts."""
 
     weights: Weights
@@ -62,18 +62,18 @@ class WeightedSum(Guarantee):
     """Base class of promises (sum w_k m_k - price) / whole: with equal weights, ranks of the pooled scores."""
 
     @abstractmethod
-    def terms(self, sizes: Counts) -> Terms:
+    def terms(self, sizes: Counts) -> SumTerms:
         """Return the weight of a score of each site, the whole and the price."""
 
     def promised(self, counts: Counts, sizes: Counts) -> Fraction:
         terms = self.terms(sizes)
         return terms.share(weighed(terms.weights, counts))
 
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, Promise]:
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[Integers | None, PromiseFunction]:
         """Group sites with equal weights; the returned function holds neither the sizes nor the weights of sites."""
         check_unit(self, unit)
         weights, whole, price = self.terms(sizes)
-        terms, distinct = Terms(None, whole, price), list(dict.fromkeys(weights or [1]))
+        terms, distinct = SumTerms(None, whole, price), list(dict.fromkeys(weights or [1]))
 
         def promise(sums: Integers) -> list[Fraction]:
             totals = np.array(distinct, dtype=object) @ sums.astype(object)
@@ -129,8 +129,8 @@ class StratumShare(WeightedSum):
     def sites_apart(self) -> bool:
         return self.weights is not None
 
-    def terms(self, sizes: Counts) -> Terms:
-        return Terms(self.weights, weighed(self.weights, sizes) + self.more, self.price)
+    def terms(self, sizes: Counts) -> SumTerms:
+        return SumTerms(self.weights, weighed(self.weights, sizes) + self.more, self.price)
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return 1 - alpha and no upper bound: the number of rows of the stratum is part of the draw."""
@@ -141,7 +141,7 @@ class StratumShare(WeightedSum):
         rank = self.rank(alpha, sizes)
         return [] if rank is None else [MissRateBound(rank_bound(rank[0], sum(sizes), failure))]
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         return Audience(population="of one stratum")
 
 
@@ -198,7 +198,7 @@ class Mixture(WeightedSum):
         """Only weights by rows give all scores equal weight."""
         return self.weights != "rows"
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Guarantee:
         """Return the form of a stratum, with the weights of all rows and the largest weight of any site as price.
 
         All rows of a site without calibration rows may belong to the stratum.
@@ -215,18 +215,18 @@ class Mixture(WeightedSum):
         unseen = [part for part, n in zip(parts, sizes, strict=True) if not (price and n)]
         return StratumShare(weights=parts, price=price // common, more=sum(unseen))
 
-    def terms(self, sizes: Counts) -> Terms:
+    def terms(self, sizes: Counts) -> SumTerms:
         """Return weights lambda_k / n_k with the largest as price, or lambda_k / (n_k + 1) without a price."""
         parts = self.parts(sizes)
         swapped = _swap_is_cheaper(parts, sizes)
         if not self.sites_apart:
-            return Terms(None, sum(sizes), 1) if swapped else Terms(None, sum(sizes) + 1)
+            return SumTerms(None, sum(sizes), 1) if swapped else SumTerms(None, sum(sizes) + 1)
         rows = [max(n, 1) if swapped else n + 1 for n in sizes]
         whole = math.lcm(*set(rows))
         of_one = {pair: pair[0] * (whole // pair[1]) for pair in zip(parts, rows, strict=True)}
         weights = [of_one[pair] for pair in zip(parts, rows, strict=True)]
         price = max((weight for weight, n in zip(weights, sizes, strict=True) if n), default=0)
-        return Terms(weights, whole * sum(parts), price if swapped else 0)
+        return SumTerms(weights, whole * sum(parts), price if swapped else 0)
 
     def parts(self, sizes: Counts) -> Sequence[int]:
         """Return integer weights of the sites; lambda_k is the share of their sum."""
@@ -238,7 +238,7 @@ class Mixture(WeightedSum):
         whole = math.lcm(*(weight.denominator for weight in exact))
         return [int(weight * whole) for weight in exact]
 
-    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...]:
+    def site_shares(self, sizes: Counts, stratum: StratumKind | None = None) -> tuple[Fraction, ...]:
         """Return lambda_k for every site."""
         parts = self.parts(sizes)
         whole = max(1, sum(parts))
@@ -260,7 +260,7 @@ class Mixture(WeightedSum):
             return [MissRateBound(shares_bound(alpha, sizes, shares, failure), shares)]
         return [MissRateBound(rank_bound(rank[0], sum(sizes), failure), shares)]
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         weights, lay = f"with weights {list(self.weights)}", f"{ALL_SITES} each site counts as much as was agreed"
         if self.weights == "rows":
             weights, lay = "in proportion to n_k", BY_CASES

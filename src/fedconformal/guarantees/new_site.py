@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fedconformal.guarantees.guarantee import Audience, Band, Counts, Shortfall, Stratum
-from fedconformal.guarantees.mixture import Terms, WeightedSum
+from fedconformal.guarantees.guarantee import Audience, Band, Counts, Shortfall, StratumKind
+from fedconformal.guarantees.mixture import SumTerms, WeightedSum
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +44,11 @@ class NewSite(WeightedSum):
     fractional = True
     untrained = True
 
-    def terms(self, sizes: Counts) -> Terms:
+    def terms(self, sizes: Counts) -> SumTerms:
         """Return the terms of the mean share of scores over K + 1 sites, where the unseen site has scores of +inf."""
         whole = math.lcm(*set(sizes))
         of_one = {n: whole // n for n in set(sizes)}
-        return Terms([of_one[n] for n in sizes], whole * (len(sizes) + 1))
+        return SumTerms([of_one[n] for n in sizes], whole * (len(sizes) + 1))
 
     def band(self, alpha: Fraction, sizes: Counts, gaps: Counts | None = None) -> Band:
         """Return at most 1 - alpha + 2/(K + 1), for one unseen site and one score, plus the slack."""
@@ -60,7 +60,7 @@ class NewSite(WeightedSum):
     def missing(self, alpha: Fraction, sizes: Counts) -> Shortfall:
         return Shortfall(sites=max(0, math.ceil(1 / alpha - 1) - len(sizes)))
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         return Audience(
             population="of a fresh site from the same population",
             averaged_over="such sites and calibration draws",

@@ -18,8 +18,8 @@ from fedconformal.guarantees.guarantee import (
     Counts,
     Guarantee,
     MissRateBound,
-    Promise,
-    Stratum,
+    PromiseFunction,
+    StratumKind,
     ceil_rank,
     check_whole,
     checked_share,
@@ -77,7 +77,7 @@ class PAC(Guarantee):
     def sites_apart(self) -> bool:
         return False
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Self:
         """Halve the failure probability for each end of an interval (union bound)."""
         return replace(self, failure=self.failure / 2) if stratum == "end" else self
 
@@ -85,7 +85,7 @@ class PAC(Guarantee):
         """Return the coverage promised by these counts at or below q, rounded down to 1e-15."""
         return Fraction(coverage_units([sum(counts)], sum(sizes), self.spent)[0], ALPHA_UNIT)
 
-    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[None, Promise]:
+    def grouped(self, sizes: Counts, unit: int | None = None) -> tuple[None, PromiseFunction]:
         """Pool all sites; fractional counts have no rank, so the mean loss is bounded instead."""
         rows = sum(sizes)
 
@@ -115,11 +115,11 @@ class PAC(Guarantee):
         rate = float(alpha) if holds else rank_bound(rank, total, replace(self, failure=failure).spent)
         return [MissRateBound(rate, self.site_shares(sizes))]
 
-    def site_shares(self, sizes: Counts, stratum: Stratum | None = None) -> tuple[Fraction, ...] | None:
+    def site_shares(self, sizes: Counts, stratum: StratumKind | None = None) -> tuple[Fraction, ...] | None:
         """Return n_k / N; None for a stratum, as every stratum has a different mixture."""
         return None if stratum else tuple(Fraction(n, max(1, sum(sizes))) for n in sizes)
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         population = "from the mixture of the sites, in proportion to n_k"
         sampling = "the sizes n_k were fixed beforehand; the test row's site is drawn in proportion to n_k"
         if stratum is not None:

@@ -15,11 +15,19 @@ import numpy as np
 from fedconformal._base.names import abbreviate, join_names, name_key
 from fedconformal.errors import InputError
 from fedconformal.guarantees.every_site import EverySite
-from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Shares, Stratum, as_decimal, checked_shares
+from fedconformal.guarantees.guarantee import (
+    Audience,
+    Counts,
+    Guarantee,
+    Shares,
+    StratumKind,
+    as_decimal,
+    checked_shares,
+)
 from fedconformal.guarantees.mixture import WEIGHT_TOLERANCE, Mixture
 from fedconformal.guarantees.worst_case import WorstCase
 
-Given = Mapping[Any, Shares] | Sequence[tuple[str, Shares]]
+ClassShares = Mapping[Any, Shares] | Sequence[tuple[str, Shares]]
 """A share or two bounds, by class name or number."""
 
 
@@ -67,11 +75,11 @@ class Prevalence(Guarantee):
     )
     why_no_bound = "no single shares of the classes are named"
 
-    shares: Given | None = None
+    shares: ClassShares | None = None
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        bounds: list[Given] = [{"b": (0.05, 0.2)}, {"a": 0.5, "c": (0.1, 0.3)}]
+        bounds: list[ClassShares] = [{"b": (0.05, 0.2)}, {"a": 0.5, "c": (0.1, 0.3)}]
         return cls(), cls({"a": 0.7, "c": 0.3}), cls({"a": 0.2, "b": 0.3, "c": 0.5}), *map(cls, bounds)
 
     def __post_init__(self) -> None:
@@ -83,7 +91,7 @@ class Prevalence(Guarantee):
         """False, as the class of a score matters, and not its site."""
         return False
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Guarantee:
         """Return the guarantee for these shares, where `sites` are the class names; without names, numbers from 0."""
         if self.shares is None:
             return EverySite()
@@ -101,7 +109,7 @@ class Prevalence(Guarantee):
         """Return the coverage promised by the counts and sizes of unnamed classes."""
         return self.bind((), sizes).promised(counts, sizes)
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         where = "with any shares of the classes"
         if self.shares is not None:
             each = [

@@ -27,7 +27,7 @@ from fedconformal.guarantees.guarantee import (
     Counts,
     Shortfall,
     SiteCounts,
-    Stratum,
+    StratumKind,
     check_whole,
     feasible,
     least_enough,
@@ -94,7 +94,7 @@ class QuantileOfQuantiles(SiteCounts):
         if self.least_scores is not None:
             check_whole(self.least_scores, "least_scores")
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Self:
         self._least(sizes)
         check_liars(self, self.liars, len(sizes))
         return self
@@ -146,7 +146,7 @@ class QuantileOfQuantiles(SiteCounts):
             return super().missing(alpha, sizes)
         return Shortfall(parameter=("least_scores", stated, least_enough(enough)))
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         sent = f"whatever at most {self.liars} of the sites sent"
         return Audience(
             population=f"like those of the honest sites, if these are alike, whichever they are and {sent}",

@@ -23,7 +23,7 @@ from fedconformal.guarantees.guarantee import (
     Guarantee,
     Shortfall,
     SiteCounts,
-    Stratum,
+    StratumKind,
     check_whole,
     whole_type,
 )
@@ -74,7 +74,7 @@ class Robust(SiteCounts):
         if self.most_scores is not None:
             check_whole(self.most_scores, "most_scores")
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Self:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Self:
         """Check the number of sites; the promise to a stratum is the minimum over the same sets of sites."""
         check_liars(self, self.liars, len(sizes))
         if self.most_scores is not None and stratum in ("class", "group"):
@@ -117,7 +117,7 @@ class Robust(SiteCounts):
             return Shortfall(parameter=("most_scores", self.most_scores, least))
         return super().missing(alpha, sizes)
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         sent = f"whatever at most {self.liars} of the sites sent"
         counted = "" if self.most_scores is None else f" (counted up to {self.most_scores})"
         return Audience(

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from fedconformal.errors import InputError
-from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, Stratum
+from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee, StratumKind
 from fedconformal.guarantees.mixture import Mixture
 
 
@@ -21,7 +21,7 @@ from fedconformal.guarantees.mixture import Mixture
 class Stratified(Guarantee):
     """Base class of guarantees that apply another one to every stratum: one threshold each, +inf if rows are few."""
 
-    stratum: ClassVar[Stratum]
+    stratum: ClassVar[StratumKind]
 
     guarantee: Guarantee = field(default_factory=Mixture)
 
@@ -46,7 +46,7 @@ class Stratified(Guarantee):
     def sites_apart(self) -> bool:
         return self.guarantee.sites_apart
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Guarantee:
         """Return the form of the inner guarantee for a stratum, given the counts and sizes of that stratum."""
         return self.guarantee.bind(sites, sizes, self.stratum)
 
@@ -54,7 +54,7 @@ class Stratified(Guarantee):
         """Return the coverage promised to a stratum that contains all rows."""
         return self.bind((), sizes).promised(counts, sizes)
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         inner = self.guarantee.audience(sites, self.stratum)
         return replace(inner, strata=(self.stratum, *inner.strata))
 

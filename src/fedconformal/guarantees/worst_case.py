@@ -27,7 +27,7 @@ from fedconformal.guarantees.guarantee import (
     Shares,
     Shortfall,
     SiteCounts,
-    Stratum,
+    StratumKind,
     as_decimal,
     checked_share,
     checked_shares,
@@ -35,7 +35,7 @@ from fedconformal.guarantees.guarantee import (
 )
 from fedconformal.guarantees.mixture import WITHIN_SITES, Mixture
 
-Given = float | Sequence[float] | NDArray[Any]
+Bound = float | Sequence[float] | NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ class WorstCase(SiteCounts):
     fractional = True
 
     contamination: float | None = None
-    box: tuple[Given, Given] | None = None
+    box: tuple[Bound, Bound] | None = None
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
@@ -87,7 +87,7 @@ class WorstCase(SiteCounts):
         if self.box is not None:
             object.__setattr__(self, "box", _checked_box(self.box))
 
-    def bind(self, sites: Sequence[str], sizes: Counts, stratum: Stratum | None = None) -> Guarantee:
+    def bind(self, sites: Sequence[str], sizes: Counts, stratum: StratumKind | None = None) -> Guarantee:
         _form(self, tuple(sizes))
         return super().bind(sites, sizes, stratum)
 
@@ -111,7 +111,7 @@ class WorstCase(SiteCounts):
         everything = self.contamination is None and self.box is None
         return EverySite().miss_rate_bounds(alpha, sizes, failure) if everything else []
 
-    def audience(self, sites: Sequence[str], stratum: Stratum | None = None) -> Audience:
+    def audience(self, sites: Sequence[str], stratum: StratumKind | None = None) -> Audience:
         which = "whatever the weights"
         if self.contamination is not None:
             least = float(1 - as_decimal(self.contamination))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedconformal._base.arrays import Booleans, Floats, Integers
-from fedconformal._base.groups import members
+from fedconformal._base.groups import group_rows
 from fedconformal._base.names import abbreviate, first_duplicate, name_key
 from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
@@ -326,7 +326,7 @@ class Ledger:
         if numbers := self._numbers(SITE):
             found = [[numbers[site]] if site in numbers else [] for site in sites] or found
         if rows.groups and (numbers := self._numbers(GROUP)):
-            for name, index in members(rows.groups, rows=count).items():
+            for name, index in group_rows(rows.groups, rows=count).items():
                 for row in np.arange(count)[index].tolist() if name in numbers else ():
                     found[row].append(numbers[name])
         return [" ".join(map(str, streams)) for streams in found]

@@ -32,7 +32,7 @@ H = TypeVar("H", wire.SharedHeader, wire.OwnHeader)
 Shared = tuple[wire.SharedHeader, Provenance]
 
 
-class Columns(NamedTuple):
+class MessageColumns(NamedTuple):
     """Columnar storage for messages of single sites with the same shared header."""
 
     sent: list[bytes]
@@ -47,7 +47,7 @@ class Columns(NamedTuple):
 class SummaryBatch(Sequence[Summary]):
     """Sequence of summaries with columnar access to their fields; objects are created lazily."""
 
-    def __init__(self, summaries: Sequence[Summary], columns: Columns | None = None) -> None:
+    def __init__(self, summaries: Sequence[Summary], columns: MessageColumns | None = None) -> None:
         for kind in set(map(type, summaries)):
             if not issubclass(kind, Summary):
                 raise InputError(f"expected summaries, got {kind.__name__}; fedconformal.summarize makes them")
@@ -205,7 +205,7 @@ def _kind(shared: wire.SharedHeader) -> type[Summary]:
     return LossSummary if shared.grid is not None else registry.find(shared.kind, Summary)
 
 
-def _columns(sent: list[bytes]) -> Columns | None:
+def _columns(sent: list[bytes]) -> MessageColumns | None:
     """Decode messages of one columnar kind with one shared header; None if any message does not fit."""
     known: dict[bytes, Shared] = {}
     try:
@@ -244,7 +244,7 @@ def _columns(sent: list[bytes]) -> Columns | None:
     if not fits:
         return None
     values = np.frombuffer(b"".join(arrays), dtype="<f8").astype(np.float64, copy=False)
-    return Columns(sent, sizes, sites, lengths, values, example) if _sound(values, lengths) else None
+    return MessageColumns(sent, sizes, sites, lengths, values, example) if _sound(values, lengths) else None
 
 
 def _sound(values: Floats, lengths: Sequence[int]) -> bool:

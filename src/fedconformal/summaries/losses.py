@@ -29,7 +29,7 @@ from fedconformal._base.arrays import Floats, Integers, as_array, rising
 from fedconformal._base.names import abbreviate, as_name
 from fedconformal.errors import InputError
 from fedconformal.summaries import format as wire
-from fedconformal.summaries.provenance import Provenance, as_bound, as_grid
+from fedconformal.summaries.provenance import Provenance, as_bound, grid_bytes
 from fedconformal.summaries.summary import Content, Summary, provenance_of
 
 UNIT = 2**20
@@ -107,7 +107,7 @@ class LossSummary(_Named, Summary):
         origin = provenance_of(
             loss=getattr(loss, "described", loss),
             bound=as_bound(bound),
-            grid=as_grid(thresholds),
+            grid=grid_bytes(thresholds),
             rising=rising or not getattr(loss, "monotone", True),
             **provenance,
         )

@@ -18,7 +18,7 @@ from fedconformal._base.arrays import as_alpha, as_temperature, is_number
 from fedconformal._base.classes import as_class_names
 from fedconformal._base.names import abbreviate, as_name, join_names
 from fedconformal.errors import InputError
-from fedconformal.losses.loss import as_grid as as_thresholds
+from fedconformal.losses.loss import as_grid
 from fedconformal.scores import AnyScore
 from fedconformal.summaries.format import ENCODER, MAX_CLASSES, NOT_CANONICAL, ProvenanceHeader
 
@@ -194,13 +194,13 @@ def as_day(day: Any) -> str:
     return date
 
 
-def as_grid(grid: Any) -> bytes:
+def grid_bytes(grid: Any) -> bytes:
     """Validate the thresholds of loss curves, finite and strictly increasing; as bytes, they compare quickly."""
     if isinstance(grid, bytes):
         if len(grid) % 8:
             raise InputError("thresholds: the grid is not one of numbers")
         grid = np.frombuffer(grid, dtype="<f8")
-    values = as_thresholds(grid)
+    values = as_grid(grid)
     if len(values) > MAX_GRID:
         raise InputError(f"thresholds: {len(values)} numbers are too many, expected up to {MAX_GRID}")
     return (values + 0.0).astype("<f8").tobytes()  # -0.0 becomes 0.0
@@ -245,6 +245,6 @@ CHECKS: dict[str, Callable[[Any], Any]] = {
     "expires": as_day,
     "loss": _as_loss,
     "bound": as_bound,
-    "grid": as_grid,
+    "grid": grid_bytes,
 }
 UNKNOWN = Provenance()

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedconformal._base.arrays import Floats, Integers, Probabilities, as_array
-from fedconformal._base.classes import as_class_indices, in_order, table_of
+from fedconformal._base.classes import as_class_indices, in_order, names_and_values
 from fedconformal._base.groups import Groups
 from fedconformal._base.registry import build
 from fedconformal.errors import InputError, SuspiciousInputWarning
@@ -184,7 +184,7 @@ def read_rows(
     probs: Any, labels: ArrayLike, classes: int | Sequence[str] | None = None
 ) -> tuple[Probabilities, Integers, Classes]:
     """Return probabilities rounded for scoring, class indices of the labels, and the classes."""
-    stated = classes if classes is not None else table_of(probs)[0]
+    stated = classes if classes is not None else names_and_values(probs)[0]
     known = None if stated is None else as_classes(stated)
     with np.errstate(over="ignore"):  # values too large for float32 are refused at scoring
         matrix = in_order(probs, known).astype(np.float32)

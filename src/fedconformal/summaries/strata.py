@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 
 from fedconformal._base import registry
 from fedconformal._base.arrays import Floats, Integers, as_labels, as_scores
-from fedconformal._base.groups import ALL, NONE, Groups, column_of, columns_of, members
+from fedconformal._base.groups import ALL, NONE, Groups, column_of, columns_of, group_rows
 from fedconformal._base.names import as_name, join_names
 from fedconformal.errors import ClassCountsWarning, InputError
 from fedconformal.summaries import format as wire
 from fedconformal.summaries.summary import Content, Summary
 
 
-class Stratum(NamedTuple):
+class StratumKey(NamedTuple):
     """A group, a class, or a class within a group."""
 
     group: str | None = None
@@ -52,11 +52,11 @@ class StratifiedSummary(Summary):
     >>> import warnings
     >>> warnings.filterwarnings("ignore", "a summary by class")
     >>> site = Summary.of_scores([0.1, 0.4, 0.2], labels=[0, 0, 7], site="clinic-a")
-    >>> site, site.count_at_most(0.3), site.parts[Stratum(label=7)].count_at_most(0.3)
+    >>> site, site.count_at_most(0.3), site.parts[StratumKey(label=7)].count_at_most(0.3)
     (<ranks by class summary of 3 scores from site 'clinic-a'>, (2, 2), (1, 1))
     """
 
-    parts: Mapping[Stratum, Summary]
+    parts: Mapping[StratumKey, Summary]
     columns: tuple[str, ...] = ()
     by_class: bool = False
 
@@ -124,7 +124,7 @@ class StratifiedSummary(Summary):
         parts = self.groups.get(group, {})
         if not self.by_class and parts:
             return parts[None]
-        by_label = {Stratum(label=label): part for label, part in parts.items()}
+        by_label = {StratumKey(label=label): part for label, part in parts.items()}
         sizes = self.sizes_of(group)
         return StratifiedSummary(
             parts=by_label, by_class=True, sizes=sizes, sites=self.sites, provenance=self.provenance
@@ -147,7 +147,7 @@ class StratifiedSummary(Summary):
     @classmethod
     def merge(cls, parts: Sequence[Self], **about: Any) -> Self:
         check_columns(parts)
-        merged: dict[Stratum, Summary] = {}
+        merged: dict[StratumKey, Summary] = {}
         for key in {key: None for part in parts for key in part.parts}:
             held = [part.parts[key] for part in parts if key in part.parts]
             sizes = tuple(size for part in parts for size in part.sizes_of(*key))
@@ -174,7 +174,7 @@ class StratifiedSummary(Summary):
     def from_content(cls, content: Content, **about: Any) -> Self:
         """Validate the order of the strata and the consistency of their sizes."""
         kind, arrays, sites = registry.find(content.kind, Summary), iter(content.arrays), len(about["sizes"])
-        keys = [Stratum(stratum.group, stratum.label) for stratum in content.strata]
+        keys = [StratumKey(stratum.group, stratum.label) for stratum in content.strata]
         kinds = {(group is not None, label is not None) for group, label in keys}
         if kinds != {(bool(content.columns), content.by_class)} or content.numbers:
             raise InputError("the summary's strata are not by the classes or columns that it states")
@@ -224,12 +224,12 @@ def check_columns(summaries: Sequence[StratifiedSummary]) -> None:
         )
 
 
-def _rows_by_stratum(values: Floats, labels: ArrayLike | None, groups: Groups | None) -> dict[Stratum, Floats]:
+def _rows_by_stratum(values: Floats, labels: ArrayLike | None, groups: Groups | None) -> dict[StratumKey, Floats]:
     """Return the scores of each non-empty stratum, in ascending order of the strata."""
     truth = None if labels is None else as_labels(labels, rows=len(values), classes=wire.MAX_LABEL)
-    held = {None: np.arange(len(values))} if groups is None else members(groups, rows=len(values))
-    strata: dict[Stratum, Floats] = {}
+    held = {None: np.arange(len(values))} if groups is None else group_rows(groups, rows=len(values))
+    strata: dict[StratumKey, Floats] = {}
     for group, mine in held.items():
         for label in [None] if truth is None else np.unique(truth[mine]).tolist():
-            strata[Stratum(group, label)] = values[mine if truth is None else mine[truth[mine] == label]]
+            strata[StratumKey(group, label)] = values[mine if truth is None else mine[truth[mine] == label]]
     return {key: strata[key] for key in sorted(strata)}

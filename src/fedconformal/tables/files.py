@@ -20,7 +20,7 @@ from fedconformal._base.groups import frame_columns, read_column
 from fedconformal._base.names import abbreviate, join_names, name_key, plural
 from fedconformal.errors import InputError
 from fedconformal.tables.table import LONGEST_TEXT, CellError, Table, absent
-from fedconformal.tables.text import is_number
+from fedconformal.tables.text import spells_number
 from fedconformal.tables.text_file import read_text_file
 
 ENDINGS = (*TEXT, ".parquet", ".npy", ".npz")
@@ -43,7 +43,7 @@ class ArrayCells:
             column = self._readable(j)
             if column.dtype.kind == "U":
                 cells = self.texts(j)
-                row = next((row for row, cell in enumerate(cells) if not is_number(cell)), 0)
+                row = next((row for row, cell in enumerate(cells) if not spells_number(cell)), 0)
                 problem = absent(cells[row]) or f"holds {abbreviate(repr(cells[row]))}, which is not a number"
                 raise CellError(row, j, problem, "missing" if absent(cells[row]) else "not-a-number")
             if column.dtype.kind == "f" and not np.isfinite(column).all():

@@ -21,7 +21,7 @@ from fedconformal._base.classes import as_class_names, find_columns, match_colum
 from fedconformal._base.names import abbreviate, first_duplicate, join_names, name_key
 from fedconformal.errors import InputError, SuspiciousInputWarning, prefix_errors
 from fedconformal.tables.table import Table, absent
-from fedconformal.tables.text import is_number
+from fedconformal.tables.text import spells_number
 
 MOST_SEARCHED = 100
 """Maximum number of columns in the search for distributions."""
@@ -388,9 +388,9 @@ def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
     spelled = [name_key(cell).lower() for cell in cells]
     if count == 2 and set(spelled) <= {"false", "true"}:
         return np.array([cell == "true" for cell in spelled], dtype=np.int64), "False is class 0 and True is class 1"
-    if problem is not None and all(map(is_number, cells)):
+    if problem is not None and all(map(spells_number, cells)):
         raise problem
-    row = next(row for row, cell in enumerate(cells) if not is_number(cell))
+    row = next(row for row, cell in enumerate(cells) if not spells_number(cell))
     if absent(cells[row]) is not None:
         raise table.missing_error([column], "give every row a label")
     held = f"holds {abbreviate(repr(cells[row]))}, and the {count} classes have no names; give the columns their names"
@@ -398,6 +398,6 @@ def _numbered(table: Table, column: int, count: int) -> tuple[Integers, str]:
 
 
 def _unknown(cell: str, classes: tuple[str, ...]) -> str:
-    if is_number(cell) and not any(map(is_number, classes)):
+    if spells_number(cell) and not any(map(spells_number, classes)):
         return f"holds {abbreviate(cell)}, and the classes have the names {join_names(classes)}; write these names"
     return f"holds {abbreviate(repr(cell))}, which is none of the classes {join_names(classes)}"

@@ -73,7 +73,7 @@ def _reading(lines: list[str], separator: str) -> Layout | None:
     counts = set(others)
     if first and counts <= {first}:
         return Layout(separator, SEPARATORS[separator])
-    if separator != COMMA and counts == {first + 1} and not any(map(is_number, lines[0].split(separator))):
+    if separator != COMMA and counts == {first + 1} and not any(map(spells_number, lines[0].split(separator))):
         return Layout(separator, SEPARATORS[separator], short=True)
     return None
 
@@ -108,7 +108,7 @@ def _ambiguous(layouts: list[Layout]) -> str:
     return f"could be separated by {ways}; write a first line such as sep=; above, or put cells with text in quotes"
 
 
-def is_number(cell: str) -> bool:
+def spells_number(cell: str) -> bool:
     """Whether a cell is a number, with a decimal point or a decimal comma."""
     cell = cell.strip()
     return bool(POINT.fullmatch(cell) or DECIMAL_COMMA.fullmatch(cell))
@@ -116,7 +116,7 @@ def is_number(cell: str) -> bool:
 
 def guarded(cell: str) -> str:
     """Prefix text that a spreadsheet would evaluate as a formula with an apostrophe; numbers are unchanged."""
-    return f"'{cell}" if _is_formula(cell) and not is_number(cell) else cell
+    return f"'{cell}" if _is_formula(cell) and not spells_number(cell) else cell
 
 
 def unguarded(cell: str) -> str:

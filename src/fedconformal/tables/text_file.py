@@ -24,9 +24,9 @@ from fedconformal.tables.text import (
     SEPARATORS,
     Layout,
     TextCells,
-    is_number,
     layout_of,
     rows_of,
+    spells_number,
     split_records,
 )
 
@@ -168,19 +168,19 @@ def _empty_columns(head: list[str], cells: TextCells) -> set[int]:
 
 def _positions(names: list[str]) -> list[str]:
     """Return the names that are numbers if these count columns, from 0 or from 1; otherwise an empty list."""
-    numbers = [name for name in names if is_number(name)]
+    numbers = [name for name in names if spells_number(name)]
     return numbers if any(numbers == [str(i + start) for i in range(len(numbers))] for start in (0, 1)) else []
 
 
 def _are_names(names: list[str]) -> bool:
     """Whether all cells after an empty first cell are column names."""
-    numbers = sum(map(is_number, names))
+    numbers = sum(map(spells_number, names))
     return all(names) and (not numbers or names == ["0"] or (numbers > 1 and bool(_positions(names))))
 
 
 def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | None:
     """Whether line 1 is a header; None if its content is ambiguous."""
-    numbers = [j for j, name in zip(columns, names, strict=True) if is_number(name)]
+    numbers = [j for j, name in zip(columns, names, strict=True) if spells_number(name)]
     if not numbers:
         if not all(names):
             raise InputError(f"line 1, column {columns[names.index('')] + 1} has no name; give every column a name")
@@ -188,7 +188,7 @@ def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | 
         if len(missing) > 1:  # a single class may have the name none
             raise InputError(f"line 1, column {missing[0] + 1} {absent(names[columns.index(missing[0])])}, not a name")
         below = rows_of(body.records[:SOME_ROWS], body.separator)
-        return True if any(is_number(row[j]) for row in below for j in columns) else None
+        return True if any(spells_number(row[j]) for row in below for j in columns) else None
     if names == ["0"]:
         return None
     if len(numbers) < 2 or not _positions(names) or not all(names):
