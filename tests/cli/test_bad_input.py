@@ -64,6 +64,8 @@ def test_runs_without_their_parts(here: Path, command: Command) -> None:
     ):
         np.savez("logits.npz", **{**run, **more})
         command.refuses(f"logits.npz: {said}", "summarize", "logits.npz", "-o", "run")
+    np.savez("logits.npz", **run, **clients)
+    command.refuses("logits.npz/run: Not a directory", "summarize", "logits.npz", "-o", "logits.npz/run")
 
 
 def test_a_slip_names_the_help_to_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,3 +99,11 @@ def test_output_that_nobody_reads_ends_quietly() -> None:
         process.stdout.close()  # before anything is written
         assert process.communicate("")[1] == ""
     assert process.returncode == 141
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_an_error_and_no_answer() -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [sys.executable, "-m", "fedconformal", "plan", "--sizes", "9"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: stdout: No space left on device; choose another place\n")

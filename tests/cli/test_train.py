@@ -104,8 +104,7 @@ def test_the_demo_runs_from_end_to_end_and_leaves_a_report(
     here: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.setattr(demo, "SETTINGS", ("rounds=2", "epochs=1", "linear_rounds=5", "coordinates=500", "workers=1"))
-    done = command.ok("demo")
-    assert "The report is fedconformal-demo/report.html" in done.out
+    assert command.ok("demo", "--json").json["report"] == "fedconformal-demo/report.html"
     assert Path("fedconformal-demo/summarize.html").exists()
     page, predictor = Path("fedconformal-demo/report.html").read_text(), fc.load("fedconformal-demo/predictor.json")
     assert predictor.sentence() in page

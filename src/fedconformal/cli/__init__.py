@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
+from contextlib import suppress
+from io import TextIOWrapper
 
 
 def main() -> None:
@@ -12,6 +13,9 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the threads of BLAS start more slowly than most commands run
     from fedconformal.cli.app import run
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    with suppress(OSError):  # of a full disk, which would change the exit code
+        sys.stdout.close()
+    sys.exit(code)

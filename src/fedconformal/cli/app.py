@@ -162,6 +162,8 @@ def run(arguments: Sequence[str]) -> int:
             return _fail(with_option(error))
         except UsageProblem as error:
             return _fail(_usage_message(error))
+        except OSError as error:
+            return _fail(f"{error.filename or 'stdout'}: {error.strerror}; choose another place")
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         except SystemExit as end:
