@@ -45,8 +45,6 @@ COLOURS = "".join(
 )
 CHART_STYLE = STYLE + COLOURS
 Point = tuple[float, float]
-MARKERS = ("dot", "square", "triangle", "diamond", "dot", "square")
-OUTLINES = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}
 
 
 def percent(value: float) -> str:
@@ -96,36 +94,20 @@ class Plot(Chart):
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
         return LEFT + across * (self.width - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - BOTTOM - TOP)
 
-    def line(self, points: Iterable[Point], name: str, *, markers: bool = False) -> None:
+    def line(self, points: Iterable[Point], name: str) -> None:
         """Draw a line through points."""
         i = self._number(name)
-        placed = [self.at(*point) for point in points]
-        if not placed:
-            return
-        path = "L".join(f"{x:.1f},{y:.1f}" for x, y in placed)
-        self._parts.append(f'<path class="s{i}" d="M{path}"/>')
-        key = f'<path class="s{i}" d="M0,0H22"/>'
-        if markers:
-            self._parts += [_marker(i, *point) for point in placed]
-            key += _marker(i, 11, 0)
-        self.key(name, key)
-
-    def dots(self, points: Iterable[Point], name: str) -> None:
-        """Draw markers at points."""
-        i = self._number(name)
-        self._parts += [_marker(i, *self.at(*point)) for point in points]
-        self.key(name, _marker(i, 11, 0))
+        path = "L".join(f"{x:.1f},{y:.1f}" for x, y in (self.at(*point) for point in points))
+        if path:
+            self._parts.append(f'<path class="s{i}" d="M{path}"/>')
+            self.key(name, f'<path class="s{i}" d="M0,0H22"/>')
 
     def target(self, y: float, name: str) -> None:
         """Draw a dashed horizontal line."""
-        self._dashed((self.x[0], y), (self.x[1], y), name)
+        self.dashed((self.x[0], y), (self.x[1], y), name)
 
-    def diagonal(self, name: str) -> None:
-        """Draw the dashed line x = y."""
-        low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
-        self._dashed((low, low), (high, high), name)
-
-    def _dashed(self, start: Point, end: Point, name: str) -> None:
+    def dashed(self, start: Point, end: Point, name: str) -> None:
+        """Draw a dashed line between two points."""
         (x0, y0), (x1, y1) = self.at(*start), self.at(*end)
         self._parts.append(f'<line class="target" x1="{x0:.1f}" x2="{x1:.1f}" y1="{y0:.1f}" y2="{y1:.1f}"/>')
         self.key(name, '<line class="target" x1="0" x2="22" y1="0" y2="0"/>')
@@ -286,13 +268,3 @@ def round_numbers(low: float, high: float) -> list[float]:
     step = next(power * m for m in (1, 2, 5, 10) if (high - low) / (power * m) <= 6)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(i * step, 12) for i in range(first, last + 1)]
-
-
-def _marker(i: int, x: float, y: float) -> str:
-    shape = MARKERS[i]
-    if shape == "dot":
-        return f'<circle class="f{i}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
-    if shape == "square":
-        return f'<rect class="f{i}" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"/>'
-    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in OUTLINES[shape])
-    return f'<polygon class="f{i}" points="{points}"/>'

@@ -1,4 +1,4 @@
-"""Extensions of the report's charts for the paper's figures: rings, error bars, categorical axes, PDF."""
+"""Extensions of the report's charts for the paper's figures: markers, error bars, categorical axes, PDF."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from html import escape
 from fedconformal._base.arrays import Floats
 from fedconformal.errors import InputError
 from fedconformal.report import charts
-from fedconformal.report.charts import CHART_STYLE, MARKERS, OUTLINES, Chart, Point
+from fedconformal.report.charts import CHART_STYLE, Chart, Point
 
 HEADING_ROW, HEADING_LETTER = 17, 7.2
+MARKERS = ("dot", "square", "triangle", "diamond", "dot", "square")
+OUTLINES = {"triangle": ((0, -5), (4.5, 3.5), (-4.5, 3.5)), "diamond": ((0, -5), (5, 0), (0, 5), (-5, 0))}
 
 ALONE = f"""<style>{CHART_STYLE}
 svg.chart {{ color: #222; background: #fff; }} svg.chart .heading {{ font-size: 12px; }}
@@ -37,6 +39,25 @@ class Plot(charts.Plot):
             return super().at(x, y)
         across = (math.log10(max(x, left)) - math.log10(left)) / ((math.log10(right) - math.log10(left)) or 1)
         return super().at(left + across * (right - left), y)
+
+    def line(self, points: Iterable[Point], name: str, *, markers: bool = False) -> None:
+        """Draw a line through points, with markers at them on request."""
+        placed, i = list(points), self._number(name)
+        if markers and placed:
+            self.key(name, f'<path class="s{i}" d="M0,0H22"/>' + _marker(i, 11, 0))
+        super().line(placed, name)
+        self._parts += [_marker(i, *self.at(*point)) for point in placed * markers]
+
+    def dots(self, points: Iterable[Point], name: str) -> None:
+        """Draw markers at points."""
+        i = self._number(name)
+        self._parts += [_marker(i, *self.at(*point)) for point in points]
+        self.key(name, _marker(i, 11, 0))
+
+    def diagonal(self, name: str) -> None:
+        """Draw the dashed line x = y."""
+        low, high = max(self.x[0], self.y[0]), min(self.x[1], self.y[1])
+        self.dashed((low, low), (high, high), name)
 
     def bars(self, boxes: Iterable[tuple[float, float, float]], name: str) -> None:
         """Draw bars from zero, each as (left, right, height)."""
@@ -134,3 +155,13 @@ def _ring(i: int, x: float, y: float) -> str:
         return f'<rect {kind} x="{x - 4.5:.1f}" y="{y - 4.5:.1f}" width="9" height="9"/>'
     points = " ".join(f"{x + 1.3 * dx:.1f},{y + 1.3 * dy:.1f}" for dx, dy in OUTLINES[MARKERS[i]])
     return f'<polygon {kind} points="{points}"/>'
+
+
+def _marker(i: int, x: float, y: float) -> str:
+    shape = MARKERS[i]
+    if shape == "dot":
+        return f'<circle class="f{i}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
+    if shape == "square":
+        return f'<rect class="f{i}" x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"/>'
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in OUTLINES[shape])
+    return f'<polygon class="f{i}" points="{points}"/>'
