@@ -91,13 +91,8 @@ def find(name: str, base: Callable[..., T], param: str | None = None) -> type[T]
 
 
 def noun_of(base: Callable[..., Any]) -> str:
-    """Return the noun for the subclasses of `base`."""
+    """Return the noun for the subclasses of `base`; its last word is the usual parameter name."""
     return str(getattr(base, "noun", base.__name__.lower()))
-
-
-def param_of(base: Callable[..., Any]) -> str:
-    """Return the usual parameter name for instances of `base`: the last word of its noun."""
-    return noun_of(base).split()[-1]
 
 
 def rebuild(described: Mapping[str, Any], base: Callable[..., T], within: tuple[str, ...] = ()) -> T:
@@ -154,14 +149,15 @@ def build(spec: str | T, base: Callable[..., T]) -> T:
         return parse(spec, base).build()
     if not isinstance(spec, base):  # type: ignore[arg-type]
         expected = f"expected a name such as {min(members(base))!r}, or an instance"
-        raise InputError(f"{noun_of(base)} is {abbreviate(spec)}, {expected}", param=param_of(base))
+        raise InputError(f"{noun_of(base)} is {abbreviate(spec)}, {expected}", param=noun_of(base).split()[-1])
     return spec
 
 
 def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0) -> Spec[T]:
     """Parse a spec string; `maker` names the method that takes the parameters, by default the constructor."""
     name, colon, text = spec.strip().partition(":")
-    noun, param = noun_of(base), param_of(base)
+    noun = noun_of(base)
+    param = noun.split()[-1]
     cls: Any = find(name, base, param)
     hints, required = _parameters(getattr(cls, maker) if maker else cls)
     there = f"{name} has the parameters {', '.join(hints)}" if hints else f"{name} has no parameters"

@@ -24,7 +24,7 @@ from fedconformal.evaluation.intervals import Sample
 from fedconformal.guarantees import Guarantee
 from fedconformal.guarantees.guarantee import MOST_SCORES, MissRateBound
 
-SITES_UNKNOWN = "It assumes that rows come from the sites as promised, as the site of each row is not known."
+SITES_UNKNOWN = "This assumes that rows come from the sites as promised, as the site of each row is not known."
 OVER_CLASSES = "It weights the rows by class, and assumes that a class looks the same here as at the sites."
 
 

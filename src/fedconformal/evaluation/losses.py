@@ -19,10 +19,9 @@ from fedconformal._base.arrays import Floats, as_array
 from fedconformal._base.groups import as_sites
 from fedconformal._base.names import join_names, name_key
 from fedconformal.errors import InputError
+from fedconformal.evaluation.claims import SITES_UNKNOWN
 from fedconformal.evaluation.intervals import CONFIDENCE, stratified_interval
 from fedconformal.guarantees.binomial import mean_between
-
-SITES_UNKNOWN = "This assumes that rows come from the sites as promised, as the site of each row is not known."
 
 
 class LossGroup(msgspec.Struct, frozen=True, kw_only=True):
