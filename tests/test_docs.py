@@ -45,7 +45,7 @@ def test_commands_of_the_docs_run_in_powershell_too() -> None:
         for block in re.findall(r"```(?:sh|console)\n(.*?)```", path.read_text("utf-8"), re.DOTALL)
     ]
     lines = [(name, re.sub(r"\"[^\"]*\"|(^|\s)#.*", "", line)) for name, block in blocks for line in block.splitlines()]
-    assert len(lines) > 60
+    assert lines
     assert [found for found in lines if re.search(r"\\$|,|'|&&|<|^export ", found[1])] == []
 
 

@@ -124,11 +124,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_bytes(path: Path, data: bytes, *, private: bool = False) -> None:
-    """Write atomically: to a temporary file in the same directory, which is then renamed.
-
-    Symbolic links are followed; directories and devices are refused. A private file is readable by its owner only; on
-    Windows the permissions of the directory apply.
-    """
+    """Write atomically, by renaming a temporary file; follow links, refuse devices. `private`: for its owner only."""
     try:
         path = path.resolve() if path.is_symlink() else path
         if path.exists() and not path.is_file():

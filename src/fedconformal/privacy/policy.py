@@ -215,10 +215,7 @@ def read_policy(path: Path) -> Policy:
 
 
 def policy_of(path: str | Path | None = None) -> Policy:
-    """Return the policy in this file or in the file named by FEDCONFORMAL_POLICY; without either, no limits.
-
-    An empty variable is an error, not "no policy".
-    """
+    """Return the policy in this file or in that of FEDCONFORMAL_POLICY, never empty; without either, no limits."""
     location = path or os.environ.get(VARIABLE)
     if location is None:
         return Policy()

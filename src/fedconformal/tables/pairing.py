@@ -79,10 +79,7 @@ def _align(
 
 
 def _headed(found: Predictions, table: Table, ids: str | None, wanted: str | None) -> Table:
-    """Resolve an ambiguous line 1: it is a header if it has the requested names, or if there is one row too many.
-
-    A class name, or a value that recurs below, is never a header; but pandas writes 0 above a series.
-    """
+    """Resolve an ambiguous line 1: a header if it has the requested names, or if there is one row too many."""
     if table.head is None or (ids, wanted) != (None, None) or found.id_column in table.head:
         return table.with_header()
     headed = table.with_header()

@@ -197,11 +197,7 @@ def _is_header(names: list[str], body: TextCells, columns: list[int]) -> bool | 
 
 
 def _counts_columns(names: list[str], body: TextCells, columns: list[int]) -> bool:
-    """Whether a first line of column numbers is a header; refuse it if it could also be a row.
-
-    It is a header if all other rows have decimal marks, as programs write all numbers alike; and if all other rows are
-    distributions, which it cannot be.
-    """
+    """Whether a first line of column numbers is a header: other rows have decimal marks, or are distributions."""
     rows = rows_of(body.records, body.separator)
     whole = any(all(WHOLE.fullmatch(row[j].strip()) for j in columns) for row in rows)
     if body.rows and not whole:

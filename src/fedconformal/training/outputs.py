@@ -83,6 +83,10 @@ def summarize_sites(
     options
         Other options of `fedconformal.summarize`, such as alpha and classes.
 
+    Returns
+    -------
+    list of Summary
+
     Examples
     --------
     >>> rows = torch.tensor([[4.0, 0.0], [0.0, 2.0]]), [0, 1]

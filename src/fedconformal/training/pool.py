@@ -41,11 +41,7 @@ Task = Callable[[int, Step], Update]
 
 @contextlib.contextmanager
 def local_engine(task: Task, sites: Sequence[str], *, workers: int | None = None) -> Iterator[Ask[Step, Update]]:
-    """Yield a function that runs a task for every site, in worker processes or in this process.
-
-    With one worker, this process does all the work. None means one worker per core, started once the work has taken as
-    long as starting them takes.
-    """
+    """Yield a function that runs a task for every site, in `workers` processes (None: one per core), or in this one."""
     count, wait = available_workers(workers, len(sites)), START_SECONDS if workers is None else 0.0
     team: _Team | None = None
 
