@@ -152,7 +152,7 @@ class Search:
     def _firsts(
         self, wanted: Sequence[Fraction], points: Points, before: Floats, after: float = math.inf
     ) -> list[float]:
-        """Return the first points after counts `before` that promise the levels, by quickselect; `after` is next."""
+        """Return the first points, after counts `before`, that promise the levels; `after` is the point behind them."""
         values, middle = points.values, len(points.values) // 2
         if not len(values):
             return [after] * len(wanted)

@@ -145,7 +145,7 @@ class RiskRecord(_Record, frozen=True, kw_only=True):
 
 
 class RenewalRows(StrEnum):
-    """Calibration rows of a successor; "watched" rows promise nothing, as a watch stops depending on their outcomes."""
+    """Calibration rows of a successor; "watched" rows promise nothing, as outcomes decide when a watch stops."""
 
     new = "new"
     watched = "watched"

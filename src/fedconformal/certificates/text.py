@@ -206,7 +206,7 @@ def shortfall(
     owner: Literal["site", "class"] = "site",
     answers: Vocabulary = SETS,
 ) -> str:
-    """Return the missing data for a finite threshold, given sizes of the `owner`s; `stratum` is a noun."""
+    """Return the missing calibration data for a finite threshold; `owner` is the noun of the sizes, site or class."""
     missing = bound.missing(alpha, sizes)
     if missing.sites:
         return f"sites needed: {missing.sites} more, from the same population"

@@ -81,7 +81,7 @@ def check_apart(periods: Iterable[Period]) -> None:
 
 
 def outgoing(periods: Sequence[Period]) -> Outgoing:
-    """Describe messages for a policy, by the smallest number of new outcomes, equal to that of ids, of a group."""
+    """Describe messages for a policy, by the smallest number of new outcomes (each has its own id) of a group."""
     new = [stream.new for period in periods for stream in period.streams]
     fewest = min(filter(None, new), default=0)
     return Outgoing(kind=WATCH, rows=fewest, patients=fewest)

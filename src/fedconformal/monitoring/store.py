@@ -185,7 +185,7 @@ class Watch:
             yield
 
     def add(self, rows: Predicted | None = None, outcomes: Outcomes = NO_OUTCOMES) -> Counts:
-        """Add rows and outcomes in order of time, in one transaction; return counts by fate. Repetitions are void."""
+        """Add rows and outcomes in order of time, atomically; return counts by fate. Repeated rows are ignored."""
         return self.record(rows, outcomes)[0]
 
     def record(self, rows: Predicted | None, outcomes: Outcomes) -> tuple[Counts, dict[str, str]]:

@@ -112,7 +112,7 @@ def rows_of(summaries: Sequence[Summary]) -> list[ChargedRows]:
 
 @contextmanager
 def spending(path: Path | None, data: Sequence[ChargedRows], epsilon: float, purpose: str) -> Iterator[None]:
-    """Context of a release with the ledger locked: refused over budget, entered on success; no path, no ledger."""
+    """Lock the ledger during a release; refuse it over budget, enter it on success. Without a path, do nothing."""
     if path is None:
         yield
         return

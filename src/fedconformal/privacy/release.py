@@ -82,7 +82,7 @@ def check_one_end(score: AnyScore | None, label: str) -> None:
 
 
 def certify(curve: PromiseCurve, inputs: Inputs, **fields: Any) -> Predictor:
-    """Return a predictor for a threshold without summaries, whose curve has one step; `fields` are certified."""
+    """Return a predictor for a threshold without summaries, with one step; `fields` go into the certificate."""
     answers = fields.pop("answers", text.answers_to(inputs.provenance.score))
     words = {key: fields.pop(key) for key in ("promise", "caveat") if key in fields}
     certificate = made_certificate(

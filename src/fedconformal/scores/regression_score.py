@@ -119,7 +119,7 @@ class RegressionScore(AnyScore):
 
 
 def highest(score: Scored, f: Floats, q: float, scale: Floats | None = None) -> Floats:
-    """Return an upper bound, per row, on every y with a `score` of at most q; f + q times the scale if enough."""
+    """Return an upper bound, per row, on every y with a `score` of at most q; f + q times the scale if that is one."""
     simple = f + (q if scale is None else scale * q)
     after: Floats | np.float64 = np.nextafter(q, np.inf)
     if scale is not None:

@@ -68,7 +68,7 @@ def invite(
     grid: ArrayLike | None = None,
     reach: Any = None,
 ) -> tuple[CoordinatorState, bytes]:
-    """Open a session, with `epsilon` of a single noisy round over the grid; `reach` bounds regression scores (1)."""
+    """Open a session; with `epsilon`, of one noisy round over the grid. `reach` is a public bound on other scores."""
     key = SigningKey.new()
     units = int(as_alpha(alpha) * ALPHA_UNIT)
     exponent = 0 if reach is None else exponent_of(reach)

@@ -156,7 +156,7 @@ class Rounds:
         return counts.astype(self.dtype)
 
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
-        """Return the search at the digit where the sum reaches the target, or +inf; missing counts only raise it."""
+        """Return the search at the digit where the sum reaches the target, or +inf; missing counts raise it."""
         if int(total.sum(dtype=object)) > self.unit * self.rows:
             raise InputError(
                 f"the sum of round {search.number} is impossible: a site sent something else than its counts"
