@@ -204,7 +204,7 @@ def test_numbers_are_names_where_classes_are_called_by_numbers() -> None:
 
 
 def test_plain_summaries_and_other_guarantees_around_it_are_refused() -> None:
-    with refused("was not summarised by class; summarise with by_class=True"):
+    with refused(param="by_class"):
         fc.calibrate([fc.Summary.of_scores([0.1])], guarantee=fc.Prevalence(), exact=True)
     with refused("prevalence: a plan knows the sizes of sites, not of classes"):
         fc.plan(alpha=0.1, sizes=[10, 10], guarantees=[fc.Prevalence()])

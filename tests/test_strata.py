@@ -258,13 +258,13 @@ def test_rows_that_are_promised_nothing_are_refused() -> None:
 
 
 def test_what_does_not_go_together_is_refused() -> None:
-    with refused("site 'a' was not summarised by group; summarise with groups="):
+    with refused(param="groups"):
         fc.calibrate([fc.Summary.of_scores([0.1, 0.2], site="a")], guarantee=fc.ByGroup())
     one = fc.Summary.of_scores([0.1, 0.2], site="a", groups={"sex": ["F", "M"]})
     two = fc.Summary.of_scores([0.1, 0.2], site="b", groups={"sex": ["F", "M"], "age": [1, 2]})
     with refused("site 'a' is grouped by sex, site 'b' by age, sex; summarise all sites by the same columns"):
         fc.calibrate([one, two], guarantee=fc.ByGroup())
-    with refused("was not summarised by class"):
+    with refused(param="by_class"):
         fc.calibrate([one], guarantee=fc.ByGroup(fc.ByClass()))
     deep: dict[str, Any] = fc.Mixture().to_dict()
     for level in range(2000):
@@ -338,7 +338,7 @@ def test_the_estimator_takes_groups() -> None:
     found = stacked.evaluate(TEST_PROBS, TEST_LABELS, groups=TEST_GROUPS)
     assert found.mean_size == sets.sum(axis=1).mean()
     assert set(found.by_group) == {"sex", "age", "promised group"}
-    with refused("site 'a' was not summarised by group; summarise with groups="):
+    with refused(param="groups"):
         fc.FederatedConformalClassifier(guarantee=guarantee).calibrate({"a": parts[0][:2]})
 
 
@@ -346,7 +346,7 @@ def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
     sent = sites(fc.ByGroup())
     with refused("by-group is not available with differential privacy"):
         release_threshold(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
-    with refused("by-group needs every site's own counts"):
+    with refused(param="guarantee"):
         invite(alpha=0.1, guarantee=fc.ByGroup())
 
 

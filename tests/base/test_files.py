@@ -180,7 +180,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_nothing(
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     file = put(tmp_path / "file", b"old")
     for path in (tmp_path / "no" / "a.fcs", file / "a.fcs", tmp_path / ("a" * 300)):
-        with refused("cannot be written", "choose another place", param="output"):
+        with refused(param="output"):
             write_bytes(path, b"x")
     assert list(tmp_path.iterdir()) == [file]
 

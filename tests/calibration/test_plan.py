@@ -72,5 +72,5 @@ def test_bad_sizes(sizes: Any) -> None:
 
 @pytest.mark.parametrize("sites", [[], ["a"], ["a", "b", "c"]])
 def test_bad_names(sites: Any) -> None:
-    with refused("site"):
+    with refused(param="sites"):
         fc.plan(alpha=0.1, sizes=[3, 4], sites=sites)

@@ -138,7 +138,7 @@ def test_evaluate_compares_the_sets(predictor: fc.Predictor) -> None:
 
 def test_sets_need_a_score() -> None:
     nameless, named = fc.Summary.of_scores([0.1] * 9), fc.Summary.of_scores([0.1] * 9, score=fc.APS())
-    with refused("do not name their score", "summarise with score="):
+    with refused(param="score"):
         fc.calibrate([nameless]).predict_set([[0.5, 0.5]])
     assert fc.calibrate([named]).score == fc.APS()
 

@@ -188,9 +188,9 @@ def test_what_a_model_cannot_mean_is_refused() -> None:
             with refused(f"predictions: row 1 has prediction and scale 3 and {scale:g}", "above 0"):
                 score.evaluate(np.array([[1, 2], [3, scale]]), [0, 0])
     for share in (0.0, 1.0, -0.5, np.nan, "0.5", True):
-        with refused("lower is"):
+        with refused(param="lower"):
             fc.Signed(lower=share)  # type: ignore[arg-type]
-    with refused("scaled is 1"):
+    with refused(param="scaled"):
         fc.Signed(scaled=1)  # type: ignore[arg-type]
 
 
@@ -287,7 +287,7 @@ def test_classes_and_groups_are_refused(score: fc.RegressionScore) -> None:
     predictions, y = site_rows(score, 20, 1)
     site = fc.summarize(predictions, y, score=score)
     for guarantee in (fc.ByClass(fc.Mixture()), fc.ByGroup(fc.Mixture()), fc.Prevalence({"a": 0.5, "b": 0.5})):
-        with refused(f"{guarantee.name} is for", f"and {score.name} scores numbers"):
+        with refused(param="guarantee"):
             fc.calibrate([site], guarantee=guarantee)
 
 

@@ -279,7 +279,7 @@ def test_messages_of_a_watch_are_read_strictly(reply: bytes, why: str) -> None:
 
 def test_a_watch_is_of_a_predictor() -> None:
     for bad in ("", "00", "zz" * 32):
-        with refused("expected a predictor or its SHA-256"):
+        with refused(param="predictor"):
             watch(None, bad)  # type: ignore[arg-type]
 
 

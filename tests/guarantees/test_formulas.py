@@ -33,7 +33,7 @@ def test_ranks_at_one_tenth(sizes: list[int], paper: int, rank: int) -> None:
 
 @pytest.mark.parametrize("guarantee", [fc.FCP(), fc.NewSite(), fc.WorstCase()], ids=repr)
 def test_some_have_no_classes(guarantee: fc.Guarantee) -> None:
-    with refused("no thresholds for classes or groups; use mixture", param="guarantee"):
+    with refused(param="guarantee"):
         guarantee.bind((), [20, 20], "class")
 
 

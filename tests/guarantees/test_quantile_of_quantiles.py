@@ -110,7 +110,7 @@ def test_liars_do_not_choose_the_ranks() -> None:
 
 @pytest.mark.parametrize("least", [0, -1, 1.0, True, "9", 2**60 + 1, 10**400])
 def test_bad_least_scores_are_refused(least: Any) -> None:
-    with refused("least_scores is", "whole number"):
+    with refused(param="least_scores"):
         fc.QuantileOfQuantiles(liars=1, least_scores=least)
 
 

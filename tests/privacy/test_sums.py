@@ -47,7 +47,7 @@ def test_sums_and_summaries_agree(guarantee: fc.Guarantee, scores: list[Floats],
     "guarantee", [fc.EverySite(), fc.OneSite(site=0), fc.Robust(liars=1), fc.ByClass(fc.Mixture())], ids=repr
 )
 def test_guarantees_that_need_more_are_refused(guarantee: fc.Guarantee) -> None:
-    with refused("needs every site's own counts", param="guarantee"):
+    with refused(param="guarantee"):
         calibrate_by_sums(SCORES, guarantee=guarantee)
     with refused("sums of fewer than 3 hide too little"):
         calibrate_by_sums({"a": [0.1], "b": [0.2]})
@@ -124,7 +124,7 @@ def test_weighted_sums_can_be_taken_apart_and_are_refused(guarantee: fc.Guarante
     total = sum(weight * histogram for weight, histogram in zip(weights, own, strict=True))
     for n, weight, histogram in zip(sizes, weights, own, strict=True):
         assert np.array_equal(total * pow(weight, -1, n) % n, histogram)
-    with refused("or weighs sites apart, and sums hide them"):
+    with refused(param="guarantee"):
         calibrate_by_sums(scores, alpha=0.3, guarantee=guarantee)
 
 

@@ -145,7 +145,7 @@ def test_class_names_in_another_order_than_the_models_are_refused(tmp_path: Path
     model = OnnxModel(path)
     model.check_names(rows, CLASSES)
     model.check_names(rows[:1], CLASSES)
-    with refused("the model calls row 0", param="classes"):
+    with refused(param="classes"):
         model.check_names(rows, CLASSES[::-1])
     OnnxModel(write_model(tmp_path / "numbers.onnx")).check_names(rows, CLASSES[::-1])  # whose labels are numbers
 

@@ -154,7 +154,7 @@ def test_losses_and_scores_do_not_mix() -> None:
     with refused("site 'b' sent scores, not losses; pass alpha=, or summarise there with loss="):
         fc.calibrate([scores], risk=0.5)
     for ask in (lambda: fc.calibrate([losses]), lambda: losses.count_at_most(0.5), lambda: losses.points):
-        with refused("loss curves have no scores; calibrate them with risk="):
+        with refused(param="risk"):
             ask()
 
 

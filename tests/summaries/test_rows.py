@@ -52,9 +52,9 @@ def test_losses_of_masks() -> None:
     parts = fc.summarize(in_batches(scores, truth[0], 7), loss=loss, thresholds=grid, site="a", model="m")
     assert parts.to_bytes() == whole.to_bytes()
     for more in ({"by_class": True}, {"kind": "exact"}, {"score": "lac"}):
-        with refused("leave out score, kind, by_class and groups", param="loss"):
+        with refused(param="loss"):
             fc.summarize(scores, truth[0], loss=loss, **more)
-    with refused("give loss as well", param="thresholds"):
+    with refused(param="thresholds"):
         fc.summarize(PROBS, LABELS, thresholds=grid)
 
 
@@ -79,9 +79,9 @@ def test_batches_that_differ_are_refused() -> None:
 
 
 def test_what_is_missing_is_said() -> None:
-    with refused("give both, or an iterator"):
+    with refused(param="truth"):
         fc.summarize(PROBS)
-    with refused("residual scores numbers"):
+    with refused(param="by_class"):
         fc.summarize(PREDICTIONS, Y, score="residual", by_class=True)
-    with refused("score is 5"):
+    with refused(param="score"):
         fc.summarize(PROBS, LABELS, score=5)  # type: ignore[arg-type]
