@@ -27,6 +27,7 @@ from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
+from fedconformal.monitoring.messages import day_of
 from fedconformal.monitoring.monitor import Monitor, verdict_of
 
 Kind = Literal["sets", "intervals", "losses"]
@@ -202,6 +203,10 @@ class StreamState(Monitor):
     name: str = ""
     sizes: float = 0.0
     alarm_day: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        day_of(self.alarm_day or 0)  # raises in a damaged file
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> StreamState:
