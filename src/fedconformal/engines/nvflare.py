@@ -79,15 +79,13 @@ def watch_reply(question: bytes, source: Source, *, policy: str | Path | None = 
 class NVFlareSites:
     """The sites of a job; fewer valid answers than `min_sites` within `timeout` seconds are an error."""
 
+    fingerprint = staticmethod(fingerprint)
+
     def __init__(self, *, min_sites: int = 2, timeout: float = 600.0) -> None:
         self.min_sites = min_sites
         self.timeout = timeout
         self._stage = ""
         self._reasons: dict[str, str] = {}
-
-    def fingerprint(self, model: Weights) -> str:
-        """Return the fingerprint of a model; non-finite weights, which no site could use, are refused."""
-        return fingerprint(model)
 
     def ask(self, question: Question[T], model: Weights | None = None) -> list[Answer[T]]:
         """Call the function that every site publishes under the name of the question's stage."""

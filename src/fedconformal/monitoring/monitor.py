@@ -19,18 +19,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedconformal._base.arrays import Floats
 from fedconformal._base.names import abbreviate
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
-
-if TYPE_CHECKING:
-    from fedconformal.calibration.predictor import Predictor
-    from fedconformal.summaries import Summary
+from fedconformal.monitoring.limits import limits_of
+from fedconformal.summaries import Summary
 
 MOST_ROWS = 2**50
 """Maximum count, below which floats are exact."""
@@ -194,8 +193,6 @@ class Monitor:
         The limit is alpha plus a margin for the randomness of one calibration, exceeded with probability `failure`.
         With `site`, all rows come from that site; a site without a promise of its own gets a limit from its `summary`.
         """
-        from fedconformal.monitoring.limits import limits_of
-
         limits = limits_of(predictor, failure=failure, site=site, summaries=() if summary is None else (summary,))
         if len(limits.sites) > 1:
             raise InputError(

@@ -36,8 +36,6 @@ FILES = ("config.json", "checkpoint.npz", "metrics.jsonl", "model.pt", "logits.n
 IMAGE_AXES = 3
 FREE_TO_CHANGE = ("workers", "keep", "first_stage")
 """Settings that do not affect the result and may differ when a run continues."""
-FORMER = (("loss", None), ("quantiles", [0.05, 0.95]), ("scratch", ""))
-"""Removed settings of earlier runs, with the values that had no effect."""
 SAVED_TYPES = ("float32", "float64", "int64", "bool")
 """Data types of the tensors of a checkpoint."""
 ABSENT = np.empty(0)
@@ -103,8 +101,7 @@ def read_settings(output: Path) -> Config | None:
     content = read_bytes(path)
     with prefix_errors(path):
         try:
-            values = {**json.loads(content)["config"]}
-            return Config.from_dict({key: value for key, value in values.items() if (key, value) not in FORMER})
+            return Config.from_dict({**json.loads(content)["config"]})
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if isinstance(error, InputError):
                 raise

@@ -132,6 +132,8 @@ class Federation:
         Timeout of an answer in seconds, also the lifetime of messages.
     """
 
+    fingerprint = staticmethod(fingerprint)
+
     def __init__(self, grid: Grid, *, min_sites: int = 2, timeout: float = 600.0) -> None:
         if min_sites < 1 or not timeout > 0:
             raise InputError(f"min_sites is {min_sites} and timeout {timeout:g}, expected at least 1 and more than 0")
@@ -153,10 +155,6 @@ class Federation:
                     "start more, or lower min-sites"
                 )
             time.sleep(POLL_SECONDS)
-
-    def fingerprint(self, model: ArrayRecord) -> str:
-        """Return the fingerprint of a model; non-finite weights, which no site could use, are refused."""
-        return fingerprint(model)
 
     def ask(self, question: Question[T], model: ArrayRecord | None = None) -> list[Answer[T]]:
         """Ask every node, and return the answers in the order of the sites."""

@@ -26,7 +26,6 @@ from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer, Ask
 from fedconformal.training.features import head_of
 from fedconformal.training.fedavg import FedAvg
-from fedconformal.training.fedprox import FedProx
 from fedconformal.training.step import Step, Update
 from fedconformal.training.tct import TCT, LinearisedModel
 
@@ -46,9 +45,7 @@ def ask_rounds(federation: Federation, start: ArrayRecord, settings: FedAvg) -> 
 
     def ask(step: Step) -> list[Answer[Update]]:
         config = ConfigRecord({name: getattr(settings, name) for name in SENT})
-        if isinstance(settings, FedProx):
-            config["proximal-mu"] = settings.mu
-        config["server-round"] = int(step.numbers["round"]) + 1
+        config.update({"proximal-mu": settings.proximal, "server-round": int(step.numbers["round"]) + 1})
         like = with_weights(start, step.tensors)
 
         def read(reply: RecordDict, _site: str) -> Update:

@@ -173,8 +173,7 @@ class _Run:
 
     def _calibrate(self) -> None:
         config = self.config
-        names = ("alpha", "score", "guarantee", "min_scores")
-        asked: Any = {name: getattr(config, name) for name in names}
+        asked: Any = {name: getattr(config, name) for name in ("alpha", "score", "guarantee", "min_scores")}
         asked |= {"temperature": self.temperature, "classes": self.classes}
         if config.privacy == "sums":
             result = calibrate_by_sums(self.federation, self.arrays, epsilon=config.epsilon or None, **asked)

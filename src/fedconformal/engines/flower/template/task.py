@@ -7,8 +7,7 @@ from fedconformal.engines.flower.training import deal, own_rows
 from fedconformal.training import ClientData, Preprocess, models
 from fedconformal.training.data.partitions import Dirichlet
 
-CLASSES = tuple("0123456789")
-"""Names in the order of the model's outputs and of the label indices."""
+CLASSES = tuple("0123456789")  # in the order of the model's outputs and of the label indices
 
 
 def build_model() -> nn.Module:
