@@ -64,7 +64,7 @@ def test_runs_without_their_parts(here: Path, command: Command) -> None:
     ):
         np.savez("logits.npz", **{**run, **more})
         command.refuses(f"logits.npz: {said}", "summarize", "logits.npz", "-o", "run")
-    np.savez("logits.npz", **run, **clients)
+    np.savez("logits.npz", **{**run, **clients})
     command.refuses("logits.npz/run: Not a directory", "summarize", "logits.npz", "-o", "logits.npz/run")
 
 

@@ -60,22 +60,27 @@ return {
   board: box(document.querySelector(".board")).bottom,
   sides: new Set(cards.map((one) => box(one).left)).size,
   filled: cards.reduce((sum, one) => sum + area(one), 0) / area(document.querySelector(".cards")),
+  beside: box(cards[0].querySelector("svg")).left > box(cards[0].querySelector("p")).right,
   rows: [...document.querySelectorAll(".board .card")].map((one) => box(one).bottom),
 };
 """
 
 
 def test_four_answers_are_above_the_fold_and_cards_are_in_two_columns(
-    browser: Browser, report: str, tmp_path: Path
+    browser: Browser, made: Made, report: str, tmp_path: Path
 ) -> None:
-    show(browser, report, tmp_path)
-    browser.look(width=1280, dark=False)
-    seen = browser.run(FOLD)
-    assert seen["board"] <= 720
-    assert seen["rows"][0] == seen["rows"][1]
-    assert seen["rows"][2] == seen["rows"][3]
-    assert seen["sides"] == 2
-    assert seen["filled"] > 0.9  # no empty place beside or below a card
+    predictor, probs, labels = made
+    by_site = report_page(predictor, predictor.evaluate(probs, labels, sites=[f"clinic-{k}" for k in labels % 3]))
+    for page in (report, by_site):
+        show(browser, page, tmp_path)
+        browser.look(width=1280, dark=False)
+        seen = browser.run(FOLD)
+        assert seen["board"] <= 720
+        assert seen["rows"][0] == seen["rows"][1]
+        assert seen["rows"][2] == seen["rows"][3]
+        assert seen["sides"] == 2
+        assert seen["filled"] > 0.9  # no empty place beside or below a card
+        assert seen["beside"]
 
 
 def test_it_prints_on_two_pages_with_the_fine_print(browser: Browser, report: str, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def report_page(predictor: Predictor, evaluation: Any = None, *, study: Study | 
     about, facts = predictor.certificate, study or Study()
     warnings = [escape(str(remark)) for remark in remarks(about)]
     if about.risk is not None:
-        title, lede = "A limit on the risk", predictor.sentence()
+        title, lede = "A limit on the risk", "For each case the model gives scores, and one threshold decides on them."
         answers, cards = risk_answers(predictor, evaluation), risk_cards(predictor, evaluation)
     else:
         title, lede = "Prediction sets", "For each case the model gives a list of possible answers, a prediction set,"
