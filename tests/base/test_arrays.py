@@ -51,7 +51,7 @@ REFUSED: list[tuple[Callable[[Any], object], Any, list[str]]] = [
             (three_rows([NAN, 0.5]), ["row 2", "not finite"]),
             (three_rows([INF, -INF]), ["row 2", "not finite"]),
             (three_rows([0.5, 0.502]), ["row 2", "sums to 1.002, not 1"]),
-            (three_rows([0.5, 0.498]), ["row 2", "sums to 0.998, not 1", "whole distributions"]),
+            (three_rows([0.5, 0.498]), ["row 2", "sums to 0.998, not 1", "complete distribution"]),
             (three_rows([1.5, -0.5]), ["row 2", "negative entry -0.5"]),
             (three_rows([1e308, 1e308]), ["row 2", "sums to inf, not 1"]),
             ([[0.5, 0.5], [-1e-30, 1.0]], ["row 1", "negative entry -1e-30"]),

@@ -59,7 +59,7 @@ const KINDS = /** @type {Record<string, (content: Content, sizes: number[], whol
 /** @param {Summary} whole @param {Content} content @param {number[]} sizes @param {string} of @returns {Numbers} */
 export function readKind(whole, content, sizes, of) {
   check(Object.hasOwn(KINDS, whole.kind), `no summary kind is called ${quoted(whole.kind)}; update this page`);
-  check((whole.kind === "losses") === whole.about.has("grid"), "the summary has the grid of loss curves and is none, or is one and has no grid");
+  check((whole.kind === "losses") === whole.about.has("grid"), "the summary has losses and no grid, or a grid and no losses");
   return { of, n: total(sizes), ...KINDS[whole.kind](content, sizes, whole) };
 }
 
@@ -93,7 +93,7 @@ function ranks(content, sizes, whole) {
   const [gap] = content.numbers, values = ascending(floats(content.arrays[0]));
   const lower = counts(content.arrays[1], "lower counts"), below = counts(content.arrays[2], "upper counts");
   check(typeof gap === "bigint", MALFORMED);
-  check(values.length === lower.length && values.length === below.length && values.length > 0, "the summary's scores and counts are not equally many");
+  check(values.length === lower.length && values.length === below.length && values.length > 0, "the summary's scores and counts differ in number");
   check(rising(values), "the summary's points are not in strictly ascending order");
   const last = values.length - 1, steady = (/** @type {Float64Array} */ some) => some.every((count, i) => !i || count >= some[i - 1]);
   check(steady(lower) && steady(below) && lower.every((count, i) => i === last || count <= below[i + 1]) && below[last] < n && lower[last] === n, "the summary's counts do not add up");
@@ -117,7 +117,7 @@ function edges() {
 function ddsketch(content, sizes) {
   expect(content, 2, 2);
   const n = total(sizes), buckets = counts(content.arrays[0], "buckets"), found = counts(content.arrays[1], "counts"), table = edges();
-  check(buckets.length === found.length && buckets.length > 0, "the summary's buckets and counts are not equally many");
+  check(buckets.length === found.length && buckets.length > 0, "the summary's buckets and counts differ in number");
   check(rising(buckets) && buckets[buckets.length - 1] < table.length, `the summary's buckets are not in strictly ascending order below ${table.length}`);
   addUp(found, n);
   const [smallest, largest] = extremes(content.numbers[0], content.numbers[1], n);
@@ -130,7 +130,7 @@ function ddsketch(content, sizes) {
 function tdigest(content, sizes) {
   expect(content, 2, 2);
   const n = total(sizes), means = ascending(floats(content.arrays[0])), weights = counts(content.arrays[1], "weights");
-  check(means.length === weights.length && means.length > 0, "the summary's means and weights are not equally many");
+  check(means.length === weights.length && means.length > 0, "the summary's means and weights differ in number");
   addUp(weights, n);
   const [smallest, largest] = extremes(content.numbers[0], content.numbers[1], n);
   check(smallest <= means[0] && means[means.length - 1] <= largest, "the summary's means are not between its smallest and its largest score");

@@ -104,7 +104,7 @@ function adviceOn(probs, classes) {
     if (Math.abs(sum - 1) <= SUM_TOLERANCE) whole++;
   }
   if (!negative && percent === rows) return "every row sums to 100: these are percentages; divide them by 100";
-  return negative && whole < rows / 2 ? `if these are logits, take their softmax: ${LOGITS}` : "give whole distributions, one a row";
+  return negative && whole < rows / 2 ? `if these are logits, take their softmax: ${LOGITS}` : "give one complete distribution per row";
 }
 
 /**

@@ -100,7 +100,7 @@ def check_distributions(array: Probabilities, name: str, start: int) -> None:
     if array.min() < 0 and np.mean(np.abs(sums - 1) <= SUM_TOLERANCE) < 0.5:
         advice, code = "if these are logits, take their softmax", "logits"
     else:
-        advice, code = "give whole distributions, one a row", "not-a-distribution"
+        advice, code = "give one complete distribution per row", "not-a-distribution"
     raise InputError(f"{problem}; {advice}", code=code, where=name, row=start + row)
 
 

@@ -50,7 +50,7 @@ EMPTY = ExactSummary(values=np.empty(0), sizes=(0,))
 def check_thresholds(thresholds: Floats, levels: Sequence[int] | Integers, most: int) -> None:
     """Validate the columns of a curve."""
     if not 1 <= len(thresholds) == len(levels) <= most:
-        raise InputError(f"the promise curve needs 1 to {most} points, equally many in both columns")
+        raise InputError(f"the promise curve needs 1 to {most} points, and as many promises")
     if not np.isfinite(thresholds).all() or not rising(thresholds):
         raise InputError("the promise curve's thresholds are not finite and rising")
 

@@ -199,7 +199,7 @@ def _unpack(decoder: msgspec.msgpack.Decoder[H], data: bytes) -> H:
 
 def _kind(shared: wire.SharedHeader) -> type[Summary]:
     if (shared.grid is None) == (shared.kind == LossSummary.name):
-        raise InputError("the summary has the grid of loss curves and is none, or is one and has no grid")
+        raise InputError("the summary has losses and no grid, or a grid and no losses")
     if shared.columns or shared.by_class:
         return StratifiedSummary
     return LossSummary if shared.grid is not None else registry.find(shared.kind, Summary)

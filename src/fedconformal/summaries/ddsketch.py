@@ -114,7 +114,7 @@ def check_sketch(content: Content, n: int, places: str, counted: str) -> tuple[I
     content.expect(arrays=2, numbers=2)
     counts, (smallest, largest) = content.counts(1, counted), content.numbers
     if not len(content.arrays[0]) == len(counts) > 0:
-        raise InputError(f"the summary's {places} and {counted} are not equally many")
+        raise InputError(f"the summary's {places} and {counted} differ in number")
     # The float sum cannot overflow; if it is small, the integer sum does not either.
     if counts.min() < 1 or counts.sum(dtype=np.float64) > 2.0**62 or int(counts.sum()) != n:
         raise InputError(f"the summary's counts are not positive, or do not add up to the {n} scores that it claims")

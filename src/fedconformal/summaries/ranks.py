@@ -130,7 +130,7 @@ class RankSummary(Summary):
 
     def _check_bounds(self) -> None:
         if not len(self.values) == len(self.lower) == len(self.below) > 0:
-            raise InputError("the summary's scores and counts are not equally many")
+            raise InputError("the summary's scores and counts differ in number")
         if not rising(self.values):
             raise InputError("the summary's points are not in strictly ascending order")
         steady = (np.diff(self.lower) >= 0).all() and (np.diff(self.below) >= 0).all()
