@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedconformal as fc
+from fedconformal._base.groups import group_rows
 from fedconformal._base.names import name_key
 from fedconformal.certificates import text
 from fedconformal.certificates.text import describe_band
 from fedconformal.guarantees.guarantee import Audience, Counts, Guarantee
-from tests.contracts.tools import checks, guarantee_examples, strata_examples
+from tests.contracts.tools import checks, guarantee_examples, refused, strata_examples
 
 NEUTRAL = "zqzqz"
 """A name that is part of no sentence."""
@@ -77,6 +78,16 @@ def test_classes_are_named_as_they_are_called(name: str, other: str) -> None:
     neutral = fc.Prevalence({NEUTRAL: 1.0})
     renamed = fc.Prevalence({name: 1.0})
     assert text.promise(renamed, []) == text.promise(neutral, []).replace(NEUTRAL, name)
+
+
+@given(names, names)
+@checks(40)
+def test_groups_are_named_as_they_are_called_and_names_have_one_line(name: str, other: str) -> None:
+    assert text.stratum_called(f"g={name}", 0, [other]) == f"class {other} in g={name}"
+    for about in ({"site": f"{name}\n{other}"}, {"classes": [f"{name}\n{other}", "no"]}):
+        with refused("printable characters"):
+            fc.summarize([[0.5, 0.5]], [0], **about)
+    assert f"g={name}\\nx" in group_rows({"g": [f"{name}\nx"]}, rows=1)
 
 
 def test_needs_are_exact_and_in_the_unit_of_the_answers() -> None:
