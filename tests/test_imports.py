@@ -39,9 +39,9 @@ def test_nothing_heavy_is_loaded(program: str) -> None:
 
 def modules_after(program: str) -> list[str]:
     """Return the modules that a program has loaded at its end."""
-    report = "import json, sys; print(json.dumps([*sys.modules]))"
-    done = subprocess.run([sys.executable, "-c", f"{program}\n{report}"], check=True, stdout=subprocess.PIPE, text=True)
-    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    report = "import json, sys; print(json.dumps([*sys.modules]), file=sys.stderr)"  # the command closes stdout
+    done = subprocess.run([sys.executable, "-c", f"{program}\n{report}"], check=True, capture_output=True, text=True)
+    found: list[str] = json.loads(done.stderr.splitlines()[-1])
     return found
 
 

@@ -153,20 +153,14 @@ def test_a_site_with_other_classes_than_the_question_is_refused_by_itself(rows: 
         NAMED.summarize(Outputs(outputs=ROWS.outputs, **rows), site="a")
 
 
-def test_a_site_with_the_classes_of_the_question_answers() -> None:
-    by_index = NAMED.summarize(Outputs(outputs=ROWS.outputs, truth=[0, 1], classes=["no", "yes"]), site="a")
-    by_name = NAMED.summarize(Outputs(outputs=ROWS.outputs, truth=["no", "yes"]), site="a")
-    assert by_index.to_bytes() == by_name.to_bytes()
-    assert by_name.provenance.classes == ("no", "yes")
-
-
 def test_columns_are_read_by_name_and_counts_too() -> None:
     """In calibration and evaluation alike, whether the outputs are logits or probabilities."""
     logits = RNG.normal(size=(40, 2))
     truth = logits.argmax(axis=1)
-    predictor = fc.calibrate([NAMED.summarize(Outputs(outputs=logits, truth=truth, classes=["no", "yes"]), site="a")])
-    question, names = EvaluationQuestion(predictor=predictor.to_bytes()), np.array(["no", "yes"])[truth]
-    summaries, counts = set(), set()
+    by_index = NAMED.summarize(Outputs(outputs=logits, truth=truth, classes=["no", "yes"]), site="a")
+    assert by_index.provenance.classes == ("no", "yes")
+    question = EvaluationQuestion(predictor=fc.calibrate([by_index]).to_bytes())
+    summaries, counts, names = {by_index.to_bytes()}, set(), np.array(["no", "yes"])[truth]
     for outputs, given in ((logits, False), (fc.softmax(logits), True)):
         for table in (outputs, pd.DataFrame(outputs[:, ::-1], columns=["yes", "no"])):
             rows = Outputs(outputs=table, truth=names, probabilities=given)

@@ -110,10 +110,18 @@ def test_another_schema_is_refused(good: bytes, tmp_path: Path, script: str) -> 
         Watch.open(path)
 
 
-def test_a_number_of_classes_is_not_believed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "script",
+    [
+        "UPDATE meta SET value = CAST('{\"width\": 1000000000}' AS BLOB) WHERE key = 'state'",
+        "DELETE FROM streams",
+        "UPDATE streams SET alarm_day = 1000000000000000",
+    ],
+)
+def test_impossible_values_are_not_believed(tmp_path: Path, script: str) -> None:
     rule = fc.calibrate([fc.Summary.of_scores(np.linspace(0, 1, 200), score=fc.LAC(), site="a")])
     path = tmp_path / "w.db"
     Watch.start(path, rule, limits_of(rule)).__exit__()
-    execute(path, "UPDATE meta SET value = CAST('{\"width\": 1000000000}' AS BLOB) WHERE key = 'state'")
+    execute(path, script)
     with pytest.raises(StoreError, match="is damaged"):
         Watch.open(path)

@@ -294,7 +294,7 @@ def test_intervals_hold_their_ends(tmp_path: Path) -> None:
 def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "w.db"
     started(path).__exit__()
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         started(path)
     with pytest.raises(InputError, match="there is no such file"):
         Watch.open(tmp_path / "none.db")

@@ -1,4 +1,4 @@
-"""Databases to run a query on: DuckDB in this process, PostgreSQL as a server of its own."""
+"""Databases to run a query on: DuckDB in this process, Spark beside it, PostgreSQL as a server of its own."""
 
 from __future__ import annotations
 
@@ -38,6 +38,25 @@ class DuckDB:
         self.connection.register("rows", pa.table(dict(table)))
         found = self.connection.execute(query)
         return written([name for name, *_ in found.description or ()], found.fetchall())
+
+
+class Spark:
+    """Spark on this machine; sqlglot translates the query, as docs/sql.md does."""
+
+    def __init__(self) -> None:
+        from pyspark.sql import SparkSession
+
+        local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
+        local |= {"spark.sql.shuffle.partitions": "1", "spark.log.level": "ERROR"}
+        self.session = SparkSession.builder.master("local[1]").config(map=local).getOrCreate()
+
+    def __call__(self, table: Columns, query: str) -> bytes:
+        import sqlglot
+
+        rows = list(zip(*table.values(), strict=True))
+        self.session.createDataFrame(rows, list(table)).createOrReplaceTempView("rows")
+        found = self.session.sql(sqlglot.transpile(query, read="duckdb", write="spark")[0])
+        return written(found.columns, found.collect())
 
 
 def written(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:

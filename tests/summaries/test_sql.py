@@ -16,7 +16,7 @@ import fedconformal as fc
 from fedconformal.summaries import sql
 from fedconformal.summaries.sql import QueryResult, column_of, lac_of, residual_of, statement
 from tests.contracts.tools import refusal
-from tests.summaries.databases import Columns, Database, DuckDB, PostgreSQL, postgresql
+from tests.summaries.databases import Columns, Database, DuckDB, PostgreSQL, Spark, postgresql
 
 pytestmark = pytest.mark.long
 
@@ -43,14 +43,13 @@ def server() -> Iterator[PostgreSQL]:
         yield found
 
 
-@pytest.fixture(scope="module", params=["duckdb", "postgresql"])
+@pytest.fixture(scope="module", params=["duckdb", "postgresql", pytest.param("spark", marks=pytest.mark.slow)])
 def run(request: pytest.FixtureRequest) -> Database:
     """A database."""
     if request.param == "postgresql":
         found: Database = request.getfixturevalue("server")
         return found
-    pytest.importorskip("duckdb", reason="DuckDB is not installed")
-    return DuckDB()
+    return DuckDB() if request.param == "duckdb" else Spark()
 
 
 def case(number: int) -> Case:

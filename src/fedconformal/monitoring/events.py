@@ -244,11 +244,7 @@ DayTally = tuple[int, int, int, float, int, float]
 
 
 def advance(state: StreamState, events: Events, waiting: Integers | None = None) -> tuple[StreamState, list[DayTally]]:
-    """Apply events to a stream in order; also return its counts at the end of each day with an event.
-
-    `waiting` is the number of waiting rows after each event, if not the stream's own: the class of a row is unknown
-    before its outcome, so all waiting rows count as covered rows of each class.
-    """
+    """Apply events to a stream in order, with the `waiting` rows after each; also return its counts of each day."""
     days, known, missed, sizes = events
     rising = waiting is not None or known.any()  # a row alone only lowers the evidence
     if waiting is None:
@@ -302,10 +298,7 @@ class Ledger:
         return {state.number: state for state in found}
 
     def insert(self, rows: Predicted) -> tuple[Predicted, list[str]]:
-        """Store rows with new ids until their outcomes arrive, and return them with the streams of each.
-
-        A known id with different content is refused.
-        """
+        """Store rows with new ids, and return them with the streams of each; known ids with other content fail."""
         known = dict(schema.looked_up(self.connection, THERE, rows.ids))
         if known:
             digest_of = dict(zip(rows.ids, rows.digests or (), strict=False))
@@ -374,10 +367,7 @@ class Ledger:
         return settled, fates
 
     def apply(self, rows: Predicted | None, streams: list[str], outcomes: list[Settled], last: int, width: int) -> int:
-        """Update streams, tallies and the detector in the order of times, rows before outcomes; return the last day.
-
-        Days are never before `last`, the last day so far.
-        """
+        """Update streams, tallies and detector in order of time, rows first, from day `last`; return the last day."""
         count, none = len(streams), np.zeros(len(streams))
         values, held = np.array([outcome.value for outcome in outcomes]), [outcome.held for outcome in outcomes]
         times = np.concatenate([none if rows is None else rows.times, [outcome.time for outcome in outcomes]])

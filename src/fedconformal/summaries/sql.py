@@ -1,8 +1,9 @@
 """SQL statement that computes a rank summary in the database: about a hundred rows, whatever the size of the table.
 
-It runs on DuckDB and PostgreSQL. The statement contains the levels of the ranks, counts the rows and selects the score
-of each rank. If any rows cannot be scored, the result is only their count. All names and texts of users are quoted, and
-text that cannot be quoted is refused. The summary of a result has the same bytes as the summary of the rows.
+It runs on DuckDB and PostgreSQL, and on Spark as sqlglot translates it. The statement contains the levels of the ranks,
+counts the rows and selects the score of each rank. If any rows cannot be scored, the result is only their count. All
+names and texts of users are quoted, and text that cannot be quoted is refused. The summary of a result has the same
+bytes as the summary of the rows.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from fedconformal.tables import read_table
 
 TINY = 2.0**-150
 """Largest number that becomes zero in float32."""
-TESTED = "For DuckDB (tested on 2.0) and PostgreSQL (tested on 15)"
+TESTED = "For DuckDB (tested on 2.0), PostgreSQL (15) and, translated by sqlglot, Spark (4.3)"
 COLUMNS = ("fc_rank", "fc_score", "fc_digits", "fc_rows", "fc_refused", "fc_about")
 AGAIN = "run the query again, and save its whole result as it is"
 

@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from flwr.clientapp import ClientApp
 
 from fedconformal.engines.flower import Federation, InProcessGrid, calibrate
-from fedconformal.engines.flower.records import fingerprint, site_of
+from fedconformal.engines.flower.records import site_of
 from fedconformal.errors import InputError
 from tests.engines.flower.tools import MODEL, Moving, calibrating_app, grid
 
@@ -115,12 +115,7 @@ def training_app() -> ClientApp:
     @app.train()
     def train(msg: Message, context: Any) -> Message:
         k = int(context.node_config["partition-id"])
-        arrays = ArrayRecord(
-            {
-                "w": Array(np.full((2, 3), k, np.float32)),
-                "steps": Array(np.array([99])),
-            }
-        )
+        arrays = ArrayRecord({"w": Array(np.full((2, 3), k, np.float32)), "steps": Array(np.array([99]))})
         found = MetricRecord({"num-examples": k + 1, "loss": float(k)})
         return Message(RecordDict({"arrays": arrays, "metrics": found}), reply_to=msg)
 
@@ -249,15 +244,6 @@ def test_settings_are_checked_before_anything_is_trained(config: dict[str, Any],
     with pytest.raises(InputError) as error:
         RunConfig.of(config)
     assert message in str(error.value)
-
-
-def test_another_model_has_another_fingerprint() -> None:
-    others = [
-        ArrayRecord({"weights": Array(np.eye(4, dtype=np.float64))}),
-        ArrayRecord({"bias": Array(np.eye(4, dtype=np.float32))}),
-        ArrayRecord({"weights": Array(np.eye(4, dtype=np.float32) * 2)}),
-    ]
-    assert len({fingerprint(MODEL), *map(fingerprint, others)}) == 4
 
 
 def test_too_few_scores() -> None:

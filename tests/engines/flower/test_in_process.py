@@ -51,8 +51,7 @@ def test_a_flower_that_has_changed_inside_is_refused_with_advice(monkeypatch: py
 
 
 def test_the_versions_are_those_that_are_installed_with_the_package() -> None:
-    asked = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"][
-        "optional-dependencies"
-    ]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    asked = project["optional-dependencies"]
     assert asked["flower"] == [in_process.VERSIONS]
     assert asked["simulation"] == [in_process.VERSIONS.replace("flwr", "flwr[simulation]")]
