@@ -46,9 +46,10 @@ class Spark:
     def __init__(self) -> None:
         from pyspark.sql import SparkSession
 
-        local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.ui.enabled": "false"}
-        local |= {"spark.sql.shuffle.partitions": "1", "spark.log.level": "ERROR"}
-        self.session = SparkSession.builder.master("local[1]").config(map=local).getOrCreate()
+        builder = SparkSession.builder.master("local[1]").config("spark.sql.shuffle.partitions", 1)
+        for setting in ("spark.driver.host", "spark.driver.bindAddress"):
+            builder = builder.config(setting, "127.0.0.1")
+        self.session = builder.config("spark.ui.enabled", False).config("spark.log.level", "ERROR").getOrCreate()
 
     def __call__(self, table: Columns, query: str) -> bytes:
         import sqlglot
