@@ -99,4 +99,4 @@ def test_the_commands_of_the_page(here: Path, command: Command) -> None:
     for line in block.splitlines():
         command.ok(*shlex.split(line)[1:])
     assert len(np.load("sets.npz")["sets"]) == 400
-    assert "Every group by itself" in Path("report.html").read_text("utf-8")
+    assert "Thresholds by group" in Path("report.html").read_text("utf-8")

@@ -112,7 +112,7 @@ def test_a_threshold_for_each_site(calibrated: Path, command: Command) -> None:
     assert found["overall"]["mean_size"] == np.load("sets.npy").sum(axis=1).mean()
     assert found["threshold"] == max(predictor.thresholds.values())
     command.ok("report", "p.json", *test, "-o", "report.html")
-    assert "Every site by itself" in Path("report.html").read_text()
+    assert "Thresholds by site" in Path("report.html").read_text()
     shown = command.ok("show", "p.json", "--json").json
     assert f"site-1: {predictor.thresholds['site-1']}" in shown["holds"]["threshold of each site"]
     Path("odd.csv").write_text("site-9\n" * len(sites))

@@ -218,16 +218,33 @@ def test_classes_have_their_names_wherever_a_class_is_named() -> None:
     assert "Nothing is promised for the answer unclear: there are too few calibration cases." in seen
     assert "Below the promise: class malignant (" in seen
     assert "Collect more calibration cases: the note below says how many." in seen
-    assert "<td>unclear</td>" in page[page.index("Every class by itself") :]
+    assert "<td>unclear</td>" in page[page.index("Thresholds by class") :]
     told = re.sub(r"<svg.*?</svg>|<style.*?</style>|<script.*", "", page, flags=re.DOTALL)
     assert not re.search(r"\bclass(es)? \d", told)
 
 
-def test_many_set_sizes_are_drawn_in_classes() -> None:
+def test_set_sizes_have_a_bar_each_and_are_binned_if_there_are_many() -> None:
     probs = RNG.dirichlet(np.ones(60), 50)
     truth = RNG.integers(0, 60, 50)
     about = fc.calibrate([fc.Summary.of_scores(fc.LAC().evaluate(probs, truth), score=fc.LAC(), site="a")])
     assert "11-100 labels" in report_page(about, about.evaluate(probs, truth))
+    assert ">3 labels<" in report_page(*PAGES["infeasible"])
+
+
+def test_promised_groups_are_said_to_be_promised() -> None:
+    mine = np.resize(["f", "m"], 1500)
+    groups = {"sex": mine[:900]}
+    summary = fc.summarize(PROBS[:900], LABELS[:900], score="lac", site="a", classes=NAMES, groups=groups)
+    about = fc.calibrate([summary], guarantee=fc.ByGroup(fc.Mixture()))
+    page = page_of(about, groups={"sex": mine[900:]})
+    assert "Each group is promised coverage by itself" in page
+    assert "No group of" not in page
+
+
+def test_long_names_that_end_differently_are_drawn_differently() -> None:
+    sites = np.array([f"University Hospital of the North {k}" for k in range(3)])
+    page = page_of(predictor(), sites=sites[np.arange(600) % 3])
+    assert len(set(re.findall(">(Univers[^<]*…[^<]*)</text>", page))) == 3
 
 
 def test_the_report_is_a_document() -> None:

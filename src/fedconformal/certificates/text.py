@@ -133,7 +133,8 @@ def lay_description(guarantee: Guarantee, sites: Sequence[str]) -> str:
     """Return the scope of the promise in plain language, to follow "... in at least 90% of "."""
     audience = guarantee.audience(sites)
     of = {"class": "each right answer", "group": "each group"}
-    return "".join(f"the cases of {of[stratum]} by itself: " for stratum in audience.strata) + audience.lay_population
+    strata = "".join(f"the cases of {of[stratum]} by itself, among " for stratum in audience.strata)
+    return strata + audience.lay_population
 
 
 def assumption(guarantee: Guarantee, sites: Sequence[str]) -> str:
@@ -280,7 +281,7 @@ def guarantee_name(parameters: Mapping[str, Any]) -> str:
 
 def full_set_count(full: int, rows: int) -> str:
     """Return the number of sets with all labels, in words."""
-    return f"{full} of {rows} sets hold every label"
+    return f"{full:,} of {rows:,} sets hold every label"
 
 
 def heavy_site(site: str, share: float) -> str:

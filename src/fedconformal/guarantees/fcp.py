@@ -64,5 +64,5 @@ class FCP(WeightedSum):
         return Audience(
             population="from the mixture of the sites, in proportion to n_k + 1",
             sampling="the test row's site is drawn in proportion to n_k + 1",
-            lay_population=f"{BY_CASES}; a single site can be below",
+            lay_population=f"{BY_CASES}; a single site can do worse",
         )

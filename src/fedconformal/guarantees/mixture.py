@@ -269,7 +269,7 @@ class Mixture(WeightedSum):
         return Audience(
             population=f"from the mixture of the sites, {weights}",
             sampling="the test row's site is drawn with the stated weights",
-            lay_population=f"{lay}; a single site can be below",
+            lay_population=f"{lay}; a single site can do worse",
         )
 
 

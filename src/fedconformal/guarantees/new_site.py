@@ -66,6 +66,6 @@ class NewSite(WeightedSum):
             averaged_over="such sites and calibration draws",
             lay_population=(
                 "new cases of a further site of the same kind, on average over such sites; "
-                "a single new site can be below"
+                "a single new site can do worse"
             ),
         )

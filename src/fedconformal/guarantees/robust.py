@@ -127,7 +127,7 @@ class Robust(SiteCounts):
             sampling="the test row's site is drawn from the honest ones",
             lay_population=(
                 "new cases of the honest sites together, where a site counts by how many calibration cases it has, "
-                f"{sent}; a single site can be below"
+                f"{sent}; a single site can do worse"
             ),
         )
 

@@ -103,8 +103,8 @@ def _holds(about: Certificate, evaluation: AnyEvaluation | None, words: Wording)
     if verdict is not None:
         worst = sorted((part for part in verdict.parts if part.kind == verdict.kind), key=lambda part: part.p)
         below = [f"{part.name} ({1 - part.missed:.1%})" for part in worst] if verdict.below else []
-        luck = f"Below the promise: {join_names(below)}. Chance does not explain it."
-        texts.append(luck if below else FOUND[verdict.kind])
+        worse = f"Below the promise: {join_names(below)}. Chance does not explain it."
+        texts.append(worse if below else FOUND[verdict.kind])
     if lacking := sites_without_rows(about, evaluation):
         texts.append(f"No checked case is from {join_names(lacking)}.")
     return Answer(HOLDS, f"{overall.coverage:.1%}", texts, badge=badge, level=level)
@@ -203,8 +203,8 @@ def _risk_holds(rule: Predictor, evaluation: LossEvaluation | None) -> Answer:
     weighed = "" if evaluation.mixture is None else ", each site with its promised share"
     texts = [f"is lost on average by {found.rows:,} checked cases{weighed} ({interval}).", evaluation.note]
     if found.low > limit:
-        luck = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration is off by chance,"
-        texts.append(f"That is above the limit: these cases differ from those that calibrated,{luck} or a site lies.")
+        chance = "" if isinstance(rule.certificate.terms()[0], PAC) else " or this calibration is off by chance,"
+        texts.append(f"That is above the limit: these cases differ from the calibration cases,{chance} or a site lies.")
     elif found.high <= limit:
         texts.append("All of that is at or below the limit.")
     else:

@@ -22,14 +22,16 @@ from fedconformal.certificates.text import (
     why_estimated,
 )
 from fedconformal.evaluation import AnyEvaluation, Evaluation
-from fedconformal.evaluation.coverage import CoverageGroup
+from fedconformal.evaluation.coverage import PROMISED, CoverageGroup
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import Bar, Bars, group_chart, percent, shortened
 from fedconformal.report.html import card, fine_print, soft, table
 
-MAX_GROUPS = 40
-"""Maximum number of drawn groups; beyond it, those furthest from the promise are drawn."""
+MAX_GROUPS = 24
+"""Maximum number of drawn groups, the furthest from the promise, and of rows of a table that is not collapsed."""
+MAX_SIZES = 10
+"""Maximum number of classes for a bar per set size; beyond it, sizes are binned."""
 STRATA = {
     "site": "A case whose site is not given takes the largest threshold. A site with too few scores has none: nothing "
     "is ruled out there.",
@@ -89,26 +91,25 @@ def _promised_to(about: Certificate, column: str) -> str:
     strata, whom = guarantee.audience(sites).strata, lay_description(guarantee, sites)
     if column == "site" and "site" not in guarantee.inner.excluded:
         return f"The promise is for {whom}."
-    one = column if column in ("site", "class") else f"group of {column}"
-    if (column == "class" and "class" in strata) or ("group" in strata and column in about.group_columns):
+    one = {"site": "site", "class": "class", PROMISED: "group"}.get(column, f"group of {column}")
+    if (column == "class" and "class" in strata) or ("group" in strata and column in (*about.group_columns, PROMISED)):
         return f"Each {one} is promised coverage by itself, unless it has too few calibration scores."
     return f"No {one} is promised anything by itself" + (f": the promise is for {whom}." if column == "site" else ".")
 
 
 def _sizes(evaluation: Evaluation) -> str:
     """Draw the frequency of each set size."""
-    rows = evaluation.overall.rows
+    rows, histogram = evaluation.overall.rows, evaluation.size_histogram
+    counts = {group.name: group.rows for group in evaluation.by_size}
+    if len(histogram) <= MAX_SIZES + 1:
+        counts = {str(size): sets for size, sets in enumerate(histogram) if sets}
     bars = [
-        Bar(
-            f"{group.name} label{'' if group.name == '1' else 's'}",
-            group.rows,
-            f"{group.rows} ({group.rows / rows:.1%})",
-        )
-        for group in evaluation.by_size
+        Bar(f"{size} label{'' if size == '1' else 's'}", sets, f"{sets:,} ({sets / rows:.1%})")
+        for size, sets in counts.items()
     ]
     full = soft(f"{full_set_count(evaluation.full_sets, rows)}.")
     numbers = table(("set size", *evaluation.columns), (group.cells for group in evaluation.by_size))
-    return card("Set sizes", full + Bars(title="How many rows have sets of each size", bars=bars).svg(), numbers)
+    return card("Set sizes", full + Bars(title="Frequency of set sizes", bars=bars).svg(), numbers)
 
 
 def _strata(about: Certificate) -> str:
@@ -122,7 +123,12 @@ def _strata(about: Certificate) -> str:
         band = "" if by_class else "{:.4f} to {:.4f}".format(*band_of(part))
         cells.append((name, f"{scores:,}", "by class" if by_class else " to ".join(limits), band))
     text = soft(f"Calibration scores, threshold and promised coverage. {STRATA[stratum]}")
-    return card(f"Every {stratum} by itself", text + table((stratum, "scores", "threshold", "coverage"), cells))
+    return card(f"Thresholds by {stratum}", text + _long_table((stratum, "scores", "threshold", "coverage"), cells))
+
+
+def _long_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    inside = table(columns, cells)
+    return inside if len(cells) <= MAX_GROUPS else f"<details><summary>All {len(cells)}</summary>{inside}</details>"
 
 
 def exact_words(predictor: Predictor, evaluation: AnyEvaluation | LossEvaluation | None) -> str:
@@ -142,7 +148,7 @@ def _tested(about: Certificate, evaluation: AnyEvaluation) -> str:
     assumes = soft(f"This holds if {evaluation.verdict.assumes}.")
     names = sites_without_rows(about, evaluation)
     lacking = soft(f"Certified sites without a test row: {', '.join(map(abbreviate, names))}.") if names else ""
-    return f"<h3>What the test rows show</h3>{verdict}{mixed}{assumes}{lacking}"
+    return f"<h3>Test of the promise</h3>{verdict}{mixed}{assumes}{lacking}"
 
 
 def _promises(about: Certificate) -> str:
@@ -166,19 +172,11 @@ def _promises(about: Certificate) -> str:
 
 def _contributions(about: Certificate) -> str:
     cells = [
-        (
-            shortened(", ".join(used.sites) or "unnamed", 60),
-            f"{sum(used.sizes):,}",
-            used.kind,
-            f"{used.sha256[:12]}...",
-        )
+        (shortened(", ".join(used.sites) or "unnamed", 60), f"{sum(used.sizes):,}", used.kind, f"{used.sha256[:12]}...")
         for used in about.summaries
     ]
     text = soft("Nothing else than these summaries was sent; each can be checked by its SHA-256.")
-    inside = table(("site", "scores", "summary", "sha256"), cells)
-    if len(cells) > MAX_GROUPS:
-        inside = f"<details><summary>All {len(cells)}</summary>{inside}</details>"
-    return f"<h3>Who contributed what</h3>{text}{inside}"
+    return f"<h3>Contributions</h3>{text}{_long_table(('site', 'scores', 'summary', 'sha256'), cells)}"
 
 
 def certificate_facts(predictor: Predictor) -> dict[str, str]:
@@ -190,6 +188,7 @@ def certificate_facts(predictor: Predictor) -> dict[str, str]:
     if risk is None:
         band = f"{about.coverage_at_least:.4f} to {about.coverage_at_most:.4f}{before_rounding(about)}"
         facts |= {"alpha": f"{about.alpha:g}", "score": str(predictor.score), "coverage band": band}
+        facts["excess from summaries"] = f"at most {about.slack:.4f}"
     else:
         facts |= {
             "limit on the risk": f"{risk.limit:g}",
@@ -202,7 +201,6 @@ def certificate_facts(predictor: Predictor) -> dict[str, str]:
     facts |= {
         "temperature": origin.temperature and f"{origin.temperature:.4g}",
         "sites": f"{about.sites}, with {about.scores:,} calibration {'scores' if risk is None else 'rows'}",
-        "of which the summaries cost at most": f"{about.slack:.4f}",
         "sites left out": ", ".join(f"{one.site} ({one.reason})" for one in about.left_out or ()),
         "signed by": ", ".join(used.signature.site for used in about.summaries if used.signature),
         "privacy": about.privacy and privacy_claim(about.privacy),

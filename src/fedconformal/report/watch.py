@@ -66,7 +66,7 @@ def watch_page(
     sent = list(periods)
     if sent:
         return combined_page(combine(sent, refused=refused), promise=promise)
-    empty = Answer(TITLE, "No row yet", ["Nothing was sent or predicted so far, so there is nothing to watch."])
+    empty = Answer("Does it hold?", "No row yet", ["No site has sent a message or predicted a row."])
     return page(TITLE, TITLE, [board([empty])], lede=promise)
 
 
@@ -76,7 +76,7 @@ def combined_page(found: Combined, *, promise: str = "") -> str:
     sections = [
         soft(f"{sites}, from {date(found.first)} to {date(found.last)}. Predictor {found.predictor[:12]}."),
         board(_answers(found, everything)),
-        _over_time(everything),
+        "" if everything.coverage is None else _over_time(everything),
         _by_site_and_group(found),
         _messages(found),
         _fine_print(found),
@@ -102,7 +102,7 @@ def _seen(line: SiteHistory) -> tuple[str, list[str]]:
     low, high = line.interval
     texts = [
         f"of {count(int(line.known[-1]), 'row')} with an outcome are covered. {watched}",
-        f"The coverage behind it is between {low:.1%} and {high:.1%}, at all times at once.",
+        f"Interval of the coverage, valid at all times: {low:.1%} to {high:.1%}.",
         f"{line.waiting[-1] / line.rows:.0%} of all rows still wait for an outcome.",
     ]
     return f"{line.coverage:.1%}", texts
@@ -126,7 +126,7 @@ def _over_time(line: SiteHistory) -> str:
     even = np.linspace(0, len(line.days) - 1, min(len(line.days), POINTS - 1))
     at = np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
-    coverage += _coverage_plot(line, at) if line.coverage is not None else soft("No outcome yet.")
+    coverage += _coverage_plot(line, at)
     evidence = soft("Wealth of a bet, from a stake of one, that the miss rate exceeds the limit. One is no evidence.")
     tens, enough = line.log_e / math.log(10), -math.log10(line.false_alarm)
     y = min(-2.0, math.floor(tens.min())), max(2.0, math.ceil(enough + 0.3), math.ceil(tens.max()))
@@ -141,7 +141,7 @@ def _over_time(line: SiteHistory) -> str:
 def _over_days(line: SiteHistory, **about: Any) -> Plot:
     first, last = float(line.days[0]), float(line.days[-1])
     style = "%b %Y" if last - first > 366 else "%d %b"
-    x = (min(first, last - LEAST_DAYS), last)
+    x = (first, max(last, first + LEAST_DAYS))
     return Plot(x=x, x_label="day (UTC)", x_text=lambda day: f"{day_of(int(day)):{style}}", height=240, **about)
 
 
@@ -153,7 +153,7 @@ def _coverage_plot(line: SiteHistory, at: Integers) -> str:
     title = "coverage over time, with its interval and the limit"
     plot = _over_days(line, title=title, y=(floor, 1.0), y_label="coverage", y_text=percent)
     lower, upper, middle = (points(line.days[at], np.maximum(values, floor)) for values in (low, high, since))
-    plot.band(lower, upper, "interval, at all times at once")
+    plot.band(lower, upper, "interval, valid at all times")
     plot.line(middle, "since the start")
     plot.target(1 - line.limit, f"watched: {percent(round(1 - line.limit, 4))}")
     return plot.svg()
@@ -176,7 +176,7 @@ def _fine_print(found: Combined) -> str:
     texts = [
         chance(found.all_rows),
         METHOD,
-        "The interval holds at all times at once. Rows are taken to be independent.",
+        "The interval is valid at all times at once. Rows are assumed to be independent.",
         f"Predictor {found.predictor}.",
     ]
     if found.groups:
