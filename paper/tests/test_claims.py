@@ -78,7 +78,7 @@ def test_models_are_compared_within_a_network_and_a_way(tmp_path: Path, write: W
     write("resnet-ablation", 1.1, method="tct", model="resnet14", solver="lbfgs", intercept=False)
     authors, ours = judged(tmp_path)[1:]
     assert (authors.says, authors.ours) == ("CIFAR-10: TCT smaller than FedAvg, the authors' way", "4.1 and 3.72")
-    assert (authors.verdict, authors.cut) == ("no", "ResNet-14, 20 + 0 rounds of 5 epochs; FedAvg: 20 rounds")
+    assert (authors.verdict, authors.cut) == ("no", "ResNet-14, 20 x 5 + 0 rounds; FedAvg: 20 rounds")
     assert (ours.says, ours.ours) == ("CIFAR-10: TCT smaller than FedAvg, our way", "1.29 and 3.72")
     assert ours.cut == "ResNet-14, 20 + 0 rounds, not augmented, sites by rows; FedAvg: 20 rounds"
     write("resnet-central", 1.2, method="central", model="resnet14", rounds=30)
@@ -125,6 +125,38 @@ def test_the_sweep_is_judged_as_one(tmp_path: Path, write: Write) -> None:
     assert judged(tmp_path)[-1].verdict == "no"
     (tmp_path / "3-fedavg.json").unlink()
     assert "classes a client" not in judged(tmp_path)[-1].says
+
+
+@pytest.mark.parametrize(
+    ("superclasses", "verdict"), [(40.0, "yes"), (20.0, "no: 1.1 times as large, not 2.7"), (12.0, "no: 0.7")]
+)
+def test_both_maps_of_classes_are_compared_at_the_same_cut(
+    tmp_path: Path, write: Write, superclasses: float, verdict: str
+) -> None:
+    cifar100 = {"dataset": "cifar100", "method": "fedavg", "partition": "classes", "model": "resnet14"}
+    write("superclasses", superclasses, **cifar100)
+    write("consecutive", 17.9, **cifar100, groups=[[0]])
+    record = Record.read(record_of(ROOT / "docs" / "results.md"))
+
+    def compared() -> list[str]:
+        found = claims(Evidence(record=record, runs=read_runs(tmp_path)))
+        return [claim.verdict for claim in found if "superclasses" in claim.says]
+
+    assert compared()[0].startswith(verdict)
+    (run,) = [run for run in read_runs(tmp_path) if run.name == "consecutive"]
+    assert (run.logits, "consecutive classes a client" in run.differs) == ("cifar100_fedavg_consecutive", True)
+    write("consecutive", 17.9, **cifar100, groups=[[0]], rounds=30)
+    assert not compared()  # at another cut
+
+
+def test_a_run_from_others_weights_is_compared_with_others(tmp_path: Path, write: Write) -> None:
+    full = Record.read(record_of(ROOT / "docs" / "results.md"))
+    cifar100 = {"dataset": "cifar100", "partition": "classes", "model": "resnet14"}
+    write("tct", 7.2, **cifar100, method="tct", weights="w.pth")
+    write("fedavg", 80.0, **cifar100, method="fedavg", rounds=5)
+    found = claims(Evidence(record=full, runs=read_runs(tmp_path)))
+    (claim,) = [one for one in found if one.says == "CIFAR-100: TCT smaller than FedAvg, the authors' way"]
+    assert claim.ours == "7.2 and 47.5"
 
 
 def test_a_file_that_is_no_run_is_named(tmp_path: Path) -> None:

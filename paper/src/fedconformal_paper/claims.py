@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from fedconformal_paper.evidence import LEVEL, OTHERS, Evidence, Found
 from fedconformal_paper.numbers import COMPARE_LOSS, FULL_RESULTS, METHODS, SWEEP_FEDAVG, TITLES
-from fedconformal_paper.runs import AUTHORS, OURS, Run
+from fedconformal_paper.runs import AUTHORS, CONSECUTIVE, OURS, Run
 
 NEAR = 1.25
 """Maximum ratio of sizes that agree."""
@@ -42,7 +42,7 @@ def claims(evidence: Evidence) -> list[Claim]:
     for judge in (_smaller_sets, _near_central):
         for dataset in FULL_RESULTS:
             found += judge(evidence, dataset)
-    for judge_all in (_central, _sweep, _losses, _scores, _not_tried):
+    for judge_all in (_central, _sweep, _maps, _losses, _scores, _not_tried):
         found += judge_all(evidence)
     return found
 
@@ -93,8 +93,10 @@ def _smaller_sets(evidence: Evidence, dataset: str) -> list[Claim]:
         judge(says, (theirs[0].size, theirs[1].size), OTHERS)
     for way in (AUTHORS, OURS):
         tct = evidence.largest(f"{dataset}_tct", way=way)
-        same = evidence.largest(f"{dataset}_fedavg", model=tct.model) if tct else None
-        fedavg = same or evidence.others(dataset, "fedavg")
+        others, same = evidence.others(dataset, "fedavg"), None
+        if tct and not (others and tct.settings.get("weights")):  # which continues from others' FedAvg
+            same = evidence.largest(f"{dataset}_fedavg", model=tct.model)
+        fedavg = same or others
         if tct and fedavg:
             cut = f"{tct.cut}; FedAvg: {_rounds(fedavg)}{_split(tct, fedavg)}"
             judge(f"{says}, {way}", _sizes(tct, fedavg), cut)
@@ -153,6 +155,19 @@ def _sweep(evidence: Evidence) -> list[Claim]:
     paper = f"FedAvg {', '.join(map(str, SWEEP_FEDAVG))} (read off a plot)"
     cut = f"{runs['tct'][0].cut}; FedAvg: {_rounds(runs['fedavg'][0])}; one split"
     return [Claim(says, paper, ours, verdict, cut)]
+
+
+def _maps(evidence: Evidence) -> list[Claim]:
+    """Compare FedAvg on both maps of CIFAR-100's classes to clients in the authors' code, at the same cut."""
+    consecutive, others = evidence.largest(f"cifar100_fedavg_{CONSECUTIVE}"), evidence.others("cifar100", "fedavg")
+    like = consecutive and evidence.largest("cifar100_fedavg", model=consecutive.model)
+    if not (consecutive and others and like and like.cut == consecutive.cut):
+        return []
+    printed, sizes = FULL_RESULTS["cifar100"]["fedavg"][0].size, _sizes(like, consecutive)
+    wanted, ratio = others.size / printed, sizes[0] / sizes[1]
+    says = "CIFAR-100: superclasses, not consecutive classes, a client explain our larger FedAvg sets"
+    verdict = YES if ratio * NEAR >= wanted else f"{NO}: {ratio:.1f} times as large, not {wanted:.1f}"
+    return [Claim(says, f"{printed:g}, map not stated", _pair(sizes), verdict, like.cut)]
 
 
 def _losses(evidence: Evidence) -> list[Claim]:

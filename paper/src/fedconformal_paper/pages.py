@@ -35,10 +35,10 @@ models of clients with few classes each, TCT adds a second, linear stage, *centr
 logits* come from models that other people trained; the sets are ours."""
 MEASURED = """Sets are LAC's with the top label always in, means over ten random halves of the held-out rows as in the
 paper. *One split*: the logits of a run are gone, so both were calibrated on validation rows and tested on test rows.
-Own runs have one seed; a round has one epoch unless stated. *The authors' way* of TCT's second stage is SCAFFOLD,
-no intercept; *our way* is L-BFGS with a ridge, sites weighted by rows and an intercept. Sizes agree if neither is more
-than {near:g} times the other. Of {runs} own runs on the paper's data sets {plain} are not augmented, {by_rows} weight
-sites by rows and {short} have fewer rounds or epochs than the paper:
+Own runs have one seed; a round has one epoch, 200 x 5 rounds have five. *The authors' way* of TCT's second stage is
+SCAFFOLD, no intercept; *our way* is L-BFGS with a ridge, sites weighted by rows and an intercept. Sizes agree if
+neither is more than {near:g} times the other. Of {runs} own runs on the paper's data sets {plain} are not augmented,
+{by_rows} weight sites by rows and {short} have fewer rounds or epochs than the paper:
 [every deviation](training-results.md#deviations-from-the-papers-settings) is listed."""
 RIDGE = """The ridge of FashionMNIST and CIFAR, 0.1, was chosen on validation rows of CIFAR-100; DermaMNIST has the
 defaults, 0.3 and an intercept, which were first chosen with test rows in view. Validation rows of DermaMNIST choose the

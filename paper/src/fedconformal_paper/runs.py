@@ -15,6 +15,8 @@ from fedconformal_paper.numbers import NETWORKS, deviations, network
 
 AUTHORS, OURS, ABLATION = "the authors' way", "our way", "ablation"
 """TCT's second stage: SCAFFOLD; L-BFGS with sites weighted by rows and an intercept; L-BFGS without one of these."""
+CONSECUTIVE = "consecutive"
+"""The variant of the other map of classes to clients in the authors' code: 0-4, 5-9, ... instead of superclasses."""
 PAPERS_CLASSES, ALL_CLASSES = 2, 10
 """Number of CIFAR-10 classes per client in the paper's tables, and in total."""
 
@@ -41,7 +43,9 @@ def _dataset_and_variant(settings: Mapping[str, Any]) -> tuple[str, str]:
     if partition == "overlap":
         count = int(settings["classes_per_client"])
         return dataset, {PAPERS_CLASSES: "", ALL_CLASSES: "iid"}.get(count, f"overlap{count}")
-    return dataset, "" if partition == "classes" else str(partition)
+    if partition == "classes":
+        return dataset, CONSECUTIVE if settings.get("groups") else ""
+    return dataset, str(partition)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,10 +108,9 @@ class Run:
     @property
     def differs(self) -> list[str]:
         """Every deviation from the paper's settings."""
-        start = self.settings.get("weights")
-        return deviations({**self.settings, "model": self.model}, self.dataset) + (
-            ["from others' weights"] if start else []
-        )
+        found = deviations({**self.settings, "model": self.model}, self.dataset)
+        found += ["consecutive classes a client"] if self.settings.get("groups") else []
+        return found + (["from others' weights"] if self.settings.get("weights") else [])
 
     @property
     def size(self) -> float:
@@ -127,12 +130,11 @@ class Run:
 
     @property
     def short(self) -> str:
-        """The network and the rounds."""
-        rounds = str(self.settings["rounds"]) + (f" + {self.linear}" if self.way else "")
+        """The network and the rounds, with their epochs: 100 x 5 + 100 rounds."""
         epochs = int(self.settings.get("epochs", 1))
-        passes = f" of {epochs} epochs" if epochs > 1 else ""
+        passes, linear = f" x {epochs}" if epochs > 1 else "", f" + {self.linear}" if self.way else ""
         start = " from others' weights" if self.settings.get("weights") else ""
-        return f"{NETWORKS.get(self.model, self.model)}, {rounds} rounds{passes}{start}"
+        return f"{NETWORKS.get(self.model, self.model)}, {self.settings['rounds']}{passes}{linear} rounds{start}"
 
     @property
     def cut(self) -> str:

@@ -14,7 +14,7 @@ from fedconformal_paper.runs import AUTHORS, OURS
 
 SHOWN = {"fedavg": 1, "tct": 0, "central": 2}
 """The methods, each with its colour."""
-WIDTH, ROW, GAP, TOP = 740, 20, 10, 46
+WIDTH, ROW, GAP, TOP = 780, 20, 10, 46
 METHOD, LEFT, RIGHT, PAPER, OWN, MODEL = 122, 182, 448, 490, 536, 548
 """Positions of the columns: names of methods, left and right end of the axis, and three columns of text."""
 TICKS = (1, 2, 5, 10, 20, 50, 100, 200)
