@@ -232,10 +232,28 @@ def test_counts_as_shares() -> None:
 )
 def test_sums_for_the_temperature_that_cannot_be_are_refused(sent: Any, why: str) -> None:
     question = TemperatureQuestion(points=(1.0,))
-    honest = question.answer([[0.0, 0.0]], [1], model="m", policy=Policy())
+    honest = question.answer(Outputs(outputs=[[0.0, 0.0]], truth=[1]), model="m", policy=Policy())
     assert question.read(honest, site="a").tolist() == [[np.log(2), 0.0, 0.0]]
     with refused(why):
         question.read(msgspec.msgpack.encode(sent), site="a")
+
+
+def test_the_temperature_is_fitted_to_columns_and_labels_by_name() -> None:
+    logits = RNG.normal(size=(40, 2))
+    truth = np.array(["no", "yes"])[RNG.integers(0, 2, 40)]
+    question = TemperatureQuestion(points=(0.5, 2.0), classes=("no", "yes"))
+
+    def sums(outputs: Any, **rows: Any) -> Any:
+        return question.read(question.answer(Outputs(outputs=outputs, **rows), model="m", policy=Policy()), site="a")
+
+    expected = sums(logits, truth=(truth == "yes").astype(int))
+    frame = pd.DataFrame(logits[:, ::-1], columns=["yes", "no"])
+    probs = fc.softmax(logits.astype(np.float64))
+    assert sums(frame, truth=truth).tolist() == expected.tolist()
+    assert sums(probs, truth=truth, probabilities=True) == pytest.approx(expected)
+    assert np.isfinite(sums(np.eye(2), truth=["yes", "no"], probabilities=True)).all()  # a forest says zero
+    with refused("has the 2 (yes, no) classes, the question has the 2 (no, yes)"):
+        sums(logits, truth=truth, classes=["yes", "no"])
 
 
 WATCH = WatchQuestion(predictor=PREDICTOR)
@@ -269,6 +287,12 @@ def test_messages_of_a_watch_are_read_strictly(reply: bytes, why: str) -> None:
     assert read_periods(sent(lambda one: one)) == WATCH.read(sent(lambda one: one), site="a") == PERIODS
     with refused(why):
         WATCH.read(reply, site="a")
+
+
+def test_no_site_speaks_for_all_sites() -> None:
+    """Its counts would stand for those of all sites, in the file of all messages."""
+    with refused("all sites is the name of a watch over several sites"):
+        WATCH.read(sent(lambda one: msgspec.structs.replace(one, site="all sites")), site="all sites")
 
 
 def test_a_watch_is_of_a_predictor() -> None:

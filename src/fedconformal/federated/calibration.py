@@ -15,8 +15,9 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from fedconformal._base.classes import as_class_indices
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.calibration.temperature import LEAST, MOST, likelihood_of, minimise
@@ -24,9 +25,9 @@ from fedconformal.certificates.certificate import Certificate
 from fedconformal.certificates.text import explain_uninformative
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Record, Sites, decode
-from fedconformal.federated.questions import ScoreQuestion, classes_text
+from fedconformal.federated.questions import Outputs, ScoreQuestion, classes_text
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.policy import TEMPERATURE, Outgoing, Policy
+from fedconformal.privacy.policy import TEMPERATURE, Outgoing, Policy, count_patients
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Provenance, Summary
 
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 STARTS = tuple(np.geomspace(1 / MOST, 1 / LEAST, 33).tolist())
 """Candidate inverse temperatures for the start of the search."""
+TINY = 2.0**-149
+"""Smallest probability whose logarithm is taken, as of float32."""
 MOST_POINTS = 100
 """Maximum number of inverse temperatures in one question."""
 
@@ -133,10 +136,14 @@ class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):
     stage: ClassVar[str] = "temperature"
 
     points: Annotated[tuple[float, ...], msgspec.Meta(max_length=MOST_POINTS)]
+    classes: tuple[str, ...] = ()
 
-    def answer(self, logits: ArrayLike, labels: ArrayLike, *, model: str, policy: Policy) -> bytes:
+    def answer(self, rows: Outputs, *, model: str, policy: Policy) -> bytes:
         """Return three sums over a site's rows at each inverse temperature, unless its policy forbids it."""
-        policy.check(Outgoing(kind=TEMPERATURE, rows=len(np.asarray(labels)), model=model))
+        names, outputs, truth = rows.matched(self.classes)
+        policy.check(Outgoing(kind=TEMPERATURE, rows=len(outputs), model=model, patients=count_patients(rows.ids)))
+        labels = as_class_indices(truth, rows=len(outputs), classes=names or outputs.shape[1])
+        logits = np.log(np.maximum(outputs.astype(np.float64), TINY)) if rows.probabilities else outputs
         sums = likelihood_of(logits, labels)
         return msgspec.msgpack.encode([list(map(float, sums(b))) for b in self.points])
 
@@ -151,12 +158,12 @@ class TemperatureQuestion(Record, frozen=True, kw_only=True, tag="temperature"):
         return sums
 
 
-def fit_temperature(sites: Sites, model: Any) -> float:
-    """Return the temperature of maximum likelihood over all sites' rows."""
+def fit_temperature(sites: Sites, model: Any, classes: Sequence[str] = ()) -> float:
+    """Return the temperature of maximum likelihood over all sites' rows; a site with other classes is refused."""
     sites.fingerprint(model)  # refuses a model that is not finite
 
     def total(*points: float) -> list[tuple[float, float, float]]:
-        answers = sites.ask(TemperatureQuestion(points=points), model)
+        answers = sites.ask(TemperatureQuestion(points=points, classes=tuple(classes)), model)
         return [(a, b, c) for a, b, c in np.sum([answer.value for answer in answers], axis=0).tolist()]
 
     known = dict(zip(STARTS, total(*STARTS), strict=True))

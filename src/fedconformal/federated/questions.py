@@ -52,8 +52,8 @@ class Outputs:
     groups: Groups | None = None
     ids: Iterable[Any] | None = None
 
-    def in_order(self, asked: tuple[str, ...], temperature: float) -> tuple[tuple[str, ...] | None, Any, Any]:
-        """Return the class names or None, with probabilities and labels by them; other names than asked are refused."""
+    def matched(self, asked: tuple[str, ...]) -> tuple[tuple[str, ...] | None, Any, Any]:
+        """Return the class names or None, with outputs and labels by them; other names than asked are refused."""
         truth, stated = np.asarray(self.truth), None if self.classes is None else tuple(map(str, self.classes))
         if stated is not None:
             check_classes(asked, stated)
@@ -61,13 +61,17 @@ class Outputs:
         if own and not by_name:
             truth = np.array(own)[as_labels(truth, rows=len(truth), classes=len(own), name="labels")]
         names = asked or own if own or by_name else None
-        matrix = in_order(self.outputs, names or None)
+        return names or None, in_order(self.outputs, names or None), truth
+
+    def in_order(self, asked: tuple[str, ...], temperature: float) -> tuple[tuple[str, ...] | None, Any, Any]:
+        """Return the same with probabilities at this temperature."""
+        names, matrix, truth = self.matched(asked)
         if not self.probabilities:
             matrix = softmax(matrix.astype(np.float64), temperature=temperature)
         elif temperature != 1:
             powers = matrix.astype(np.float64) ** (1 / temperature)
             matrix = powers / powers.sum(axis=1, keepdims=True)
-        return names or None, matrix, truth
+        return names, matrix, truth
 
 
 class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):

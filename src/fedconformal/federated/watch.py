@@ -23,7 +23,7 @@ from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.federated.ask import Record, Sites
 from fedconformal.monitoring.combine import Refused, check_predictor, histories_of
-from fedconformal.monitoring.messages import Period, day_of, read_periods, write_periods
+from fedconformal.monitoring.messages import ALL_SITES, Period, day_of, read_periods, write_periods
 from fedconformal.privacy.policy import WATCH, Outgoing, Policy, hide_folder
 
 Source = str | Path | Callable[[], Sequence[Period]]
@@ -57,7 +57,9 @@ class WatchQuestion(Record, frozen=True, kw_only=True, tag="watch"):
         return periods
 
     def _check(self, periods: Iterable[Period], site: str) -> None:
-        """Refuse messages of another predictor, or of another site."""
+        """Refuse messages of another predictor, of another site, or of a watch over several sites."""
+        if name_key(site) == ALL_SITES:
+            raise InputError(f"{ALL_SITES} is the name of a watch over several sites; name the site otherwise")
         for period in periods:
             check_predictor(period, self.predictor)
             if name_key(period.site) != name_key(site):

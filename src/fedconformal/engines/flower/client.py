@@ -89,10 +89,14 @@ def evaluate_reply(msg: Message, context: Context, outputs: ArrayLike, truth: Ar
     return reply(msg, context, question.answer(found, site=site, model=_model_of(msg), policy=site_policy(context)))
 
 
-def temperature_reply(msg: Message, context: Context, logits: ArrayLike, labels: ArrayLike) -> Message:
-    """Answer `query.temperature` with three sums over the rows held out for it, at each inverse temperature."""
+def temperature_reply(msg: Message, context: Context, outputs: ArrayLike, truth: ArrayLike, **rows: Any) -> Message:
+    """Answer `query.temperature` with three sums over the rows held out for it, at each inverse temperature.
+
+    The parameters are those of `calibrate_reply`.
+    """
     question: TemperatureQuestion = question_in(msg, TemperatureQuestion)
-    return reply(msg, context, question.answer(logits, labels, model=_model_of(msg), policy=site_policy(context)))
+    found = Outputs(outputs=outputs, truth=truth, **rows)
+    return reply(msg, context, question.answer(found, model=_model_of(msg), policy=site_policy(context)))
 
 
 def keep_predictor(msg: Message, context: Context) -> Message:

@@ -118,7 +118,7 @@ def run_stages(grid: Grid, config: Mapping[str, Any], model: nn.Module, classes:
     model
         A network with logits as outputs and the initial weights.
     classes
-        The names of its classes in order; a site that names others, or none, is refused at calibration.
+        The names of its classes in order; a site that names others is refused, at calibration also one that names none.
     """
     _Run(grid, *RunConfig.of(config), model, classes).go()
 
@@ -169,7 +169,7 @@ class _Run:
 
     def _temperature(self) -> None:
         if self.config.temperature:
-            self.temperature = fit_temperature(self.federation, self.arrays)
+            self.temperature = fit_temperature(self.federation, self.arrays, self.classes)
 
     def _calibrate(self) -> None:
         config = self.config

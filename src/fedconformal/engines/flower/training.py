@@ -8,7 +8,7 @@ partitioned among the sites.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -199,7 +199,10 @@ def _network(msg: Message, context: Context, wanted: str) -> ArrayRecord:
 
 
 def add_handlers(
-    app: ClientApp, build_model: Callable[[], nn.Module], load_rows: Callable[[Context, str], ClientData]
+    app: ClientApp,
+    build_model: Callable[[], nn.Module],
+    load_rows: Callable[[Context, str], ClientData],
+    classes: Sequence[str] | None = None,
 ) -> None:
     """Register handlers for the stages linear, temperature, evaluate and broadcast of `run_stages`, and for `watch`.
 
@@ -214,6 +217,8 @@ def add_handlers(
         Creates the network.
     load_rows
         Returns the site's rows of a part: "train", "temperature" or "test".
+    classes
+        The class names in the order of the site's label indices.
     """
 
     @app.train("linear")
@@ -222,11 +227,12 @@ def add_handlers(
 
     @app.query("temperature")
     def temperature(msg: Message, context: Context) -> Message:
-        return temperature_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "temperature")))
+        found = outputs(msg, build_model(), load_rows(context, "temperature"))
+        return temperature_reply(msg, context, *found, classes=classes)
 
     @app.query("evaluate")
     def evaluate(msg: Message, context: Context) -> Message:
-        return evaluate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "test")))
+        return evaluate_reply(msg, context, *outputs(msg, build_model(), load_rows(context, "test")), classes=classes)
 
     app.query("broadcast")(keep_predictor)
     app.query("watch")(watch_reply)

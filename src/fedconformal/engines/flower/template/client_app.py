@@ -9,7 +9,7 @@ from fedconformal.engines.flower.training import add_handlers, outputs, train_re
 from .task import CLASSES, build_model, load_rows
 
 app = ClientApp()
-add_handlers(app, build_model, load_rows)  # temperature, evaluation, the predictor
+add_handlers(app, build_model, load_rows, CLASSES)  # temperature, evaluation, the predictor
 
 
 @app.train()
