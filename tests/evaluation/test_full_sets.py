@@ -142,6 +142,12 @@ def test_too_few_scores_say_how_many_are_needed() -> None:
     other = explain(certificate, alpha=0.05) or ""
     assert "alpha=0.05" in other
     assert "12 more in all" in other
+    assert "its curve has few alphas; calibrate for this one" in (explain(certificate, alpha=0.2) or "")
+    ends = fc.summarize(np.arange(97.0), np.zeros(97), score="signed", kind="exact")
+    with maybe_infeasible():
+        two_ends = fc.calibrate([ends], alpha=0.03, guarantee="pac").certificate
+    thresholds = (-math.inf, math.inf)
+    assert "its curve has few alphas" in (explain(two_ends, thresholds, alpha=0.2) or "")
 
 
 def test_a_lost_site_is_named() -> None:

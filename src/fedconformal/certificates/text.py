@@ -365,7 +365,7 @@ def _without_end(
     share = certificate.lower_share
     levels = [alpha] if share is None else shares_of(alpha, share)
     smallest = min(part for part, end in zip(levels, limits, strict=True) if np.isinf(end))
-    return _not_promised(certificate, alpha, so, _lacking(certificate, smallest, one_end=share is not None))
+    return _not_promised(certificate, alpha, so, _lacking(certificate, alpha, None if share is None else smallest))
 
 
 def _not_promised(certificate: Certificate, alpha: Fraction, so: str, needed: str) -> str:
@@ -380,21 +380,21 @@ def _missing_sites(certificate: Certificate) -> str:
     return f"; the scores of these sites are missing: {join_names(named)}" if named else ""
 
 
-def _lacking(certificate: Certificate, alpha: Fraction, *, one_end: bool = False) -> str:
-    """Return the missing data, or another reason for an infinite threshold."""
+def _lacking(certificate: Certificate, alpha: Fraction, end: Fraction | None = None) -> str:
+    """Return the missing data, or another reason for an infinite threshold; `end` is the share of alpha of one end."""
     bound, names, sizes = certificate.parties()
-    bound = bound.bind(names, sizes, "end") if one_end else bound
+    bound, level = (bound, alpha) if end is None else (bound.bind(names, sizes, "end"), end)
     claim = certificate.privacy or {}
-    if not feasible(bound, alpha, sizes):
+    if not feasible(bound, level, sizes):
         over_classes = certificate.provenance.class_scores is not None
-        return shortfall(bound, alpha, sizes, names, owner="class" if over_classes else "site")
+        return shortfall(bound, level, sizes, names, owner="class" if over_classes else "site")
     if dropped := claim.get("dropped"):
         share = {name: n / sum(sizes) for name, n in zip(names, sizes, strict=True)}
         lost = [f"{abbreviate(one['site'])} ({share[one['site']]:.3g} of the rows)" for one in dropped]
         return f"{', '.join(lost)} dropped out, and its rows count as too large; start another session without it"
     if "epsilon" in claim:
         return MORE_FOR_NOISE
-    if not certificate.exact and not claim and alpha < as_alpha(certificate.alpha):
+    if not certificate.exact and not claim and alpha != as_alpha(certificate.alpha):
         return FEW_ALPHAS
     return INEXACT_SUMMARIES
 
