@@ -161,7 +161,7 @@ def _legend(keys: Sequence[tuple[str, str]], left: float, top: float, width: flo
     """Return a legend in rows, and the number of rows."""
     parts, x, row = [], left, 0
     for name, drawing in keys:
-        length = 44 + 6.4 * len(name)
+        length = 50 + 6.4 * len(name)
         if x > left and x + length > width:
             x, row = left, row + 1
         place = f"translate({x:.0f} {top + LEGEND_ROW * row:g})"
