@@ -47,7 +47,7 @@ async function checkAll() {
     if (mine !== asked) return; // something else was chosen meanwhile
     if (file) {
       const read = readPredictor(file.data);
-      found.push(line("good", `The predictor is as it was made: the SHA-256 of its content is right. That of the file is ${read.digest}.`));
+      found.push(line("good", `The predictor is unchanged: the SHA-256 of its content is correct. The SHA-256 of the file is ${read.digest}.`));
       found.push(seal ? sealed(file.data, seal, key) : line("", "No signature was given, so this page cannot say who made the predictor."));
       found.push(own ? named(read, own) : line("", "This site's own summary was not given, so this page cannot say whether it is in the predictor."));
       const expires = part(read, "provenance").get("expires"), today = new Date().toISOString().slice(0, 10);

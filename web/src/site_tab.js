@@ -71,7 +71,7 @@ function columnsGiven() {
 /** @returns {import("./site.js").Wanted} */
 function wantedGiven() {
   const numbers = field("task").value === "numbers", site = typed("site");
-  if (site === null) throw new InputError("the site has no name; type the one that the coordinator knows it by");
+  if (site === null) throw new InputError("the site has no name; type the name under which the coordinator knows it");
   const randomized = ticked("randomized"), drawn = { randomized, seed: randomized ? field("seed").value : "0" };
   const name = /** @type {"lac" | "aps" | "raps"} */ (field("score").value);
   return {
@@ -93,8 +93,8 @@ function work() {
     put("found", harmless(rows.recognised));
     const said = wanted.score.name === "residual" ? [] : [contradictionIn(rows), roundingOf(rows.values, rows.columns)];
     at("warnings").replaceChildren(...[...said, ...warningsOf(summary)].flatMap((text) => (text ? [made("p", text, "warning")] : [])));
-    at("facts").replaceChildren(tableOf(["what", "value"], factsOf(summary, bytes), "facts"));
-    at("numbers").replaceChildren(tableOf(["of", "what", "number"], []));
+    at("facts").replaceChildren(tableOf(["fact", "value"], factsOf(summary, bytes), "facts"));
+    at("numbers").replaceChildren(tableOf(["rows", "quantity", "value"], []));
     lines = linesOf(summary);
     at("counted").dataset.all = String(lineCount(summary));
     addNumbers();
