@@ -42,7 +42,7 @@ def claims(evidence: Evidence) -> list[Claim]:
     for judge in (_smaller_sets, _near_central):
         for dataset in FULL_RESULTS:
             found += judge(evidence, dataset)
-    for judge_all in (_central, _sweep, _maps, _losses, _scores, _not_tried):
+    for judge_all in (_central, _subset, _sweep, _maps, _losses, _scores, _not_tried):
         found += judge_all(evidence)
     return found
 
@@ -136,6 +136,17 @@ def _central(evidence: Evidence) -> list[Claim]:
     return [Claim(says, ", ".join(map(str, paper.values())), ours, verdict, OTHERS)]
 
 
+def _subset(evidence: Evidence) -> list[Claim]:
+    """Compare TCT with FedAvg on the rows that all federated models get right."""
+    rows = {row[0]: row for row in evidence.rows("cifar-efficiency-score-compare") if row[1] == "LAC"}
+    if not {METHODS["tct"], METHODS["fedavg"]} <= set(rows):
+        return []
+    both = {name: (rows[name][3].mean, rows[name][2]) for name in (METHODS["tct"], METHODS["fedavg"])}
+    ours, paper = zip(*both.values(), strict=True)
+    says = "CIFAR-100: TCT smaller than FedAvg on the rows that both and FedProx get right"
+    return [Claim(says, _pair(paper), _pair(ours), _verdict(both, holds=ours[0] < ours[1]), _whose(rows))]
+
+
 def _sweep(evidence: Evidence) -> list[Claim]:
     runs: dict[str, list[Run]] = {}
     for method in ("fedavg", "tct"):
@@ -188,7 +199,8 @@ def _losses(evidence: Evidence) -> list[Claim]:
 
 
 def _whose(rows: Mapping[str, tuple[Any, ...]]) -> str:
-    return ", ".join(f"{name}: {OTHERS if row[-1].startswith(OTHERS) else 'own run'}" for name, row in rows.items())
+    found = {name: OTHERS if row[-1].startswith(OTHERS) else "own run" for name, row in rows.items()}
+    return OTHERS if {*found.values()} == {OTHERS} else ", ".join(f"{name}: {whose}" for name, whose in found.items())
 
 
 def _scores(evidence: Evidence) -> list[Claim]:

@@ -58,7 +58,8 @@ Ours are means and standard deviations over 10 random halves of the pooled valid
 coverage of 0.9, with the top label always in the set. The temperature is fitted on the calibration rows, as in the
 paper, so the guarantee is not exact. RAPS is randomised and APS is not, as in the authors' code."""
 FIGURES_INTRO = """The paper's figures and three beyond it; [back to the answer](../{home}). `fedconformal paper
-figure NAME -o NAME.svg` draws one; NAME is that of the image."""
+figure NAME -o NAME.svg` (or `.pdf`) draws one; NAME is that of the image. Vertical bars are one standard deviation over
+ten random halves, or 95% intervals where the axis says so; hollow markers are the paper's numbers."""
 SHARED = ("10 random halves", "The temperature is fitted", "RAPS is randomised", "Score LAC", "Level:")
 """Beginnings of notes that are in the introduction of the tables."""
 

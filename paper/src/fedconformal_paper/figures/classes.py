@@ -18,7 +18,7 @@ from fedconformal.report.charts import Bar, Bars
 from fedconformal.training.data.sets.source import DataSource
 from fedconformal_paper.clients import GROUPS
 from fedconformal_paper.figures.plot import Plot, figure
-from fedconformal_paper.numbers import METHODS
+from fedconformal_paper.numbers import METHODS, TITLES
 from fedconformal_paper.setup import Setup
 
 SAMPLED = "images (10,000 a client train, as in the authors' scripts)"
@@ -70,7 +70,7 @@ def _partition(setup: Setup, dataset: str) -> str:
     names = find(dataset, DataSource).classes
     counts = np.bincount(labels, minlength=len(client)).tolist()
     bars = [Bar(name, counts[i], f"{counts[i]:,} images", client[i]) for i, name in enumerate(names)]
-    return figure(Bars(title=f"{dataset}: {len(labels):,} {what}, by class and client", bars=bars, width=680))
+    return figure(Bars(title=f"{TITLES[dataset]}: {len(labels):,} {what}, by class and client", bars=bars, width=680))
 
 
 def _labels(setup: Setup, dataset: str) -> tuple[Integers, str]:

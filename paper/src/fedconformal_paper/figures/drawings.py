@@ -20,7 +20,7 @@ def overview(setup: Setup) -> str:  # noqa: ARG001
         name = f"client {'12K'[k]}"
         parts += [
             _box(10, y, 150, 46, name, "scores of its own rows"),
-            _arrow(160, y + 23, 266, 105),
+            _arrow(160, y + 23, 266, 95 + 10 * k),
         ]
     parts += [
         '<text x="196" y="36">a summary of about 1 kB each</text>',

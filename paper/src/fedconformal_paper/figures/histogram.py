@@ -12,6 +12,7 @@ from fedconformal.scores import LAC
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.logits import Answers
 from fedconformal_paper.setup import Setup
+from fedconformal_paper.table import Measured
 
 
 def draw_sizes(
@@ -24,7 +25,7 @@ def draw_sizes(
 ) -> str:
     """Draw the set sizes of each model, optionally on selected rows, with our mean and the paper's."""
     drawn: dict[str, Floats] = {}
-    means: dict[str, float] = {}
+    means: dict[str, Measured] = {}
     for name, answers in models.items():
         shares, sizes = [], []
         for trial in setup.trials(answers):
@@ -34,10 +35,10 @@ def draw_sizes(
                 sets = sets[kept[trial.test.index]]
             shares.append(shares_of(sets, most))
             sizes.append(np.count_nonzero(sets) / max(1, len(sets)))
-        drawn[name], means[name] = np.mean(shares, axis=0), float(np.mean(sizes))
+        drawn[name], means[name] = np.mean(shares, axis=0), Measured.of(sizes)
     plot = size_plot(title, most, max(float(shares.max()) for shares in drawn.values()))
     for name, found in drawn.items():
-        plot.line(list(enumerate(found.tolist())), f"{name}: mean {means[name]:.1f} (paper {printed[name]})")
+        plot.line(list(enumerate(found.tolist())), f"{name}: mean {means[name]} (paper {printed[name]})")
     return figure(plot)
 
 

@@ -9,9 +9,10 @@ from fedconformal.report.charts import percent
 from fedconformal_paper.figures.plot import Plot, figure
 from fedconformal_paper.numbers import TITLES
 from fedconformal_paper.setup import Setup
+from fedconformal_paper.table import Measured
 from fedconformal_paper.temperature import probabilities, shifted
-from fedconformal_paper.trials import trials
 
+BINS = 15
 LOSSES = {"cross-entropy": "tct", "squared loss": "tct-squared"}
 
 
@@ -22,14 +23,16 @@ def _losses(setup: Setup, dataset: str) -> str:
         answers = setup.read(dataset, method)
         if answers is None:
             continue
-        (trial,) = trials(answers, count=1)
-        rows = trial.test.index
-        found = {
-            "before": _reliability(probabilities(shifted(answers.logits[rows]), 1.0), answers.labels[rows]),
-            "after": _reliability(trial.test.probs, trial.test.labels),
-        }
+        found: dict[str, list[Floats]] = {"before": [], "after": []}
+        temperatures = []
+        for trial in setup.trials(answers):
+            rows = trial.test.index
+            plain = probabilities(shifted(answers.logits[rows]), 1.0)
+            found["before"].append(_reliability(plain, answers.labels[rows]))
+            found["after"].append(_reliability(trial.test.probs, trial.test.labels))
+            temperatures.append(trial.temperature)
         plot = Plot(
-            title=f"{TITLES[dataset]}, TCT with {name}: T = {trial.temperature:.2f}",
+            title=f"{TITLES[dataset]}, TCT with {name}: T = {np.mean(temperatures):.2f}",
             x=(0.0, 1.0),
             y=(0.0, 1.0),
             x_label="confidence in the top label",
@@ -38,10 +41,11 @@ def _losses(setup: Setup, dataset: str) -> str:
             y_text=percent,
         )
         plot.diagonal("ideal")
-        for when, (shares, sure, right) in found.items():
-            gaps = np.abs(sure - right)
-            label = f"{when}: ECE {gaps @ shares:.3f}, MCE {gaps.max():.3f}"
-            plot.line(zip(sure.tolist(), right.tolist(), strict=True), label, markers=True)
+        for when, measured in found.items():
+            shares, sure, right = np.moveaxis(np.array(measured), 1, 0)
+            gaps, held = np.abs(sure - right), (shares > 0).all(axis=0)
+            ece, mce = Measured.of(np.nansum(gaps * shares, axis=1)), Measured.of(np.nanmax(gaps, axis=1))
+            plot.bands(sure[:, held].mean(axis=0).tolist(), right[:, held], f"{when}: ECE {ece}, MCE {mce}")
         plots.append(plot)
     if not plots:
         setup.need(dataset, "tct")
@@ -58,11 +62,10 @@ def fitzpatrick(setup: Setup) -> str:
     return _losses(setup, "fitz17k-disease")
 
 
-def _reliability(probs: Probabilities, labels: Integers) -> tuple[Floats, Floats, Floats]:
-    """Return the share, mean confidence and accuracy of the rows in each non-empty bin of 15 bins of confidence."""
+def _reliability(probs: Probabilities, labels: Integers) -> Floats:
+    """Return the share, mean confidence and accuracy (NaN without rows) of the rows in each bin of confidence."""
     confidence, hit = probs.max(axis=1).astype(np.float64), probs.argmax(axis=1) == labels
-    bins = np.ceil(np.round(15 * confidence, 9)).astype(np.int64)
-    rows = np.bincount(bins)
-    held = rows > 0
-    sums = [np.bincount(bins, values)[held] / rows[held] for values in (confidence, hit)]
-    return rows[held] / len(bins), sums[0], sums[1]
+    bins = np.ceil(np.round(BINS * confidence, 9)).astype(np.int64)
+    rows, sure, right = (np.bincount(bins, values, BINS + 1) for values in (None, confidence, hit))
+    held = np.where(rows > 0, rows, np.nan)
+    return np.array([rows / len(bins), sure / held, right / held])

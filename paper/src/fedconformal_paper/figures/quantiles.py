@@ -52,7 +52,7 @@ def quantile_compare(setup: Setup) -> str:
     )
     whole.diagonal("asked for")
     for method, name in METHODS.items():
-        whole.line(list(zip(LEVELS, found[method].mean(axis=0).tolist(), strict=True)), name)
+        whole.bands(LEVELS, found[method], name)
         off.bands(LEVELS, found[method] - found["exact"], name)
     return figure(whole, off, name="Quantiles across clients")
 

@@ -7,7 +7,7 @@ import numpy as np
 from fedconformal.report.charts import percent
 from fedconformal_paper.figures.levels import LEVELS, coverage_and_size
 from fedconformal_paper.figures.plot import Plot, figure
-from fedconformal_paper.numbers import COMPARE_LOSS, SIZE_CONDITIONAL
+from fedconformal_paper.numbers import COMPARE_LOSS, SIZE_CONDITIONAL, TITLES
 from fedconformal_paper.score_functions import SCORED, SCORES, scores_for
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.size_conditional import QUARTERS, quarters
@@ -57,7 +57,7 @@ def _by_level(setup: Setup, dataset: str) -> list[Plot]:
             for i, threshold in enumerate(trial.thresholds(score, alphas)):
                 sets = trial.sets(score, threshold)
                 found[name][t, i] = trial.covered(sets).mean(), np.count_nonzero(sets) / len(sets)
-    titles = f"{dataset}, TCT: coverage", f"{dataset}, TCT: labels a set"
+    titles = f"{TITLES[dataset]}, TCT: coverage", f"{TITLES[dataset]}, TCT: labels a set"
     measured = {name: (values[..., 0], values[..., 1]) for name, values in found.items()}
     coverage, size = coverage_and_size(measured, titles, lowest=0.65)
     if dataset == DATASET:  # the paper prints sizes at 0.9 only, in tab:tct-compare-loss

@@ -7,7 +7,7 @@ import numpy as np
 from fedconformal._base.arrays import Floats
 from fedconformal_paper.figures.histogram import draw_sizes, shares_of, size_plot
 from fedconformal_paper.figures.plot import Plot, figure
-from fedconformal_paper.numbers import METHODS, SCORE_COMPARE
+from fedconformal_paper.numbers import METHODS, SCORE_COMPARE, TITLES
 from fedconformal_paper.score_compare import all_right
 from fedconformal_paper.score_functions import SCORED, scores_for
 from fedconformal_paper.setup import Setup
@@ -45,7 +45,7 @@ def _score_dist(setup: Setup, dataset: str) -> list[Plot]:
     highest = max(float(shares.max()) for shares in means.values())
     plots = []
     for alpha in ALPHAS:
-        plot = size_plot(f"{dataset}, TCT: set sizes at alpha {alpha:g}", FEWER, highest)
+        plot = size_plot(f"{TITLES[dataset]}, TCT: set sizes at alpha {alpha:g}", FEWER, highest)
         for name in scores:
             plot.line(list(enumerate(means[name, alpha].tolist())), name)
         plots.append(plot)

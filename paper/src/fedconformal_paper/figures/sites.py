@@ -24,7 +24,7 @@ from fedconformal_paper.trials import trials
 
 ALPHA = 0.1
 GUARANTEES: dict[str, Guarantee] = {
-    "fcp": FCP(),
+    "FCP": FCP(),
     "mixture": Mixture(),
     "uniform": Mixture(weights="uniform"),
     "worst case .1": WorstCase(contamination=0.1),
@@ -103,7 +103,7 @@ def worst_site(setup: Setup) -> str:
             worst[t, i] = (np.bincount(clients, trial.covered(sets)) / np.bincount(clients)).min()
             sizes[t, i] = np.count_nonzero(sets) / len(sets)
     names = list(GUARANTEES)
-    panel = partial(Plot, x=(-0.5, len(names) - 0.5), x_label="guarantee at alpha 0.1", x_names=names, width=500)
+    panel = partial(Plot, x=(-0.5, len(names) - 0.5), x_label="guarantee at alpha 0.1", x_names=names, width=540)
     lowest = panel(
         title="CIFAR-100 with TCT: coverage of the worst of 20 clients",
         y=(0.6, 1.0),
