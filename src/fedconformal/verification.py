@@ -39,7 +39,7 @@ def verify(
     software are only checked for their format; left-out sites, a score that no summary names and a custom safe action
     do not follow from the summaries and need the coordinator's signature (`sealed`); the reason for a replacement, its
     rows and the assumptions are statements of the coordinator. A predictor with noise added by the coordinator, or from
-    secure sums, cannot be confirmed. Digests detect changes, not forgery by somebody who can write both files.
+    secure sums, cannot be confirmed. Digests detect changes, not forgery by a party that can write both files.
 
     Parameters
     ----------
@@ -180,13 +180,13 @@ def _differences(predictor: Predictor, expected: Predictor) -> list[str]:
     stated = msgspec.structs.replace(predictor.certificate, summaries=unsigned).to_dict()
     right = expected.certificate.to_dict()
     problems = [
-        f"{field}: the certificate says {value!r:.200}, the summaries give {recomputed!r:.200}"
+        f"{field}: the certificate states {value!r:.200}, the summaries give {recomputed!r:.200}"
         for field, value, recomputed in _changed_fields(stated, right)
         if field.partition(".")[0] not in NOT_RECOMPUTED
     ]
     software = predictor.certificate.versions
     if software.keys() != versions().keys() or not all(map(VERSION.fullmatch, software.values())):
-        problems.append(f"versions: the certificate says {software!r:.200}, which are not the versions of software")
+        problems.append(f"versions: the certificate states {software!r:.200}, which are not the versions of software")
     if predictor.content()["curves"] != expected.content()["curves"]:
         problems.append("the promise curve is not the one that the summaries give")
     return problems

@@ -65,7 +65,7 @@ def test_the_promise_stays_and_the_old_one_is_named(kind: tuple[Any, list[fc.Sum
     assert old.digest() == json.loads(old.to_bytes())["sha256"]
     for field in ("alpha", "guarantee", "score", "target", "status"):
         assert getattr(new.certificate, field) == getattr(old.certificate, field), field
-    assert new.sentence().endswith("calibrated anew on rows that no watch had counted.")
+    assert new.sentence().endswith("recalibrated on rows that no watch had counted.")
     again = type(new).from_bytes(new.to_bytes())
     assert again.to_bytes() == new.to_bytes()
     assert fc.verify(again, fresh, older=old) == []

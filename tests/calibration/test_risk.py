@@ -169,7 +169,7 @@ def test_a_changed_certificate_is_noticed() -> None:
     other = RiskRecord(limit=0.45, bound=1.0, points=11, first=0.0, last=1.0, grid_sha256="0" * 64)
     for change in ({"risk": other}, {"target": "1/2"}):
         (problem,) = fc.verify(altered(rule, **change), given)
-        assert re.match(rf"{next(iter(change))}(\.\w+)?: the certificate says", problem)
+        assert re.match(rf"{next(iter(change))}(\.\w+)?: the certificate states", problem)
 
 
 def test_new_rows_are_compared_with_the_promise() -> None:

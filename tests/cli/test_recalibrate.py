@@ -36,7 +36,7 @@ def renew(command: Command, *options: str) -> Done:
 def test_from_an_alarm_to_the_next_predictor(fresh: Path, command: Command) -> None:
     before = Path("predictor.json").read_bytes()
     done = renew(command, *ALARM)
-    assert "calibrated anew on rows that no watch had counted." in done.out
+    assert "recalibrated on rows that no watch had counted." in done.out
     assert Path("predictor.json").read_bytes() == before
     shown = command.ok("show", "next.json").out
     assert "alarm at site-1" in shown

@@ -304,7 +304,7 @@ def test_an_alarm_within_a_period_counts_if_the_counts_allow_it() -> None:
     assert line.log_e.max() < -math.log(0.025)
     assert line.alarm == START + 3
     for day, after in ((START + 3, Tally(1000, 1)), (START + 10, quiet)):
-        with pytest.raises(InputError, match=r"says that its alarm is of 2026-01-(04|11), which its counts rule out"):
+        with pytest.raises(InputError, match=r"states an alarm on 2026-01-(04|11), which its counts rule out"):
             histories_of([sent(0, 9, NONE, after, alarm=day)])
     late = [sent(0, 9, NONE, quiet), sent(10, 19, quiet, Tally(1010, 95), alarm=START + 12)]
     with pytest.raises(InputError, match="rule out"):

@@ -158,9 +158,9 @@ def test_two_lists_in_one_round_are_not_both_signed(begun: Attack) -> None:
         at_site.countersign(begun.sites["a"], begun.signed(Closed(session.id, about[6])))
     with refused("round 0 has been answered"):
         begun.send(seven, to="a")
-    with refused("only 1 of 7 sites signed the list of those who answered; with fewer than 6 nothing is revealed"):
+    with refused("only 1 of 7 sites signed the list of sites that answered; with fewer than 6 nothing is revealed"):
         begun.send(one, to="g")
-    with refused("site number 0 did not sign this list of those who answered"):
+    with refused("site number 0 did not sign this list of sites that answered"):
         begun.send(Unmask(session.id, about[7], more), to="g")
     with refused("only 5 of 7 sites signed"):
         begun.send(Unmask(session.id, about[6], [*more[:5], more[0]]), to="a")

@@ -143,7 +143,7 @@ NO_SHARES = "site 'd' is lost, and only 3 of 4 shares of its secret are there: t
     [
         (SCORES, {"answers": "abcde"}, "only 5 of 7 sites are left; a sum of fewer than 6 stays hidden"),
         ("abcd", {"answers": "bcd"}, "only 3 of 4 sites are left; a sum of fewer than 4 stays hidden"),
-        (SCORES, {"signs": "cdefg"}, "only 5 of 7 sites signed the list of those who answered; with fewer than 6"),
+        (SCORES, {"signs": "cdefg"}, "only 5 of 7 sites signed the list of sites that answered; with fewer than 6"),
         (SCORES, {"reveals": "abc"}, NO_SHARES),
         (SCORES, {"reveals": "abcefg", "helps": "abc"}, NO_SHARES),
     ],

@@ -146,7 +146,7 @@ def test_a_roster_that_is_not_right_is_refused(first: Round) -> None:
     named = msgspec.structs.replace(unpack(joins[0], Join), site="x\n\x1b[31m")
     with refused("site"):
         took(state, [pack(named, sites[0][0].signing), *joins[1:]])
-    with refused("nobody joined"):
+    with refused("no site joined"):
         took(state, [])
     with refused("joined another session"):
         took(invite(fc.Mixture(), 0.1)[0], joins)

@@ -25,7 +25,7 @@ def federation(sites: int = 4, *, drifts: str = "clinic-2") -> list[Period]:
 
 def test_what_to_do_is_on_the_first_screen() -> None:
     page = watch_page(federation(), promise="At least 90% of sets hold the label.")
-    assert page.index("What to do next") < page.index("What is seen") < page.index("<svg")
+    assert page.index("What to do next") < page.index("Observed so far") < page.index("<svg")
     assert "Do not rely on the sets at clinic-2" in page
     assert "At least 90% of sets hold the label." in page
     for part in ("Coverage and evidence over time", "Group by group"):

@@ -135,7 +135,7 @@ def test_an_expired_certificate_is_said() -> None:
     rule = predictor()
     rule = replace(rule, certificate=changed(rule.certificate, expires="2020-01-31"))
     found = client(rule).post("/predict", json={"probabilities": probabilities(1).tolist()}).json()
-    assert found["warnings"] == ["the certificate expired on 2020-01-31; calibrate anew, from new summaries"]
+    assert found["warnings"] == ["the certificate expired on 2020-01-31; calibrate again from new summaries"]
 
 
 def test_health_ready_and_metrics() -> None:

@@ -215,5 +215,5 @@ def test_a_footer_that_lies_about_its_rows(rows: int, tmp_path: Path, monkeypatc
     path.write_bytes(data[:start] + footer)
     assert parquet.ParquetFile(path).metadata.num_rows == 100
     monkeypatch.setattr("fedconformal._base.files.FREE_BYTES", 10**7)
-    problem = "more than 100 times as much" if rows > 10**6 else f"has {rows} rows, and its footer says 100"
+    problem = "more than 100 times as much" if rows > 10**6 else f"has {rows} rows, and its footer states 100"
     assert problem in refusal(lambda: read_table(path))

@@ -180,7 +180,7 @@ def check_sites(old: Certificate, sites: Sequence[str]) -> None:
     if before != list(map(name_key, sites)) and _by_position(old.guarantee):
         raise InputError(
             f"the guarantee {old.guarantee['name']} has values for sites in their order, and these are other sites, or "
-            "in another order; give the guarantee anew",
+            "in another order; restate the guarantee",
             param="guarantee",
         )
 
@@ -287,9 +287,10 @@ def _rows(about: Certificate) -> list[int]:
     groups = {key: part for key, part in about.parts.items() if part[0].group and len(part) > 1}
     share = {key: sum(one.scores for one in part) // len(part) for key, part in groups.items()}
     # The threshold for rows without a site must not be below that of any site, so it is rounded as coarsely.
-    least = min((one.scores for one in about.promises if one.site is not None), default=about.scores)
+    sites = [one.scores for one in about.promises if one.site is not None]
     return [
-        share.get(one.group or "", min(one.scores, least) if one.site is None else one.scores) for one in about.promises
+        share.get(one.group or "", min(one.scores, *sites) if one.site is None and sites else one.scores)
+        for one in about.promises
     ]
 
 

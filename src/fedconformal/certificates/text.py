@@ -40,8 +40,8 @@ LOSS_CAVEAT = (
 )
 SAFE_ACTION = "which never loses more than that nor than the last one"
 RENEWED = {
-    RenewalRows.new: "This predictor was calibrated anew on rows that no watch had counted.",
-    RenewalRows.watched: "This predictor was calibrated anew on rows that a watch had counted, so nothing is promised.",
+    RenewalRows.new: "This predictor was recalibrated on rows that no watch had counted.",
+    RenewalRows.watched: "This predictor was recalibrated on rows that a watch had counted, so nothing is promised.",
 }
 MOST_NAMED = 5
 BETTER_MODEL = "a better model, or a larger alpha, gives smaller sets"

@@ -98,7 +98,7 @@ def report(
     columns: Columns,
     json: Json = False,
 ) -> None:
-    """Write a page: what is promised, and how test rows compare."""
+    """Write a page with the promise and its test on labelled rows."""
     check_output(output, predictor, probs, truth, file_in(sites), study, ending=".html")
     rule = load_predictor(predictor)
     about = rule.certificate

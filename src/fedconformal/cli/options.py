@@ -161,4 +161,4 @@ def warn_of_expiry(predictor: Predictor) -> None:
     """Warn about an expired certificate."""
     expires = predictor.certificate.provenance.expires
     if has_expired(expires):
-        logger.warning("the certificate expired on %s; calibrate anew, from new summaries", expires)
+        logger.warning("the certificate expired on %s; calibrate again from new summaries", expires)

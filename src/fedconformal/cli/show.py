@@ -29,8 +29,8 @@ PLAIN = "Nothing in it is encrypted or noisy. Send it over a channel that the si
 READER = "Anyone with this file"
 SHOWS = {
     "exact": "every calibration score of the site",
-    "ranks": "{} of the site's calibration scores, and what share of its scores is below each",
-    "ddsketch": "how many of the site's scores are in each of many narrow ranges, and the smallest and the largest",
+    "ranks": "{} of the site's calibration scores, and the share of its scores below each",
+    "ddsketch": "a histogram of the site's scores in narrow bins, and the smallest and the largest score",
     "tdigest": "means of neighbouring scores of the site, and the smallest and the largest score",
 }
 SCORE_OF_A_NUMBER = (
@@ -108,9 +108,9 @@ def _summary(summary: Summary) -> Shown:
         whose = "the losses of its one row" if summary.n == 1 else "the mean loss of its rows"
         both = f"the number of rows of the site, and {whose} at each of {plural(len(summary.grid), 'threshold')}"
         return Shown("the sums of a site's calibration losses", holds, [f"{READER} learns {both}.", PLAIN])
-    shows = SHOWS.get(summary.name.partition(" by ")[0], "what is in the summary").format(len(summary.points))
+    shows = SHOWS.get(summary.name.partition(" by ")[0], "the content of the summary").format(len(summary.points))
     number = isinstance(summary.provenance.score, RegressionScore)
-    learns = [f"{READER} learns {shows}, and how many there are.", SCORE_OF_A_NUMBER if number else SCORE]
+    learns = [f"{READER} learns {shows}, and the number of scores.", SCORE_OF_A_NUMBER if number else SCORE]
     if isinstance(summary, StratifiedSummary):
         holds["rows_of_each"] = {
             ", ".join(str(one) for one in stratum if one is not None): part.n for stratum, part in summary.parts.items()

@@ -17,7 +17,7 @@ from fedconformal.privacy.policy import EXAMPLE, VARIABLE, read_policy
 from fedconformal.summaries.sql import column_of, lac_of, residual_of, statement
 
 NEXT = "-- Run this query, then: fedconformal summarize result.csv -o site.fcs"
-"""The first line of what is printed."""
+"""The first line of the output."""
 
 
 def sql(
@@ -61,7 +61,7 @@ policy = typer.Typer(help="Rules on what may leave a site.")
 def check(
     path: Annotated[Path, typer.Argument(metavar="POLICY", help="A site's policy (.toml).")], json: Json = False
 ) -> None:
-    """Explain a policy in words, or say what is wrong."""
+    """Explain a policy in words, or report its errors."""
     found = read_policy(path)
     words = found.in_words()
     print_result({"policy": found.to_dict(), "words": words}, *words, json=json)

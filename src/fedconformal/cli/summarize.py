@@ -190,7 +190,7 @@ def _send(
 
 
 def _source_of(files: list[Path], columns: Columns, loss: str | None) -> str:
-    """Return what the files are: "loss", "rows", a "run", or the result of a "query" of `fedconformal sql`."""
+    """Return the type of the files: "loss", "rows", a "run", or the result of a "query" of `fedconformal sql`."""
     if len(files) > 2:
         raise InputError(f"{len(files)} files were given; expected PROBS LABELS")
     if loss is not None:

@@ -149,7 +149,7 @@ class ScoreQuestion(Record, frozen=True, kw_only=True, tag="scores"):
         if summary.name != asked:
             raise InputError(f"sent a summary of the kind {summary.name}, expected {asked}")
         if len(summary.sites) != 1 or name_key(summary.sites[0]) != name_key(site):
-            raise InputError(f"is {site or 'nobody'} and sent a summary of {summary}")
+            raise InputError(f"is {site or 'unnamed'} and sent a summary of {summary}")
         check_classes(self.classes, summary.provenance.classes)
         return summary
 

@@ -137,7 +137,7 @@ def _history(sent: Sent) -> SiteHistory:
         # Between two messages there are never more misses than at the later one, or fewer hits than at the earlier.
         hits = known[place - 1] - misses[place - 1] if place else 0.0
         if place == len(days) or log_e(misses[place], hits, about.limit) < enough - ROUNDING:
-            raise InputError(f"says that its alarm is of {day_of(stated)}, which its counts rule out", where=name)
+            raise InputError(f"states an alarm on {day_of(stated)}, which its counts rule out", where=name)
         alarms.append(stated)
     return SiteHistory(
         site=site,

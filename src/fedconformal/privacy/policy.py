@@ -191,14 +191,14 @@ def known_kinds() -> list[str]:
 
 
 EXAMPLE = """\
-# What may leave this site, for anyone who asks. A line that is missing, or begins with #, forbids nothing.
+# Limits on the data that leave this site, for every recipient. A missing or commented line forbids nothing.
 sums_only = true              # only masked counts of a sums session
-least_sites = 5               # only what can be read as a sum over 5 sites or more
-least_rows = 50               # nothing, if this site has fewer rows
-# least_patients = 30         # nothing, if these rows are of fewer patients, by their ids
-# most_sessions = 3           # sums without noise: no more sessions than this over the same rows
-# largest_epsilon = 1.0       # only with noise, of at most this epsilon in one release
-# ledger = "mandatory"        # epsilon is spent from a ledger, which knows earlier sums too
+least_sites = 5               # only sums over 5 sites or more
+least_rows = 50               # nothing leaves a site with fewer rows
+# least_patients = 30         # nothing leaves if the rows have fewer patients, by their ids
+# most_sessions = 3           # sums without noise: maximum number of sessions over the same rows
+# largest_epsilon = 1.0       # only with noise, with at most this epsilon per release
+# ledger = "mandatory"        # epsilon is spent from a ledger, which counts sessions too
 # kinds = ["sums", "noisy"]   # only these: sums, noisy, ranks, exact, "ranks by class" and so on
 # models = ["onnx:..."]       # only scores of these models, by the fingerprint that all sites agreed on
 """

@@ -90,7 +90,7 @@ def _answers(found: Combined, everything: SiteHistory) -> Iterator[Answer]:
     state = found.state.capitalize()
     yield Answer("Does it hold?", state, [f"{said[0].upper()}{said[1:]}."], badge=since, level=level)
     yield Answer("What to do next", steps=to_do(found), level=level)
-    yield Answer("What is seen", *_seen(everything))
+    yield Answer("Observed so far", *_seen(everything))
     if found.all_rows.sites > 1:
         yield Answer("Where", *_where(found))
 
@@ -168,7 +168,7 @@ def _messages(found: Combined) -> str:
     ]
     for line in found.all_rows.histories:
         if line.changed is not None:
-            rows.append((line.site, "says", f"scores differ, detected on {date(line.changed)}"))
+            rows.append((line.site, "scores changed", f"detected on {date(line.changed)}"))
     return card("Messages", f'<div class="facts">{table(("site", "what", ""), rows)}</div>') if rows else ""
 
 

@@ -159,7 +159,7 @@ class Service:
         messages = [] if self._why is None else [self._why]
         expires = self.certificate.provenance.expires
         if has_expired(expires):
-            messages.append(f"the certificate expired on {expires}; calibrate anew, from new summaries")
+            messages.append(f"the certificate expired on {expires}; calibrate again from new summaries")
         return messages
 
     def outcomes(self, labelled: LabelledIds) -> Outcomes:

@@ -141,7 +141,7 @@ class Provenance:
         if self.alpha is not None and alpha is not None and as_alpha(self.alpha) != alpha:
             raise InputError(
                 f"{label()} was summarised for a calibration at alpha {self.alpha}, not at {float(alpha):g}; "
-                "calibrate at that alpha, or ask the sites anew"
+                "calibrate at that alpha, or ask the sites again"
             )
         if not expired and has_expired(self.expires):
             raise InputError(f"the summary of {label()} expired on {self.expires}; ask the site for a new one")

@@ -165,7 +165,7 @@ def _read_parquet(path: Path) -> Table:
     except ArrowException as error:
         raise InputError(f"cannot be read ({abbreviate(str(error))})") from None
     if table.num_rows != footer.num_rows:
-        raise InputError(f"has {table.num_rows} rows, and its footer says {footer.num_rows}; write it again")
+        raise InputError(f"has {table.num_rows} rows, and its footer states {footer.num_rows}; write it again")
     if not table.num_columns or not table.num_rows:
         raise InputError("has no rows" if table.num_columns else "has no columns")
     names = [name_key(name) for name in table.column_names]

@@ -161,7 +161,7 @@ TRAINING_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "wrong shape": (weights(np.zeros((3, 2), np.float32)), "w is float32 (3, 2), expected float32 (2, 3)"),
     "wrong type": (weights(np.zeros((2, 3))), "w is float64 (2, 3), expected float32 (2, 3)"),
     "a header that is too deep": (header(b"{'descr':" + b"-" * 5000 + b"1}"), "w cannot be read"),
-    "too large to be true": (bomb, "w is shorter or longer than it says"),
+    "too large to be true": (bomb, "w is shorter or longer than its header states"),
     "a missing key": (lambda reply: reply.content.array_records["arrays"].pop("w"), "weights: are ['steps']"),
     "an extra key": (more_arrays, "weights: are"),
     "NaN metric": (metrics(loss=float("nan")), "loss is nan"),

@@ -134,7 +134,7 @@ def _header(array: Array, what: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
     except Exception:  # noqa: BLE001 (numpy parses the header as Python, with errors of all kinds)
         raise InputError(f"{what} cannot be read") from None
     if math.prod(shape) * dtype.itemsize != len(array.data) - stream.tell():
-        raise InputError(f"{what} is shorter or longer than it says")
+        raise InputError(f"{what} is shorter or longer than its header states")
     return tuple(shape), dtype
 
 

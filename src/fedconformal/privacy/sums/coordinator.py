@@ -92,7 +92,7 @@ def step(state: CoordinatorState, messages: Iterable[Message]) -> Step:
 
 def _freeze_roster(state: CoordinatorState, joins: list[Join]) -> Step:
     if not joins:
-        raise InputError("nobody joined")
+        raise InputError("no site joined")
     provenance = combine_provenances(
         [stated_provenance(joined) for joined in joins], [f"site {joined.site!r}" for joined in joins]
     )

@@ -85,7 +85,7 @@ class Session:
             raise InputError("a site that is not on the list has signed it")
         if len(signers) < self.quorum:
             raise InputError(
-                f"only {len(signers)} of {len(self.names)} sites signed the list of those who answered; with fewer "
+                f"only {len(signers)} of {len(self.names)} sites signed the list of sites that answered; with fewer "
                 f"than {self.quorum} nothing is revealed, and the session ends"
             )
 
@@ -120,7 +120,7 @@ def _signers(
     for index, signature in signatures:
         signed = signed_part(Countersign(session, about, index))
         if index >= len(keys) or not is_signed(signed, signature, keys[index]):
-            raise InputError(f"site number {index} did not sign this list of those who answered")
+            raise InputError(f"site number {index} did not sign this list of sites that answered")
     return frozenset(index for index, _ in signatures)
 
 
