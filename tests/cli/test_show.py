@@ -54,8 +54,10 @@ def test_every_other_file(rows: Path, command: Command) -> None:
     Path("ledger.json").write_text('{"budget": 2}')
     noise = ["--epsilon", "1", "--ledger", "ledger.json"]
     command.ok("summarize", "p.npy", "y.npy", "-o", "a.fcn", "--site", "a", *noise)
+    Path("brace.key").write_bytes(b"{" + bytes(range(200, 231)))
     for name, what in {
         "a.key": "a private key",
+        "brace.key": "a private key",
         "ledger.json": "a ledger of spent privacy",
         "a.fcn": "noisy counts of a site's calibration scores",
     }.items():

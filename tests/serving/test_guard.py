@@ -167,6 +167,8 @@ def test_other_paths_and_methods_are_errors_in_json() -> None:
 
 
 HALF = b"POST /predict HTTP/1.1\r\nHost: localhost\r\n"
+NO_BODY = HALF + b"Content-Length: 1000\r\n\r\n"
+ANSWERED = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -190,6 +192,17 @@ def answered(port: int) -> int:
         return connection.getresponse().status
 
 
+def is_open(connection: socket.socket) -> bool:
+    """Whether the server has not closed a connection so far."""
+    connection.setblocking(False)
+    try:
+        while connection.recv(2000):
+            pass
+        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+
+
 def ends(connection: socket.socket) -> bool:
     """Whether the server closes a connection."""
     connection.settimeout(20)
@@ -198,13 +211,16 @@ def ends(connection: socket.socket) -> bool:
     return True
 
 
-def test_half_sent_requests_shut_nobody_out_and_end(port: int) -> None:
+@pytest.mark.parametrize("data", [HALF, NO_BODY, ANSWERED], ids=["headers", "body", "idle"])
+def test_half_sent_and_refused_requests_shut_nobody_out_and_end(port: int, data: bytes) -> None:
     with contextlib.ExitStack() as stack:
-        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(60)]
-        for connection in held:
-            with contextlib.suppress(ConnectionError):  # the oldest are closed already
-                connection.sendall(HALF)
+        held = []
+        for _ in range(60):
+            held.append(stack.enter_context(socket.create_connection(("127.0.0.1", port))))
+            held[-1].sendall(data)
+            assert data is HALF or b"401" in held[-1].recv(2000)
         assert answered(port) == 200
+        assert sum(map(is_open, held)) <= 20  # the others hold no descriptor
         start = time.monotonic()
         assert all(ends(connection) for connection in held)
         assert time.monotonic() - start < 15

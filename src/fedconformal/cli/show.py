@@ -26,6 +26,8 @@ from fedconformal.summaries.strata import StratifiedSummary
 from fedconformal.summaries.summary import digest_of
 
 PLAIN = "Nothing in it is encrypted or noisy. Send it over a channel that the site's rules allow."
+KEY_BYTES = 32
+"""Length of a private key, which is random: it may begin like any other file."""
 READER = "Anyone with this file"
 SHOWS = {
     "exact": "every calibration score of the site",
@@ -75,9 +77,9 @@ def described(data: bytes) -> Shown:
         return _summary(Summary.from_bytes(data))
     if data.startswith(NOISY):
         return _noisy(NoisyHistogram.from_bytes(data))
-    if data.startswith(b"{"):
+    if data.startswith(b"{") and (len(data) != KEY_BYTES or data.isascii()):
         return _json(data)
-    if len(data) == 32:
+    if len(data) == KEY_BYTES:
         learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
         return Shown("a private key", {}, [learns])
     raise InputError(

@@ -3,8 +3,8 @@
 Without a token only requests to this machine are answered. A browser on this machine may show foreign pages: these
 cannot send the accepted content types, and a foreign name that resolves to this machine is not an accepted host.
 
-A connection without a complete request holds a file descriptor for some seconds. Beyond a number of such connections
-the oldest is closed, so that clients with incomplete requests affect only each other.
+A connection without a request, with an incomplete one, or after an answer holds a file descriptor for some seconds.
+Beyond a number of such connections the oldest is closed, so that they affect only each other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OPEN = {"/health", "/ready"}
 HEADER_SECONDS, HEADER_BYTES = 10.0, 2**16
 """Limits on time and size of the headers of a request."""
 MOST_WAITING = 500
-"""Maximum number of connections without a complete request."""
+"""Maximum number of connections on which no request is being answered."""
 
 
 class RefusedError(Exception):
@@ -106,9 +106,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Parse data; between two requests, restart the timer for headers."""
-        if getattr(self.cycle, "response_complete", True):
-            self._wait()
+        """Parse data; close a connection with too many bytes between two requests."""
         self._received += len(data)
         super().data_received(data)
         if self in self._waiting and self._received > HEADER_BYTES:
@@ -118,6 +116,12 @@ class LimitedProtocol(HttpToolsProtocol):
         """Stop the timer for headers."""
         self._arrived()
         super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Restart the timer, also while the body of a refused request is still on its way."""
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():
+            self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection."""
