@@ -198,9 +198,9 @@ def is_open(connection: socket.socket) -> bool:
     try:
         while connection.recv(2000):
             pass
-        return False
     except OSError as error:
         return isinstance(error, BlockingIOError)
+    return False
 
 
 def ends(connection: socket.socket) -> bool:
