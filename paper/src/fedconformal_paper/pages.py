@@ -88,14 +88,19 @@ def main_page(evidence: Evidence, folder: str, *, drawn: bool) -> str:
 
 
 def _verdict(found: Sequence[Claim]) -> str:
-    """Return one sentence with the counts of verdicts."""
+    """Return the counts of verdicts in words."""
     tried = [claim for claim in found if claim.verdict != NOT_TRIED]
     if not tried:
         return "There is nothing to judge its claims by: no logits, and no record of earlier ones."
     counts = Counter("no" if one.verdict.startswith(NO) else one.verdict == YES for one in tried)
+    smaller = [one.verdict.startswith(YES) for one in tried if "TCT smaller than FedAvg" in one.says]
+    order = f"TCT's sets are smaller than FedAvg's in {sum(smaller)} of {len(smaller)} comparisons. " if smaller else ""
+    if tried[0].says.startswith("Coverage") and tried[0].verdict == YES:
+        order = f"Coverage is as promised. {order}"
     said = (
-        f"**Of {len(tried)} comparisons, {counts[True]} come out as in the paper, {counts[False]} in part, and "
-        f"{counts['no'] or 'none'} {'fail' if counts['no'] > 1 else 'fails'}**; the table says where"
+        f"{order}**Of {len(tried)} comparisons in all, {counts[True]} come out as in the paper, {counts[False]} in "
+        f"direction but not in size, and {counts['no'] or 'none'} {'fail' if counts['no'] > 1 else 'fails'}**; the "
+        f"table says where"
     )
     return f"{said}. What was not tried is in its last line." if len(tried) < len(found) else f"{said}."
 
