@@ -118,6 +118,12 @@ def test_rows_that_contradict_a_promise_for_nearly_all_draws(sent: Path, command
     assert "as the site of each row is not known" in done.out
     np.save("sites.npy", np.repeat(["s0", "s1", "s2"], [20, 10, 10]))
     stated = command.ok("evaluate", "p.json", "scores-1.npy", "truth-1.npy", "--sites", "sites.npy", "--json").json
+    names = np.load("sites.npy")
+    Path("sites.csv").write_text("site,row\n" + "".join(f"{name},{i}\n" for i, name in enumerate(names)))
+    Path("alone.csv").write_text("\n".join(["site", *names]))
+    for option in ("sites.csv:site", "alone.csv"):  # a column by its name, and a header, as for sets
+        same = command.ok("evaluate", "p.json", "scores-1.npy", "truth-1.npy", "--sites", option, "--json").json
+        assert same == stated
     assert stated["mixture"]["rows"] == 40
     assert command("evaluate", "p.json", "scores-1.npy", "truth-1.npy", "--check").code == 0
 

@@ -167,8 +167,11 @@ def _evaluate_risk(rule: Predictor, scores: Path, truth: Path | None, sites: str
     found, labels = read_scores_and_truth(scores, truth)
     names = None
     if sites is not None:
-        column = tables.read_table(Path(sites), arrays=("sites",))
-        names = as_sites(np.array(column.texts(column.columns[0])), rows=len(found), name=sites)
+        file = file_in(sites) or Path(sites)
+        read, named = tables.read_table(file, arrays=("sites",)), file != Path(sites)
+        read = read.with_header() if named or read.rows > len(found) else read
+        column = sites.rpartition(":")[2] if named else read.columns[0]
+        names = as_sites(np.array(read.texts(column)), rows=len(found), name=sites)
     with prefix_errors(f"{scores}, {truth}"):
         result: LossEvaluation = rule.evaluate(found, labels, sites=names)
     return result

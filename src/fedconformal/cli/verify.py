@@ -109,7 +109,7 @@ def verify(
             warn_of_sites(found.certificate)
     if coordinator is not None and not sealed:
         problems.append(f"{_signature_path(predictor)} is not the signature of this coordinator for this predictor")
-    lines = problems or [f"confirmed from {len(given)} summaries"]
+    lines = problems or [f"confirmed from {len(given)} summar{'y' if len(given) == 1 else 'ies'}"]
     record = {"predictor": predictor, "confirmed": not problems, "problems": problems}
     print_result(record, *(f"{predictor}: {line}" for line in lines), json=json)
     if problems:
