@@ -270,7 +270,7 @@ def run(name: str, runs: Path) -> None:
         "name": name,
         "settings": RUNS[name],
         "defaults": {key: value for key, value in config.to_dict().items() if key not in RUNS[name] | {"weights": 0}},
-        "rounds": len(lines),
+        "rounds": lines[-1]["round"],
         "seconds": round(sum(line["seconds"] for line in lines), 1),
         "linear_losses": [round(line["loss"], 5) for line in lines if line["stage"] == "tct"],
         **{key: value for key, value in result.items() if key != "seconds"},

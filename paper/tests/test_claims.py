@@ -12,7 +12,7 @@ from fedconformal_paper.evidence import Evidence
 from fedconformal_paper.figures.answer import MODEL, WIDTH, answer, lines
 from fedconformal_paper.record import Record
 from fedconformal_paper.results import record_of
-from fedconformal_paper.runs import Run, read_runs
+from fedconformal_paper.runs import Run, largest, read_runs
 
 from fedconformal.errors import InputError
 
@@ -85,6 +85,14 @@ def test_models_are_compared_within_a_network_and_a_way(tmp_path: Path, write: W
     assert judged(tmp_path)[-1].verdict == "yes"
     write("resnet-central", 0.9, method="central", model="resnet14", rounds=30)
     assert judged(tmp_path)[-1].verdict == "no: 1.4 times as large"
+
+
+def test_the_authors_way_stands_for_tct_among_equal_runs(tmp_path: Path, write: Write) -> None:
+    for name, solver in (("a", "lbfgs"), ("b", "scaffold"), ("c", "lbfgs")):
+        write(name, 2.0, method="tct", solver=solver)
+    main = largest(read_runs(tmp_path), "cifar10_tct")
+    assert main is not None
+    assert main.name == "b"
 
 
 def test_one_split_is_never_compared_with_ten(tmp_path: Path, write: Write) -> None:

@@ -123,10 +123,10 @@ class Run:
         return float((self.halves or self.sets)["0.9"]["coverage"])
 
     @property
-    def order(self) -> tuple[bool, int]:
-        """Sort key: a larger network first, then more passes over the data in the first stage, and more rounds."""
+    def order(self) -> tuple[bool, int, bool]:
+        """Sort key: a larger network, then more passes over the data and rounds, then the authors' second stage."""
         passes = int(self.settings["rounds"]) * int(self.settings.get("epochs", 1)) + self.linear
-        return self.model != "lenet", passes
+        return self.model != "lenet", passes, self.way == AUTHORS
 
     @property
     def short(self) -> str:
