@@ -10,7 +10,7 @@ CALIBRATE = ("calibrate", *SUMMARIES, "-o", "out.json", "--json", "--guarantee")
 
 
 def test_the_table_fits_a_terminal(command: Command) -> None:
-    shown = command.ok("plan", "--sizes", "200,50,20", "--guarantee", "pac:0.01").out
+    shown = command.ok("plan", "--sizes", "200,50,20", "--guarantee", "every-site", "--guarantee", "pac:0.01").out
     rows = shown.split("\n\n")[0].splitlines()
     assert " ".join(rows[0].split()) == "guarantee feasible coverage smallest alpha"
     assert (len(rows), rows[-1].split()[0]) == (9, "pac:0.01")

@@ -83,11 +83,12 @@ def plan(
     names = list(sites) if sites is not None else [f"#{k + 1}" for k in range(len(counts))]
     if len(names) != len(counts):
         raise InputError(f"sites: {len(names)} names were given for {len(counts)} sites", param="sites")
+    more = [guarantee for guarantee in guarantees if guarantee not in USUAL]
     return Plan(
         alpha=float(level),
         sizes=counts,
         rows_of_a_stratum=math.ceil(1 / level),
-        options=[_option(guarantee, level, counts, names) for guarantee in (*USUAL, *guarantees)],
+        options=[_option(guarantee, level, counts, names) for guarantee in (*USUAL, *more)],
     )
 
 

@@ -148,11 +148,17 @@ def read_noisy(paths: Sequence[Path]) -> list[NoisyHistogram] | None:
     return histograms
 
 
-def load_predictor(path: Path) -> Predictor:
-    """Read a predictor."""
+def read_predictor(path: Path) -> bytes:
+    """Read the bytes of a predictor; other files are refused."""
     data = read_bytes(path)
     if not data.lstrip().startswith(b"{"):
         raise InputError(f"{path}: is not a predictor; give the .json file that calibrate wrote first")
+    return data
+
+
+def load_predictor(path: Path) -> Predictor:
+    """Read a predictor."""
+    data = read_predictor(path)
     with prefix_errors(path):
         return Predictor.from_bytes(data)
 

@@ -24,6 +24,7 @@ from fedconformal.cli.options import (
     check_output,
     expand_wildcards,
     read_noisy,
+    read_predictor,
     read_summaries,
     warn_of_expiry,
 )
@@ -87,7 +88,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Recompute a certificate; exit code 1 if it is not confirmed."""
-    data, given = read_bytes(predictor), summaries or []
+    data, given = read_predictor(predictor), summaries or []
     sealed = coordinator is not None and _is_signed_by(predictor, data, coordinator)
     trusted = None if signed is None else signatures.read_trusted(signed)
     older = None if replaces is None else load(replaces)
