@@ -23,7 +23,7 @@ from fedconformal.errors import InputError
 from fedconformal.evaluation.intervals import clopper_pearson
 from fedconformal.guarantees import FCP, Guarantee, NewSite
 from fedconformal.scores import LAC
-from fedconformal.summaries import Summary, summarize
+from fedconformal.summaries import Summary
 from fedconformal_paper.setup import Setup
 from fedconformal_paper.table import Part, Table
 
@@ -70,7 +70,7 @@ def _left_out(name: str, hospitals: Mapping[str, Site]) -> Summary:
     """Summarise a hospital under a model of the others, as an estimate: no theorem covers the model of all of them."""
     predict = fit({other: site for other, site in hospitals.items() if other != name})
     x, y = hospitals[name]
-    return summarize(predict(x), y, kind="exact", score=LAC(), alpha=ALPHA, site=name, estimated=True)
+    return Summary.of_scores(LAC().evaluate(predict(x), y), kind="exact", score=LAC(), site=name, estimated=True)
 
 
 def _outcome(

@@ -33,7 +33,7 @@ def accuracy_vs_size(setup: Setup) -> str:
             x=(1, MOST),
             y=(0.0, 1.0),
             x_label="labels in the set (LAC, alpha 0.1)",
-            y_label="top-1 accuracy, median of 100 trials",
+            y_label="accuracy, median of 100 trials",
             y_text=percent,
             log_x=True,
         )

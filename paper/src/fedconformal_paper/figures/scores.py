@@ -16,7 +16,7 @@ DATASET = "cifar100"
 
 
 def by_size(setup: Setup) -> str:
-    """fig:conformal-score-compare: coverage in each quarter of set sizes, ours as lines and the paper's as hollow markers."""
+    """fig:conformal-score-compare: coverage in each quarter of set sizes, ours as lines, the paper's as rings."""
     plots = []
     for name in setup.track(list(SCORES)):
         plot = Plot(
