@@ -26,10 +26,10 @@ from fedconformal.evaluation.coverage import PROMISED, CoverageGroup
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import Bar, Bars, group_chart, percent, shortened
-from fedconformal.report.html import card, fine_print, soft, table
+from fedconformal.report.html import card, fine_print, long_table, soft, table
 
 MAX_GROUPS = 24
-"""Maximum number of drawn groups, the furthest from the promise, and of rows of a table that is not collapsed."""
+"""Maximum number of drawn groups; beyond it, those furthest from the promise are drawn."""
 MAX_SIZES = 10
 """Maximum number of classes for a bar per set size; beyond it, sizes are binned."""
 STRATA = {
@@ -123,12 +123,7 @@ def _strata(about: Certificate) -> str:
         band = "" if by_class else "{:.4f} to {:.4f}".format(*band_of(part))
         cells.append((name, f"{scores:,}", "by class" if by_class else " to ".join(limits), band))
     text = soft(f"Calibration scores, threshold and promised coverage. {STRATA[stratum]}")
-    return card(f"Thresholds by {stratum}", text + _long_table((stratum, "scores", "threshold", "coverage"), cells))
-
-
-def _long_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    inside = table(columns, cells)
-    return inside if len(cells) <= MAX_GROUPS else f"<details><summary>All {len(cells)}</summary>{inside}</details>"
+    return card(f"Thresholds by {stratum}", text + long_table((stratum, "scores", "threshold", "coverage"), cells))
 
 
 def exact_words(predictor: Predictor, evaluation: AnyEvaluation | LossEvaluation | None) -> str:
@@ -176,7 +171,7 @@ def _contributions(about: Certificate) -> str:
         for used in about.summaries
     ]
     text = soft("Nothing else than these summaries was sent; each can be checked by its SHA-256.")
-    return f"<h3>Contributions</h3>{text}{_long_table(('site', 'scores', 'summary', 'sha256'), cells)}"
+    return f"<h3>Contributions</h3>{text}{long_table(('site', 'scores', 'summary', 'sha256'), cells)}"
 
 
 def certificate_facts(predictor: Predictor) -> dict[str, str]:

@@ -248,11 +248,7 @@ def group_chart(
 
 
 def shortened(text: str, most: int) -> str:
-    """Shorten a text in the middle: names of sites and classes often differ at the end only.
-
-    >>> shortened("University Hospital 12", 18)
-    'Universit…pital 12'
-    """
+    """Shorten a text in the middle: names often differ at the end only."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}…{text[half + 1 - most :]}"
 

@@ -14,6 +14,8 @@ from fedconformal.report.charts import CHART_STYLE
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Content security policy without scripts, so that markup in a name cannot execute."""
+FIRST = 24
+"""Number of rows shown of a long table."""
 
 
 class Answer(NamedTuple):
@@ -81,6 +83,12 @@ def grid(cards: Iterable[str]) -> str:
 def soft(text: str) -> str:
     """Return a paragraph in a muted colour."""
     return f'<p class="soft">{escape(text)}</p>' if text else ""
+
+
+def long_table(columns: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
+    """Return a table of text; rows beyond the first ones are collapsed."""
+    first, rest, more = table(columns, rows[:FIRST]), table(columns, rows[FIRST:]), len(rows) - FIRST
+    return first + (f'<details class="more"><summary>{more:,} more</summary>{rest}</details>' if more > 0 else "")
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

@@ -18,7 +18,7 @@ from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused,
 from fedconformal.monitoring.messages import Period, day_of
 from fedconformal.monitoring.text import chance, count, date, sentence, to_do
 from fedconformal.report.charts import Plot, Point, percent
-from fedconformal.report.html import Answer, board, card, fine_print, page, soft, table
+from fedconformal.report.html import Answer, board, card, fine_print, long_table, page, soft, table
 
 LEAST_DAYS = 6
 """Minimum length of the axis of days, so that no day is labelled twice."""
@@ -26,8 +26,6 @@ POINTS = 100
 """Maximum number of points of a chart."""
 MOST_NOTES = 100
 """Maximum number of listed messages without groups."""
-FIRST = 24
-"""Number of sites or groups shown; the others are collapsed."""
 PLAIN = (-3, 4)
 """Powers of ten between which an e-value is written out; axis labels have room for few digits."""
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -214,10 +212,8 @@ def _table(what: str, lines: Sequence[SiteHistory], states: Sequence[str]) -> st
         )
         for line, state in zip(lines, states, strict=True)
     ]
-    others = len(rows) - FIRST
-    more = f"<details><summary>{others:,} more</summary>{table((what, *HEADS), rows[FIRST:])}</details>"
-    shown = table((what, *HEADS), rows[:FIRST]) + (more if others > 0 else "")
-    return card(f"{what.capitalize()} by {what}", soft("The most evidence comes first.") + shown)
+    order = soft("The most evidence comes first.")
+    return card(f"{what.capitalize()} by {what}", order + long_table((what, *HEADS), rows))
 
 
 def e_value(log_e: float) -> str:
