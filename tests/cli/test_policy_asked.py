@@ -33,7 +33,7 @@ def site(folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> Pat
     command.ok("summarize", "probs-0.npy", "labels-0.npy", "-o", "a.fcs")
     command.ok("calibrate", "a.fcs", "--alpha", "0.3", "-o", "p.json")
     command.ok("monitor", "start", "watch.db", "p.json")
-    Path("rows.csv").write_text("id,time,labels\nx,2026-10-01,0 1\n")
+    Path("rows.csv").write_text("id,time,labels,label\nx,2026-10-01,0 1,0\n")
     command.ok("monitor", "add", "watch.db", "rows.csv")
     Path("policy.toml").write_text('kinds = ["sums"]\n')
     monkeypatch.setenv(VARIABLE, "policy.toml")

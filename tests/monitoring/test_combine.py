@@ -152,6 +152,8 @@ def test_a_watch_over_several_sites_counts_its_rows_once() -> None:
     assert found.all_rows.sites == 2
     assert found.all_rows.pooled.known[-1] == 1000
     assert combine(whole).all_rows.sites == 1
+    with pytest.raises(InputError, match="each has to name itself when its watch is started"):
+        combine([*whole, *counted("all sites", Tally(900, 60))])
 
 
 def test_silent_sites_are_named_and_a_gap_loses_no_count() -> None:

@@ -8,11 +8,13 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.errors import InputError
+from fedconformal.federated.watch import outgoing
 from fedconformal.monitoring.combine import combine, histories_of
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import Period
 from fedconformal.monitoring.store import Watch
 from fedconformal.monitoring.text import to_dict, to_do
+from fedconformal.privacy import Policy
 from tests.monitoring.watches import START, answered, predictor, started, summaries, true
 
 DAY = 86_400
@@ -49,6 +51,25 @@ def test_a_day_is_sent_once(tmp_path: Path) -> None:
         assert days(watch.send(by_day=True)) == [(0, 3, 80), (4, 5, 40), (6, 6, 20), (7, 7, 20)]
         with pytest.raises(InputError, match="9999-12-31: is not over"):
             watch.send(2_932_896)
+
+
+def test_a_site_sends_no_more_messages_than_are_read(tmp_path: Path) -> None:
+    """A row with a wrong date, decades ago, is in one long period with the others."""
+    with started(tmp_path / "w.db") as watch:
+        add(watch, -FIRST, 2)
+        add(watch, 0, 20)
+        add(watch, 1, 20)
+        (sent,) = watch.send(by_day=True)
+        assert (sent.first, sent.last, sent.streams[0].new) == (0, FIRST + 1, 42)
+        add(watch, 2, 20)
+        assert histories_of(watch.send(by_day=True))[0].known[-1] == 62
+
+
+def test_without_new_outcomes_nothing_is_sent(tmp_path: Path) -> None:
+    with started(tmp_path / "w.db") as watch:
+        watch.add(answered(["a"]))
+        with pytest.raises(InputError, match="no outcome has come"):
+            watch.send(check=lambda new: Policy().check(outgoing(new)))
 
 
 def test_what_comes_later_counts_on_a_day_that_was_not_sent(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ def check_apart(periods: Iterable[Period]) -> None:
 def outgoing(periods: Sequence[Period]) -> Outgoing:
     """Describe messages for a policy, by the smallest number of new outcomes (each has its own id) of a group."""
     new = [stream.new for period in periods for stream in period.streams]
-    fewest = min(filter(None, new), default=0)
+    if not any(new):
+        raise InputError("no outcome has come since the last message, so there is nothing to send; add outcomes first")
+    fewest = min(filter(None, new))
     return Outgoing(kind=WATCH, rows=fewest, patients=fewest)
 
 

@@ -175,9 +175,12 @@ def _counts_by_day(name: str, sent: Sent) -> dict[int, Tally]:
 
 def _contradiction(name: str, day: int, one: Tally, other: Tally) -> InputError:
     counts = [f"{tally.known} known, {tally.misses:g} missed, {tally.waiting} waiting" for tally in (one, other)]
+    advice = "ask the site which message is right, and leave out the other"
+    if name == ALL_SITES:
+        advice = "if they are of several sites, each has to name itself when its watch is started (site)"
     return InputError(
         f"messages disagree about the end of {day_of(day)} ({counts[0]}, and then {counts[1]}), and counts since the "
-        "start never fall; ask the site which message is right, and leave out the other",
+        f"start never fall; {advice}",
         where=name,
         code="contradiction",
     )

@@ -28,6 +28,7 @@ from fedconformal.certificates.text import class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
+from fedconformal.monitoring.combine import MOST_MESSAGES
 from fedconformal.monitoring.events import (
     CLASS,
     DAY,
@@ -342,7 +343,7 @@ class Watch:
         last
             Last day of the period; by default the last day with rows or outcomes.
         by_day
-            Whether to fix one period per day.
+            Whether to fix one period per day, if these are few enough for a reader.
         least
             Minimum number of new outcomes of a group, class or site, and of its complement; else all are withheld.
         check
@@ -357,9 +358,10 @@ class Watch:
                 raise InputError(f"{day_of(last)}: a period begins on {day_of(first)}, and a day is sent once")
             if end > max(days[1], int(clock.time() // DAY)):
                 raise InputError(f"{day_of(end)}: is not over; a period ends today at the latest")
-            new: list[Period] = []
-            for start in range(first, end + 1, 1 if by_day else max(end + 1 - first, 1)):
-                stop = start if by_day else end
+            new, days_left = list[Period](), end + 1 - first
+            each = by_day and days_left <= MOST_MESSAGES - len(spans)
+            for start in range(first, end + 1, 1 if each else max(days_left, 1)):
+                stop = start if each else end
                 since = next((one.last + 1 for one in reversed(spans) if one.since is not None), days[0])
                 withheld = _has_small_parts(self._periods(Span(since, stop, since)), least)
                 spans.append(Span(start, stop, None if withheld else since))
