@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 import fedconformal as fc
 
-ALPHA = 0.1  # how often a set may miss the true label
+ALPHA = 0.1  # allowed miss rate
 
 
 def rows_of(site: int, rows: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Make a site's probabilities and labels; at every site another class is the most frequent."""
+    """Make a site's probabilities and labels; the most frequent class differs between sites."""
     probs = rng.dirichlet(1 + 4 * np.eye(3)[site], size=rows)
     labels = (rng.random((rows, 1)) < probs.cumsum(axis=1)).argmax(axis=1)
     return probs, labels
@@ -25,18 +25,17 @@ def main() -> None:
     rng = np.random.default_rng(0)
 
     # At each site. Rows, labels and probabilities stay there; the summary is all that leaves.
-    score, summaries = fc.LAC(), []
+    summaries = []
     for site in range(3):
         probs, labels = rows_of(site, 200, rng)
-        scores = score.evaluate(probs, labels)
-        summaries.append(fc.Summary.of_scores(scores, score=score, alpha=ALPHA, site=f"site-{site}"))
+        summaries.append(fc.summarize(probs, labels, score="lac", alpha=ALPHA, site=f"site-{site}"))
 
     # At the coordinator.
     predictor = fc.calibrate(summaries, alpha=ALPHA)
     print(predictor.sentence())
 
     # Anywhere. Sets are booleans, one row for each row of probabilities. The promise is an average over calibration
-    # draws: after a single draw, as here, coverage is a little above it or a little below.
+    # draws: after a single draw, as here, coverage is slightly above or below it.
     tests = [rows_of(site, 1000, rng) for site in range(3)]
     probs, labels = np.concatenate([p for p, _ in tests]), np.concatenate([y for _, y in tests])
     print("the first sets:", [np.flatnonzero(one).tolist() for one in predictor.predict_set(probs[:4])])

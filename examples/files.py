@@ -1,4 +1,4 @@
-"""Files: each site sends a small file, by e-mail if you like; the coordinator answers with a predictor to check.
+"""Files: each site sends a small file, such as by e-mail; the coordinator returns a predictor that sites can verify.
 
 Run it with: python examples/files.py
 The commands `fedconformal summarize`, `calibrate`, `verify` and `evaluate` do the same without Python code.
@@ -23,9 +23,8 @@ def rows_of(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 
 def write_summary(folder: Path, site: str, seed: int) -> None:
-    """At a site: score its own rows, and write the file that it sends."""
-    scores = fc.LAC().evaluate(*rows_of(seed, 150))
-    summary = fc.Summary.of_scores(scores, score=fc.LAC(), alpha=0.1, site=site)
+    """Write the file that a site sends: a summary of the scores of its own rows."""
+    summary = fc.summarize(*rows_of(seed, 150), score="lac", alpha=0.1, site=site)
     (folder / f"{site}.fcs").write_bytes(summary.to_bytes())
 
 

@@ -1,4 +1,4 @@
-"""Flower: an app that trains a linear model by FedAvg learns one more message, and its server gets a predictor.
+"""Flower: an app that trains a linear model with FedAvg answers one more message; its server computes a predictor.
 
 Run it with: python examples/on_flower.py (it needs the extra flower; all sites are in this process)
 """
@@ -26,7 +26,7 @@ def rows_of(site: int, part: int, rows: int = 200) -> tuple[NDArray[np.float64],
 
 @app.train()
 def train(msg: Message, context: Context) -> Message:
-    """Take twenty steps down the gradient of the cross-entropy."""
+    """Take twenty steps of gradient descent on the cross-entropy."""
     x, y = rows_of(int(context.node_config["partition-id"]), 0)
     weights = msg.content.array_records["arrays"]["weights"].numpy().copy()
     for _ in range(20):
@@ -43,7 +43,7 @@ def answer(msg: Message, context: Context) -> Message:
 
 
 def main() -> None:
-    """Do what the server app does: train for three rounds, then calibrate once."""
+    """Run the server app: train for three rounds, then calibrate once."""
     grid = InProcessGrid(app, 4)  # on a deployment, Flower hands the server app its grid
     federation = Federation(grid, min_sites=3)
     start = ArrayRecord({"weights": Array(np.zeros((3, 3)))})

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 import fedconformal as fc
 from fedconformal.training import TCT
 
-ALPHA = 0.1  # how often a set may miss the true label
+ALPHA = 0.1  # allowed miss rate
 
 
 class Site(Dataset[tuple[Tensor, int]]):

@@ -21,15 +21,12 @@ def rows_of(seed: int, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 def main() -> None:
     """Find the threshold from masked counts, and compare it with the one from all scores."""
-    score = fc.LAC()
-    scores = {f"clinic-{k}": score.evaluate(*rows_of(k, 200)) for k in range(4)}
-
     # Here all sites are in this process; `fedconformal.engines.flower` does it over a network.
     # With epsilon=1 (and the extra dp, and more scores) the sum itself is differentially private.
-    sites = [fc.Summary.of_scores(s, kind="exact", score=score, site=name) for name, s in scores.items()]
+    sites = [fc.summarize(*rows_of(k, 200), kind="exact", site=f"clinic-{k}") for k in range(4)]
     predictor = calibrate_privately(sites, mode="sums", alpha=0.1)
-    seen = fc.calibrate(sites, exact=True)
-    print(f"threshold {predictor.threshold:.4f}, never below that of all scores, {seen.threshold:.4f}")
+    plain = fc.calibrate(sites, exact=True)
+    print(f"threshold {predictor.threshold:.4f}, never below that of all scores, {plain.threshold:.4f}")
     print(predictor.sentence())
     print(predictor.certificate.statement.caveat)
     result = predictor.evaluate(*rows_of(99, 2000))

@@ -1,4 +1,4 @@
-"""scikit-learn: a fitted classifier answers with sets that keep a promise to each site by itself.
+"""scikit-learn: prediction sets of a fitted classifier, with a guarantee for each site.
 
 Run it with: python examples/scikit_learn.py (it needs scikit-learn)
 """
@@ -29,7 +29,7 @@ def main() -> None:
     x, x_test, y, y_test = train_test_split(x_rest, y_rest, test_size=0.5, random_state=1)
     sites = np.resize(["north", "east", "south"], len(x))
 
-    # FrozenEstimator: it is fitted already, and scikit-learn's clone keeps it so.
+    # FrozenEstimator keeps the fitted model: scikit-learn's clone does not reset it.
     classifier = fc.FederatedConformalClassifier(FrozenEstimator(pipeline), alpha=0.1, guarantee=fc.EverySite())
     classifier.calibrate(x, y, sites=sites)
     print(classifier.predictor.sentence())

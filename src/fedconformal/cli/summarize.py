@@ -292,7 +292,7 @@ def _noisy(summary: Summary, epsilon: str) -> NoisyHistogram:
 
 def _shows_all(summary: Summary) -> bool:
     """Whether a summary has every score of its site in it."""
-    if isinstance(summary, StratifiedSummary):  # of groups, all rows are one
+    if isinstance(summary, StratifiedSummary):  # all rows are one of the groups
         return all(map(_shows_all, summary.parts.values()))
     return isinstance(summary, ExactSummary) or (isinstance(summary, RankSummary) and summary.gap == 0)
 

@@ -71,7 +71,7 @@ def payoffs(p: Floats) -> Floats:
     array([[1.    , 1.92  , 0.08  , 2.5   , 1.8386, 2.    ],
            [1.    , 0.72  , 1.28  , 0.625 , 0.8003, 0.8889]])
     """
-    high = np.maximum(p, FLOOR)  # only where that makes a bet pay less
+    high = np.maximum(p, FLOOR)  # only where this lowers a payoff
     tail = np.where(p <= 0.1, 2, 8 / 9)
     return np.stack([np.ones_like(p), 2 - 2 * p, 2 * p, 0.5 * high**-0.5, 0.7 * high**-0.3, tail], axis=1)
 

@@ -342,7 +342,7 @@ class Ledger:
 
         def count(name: str, time: float, value: float) -> None:
             then, streams, held, _ = there[name]
-            settled.append(Settled(name, max(time, then), value, streams, held or b""))  # no sooner than its row
+            settled.append(Settled(name, max(time, then), value, streams, held or b""))  # not before its row
 
         for name, (time, value) in early.items():
             count(name, time, value)

@@ -163,7 +163,7 @@ def _of_parties(
         raise _none(text.why_no_bound(bound))
     if about.risk is None:
         return limits
-    if isinstance(bound, PAC):  # its own bound fails with its own probability, not a smaller one
+    if isinstance(bound, PAC):  # its bound holds at its own failure probability only
         if failure < bound.failure:
             raise InputError(
                 f"this promise on losses fails for a share of {bound.failure:g} of calibrations, which is more than "
@@ -252,7 +252,7 @@ def _from_summary(about: Certificate, summary: Summary, failure: float) -> float
     if len(summary.sizes) != 1 or not any(record.sha256 == digest_of(summary) for record in about.summaries):
         raise InputError(f"the summary of {label} is not one that this predictor was calibrated from; give that one")
     promises = about.whole
-    if about.by == "site":  # at a larger one, without the site, it misses no more
+    if about.by == "site":  # a larger threshold, without the site, misses no more rows
         digests = [record.sha256 for record in about.summaries]
         promises = list(about.parts.values())[digests.index(digest_of(summary))]
     if len(promises) != 1 or promises[0].limit == math.inf or about.risk is not None:

@@ -223,9 +223,9 @@ class Monitor:
                 f"waiting is {still}, but {self.waiting} rows waited and {len(new)} outcomes came: "
                 "expected that rows wait until their outcomes come"
             )
-        missed = np.cumsum(np.append(self.misses, new))[1:]  # one after the other, so that batches do not matter
+        missed = np.cumsum(np.append(self.misses, new))[1:]  # sequential, so that batches do not affect the result
         known, alarm_at = self.known + count, self.alarm_at
-        if alarm_at is None:  # where one number is given: of the rows that waited before, at most one ends with each
+        if alarm_at is None:  # given a single number, at most one of the waiting rows ends with each
             after = still if still.ndim else np.maximum(still, self.waiting - count)
             place = self.first_alarm(missed, known, after)
             alarm_at = None if place is None else int(known[place])

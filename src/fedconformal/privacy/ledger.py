@@ -104,7 +104,7 @@ def rows_of(summaries: Sequence[Summary]) -> list[ChargedRows]:
     charged = []
     for summary in summaries:
         scores = np.repeat(summary.points, np.diff(summary.lower_counts, prepend=0)).astype("<f8").tobytes()
-        for place, site in enumerate(summary.sites):  # a pool mixes its sites' scores, so each has a place in it
+        for place, site in enumerate(summary.sites):  # a pool mixes the scores of its sites, which differ by position
             prefix = b"fedconformal scores %d of %d\n" % (place + 1, len(summary.sites))
             charged.append(ChargedRows(site, hashlib.sha256(prefix + scores).hexdigest()))
     return charged
@@ -170,7 +170,7 @@ def read_ledger(path: Path) -> Ledger:
         how = 'a new ledger is a file with a budget for epsilon, such as {"budget": 3}'
         raise InputError(f"{path}: cannot be read (there is no such file); {how}")
     with prefix_errors(path):
-        if path.stat().st_nlink > 1:  # writing would part the two names, and each would have the whole budget
+        if path.stat().st_nlink > 1:  # writing would separate the names, each with the whole budget
             raise InputError("has a second name, a hard link, under which the budget would be spent again; remove it")
         try:
             return msgspec.json.decode(read_bytes(path), type=Ledger)

@@ -75,7 +75,7 @@ def below(limit: int, count: int) -> NDArray[np.uint64]:
     """Draw uniform integers below a limit from the system's source of randomness."""
     drawn = np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
     even = 2**64 - 2**64 % limit
-    while even < 2**64 and len(again := np.flatnonzero(drawn >= np.uint64(even))):  # else the low ones are too likely
+    while even < 2**64 and len(again := np.flatnonzero(drawn >= np.uint64(even))):  # otherwise biased to low values
         drawn = drawn.copy()
         drawn[again] = np.frombuffer(os.urandom(8 * len(again)), dtype=np.uint64)
     return drawn % np.uint64(limit)

@@ -120,7 +120,7 @@ def _where(found: Combined) -> tuple[str, list[str]]:
 
 def _over_time(line: SiteHistory) -> str:
     """Return plots of coverage, with interval and limit, and of evidence on a log scale, with the alarm level."""
-    # Places of the line, evenly; the last, and that of the most evidence, are among them.
+    # Evenly spaced indices, with the last one and that of the most evidence.
     even = np.linspace(0, len(line.days) - 1, min(len(line.days), POINTS - 1))
     at = np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
@@ -185,7 +185,7 @@ def _fine_print(found: Combined) -> str:
 def _by_site_and_group(found: Combined) -> str:
     """Return tables of sites, those that stand out first, and of groups; a site's own alarm means "in doubt"."""
     named = set(found.all_rows.named)
-    lines = sorted(found.all_rows.histories, key=lambda line: line.site not in named)  # the rest stays by evidence
+    lines = sorted(found.all_rows.histories, key=lambda line: line.site not in named)  # others stay by evidence
     sites = _table("site", lines, [_state(one, named=one.site in named) for one in lines]) if len(lines) > 1 else ""
     states = [_state(one, named=one.group in found.named_groups) for one in found.groups]
     return sites + (_table("group", [one.pooled for one in found.groups], states) if states else "")

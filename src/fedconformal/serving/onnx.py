@@ -169,7 +169,7 @@ class OnnxModel:
     def _run(self, block: NDArray[Any]) -> Any:
         try:
             (outputs,) = self._session.run([self._output], {self._input: block})
-        except Exception as error:  # ONNX Runtime raises kinds of its own
+        except Exception as error:  # ONNX Runtime raises its own types
             raise InputError(f"the model cannot take them ({abbreviate(str(error), 160)})", where="features") from error
         if not isinstance(outputs, np.ndarray) or outputs.ndim != 2 or len(outputs) != len(block):
             raise InputError(f"{self.path.name}: gives no row of probabilities for each row of features")
@@ -180,7 +180,7 @@ def _session(data: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4  # the error below reports problems in one line
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # the only one that is checked
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # the only checked format
     try:
         with tempfile.TemporaryDirectory() as empty:  # external files are not found, even if the check misses one
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", empty)

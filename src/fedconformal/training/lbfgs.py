@@ -78,7 +78,7 @@ class LBFGS:
             delta, change = at - self.theta, gradient - self.gradient
             if dot(delta, change) > 0:
                 self.pairs = [*self.pairs, (delta, change)][-MEMORY:]
-        else:  # other sites have another problem
+        else:  # other sites have another objective
             self.pairs = []
         self.theta, self.gradient, self.loss, self.length, self.rows = at, gradient, loss, 1.0, rows
         self._direction = None

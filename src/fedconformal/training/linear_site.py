@@ -128,7 +128,7 @@ class LinearTask:
 
     def _prepare(self, site: int, mean: Tensor, scale: Tensor) -> Update:
         matrix = self.storage.matrix(site)
-        if matrix.half:  # too large to be kept before mean and scale were known
+        if matrix.half:  # too large to be stored before mean and scale are known
             for rows, block in self._raw(site):
                 matrix.write(rows, block.sub_(mean).mul_(scale))
         else:

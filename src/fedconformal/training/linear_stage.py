@@ -131,7 +131,7 @@ def residual(z: Tensor, y: Tensor, loss: Loss) -> Tensor:
     tensor([[ 0.5000],
             [-0.5000]])
     """
-    # Squared loss has targets of mean zero, as the features have; so the paper's authors do it.
+    # Squared loss has centred targets, as the features are centred; this is the authors' choice.
     r = z.softmax(dim=0) if loss == "cross-entropy" else z + 1 / len(z)
     r[y, torch.arange(len(y), device=y.device)] -= 1
     return r

@@ -82,7 +82,7 @@ class _Team(NamedTuple):
         theirs, ours = context.Pipe(duplex=False)
         executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(task, theirs))
         try:
-            with contextlib.ExitStack() as after:  # processes inherit what is ignored: Ctrl-C is for this one
+            with contextlib.ExitStack() as after:  # workers inherit ignored signals: Ctrl-C is for this process
                 if threading.current_thread() is threading.main_thread():
                     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
                     after.callback(signal.signal, signal.SIGINT, before or signal.SIG_DFL)

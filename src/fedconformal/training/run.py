@@ -56,7 +56,7 @@ def train(
     clients, model = site_rows(config, dataset, sites), build_model(config, dataset, network)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     state = state or _first_stage(config)
-    _open(config, output)  # only now: the settings have been checked
+    _open(config, output)  # after all settings have been checked
     metrics = read_metrics(output / "metrics.jsonl", state.round if state else 0)
     write_bytes(output / "metrics.jsonl", b"".join(metrics))
     start = last = time.perf_counter()

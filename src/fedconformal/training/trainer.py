@@ -106,7 +106,7 @@ class Trainer(ABC):
             The trained copy, in eval mode.
         """
         sites = as_clients(clients)
-        weights_of(model)  # refuses a model without weights, or with other than float32
+        weights_of(model)  # refuses a model without weights, or with weights of other types
         count_classes(model, sites)
 
         def finished(state: RoundState) -> None:

@@ -133,7 +133,7 @@ class InProcessGrid(Grid):
     ) -> None:
         configs = [{}] * nodes if isinstance(nodes, int) else nodes
         self._client_app = client_app
-        run = randbits(62)  # as on a link, where no two runs have the same number
+        run = randbits(62)  # unique, as on a SuperLink
         self._contexts = {}
         for k, config in enumerate(configs):
             own = {"partition-id": k, "num-partitions": len(configs), **config}

@@ -41,7 +41,7 @@ def near(order: list[int], here: int) -> list[int]:
     count = len(order)
     reach = min(NEIGHBOURS // 2, (count - 1) // 2)
     neighbours = [order[(here + step) % count] for away in range(1, reach + 1) for step in (away, -away)]
-    if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: everybody, also the one just opposite
+    if count % 2 == 0 and reach == (count - 1) // 2:  # a small circle: all sites, including the opposite one
         neighbours.append(order[(here + count // 2) % count])
     return neighbours
 
@@ -211,7 +211,7 @@ def split(holders: int, enough: int, secrets: int) -> tuple[list[bytes], list[by
     (True, False)
     """
     size = enough * secrets * WORDS
-    drawn = np.frombuffer(os.urandom(8 * size), "<u8") % np.uint64(PRIME)  # 64 bits a word: no value is preferred
+    drawn = np.frombuffer(os.urandom(8 * size), "<u8") % np.uint64(PRIME)  # of 64 bits, so the bias is negligible
     polynomials = drawn.reshape(enough, secrets * WORDS)
     words = (_powers(holders, enough) @ polynomials.astype(np.float64)) % PRIME
     shares = [row.tobytes() for row in words.astype("<u2")]

@@ -150,7 +150,7 @@ class Rounds:
         width = self.widths[search.number]
         digits = np.searchsorted(keys_of(self.edges), keys) >> self.bits - sum(self.widths[: search.number + 1])
         inside = digits >> width == search.digits
-        parts = digits[inside] & (1 << width) - 1 | (1 << min(search.joined, width)) - 1  # of joined parts, the last
+        parts = digits[inside] & (1 << width) - 1 | (1 << min(search.joined, width)) - 1  # the last of joined parts
         counts = np.zeros(1 << width, dtype=np.uint64)
         np.add.at(counts, parts, self.unit if weights is None else weights[inside])
         return counts.astype(self.dtype)
@@ -166,7 +166,7 @@ class Rounds:
         if digit == len(reached):
             if search.number == 0:
                 return Search(1, answer=math.inf, stopped="the rows that were counted are too few for alpha")
-            digit -= 1  # scores of this cell went missing after they were counted: its upper end is safe
+            digit -= 1  # scores of this cell were lost after they were counted: its upper edge is valid
             why, joined = "rows are missing that were counted before", None
         elif search.number + 1 == self.steps:
             why, joined = LAST, None

@@ -65,7 +65,7 @@ class _OnlyHttps(urllib.request.HTTPRedirectHandler):
 def connect(url: str) -> HTTPResponse:
     """Open an address, and follow redirects to https addresses only."""
     opener = urllib.request.build_opener(_OnlyHttps)
-    opener.addheaders = [("User-Agent", f"fedconformal/{__version__}")]  # some publishers refuse Python's own
+    opener.addheaders = [("User-Agent", f"fedconformal/{__version__}")]  # some publishers refuse urllib's
     answer: HTTPResponse = opener.open(url, timeout=TIMEOUT)
     return answer
 

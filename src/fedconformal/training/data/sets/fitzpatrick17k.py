@@ -121,7 +121,7 @@ def split(rows: Rows) -> Parts:
         for drawn in (SPLITS.index("test"), SPLITS.index("val")):
             members = np.flatnonzero((steps == step) & (part == 0))
             count = min(HELD_OUT, int(np.count_nonzero(steps == step)) // 3)
-            # pandas' DataFrame.sample(random_state=0) draws so
+            # the draw of pandas' DataFrame.sample(random_state=0)
             part[members[np.random.RandomState(0).choice(len(members), count, replace=False)]] = drawn
     return {name: rows.take(part == i) for i, name in enumerate(SPLITS)}
 
@@ -134,7 +134,7 @@ def read_photographs(paths: Sequence[Path], *, progress: Progress | None = None)
         raise InputError("photographs: reading them needs Pillow: pip install 'fedconformal[images]'") from None
     images = np.empty((len(paths), 3, SIDE, SIDE), np.uint8)
     with warnings.catch_warnings():
-        # Pillow warns of images that are too large before it refuses them; here the warning is enough.
+        # Pillow refuses very large images and warns of large ones; here both are refused.
         warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
         for i, path in enumerate(paths):
             images[i] = _read(path)

@@ -34,8 +34,8 @@ FIELDS = (
     *("thalach", "exang", "oldpeak", "slope", "ca", "thal", "num"),
 )
 
-# A usual value for an adult, and a usual deviation. They are fixed, so no site has to show its own, and nothing
-# of the rows to calibrate and test with leaks into those to train on.
+# A typical value for adults, and a typical deviation: constants, so that no site discloses its own, and no
+# information on calibration and test rows leaks into training.
 SCALES = {
     "age": (55, 10),
     "sex": (0.5, 0.5),
