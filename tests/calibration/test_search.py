@@ -111,3 +111,15 @@ def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
     rng = np.random.default_rng(5)
     sites: list[Any] = [fc.Summary.of_scores(rng.normal(size=300), alpha=0.1) for _ in range(4)]
     check([fc.pool(sites[:2]), *sites[2:]], guarantee)
+
+
+@pytest.mark.parametrize("sampled", ["any", "smallest", "largest"])
+def test_a_sample_narrows_the_search(sampled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever scores are in the sample: their order is up to the sites."""
+    monkeypatch.setattr("fedconformal.calibration.search.SAMPLE", 50)
+    scores = np.random.default_rng(6).beta(3, 1, size=1000).round(2)
+    if sampled != "any":
+        scores = np.sort(scores)[:: 1 if sampled == "smallest" else -1]
+        scores = np.column_stack([scores[:50], scores[50:].reshape(50, 19)]).ravel()  # every 20th is sampled
+    for guarantee in (fc.Mixture(), fc.PAC(failure=0.2)):
+        check([fc.Summary.of_scores([score], kind="exact") for score in scores], guarantee)

@@ -73,7 +73,8 @@ def test_neither_price_is_always_the_smaller() -> None:
     assert uniform.promised(few, few) == 1 - Fraction(1, 12) - Fraction(5, 6 * 201)
     assert uniform.promised(many, many) == 1 - Fraction(1, 200)
     assert float(1 - uniform.promised(few, few)) == pytest.approx(0.0875, abs=1e-4)
-    assert fc.Mixture().promised([1, 1], [1, 1]) == Fraction(1, 2)  # both prices are one row: a tie is a swap
+    for tie in (fc.Mixture(), uniform):  # both prices are one row: a tie is a swap
+        assert [tie.promised(counts, [1, 1]) for counts in ([1, 1], [1, 0])] == [Fraction(1, 2), 0]
 
 
 def test_a_share_on_a_site_without_rows_may_be_covered_or_not() -> None:

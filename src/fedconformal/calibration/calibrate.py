@@ -289,7 +289,7 @@ def _rows(about: Certificate) -> list[int]:
     # The threshold for rows without a site must not be below that of any site, so it is rounded as coarsely.
     sites = [one.scores for one in about.promises if one.site is not None]
     return [
-        share.get(one.group or "", min(one.scores, *sites) if one.site is None and sites else one.scores)
+        share.get(one.group or "", min([one.scores, *sites]) if one.site is None else one.scores)
         for one in about.promises
     ]
 

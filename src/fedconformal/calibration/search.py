@@ -42,6 +42,10 @@ ROWS_AN_ALPHA = 64
 FIRST = [Fraction(i, 100) for i in (10, 5, 20, 1, 50, 2, 30, 25, 15, 40)]
 ALPHAS = [*FIRST, *(alpha for alpha in USUAL_ALPHAS if alpha not in FIRST)]
 """Levels of a published curve, in order of priority."""
+SAMPLE = 2**14
+"""Above this number of points, a sample of as many narrows the search."""
+MARGIN = Fraction(1, 100)
+"""Several standard errors of the coverage in a sample."""
 UNSEEN = 4096
 """Maximum number of classes without scores in a certificate by class, in addition to the number with scores."""
 EMPTY = ExactSummary(values=np.empty(0), sizes=(0,))
@@ -109,7 +113,7 @@ class Points(NamedTuple):
     rise: Integers
     group: Integers | None
 
-    def at(self, places: Integers | Booleans) -> Points:
+    def at(self, places: Integers | Booleans | slice) -> Points:
         """Select points."""
         return Points(self.values[places], self.rise[places], None if self.group is None else self.group[places])
 
@@ -139,11 +143,15 @@ class Search:
             group = group[np.asarray(owners)]
         self._points = Points(*batch.points(), None if group is None else np.repeat(group, batch.lengths()))
 
-    def _rises(self, points: Points, inside: slice | Booleans) -> Floats:
-        """Return the total increase of the counts by group, at selected points."""
+    def _rises(self, points: Points) -> Floats:
+        """Return the total increase of the counts by group."""
         if points.group is None:
-            return np.array([points.rise[inside].sum(dtype=np.int64)], dtype=np.float64)
-        return np.bincount(points.group[inside], points.rise[inside], self._groups).astype(np.float64, copy=False)
+            return np.array([points.rise.sum(dtype=np.int64)], dtype=np.float64)
+        return np.bincount(points.group, points.rise, self._groups).astype(np.float64, copy=False)
+
+    def _counts(self, points: Points, q: float) -> Floats:
+        """Return the counts at q by group; a product is several times faster than a selection."""
+        return self._rises(points._replace(rise=points.rise * (points.values <= q)))
 
     def _promised(self, counts: Floats) -> Fraction:
         """Return the coverage promised by counts, given as integer-valued floats, which are exact below 2^53."""
@@ -157,7 +165,7 @@ class Search:
         if not len(values):
             return [after] * len(wanted)
         pivot = float(np.partition(values, middle)[middle])
-        upto = before + self._rises(points, values <= pivot)
+        upto = before + self._counts(points, pivot)
         enough = bisect_right(wanted, self._promised(upto))
         firsts = self._firsts(wanted[:enough], points.at(values < pivot), before, pivot) if enough else []
         if enough < len(wanted):
@@ -166,7 +174,20 @@ class Search:
 
     def smallest(self, alpha: Fraction) -> float:
         """Return the first point that promises 1 - alpha; +inf if there is none."""
-        return self._firsts([1 - alpha], self._points, np.zeros(self._groups))[0]
+        wanted, points, before = 1 - alpha, self._points, np.zeros(self._groups)
+        if points.group is None and len(points.values) > SAMPLE:
+            low, high = self._guess(wanted)
+            upto, near = self._counts(points, low), points.at((points.values > low) & (points.values <= high))
+            if self._promised(upto) < wanted <= self._promised(upto + self._rises(near)):
+                points, before = near, upto
+        return self._firsts([wanted], points, before)[0]
+
+    def _guess(self, wanted: Fraction) -> list[float]:
+        """Return a probable lower and upper bound of the first point that promises a level, from a sample."""
+        step = len(self._points.values) // SAMPLE
+        sample = self._points.at(slice(None, None, step))
+        levels = [wanted - MARGIN, wanted + MARGIN]
+        return self._firsts(levels, sample._replace(rise=sample.rise * step), np.zeros(self._groups))
 
     def curve(self, alpha: Fraction, usual: Sequence[Fraction] = USUAL_ALPHAS) -> PromiseCurve:
         """Return a curve of at most 1,024 points: all, or a grid, a fine tail, the usual alphas and this one."""
@@ -184,7 +205,7 @@ class Search:
             chosen = chosen[chosen < count]
         counts, start, units = np.zeros(self._groups), 0, []
         for stop in (ends[chosen] + 1).tolist():
-            counts, start = counts + self._rises(points, slice(start, stop)), stop
+            counts, start = counts + self._rises(points.at(slice(start, stop))), stop
             units.append(in_units(self._promised(counts)))
         # Keep the first of the points with equal promises.
         promised = np.array(units, dtype=np.int64)

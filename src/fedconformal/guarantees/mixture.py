@@ -217,10 +217,11 @@ class Mixture(WeightedSum):
 
     def terms(self, sizes: Counts) -> SumTerms:
         """Return weights lambda_k / n_k with the largest as price, or lambda_k / (n_k + 1) without a price."""
+        if not self.sites_apart:
+            alone = len(sizes) - sizes.count(0) == 1
+            return SumTerms(None, sum(sizes) + 1) if alone else SumTerms(None, sum(sizes), 1)
         parts = self.parts(sizes)
         swapped = _swap_is_cheaper(parts, sizes)
-        if not self.sites_apart:
-            return SumTerms(None, sum(sizes), 1) if swapped else SumTerms(None, sum(sizes) + 1)
         rows = [max(n, 1) if swapped else n + 1 for n in sizes]
         whole = math.lcm(*set(rows))
         of_one = {pair: pair[0] * (whole // pair[1]) for pair in zip(parts, rows, strict=True)}

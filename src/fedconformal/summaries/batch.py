@@ -71,7 +71,7 @@ class SummaryBatch(Sequence[Summary]):
     @classmethod
     def from_bytes(cls, messages: Iterable[bytes], names: Sequence[str] = ()) -> SummaryBatch:
         """Decode messages; an error gives the name of the message, such as its file, or its number."""
-        sent = list(map(bytes, messages))
+        sent = list(messages)
         if len(sent) > 1 and (columns := _columns(sent)) is not None:
             return cls((), columns)
         summaries, known = [], dict[bytes, Shared]()
@@ -214,12 +214,13 @@ def _columns(sent: list[bytes]) -> MessageColumns | None:
         return None
     if not first.columnar or set(map(zlib.crc32, sent)) != {wire.RESIDUE}:
         return None
-    at = len(start) + wire.LENGTH
-    ends = [at + int.from_bytes(data[len(start) : at], "little") for data in sent if data.startswith(start)]
-    if len(ends) < len(sent):
-        return None
-    headers = [data[at:end] for data, end in zip(sent, ends, strict=True)]
-    arrays = [data[end : -wire.LENGTH] for data, end in zip(sent, ends, strict=True)]
+    at, headers, arrays = len(start) + wire.LENGTH, [], []
+    for data in sent:
+        if not data.startswith(start):
+            return None
+        end = at + int.from_bytes(data[len(start) : at], "little")
+        headers.append(data[at:end])
+        arrays.append(data[end : -wire.LENGTH])
     try:
         owns = list(map(wire.OWN.decode, headers))
         sizes, sites = [own.sizes for own in owns], [own.sites for own in owns]
@@ -231,11 +232,11 @@ def _columns(sent: list[bytes]) -> MessageColumns | None:
         }
     except (ValueError, msgspec.DecodeError):
         return None
-    points = {size: len(summary.points) for size, summary in example.items()}
-    lengths = [points[size] for size in sizes]
+    stated, expected = [own.lengths for own in owns], {size: each.content().lengths for size, each in example.items()}
+    lengths = list(chain.from_iterable(stated))
     fits = (
         list(map(wire.ENCODER.encode, owns)) == headers
-        and [own.lengths for own in owns] == list(zip(lengths, strict=True))
+        and stated == [expected[size] for size in sizes]
         and list(map(len, arrays)) == [8 * length for length in lengths]
         and not any(own.numbers or own.strata or own.skipped for own in owns)
         and {len(names) for names in sites} == {len(first.sites)} <= {0, 1} == {0, *map(len, sizes)}
