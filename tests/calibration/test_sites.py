@@ -68,6 +68,11 @@ def test_a_row_takes_the_threshold_of_its_site() -> None:
         assert np.array_equal(at, p > alpha)
 
 
+def test_no_rows_have_no_sets() -> None:
+    assert made().predict_set(PROBS[:0], sites=ROWS[:0]).shape == (0, 4)
+    assert made(fc.Residual()).predict_interval([], sites=ROWS[:0]).shape == (0, 2)
+
+
 def test_without_sites_the_largest_threshold_counts() -> None:
     predictor = made(alpha=0.2, exact=True)
     assert predictor.threshold == max(predictor.thresholds.values()) < math.inf

@@ -58,5 +58,5 @@ def rows_by_site(certificate: Certificate, sites: ArrayLike, rows: int) -> dict[
                 f"there are {join_names(list(known.values()))}",
                 param="sites",
             )
-    parts = np.split(np.argsort(index, kind="stable"), np.cumsum(counts)[:-1])
-    return {known[name]: mine for name, mine in zip(names.tolist(), parts, strict=True)}
+    parts = np.split(np.argsort(index, kind="stable"), np.cumsum(counts))  # the last one is empty
+    return {known[name]: mine for name, mine in zip(names.tolist(), parts, strict=False)}

@@ -146,10 +146,14 @@ class Predictor:
         """Return the promise in one sentence."""
         return text.sentence(self.certificate)
 
+    @cached_property
+    def _certified(self) -> Fraction:
+        return self._level(self.risk.limit if self.certificate.risk else self.certificate.alpha)
+
     def _level(self, alpha: Any) -> Fraction:
-        if self.certificate.risk:
-            return as_limit(self.risk.limit if alpha is None else alpha, self.risk.bound, self.loss)
-        return as_alpha(self.certificate.alpha if alpha is None else alpha)
+        if alpha is None:
+            return self._certified
+        return as_limit(alpha, self.risk.bound, self.loss) if self.certificate.risk else as_alpha(alpha)
 
     @cached_property
     def _parts(self) -> dict[Part, list[int]]:
@@ -161,14 +165,16 @@ class Predictor:
 
     def _limits(self, alpha: Any, parts: Sequence[Part] | Mapping[Part, Any]) -> dict[Part, Floats]:
         """Return the threshold of each part, as an array for several classes or ends; warn if any is infinite."""
-        level, promises, found = self._level(alpha), self.certificate.promises, dict[Part, Floats]()
-        certified = alpha is None or level == self._level(None)
+        level, promises = self._level(alpha), self.certificate.promises
+        certified, found, lacking = level == self._certified, dict[Part, Floats](), dict[Part, Floats]()
         for part in parts:
             places = self._parts[part]
             limits = [promises[i].limit if certified else self._limit(i, level) for i in places]
             several = promises[places[0]].stratum[2:] != (None, None)
             found[part] = np.array(limits if several else limits[0])
-        if lacking := {part: limit for part, limit in found.items() if np.isinf(limit).any()}:
+            if any(map(math.isinf, limits)):
+                lacking[part] = found[part]
+        if lacking:
             warnings.warn(self._explain(level, lacking), InfeasibleWarning, stacklevel=3)
         return found
 
@@ -210,11 +216,16 @@ class Predictor:
         """
         matrix = self._as_scored(probs)
         members = self._members(groups, sites, len(matrix))
-        sets: Booleans = np.zeros(matrix.shape, dtype=np.bool_)
+        sets: Booleans = np.zeros(() if None in members else matrix.shape, dtype=np.bool_)
         for part, limit in self._limits(alpha, members).items():  # a row takes the largest threshold of its groups
             if limit.ndim:  # classes without calibration rows are in every set
                 limit = np.append(limit, np.full(max(0, matrix.shape[1] - len(limit)), math.inf))  # noqa: PLW2901
-            sets[members[part]] |= self.score.predict_set(matrix[members[part]], limit, allow_empty=allow_empty)
+            answer = self.score.predict_set if limit.ndim else self.score.sets_of  # which validates only the rows
+            own = answer(matrix[members[part]], limit, allow_empty=allow_empty)
+            if part is None:
+                sets = own
+            else:
+                sets[members[part]] |= own
         return format_sets(sets, self.certificate.class_names, output, probs)
 
     def predict_p(self, probs: ArrayLike, *, groups: Groups | None = None, sites: ArrayLike | None = None) -> Floats:
@@ -248,7 +259,7 @@ class Predictor:
         if not isinstance(self.score, Score):
             raise InputError(f"{self.score.name} scores numbers; use predict_interval")
         matrix = in_order(probs, self.certificate.class_names)
-        if self.certificate.provenance.precision is None:
+        if self.certificate.provenance.precision is None or matrix.dtype == np.float32:
             return matrix
         with np.errstate(over="ignore"):  # numbers too large for float32 are refused as probabilities
             return matrix.astype(np.float32)
@@ -424,7 +435,7 @@ class Predictor:
 
     def _check(self) -> None:
         """Check the consistency of promises, curves, guarantee and score."""
-        about, level = self.certificate, self._level(None)
+        about, level = self.certificate, self._certified
         about.check_strata()
         if len(self.curves) != len(about.promises):
             raise InputError("the predictor is malformed: it has not one promise curve for each promise")

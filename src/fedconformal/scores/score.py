@@ -151,7 +151,8 @@ class Score(AnyScore):
             fill(chunk, part)
             if not allow_empty:  # a sum of words that overflows to 0 is harmless: the top label is set again
                 without = np.flatnonzero(row_sums(part.view(words)) == 0) if holds_top else np.arange(len(part))
-                part[without, chunk[without].argmax(axis=1)] = True
+                if len(without):
+                    part[without, chunk[without].argmax(axis=1)] = True
 
         for_each_chunk(matrix, work, size=self.chunk)
         return sets
