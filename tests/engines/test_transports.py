@@ -102,7 +102,7 @@ def test_a_bad_site_is_refused_and_named(on: Run, fault: Any, reason: str, caplo
     assert found.certificate.threshold == fc.calibrate(found.summaries, alpha=0.3).threshold
     assert fc.verify(found.predictor, found.summaries, sealed=True) == []
     sites.min_sites = 4
-    with pytest.raises(InputError, match="calibrate: 3 sites answered properly, at least 4 are needed"):
+    with pytest.raises(InputError, match="calibrate: 3 valid answers, at least 4 are needed"):
         calibrate(sites, model, alpha=0.3)
 
 
@@ -162,7 +162,7 @@ def test_nothing_leaves_a_site_against_its_policy(on: Run, what: str, tmp_path: 
         ("least_rows = 1000", "this site has fewer"),
     ):
         path.write_text(f"# ours\n{line}", "utf-8")
-        with pytest.raises(InputError, match="0 sites answered properly") as error:
+        with pytest.raises(InputError, match="0 valid answers") as error:
             ask(*on(app))
         assert f"the site's policy: {line}, and {why}" in str(error.value)
         assert str(tmp_path) not in str(error.value)

@@ -45,10 +45,10 @@ def like(**others: Any) -> fc.Summary:
 @pytest.mark.parametrize(
     ("found", "why"),
     [
-        (like(score=fc.APS()), "sent scores of something else: score"),
-        (like(score=fc.RAPS(penalty=0.5)), "sent scores of something else: score"),
-        (like(temperature=3.0), "sent scores of something else: temperature"),
-        (like(model="other"), "sent scores of something else: model"),
+        (like(score=fc.APS()), "sent scores of other origin: score"),
+        (like(score=fc.RAPS(penalty=0.5)), "sent scores of other origin: score"),
+        (like(temperature=3.0), "sent scores of other origin: temperature"),
+        (like(model="other"), "sent scores of other origin: model"),
         (like(calibration="other", alpha=0.2), "sent "),
         (like(expires="2020-01-01"), "sent "),
         (like(estimated=True), "sent "),

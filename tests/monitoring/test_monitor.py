@@ -73,7 +73,7 @@ def test_intervals_of_little_and_of_rows_that_wait() -> None:
 
 def test_a_predictor_gives_the_limit() -> None:
     assert Monitor.of(predictor()).limit == limits_of(predictor()).rate
-    with pytest.raises(InputError, match="several by themselves"):
+    with pytest.raises(InputError, match="several separately"):
         Monitor.of(predictor(fc.EverySite()))
 
 

@@ -178,7 +178,7 @@ def test_a_site_is_not_left_without_neighbours(count: int, gone: int, noise: dic
         return pack(Question(session.id, 0, 0, session.as_bits(left)), state.signing)
 
     at_site.answer(site, asked(gone - 1))
-    with refused(f"only {100 - gone} of 100 neighbours of site 's000' are left to hide behind, expected {101 - gone}"):
+    with refused(f"only {100 - gone} of 100 neighbours of site 's000' are left to hide it, expected {101 - gone}"):
         at_site.answer(site, asked(gone))
 
 

@@ -143,7 +143,7 @@ def test_a_client_that_diverges_is_refused_and_said(caplog: pytest.LogCaptureFix
     states: list[RoundState] = []
     with caplog.at_level(logging.WARNING):
         trained = FedAvg(rounds=1, workers=1).fit(SmallNet(), [*whole, broken], on_round=states.append)
-    assert "round 1: the update of clinic-x is not finite; the round goes on without it" in caplog.text
+    assert "round 1: the update of clinic-x is not finite; the round continues without it" in caplog.text
     assert states[0].metrics["refused"] == 1
     assert same(trained, FedAvg(rounds=1, workers=1).fit(SmallNet(), whole))
     with pytest.raises(InputError, match="round 1: no site's update is finite; try a smaller rate"):

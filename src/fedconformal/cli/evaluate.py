@@ -185,6 +185,6 @@ def _print_risk(rule: Predictor, found: LossEvaluation, *, above: bool, json: bo
         print_json({**terms, **found.to_dict()})
         return
     _print_tables(found, [found.overall, *([] if found.mixture is None else [found.mixture])])
-    say("", "low, high: where the mean of such rows is, in 95 of 100 cases, if rows are independent.")
+    say("", "low, high: 95% confidence interval of the mean loss, if rows are independent.")
     say(*filter(None, [found.note]), f"threshold {rule.threshold:.6g}. {rule.sentence()}")
     say(*["These rows contradict the promise: the low end is above the limit."] * above, about.statement.caveat)

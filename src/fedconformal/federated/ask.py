@@ -120,7 +120,7 @@ def check_enough(stage: str, answers: int, least: int, reasons: Iterable[tuple[s
     """Raise `InputError` with five reasons if there are fewer answers than needed."""
     if answers < least:
         whys = "; ".join(f"{site}: {reason}" for site, reason in list(reasons)[:5]) or "none"
-        raise InputError(f"{stage}: {answers} sites answered properly, at least {least} are needed ({whys})")
+        raise InputError(f"{stage}: {answers} valid answers, at least {least} are needed ({whys})")
 
 
 def refusal(error: Exception) -> str:

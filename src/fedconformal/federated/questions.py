@@ -192,7 +192,7 @@ def check_provenance(expected: Provenance, found: Provenance) -> None:
     """Refuse scores of another model, score or temperature than requested."""
     stated = replace(found, classes=None, precision=None)  # compared with those of the other sites
     if difference := expected.difference(stated):
-        raise InputError(f"sent scores of something else: {difference}")
+        raise InputError(f"sent scores of other origin: {difference}")
     if stated != expected:
         raise InputError("sent a summary for a calibration of its own, or one that is marked as estimated")
 

@@ -196,7 +196,7 @@ class Monitor:
         limits = limits_of(predictor, failure=failure, site=site, summaries=() if summary is None else (summary,))
         if len(limits.sites) > 1:
             raise InputError(
-                "this predictor gives no limit to watch: it promises coverage to several by themselves; name the site, "
+                "this predictor gives no limit to watch: it promises coverage to several separately; name the site, "
                 "or state a limit, Monitor(limit=...)"
             )
         return cls(limit=limits.rate, failure=limits.failure, false_alarm=false_alarm)

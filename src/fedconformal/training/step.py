@@ -92,7 +92,7 @@ def average(
     for site, update, _ in answers:
         if not update.finite:
             refused += 1
-            logger.warning("round %d: the update of %s is not finite; the round goes on without it", number, site)
+            logger.warning("round %d: the update of %s is not finite; the round continues without it", number, site)
             continue
         weight = share(update.rows)
         for name, total in sums.items():

@@ -38,7 +38,7 @@ def records(**more: Any) -> Callable[[Message], None]:
 
 CALIBRATION_FAULTS: dict[str, tuple[Callable[[Message], Any], str]] = {
     "one more record": (records(arrays=ArrayRecord()), "holds the records"),
-    "no name": (records(site=ConfigRecord({"partition-id": 2})), "does not say properly whose answer it is"),
+    "no name": (records(site=ConfigRecord({"partition-id": 2})), "does not identify its sender"),
     "a name to fool readers": (records(site=ConfigRecord({"partition-id": 2, "name": "a\nb"})), "the site's name is"),
 }
 

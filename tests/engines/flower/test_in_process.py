@@ -46,7 +46,7 @@ def test_all_else_that_is_used_of_flower_is_public() -> None:
 
 def test_a_flower_that_has_changed_inside_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(TaskIdentity, "_run_id")
-    with pytest.raises(InputError, match=f"has changed inside .*; take {in_process.VERSIONS}, or run the app"):
+    with pytest.raises(InputError, match=f"has changed internally .*; take {in_process.VERSIONS}, or run the app"):
         InProcessGrid(calibrating_app(), 2)
 
 

@@ -198,7 +198,7 @@ def as_somebody_else(reply: Message) -> None:
 
 HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
     "replayed answer": (lambda: Replay("A"), "the message Answer is of another session, round or list of sites"),
-    "altered reveal": (lambda: From("V", 1, altered), "was altered, or its sender"),
+    "altered reveal": (lambda: From("V", 1, altered), "was altered, or has another sender"),
     "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
 }
 

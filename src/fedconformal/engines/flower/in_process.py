@@ -214,7 +214,7 @@ def _identify_run() -> None:
         Message(RecordDict(), SERVER, "query").metadata.__dict__["_message_id"]
     except (ImportError, AttributeError, KeyError, RuntimeError) as error:
         raise InputError(
-            f"flwr {flwr.__version__} has changed inside ({error}); take {VERSIONS}, or run the app with flwr run"
+            f"flwr {flwr.__version__} has changed internally ({error}); take {VERSIONS}, or run the app with flwr run"
         ) from None
 
 

@@ -93,7 +93,7 @@ def read_site(content: RecordDict, known: str | None) -> Site | None:
     record: Any = content[SITE] if isinstance(content[SITE], ConfigRecord) else {}
     partition, name = record.get("partition-id"), record.get("name")
     if len(record) != len(Site._fields) or type(partition) is not int or not isinstance(name, str):
-        raise InputError("does not say properly whose answer it is")
+        raise InputError("does not identify its sender")
     return Site(partition, as_name(name or known or f"site-{partition}", "the site's name"))
 
 

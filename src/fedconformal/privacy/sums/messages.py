@@ -234,7 +234,7 @@ def unpack(data: bytes, kind: type[M], signer: bytes | Sequence[bytes] | None = 
             raise InputError(f"there is no site number {site} on the roster")
         signer = signer[site]
     if not is_signed(data[: len(MAGIC) + 1] + data[PREFIX:], signature_of(data), signer):
-        raise InputError("the message was altered, or its sender is another one (invalid signature)")
+        raise InputError("invalid signature: the message was altered, or has another sender")
     if msgspec.msgpack.encode(message) != data[PREFIX:]:
         raise InputError(f"the message {kind.__name__} is not in canonical form")
     return message

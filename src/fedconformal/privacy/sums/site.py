@@ -229,7 +229,7 @@ def _left(site: SiteState, bits: bytes) -> frozenset[int]:
     near = len(left.intersection(site.agreed))  # & would go through all sites, not the neighbours
     if near < session.near:
         raise InputError(
-            f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide behind, expected "
+            f"only {near} of {len(site.agreed)} neighbours of site {site.name!r} are left to hide it, expected "
             f"{session.near}: the session ends"
         )
     return left
