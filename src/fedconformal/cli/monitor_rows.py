@@ -140,7 +140,7 @@ class WatchReader:
         return Outcomes(ids=filled(table, table.texts(ids), ids) or [], times=times, values=values)
 
     def _open(self, path: Path) -> Table:
-        return self.columns.open(path, self.columns.content.value)
+        return self.columns.open(path, self.columns.content)
 
     def _id_column(self, table: Table) -> str:
         column = self.columns.ids or next((name for name in IDS if name in (table.names or ())), None)

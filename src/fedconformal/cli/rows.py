@@ -6,10 +6,9 @@ import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -44,13 +43,8 @@ if TYPE_CHECKING:
 Classes = int | Sequence[str] | None
 
 
-class Source(StrEnum):
-    """Content of a file of numbers."""
-
-    probs = "probs"
-    logits = "logits"
-    features = "features"
-
+Source = Literal["probs", "logits", "features"]
+"""Content of a file of numbers."""
 
 Sites = Annotated[str | None, typer.Option("--sites", metavar="COLUMN|FILE", help="The site of each row.")]
 Onnx = Annotated[
@@ -64,7 +58,7 @@ def open_model(option: str) -> OnnxModel:
     with requires_extra("serve"):
         from fedconformal.serving.onnx import OnnxModel
     path, _, output = option.rpartition(":")
-    stated: Any = output if output in (Source.probs, Source.logits) else None
+    stated: Any = output if output in ("probs", "logits") else None
     return OnnxModel(Path(option if stated is None else path), gives=stated)
 
 
@@ -83,7 +77,7 @@ class Columns:
 
     content: Annotated[
         Source, typer.Option("--from", metavar="KIND", help="probs, logits, or features for --onnx.")
-    ] = field(default=Source.probs, compare=False)
+    ] = field(default="probs", compare=False)
     onnx: Onnx = None
     ids: Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="Ids of the rows, such as patients.")] = None
     labels: Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="Labels, or true numbers.")] = None
@@ -119,7 +113,7 @@ class Columns:
     @property
     def model(self) -> OnnxModel | None:
         """The model of --onnx, which requires --from features."""
-        if (self.onnx is None) == (self.content is Source.features):
+        if (self.onnx is None) == (self.content == "features"):
             raise InputError("--from features and --onnx go together; give both or neither")
         return None if self.onnx is None else open_model(self.onnx)
 
@@ -139,7 +133,7 @@ class Columns:
 
     def open(self, path: Path, array: str) -> Table:
         """Read a file; the encoding applies to text files only."""
-        if array == Source.features and path.suffix.lower() in (".npy", ".npz"):  # of any shape, such as images
+        if array == "features" and path.suffix.lower() in (".npy", ".npz"):  # of any shape, such as images
             rows = read_array(path, "features")
             return table_of(rows.reshape(len(rows), -1) if rows.ndim > 2 and len(rows) else rows, name=str(path))
         encoding = self.encoding if path.suffix.lower() in TEXT else None
@@ -161,7 +155,7 @@ class Columns:
         if not about.intervals:
             if self.model is not None:
                 self.model.check_for(about.provenance.model)
-            if self.content is Source.probs and at not in (None, 1.0):
+            if self.content == "probs" and at not in (None, 1.0):
                 logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
         columns = self.keeping(*by, _column_in(sites), *map(_column_in, beside))
         table = columns.read(predictor.score, path, labels, wanted=about.class_names, temperature=at)
@@ -199,7 +193,7 @@ class Columns:
     def _read_numbers(self, score: RegressionScore, path: Path, labels: Path | None) -> Predictions:
         reason = f"is for classes, and {score.name} scores numbers; leave it out"
         refuse(reason, classes=self.classes, positive=self.positive, onnx=self.onnx)
-        if self.content is Source.logits:
+        if self.content == "logits":
             raise InputError(f"--from logits {reason}")
         predictions = numbers_of(
             self.open(path, "predictions"),
@@ -221,10 +215,10 @@ class Columns:
     def _read_classes(self, path: Path, labels: Path | None, wanted: Classes, temperature: float | None) -> Predictions:
         if self.predictions is not None:
             raise InputError("--predictions is for a score of numbers, such as cqr; classes are chosen with --classes")
-        if self.content is Source.logits and self.positive is not None:
+        if self.content == "logits" and self.positive is not None:
             raise InputError("--positive is for one column of probabilities; with --from logits, give a column a class")
         model, own_labels = self.model, self.labels if labels is None else None
-        table = self.open(path, self.content.value)
+        table = self.open(path, self.content)
         if model is not None:
             names = split(self.classes) if self.classes is not None else wanted
             table = _scored(table, self._aside(own_labels), model, temperature, names)
@@ -232,7 +226,7 @@ class Columns:
         if wanted is not None:
             predictions = predictions.matched(wanted)
         predictions = self._paired(predictions, labels)
-        if self.content is not Source.logits:
+        if self.content != "logits":
             return predictions
         at = 1.0 if temperature is None else temperature
         with predictions.table.in_lines():

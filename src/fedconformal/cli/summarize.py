@@ -29,7 +29,7 @@ from fedconformal.cli.options import (
     expand_wildcards,
     refuse,
 )
-from fedconformal.cli.rows import Columns, Source, warn_of_repeated_ids
+from fedconformal.cli.rows import Columns, warn_of_repeated_ids
 from fedconformal.errors import InputError, prefix_errors
 from fedconformal.privacy.dp import as_epsilon
 from fedconformal.privacy.ledger import rows_of, spending
@@ -110,7 +110,7 @@ def summarize(
     source, onnx = _source_of(files, columns, loss), columns.model
     if onnx is not None and model is not None:
         raise InputError("--model is for a model outside of this command; --onnx gives its own fingerprint")
-    of_logits = columns.content is Source.logits if onnx is None else onnx.gives == "logits"
+    of_logits = columns.content == "logits" if onnx is None else onnx.gives == "logits"
     terms = Terms(
         score=DEFAULT if score is None else build(score, AnyScore),
         alpha=alpha,
@@ -131,7 +131,7 @@ def summarize(
         "epsilon": epsilon,
         "watch": watch,
         "temperature": temperature is not None,
-        "labels": columns.given or (columns.content is not Source.probs and source != "run"),
+        "labels": columns.given or (columns.content != "probs" and source != "run"),
         "score": score,
         "site": site,
         "ledger": ledger,

@@ -8,9 +8,8 @@ import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,16 +19,10 @@ from fedconformal.cli.options import Json, check_output
 from fedconformal.errors import InputError, requires_extra
 
 
-class Preset(StrEnum):
-    """Names of predefined settings."""
-
-    paper = "paper"
-
-
 def train(
     output: Annotated[Path, typer.Option("-o", "--output", help="The run's directory.")],
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
-    preset: Annotated[Preset | None, typer.Option(help="The paper's settings.")] = None,
+    preset: Annotated[Literal["paper"] | None, typer.Option(help="The paper's settings.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the directory.")] = False,
     dataset: Annotated[
         str | None, typer.Option(help="digits, fashionmnist, cifar10, ..., or your own function as package:function.")
