@@ -161,7 +161,7 @@ def test_silent_sites_are_named_and_a_gap_loses_no_count() -> None:
     found = combine([*whole[:3], *whole[5:], *counted("b", Tally(10, 1), Tally(20, 2)), *whole[-1:]])
     assert to_dict(found)["silent"] == ["b"]
     assert found.all_rows.pooled.known[-1] == 120
-    assert "Ask b (since 2026-01-02) why no message comes." in to_do(found)
+    assert "Ask b (since 2026-01-02) why no message arrives." in to_do(found)
 
 
 def test_another_predictor_is_refused_by_name() -> None:
@@ -177,7 +177,7 @@ def test_two_spellings_of_a_name_are_one_site_and_who_is_left_out_is_named() -> 
     found = combine([one, replace(two, site="Ko\u0308ln ")], refused=[Refused("b", "gave no answer")])
     assert len(found.all_rows.histories) == 1
     assert to_dict(found)["refused"] == [{"site": "b", "reason": "gave no answer"}]
-    assert any("Ask b for valid messages" in step for step in to_do(found))
+    assert "b is left out, as it gave no answer." in to_do(found)
 
 
 def test_what_a_site_says_of_its_scores_is_shown_as_its_word() -> None:

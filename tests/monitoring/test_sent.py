@@ -119,7 +119,7 @@ def test_what_is_withheld_is_not_zero(tmp_path: Path) -> None:
     together = combine([one for one in found if one.site == "all sites"])
     stated = {"site": "all sites", "days": ["2026-09-05", "2026-09-05"]}
     assert to_dict(together)["withheld"] == [stated]
-    assert any("withheld by all sites: there are too few outcomes, not none" in step for step in to_do(together))
+    assert any("withheld by all sites: there are too few outcomes, not zero" in step for step in to_do(together))
 
 
 def test_all_rows_but_those_of_a_site_are_counted_too(tmp_path: Path) -> None:

@@ -117,8 +117,8 @@ def chance(total: CombinedEvidence) -> str:
     """Return sentences on the false alarm probability."""
     if total.chance >= 1:
         return (
-            f"The chances that limits of the sites do not hold add up to {total.failures:.3g}, so nothing is promised "
-            "about false alarms: start each watch with a failure that is divided by the number of sites."
+            f"The probabilities that limits of the sites fail add up to {total.failures:.3g}, so nothing is promised "
+            "about false alarms: start each watch with a failure probability divided by the number of sites."
         )
     return (
         f"While the promise holds, an alarm over all sites is ever raised with probability {total.chance:.3g} at most "
@@ -138,12 +138,12 @@ def _about_evidence(combined: Combined) -> Iterator[str]:
         yield f"Do not rely on the sets {where(combined)} until the cause is found: new patients, devices, a new model?"
         if not together.named and together.alarm is not None:
             first = join_names([line.site for line in together.histories], most=3)
-            yield f"No site stands out by itself. Begin with those on top of the list: {first}."
+            yield f"No site stands out by itself. Begin at the top of the list: {first}."
         yield "Then recalibrate with new rows, not with those that raised the alarm."
     if together.doubtful and len(together.histories) > 1:
         often = math.fsum(line.false_alarm + line.failure for line in together.histories)
         names = join_names([f"{line.site} (since {date(line.alarm)})" for line in together.doubtful], most=3)
-        yield f"Look at {names}, where the own watch raised an alarm. Up to {often:.2g} sites do so by chance."
+        yield f"Look at {names}, whose own watch raised an alarm. Up to {often:.2g} sites do so by chance."
     for line in [line for line in together.histories if line.changed is not None][:3]:
         yield f"Ask {line.site} what changed: it reports that its scores differ, detected on {date(line.changed)}."
     if combined.state == EARLY and together.pooled.state == HOLDS:
@@ -155,7 +155,7 @@ def _about_evidence(combined: Combined) -> Iterator[str]:
     elif combined.state == EARLY:
         yield "Continue, and combine again when there are more outcomes."
     if combined.state == HOLDS:
-        yield "Use the sets. Combine again when the next messages come."
+        yield "Use the sets. Combine again when the next messages arrive."
 
 
 def _about_messages(combined: Combined) -> Iterator[str]:
@@ -164,15 +164,16 @@ def _about_messages(combined: Combined) -> Iterator[str]:
     if line.known[-1] and waiting >= MUCH * rows:
         late = "have no outcome yet and count as covered, so an alarm comes late: send more outcomes."
         yield f"{waiting / rows:.0%} of the rows {late}"
-    if combined.refused:
-        sites = join_names([item.site for item in combined.refused])
-        yield f"Ask {sites} for valid messages: theirs are left out here."
+    for site, reason in combined.refused[:3]:
+        yield f"{site} is left out, as it {reason}."
+    if combined.refused[3:]:
+        yield f"{len(combined.refused)} sites are left out in all."
     if combined.silent:
         sites = join_names([f"{item.site} (since {date(int(item.days[-1]))})" for item in combined.silent])
-        yield f"Ask {sites} why no message comes."
+        yield f"Ask {sites} why no message arrives."
     if combined.withheld:
         sites = join_names(sorted({item.site for item in combined.withheld}))
-        yield f"Groups, classes or sites are withheld by {sites}: there are too few outcomes, not none."
+        yield f"Groups, classes or sites are withheld by {sites}: there are too few outcomes, not zero."
 
 
 def to_dict(found: Combined) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def _answers(found: Combined, everything: SiteHistory) -> Iterator[Answer]:
 
 
 def _seen(line: SiteHistory) -> tuple[str, list[str]]:
-    watched = f"The watch is against a coverage below {percent(round(1 - line.limit, 4))}."
+    watched = f"The watch raises an alarm for a coverage below {percent(round(1 - line.limit, 4))}."
     if line.coverage is None:
         return "No outcome yet", [f"{count(line.rows, 'row')} wait for an outcome. {watched}"]
     low, high = line.interval
@@ -109,7 +109,7 @@ def _seen(line: SiteHistory) -> tuple[str, list[str]]:
 def _where(found: Combined) -> tuple[str, list[str]]:
     together = found.all_rows
     sites = count(together.sites, "site")
-    texts = [f"{join_names(together.named)}: on top of the list below."] if together.named else []
+    texts = [f"{join_names(together.named)}: at the top of the list below."] if together.named else []
     if found.named_groups:
         texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
     if not texts:
@@ -125,7 +125,7 @@ def _over_time(line: SiteHistory) -> str:
     at = np.unique(np.append(even.round().astype(np.int64), int(np.argmax(line.log_e))))
     coverage = soft("Rows of all sites together. The band holds if rows come from the sites in fixed shares.")
     coverage += _coverage_plot(line, at)
-    evidence = soft("Wealth of a bet, from a stake of one, that the miss rate exceeds the limit. One is no evidence.")
+    evidence = soft("Wealth of a bet that the miss rate exceeds the limit, with a stake of one. One is no evidence.")
     tens, enough = line.log_e / math.log(10), -math.log10(line.false_alarm)
     y = min(-2.0, math.floor(tens.min())), max(2.0, math.ceil(enough + 0.3), math.ceil(tens.max()))
     title, power = "evidence against the promise over time, on a log scale", lambda tens: e_value(tens * math.log(10))
