@@ -51,6 +51,10 @@ def test_each_state_has_its_words(periods: list[Period], big: str) -> None:
     assert "inf" not in re.sub("<style>.*?</style>|<.*?>", "", page)
 
 
+def test_nothing_is_drawn_before_the_first_outcome() -> None:
+    assert "<svg" not in watch_page(messages("a", [0.1] * 5, labels=0))
+
+
 def test_names_cannot_break_out() -> None:
     periods = [replace(period, site=HOSTILE[:60]) for period in messages("a", [0.5] * 9, groups={HOSTILE: 1.0})]
     late = [replace(period, site=f"{HOSTILE[:40]}2") for period in messages("b", [0.1] * 2)]
