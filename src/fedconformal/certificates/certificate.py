@@ -335,6 +335,8 @@ class Certificate(_Record, frozen=True, kw_only=True):
         total = sum(sizes)
         # One of two sites always has at least half of the scores.
         most = FAR * min(sizes) if len(sizes) == 2 else min(total / 2, FAR * float(np.median(sizes)))
+        if max(sizes) <= most:
+            return {}
         return {name: n / total for name, n in zip(site_names(self.summaries), sizes, strict=True) if n > most}
 
     @property

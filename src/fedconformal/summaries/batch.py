@@ -107,7 +107,7 @@ class SummaryBatch(Sequence[Summary]):
     def __repr__(self) -> str:
         return repr(self._summaries)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of all sites; unnamed sites are numbered."""
         return names_of(self.sites, self.sizes)
