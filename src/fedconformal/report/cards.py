@@ -26,10 +26,8 @@ from fedconformal.evaluation.coverage import PROMISED, CoverageGroup
 from fedconformal.evaluation.losses import LossEvaluation
 from fedconformal.report.board import sites_without_rows
 from fedconformal.report.charts import Bar, Bars, group_chart, percent, shortened
-from fedconformal.report.html import card, fine_print, long_table, soft, table
+from fedconformal.report.html import MOST, card, fine_print, long_table, soft, table
 
-MAX_GROUPS = 24
-"""Maximum number of drawn groups; beyond it, those furthest from the promise are drawn."""
 MAX_SIZES = 10
 """Maximum number of classes for a bar per set size; beyond it, sizes are binned."""
 STRATA = {
@@ -63,7 +61,7 @@ def risk_cards(rule: Predictor, evaluation: LossEvaluation | None) -> Iterator[s
     text = "Dots: mean loss on the checked rows; lines: 95% intervals if rows are independent; dashed: the limit. "
     numbers = table(("site", *evaluation.columns), (group.cells for group in evaluation.by_site))
     most = min(about.bound, max(2 * about.limit, *(group.high for group in evaluation.by_site)))
-    drawn = sorted(evaluation.by_site, key=lambda group: -group.mean_loss)[:MAX_GROUPS]
+    drawn = sorted(evaluation.by_site, key=lambda group: -group.mean_loss)[:MOST]
     chart = group_chart(drawn, about.limit, (0.0, most), "mean loss", "{:.4g}".format)
     yield card("Risk by site", soft(text + _promised_to(rule.certificate, "site")) + chart, numbers)
 
@@ -74,9 +72,9 @@ def _coverage_by(column: str, groups: Sequence[CoverageGroup], evaluation: AnyEv
         lines = f"Dots: coverage; dashed: the target. Lines: 95% interval, if {evaluation.interval_assumes}."
         text = f"{lines} A dot a little below the target is no violation. {text}"
     drawn, target = groups, 1 - about.alpha
-    if len(groups) > MAX_GROUPS:
-        text += f" Drawn: the {MAX_GROUPS} lowest of {len(groups)}."
-        drawn = sorted(groups, key=lambda group: group.coverage)[:MAX_GROUPS]
+    if len(groups) > MOST:
+        text += f" Drawn: the {MOST} lowest of {len(groups)}."
+        drawn = sorted(groups, key=lambda group: group.coverage)[:MOST]
     numbers = table((column, *evaluation.columns), (group.cells for group in groups))
     low = min(0.9 * target, *(group.low for group in drawn))
     chart = group_chart(drawn, target, (max(0.0, math.floor(low * 20) / 20), 1.0), "coverage", percent)

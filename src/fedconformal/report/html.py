@@ -14,8 +14,8 @@ from fedconformal.report.charts import CHART_STYLE
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Content security policy without scripts, so that markup in a name cannot execute."""
-FIRST = 24
-"""Number of rows shown of a long table."""
+MOST = 24
+"""Maximum number of drawn groups, the furthest from the promise, and of rows shown of a long table."""
 
 
 class Answer(NamedTuple):
@@ -87,7 +87,7 @@ def soft(text: str) -> str:
 
 def long_table(columns: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
     """Return a table of text; rows beyond the first ones are collapsed."""
-    first, rest, more = table(columns, rows[:FIRST]), table(columns, rows[FIRST:]), len(rows) - FIRST
+    first, rest, more = table(columns, rows[:MOST]), table(columns, rows[MOST:]), len(rows) - MOST
     return first + (f'<details class="more"><summary>{more:,} more</summary>{rest}</details>' if more > 0 else "")
 
 
