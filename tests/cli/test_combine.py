@@ -16,7 +16,7 @@ from tests.monitoring.streams import messages
 @pytest.fixture(autouse=True)
 def at_home(here: Path) -> None:
     for i in range(3):
-        Path(f"clinic-{i}.fcw").write_bytes(write_periods(messages(f"clinic-{i}", [0.07] * 20)))
+        Path(f"clinic-{i}.fcw").write_bytes(write_periods(messages(f"clinic-{i}", [0.05] * 20)))
     Path("drift.fcw").write_bytes(write_periods(messages("clinic-3", [0.1] * 10 + [0.4] * 10)))
 
 
@@ -69,7 +69,7 @@ def test_signatures_say_whose_a_message_is(command: Command) -> None:
     both = Path("clinic-1.fcw").read_bytes() + Path("clinic-2.fcw").read_bytes()
     wrong: list[tuple[str, bytes | None, str]] = [
         ("clinic-1.fcw.sig", Path("clinic-0.fcw.sig").read_bytes(), "clinic-1.fcw: site 'clinic-1' signed with"),
-        ("clinic-1.fcw", write_periods(messages("clinic-1", [0.07] * 19)), "is not one of site 'clinic-1' for this"),
+        ("clinic-1.fcw", write_periods(messages("clinic-1", [0.05] * 19)), "is not one of site 'clinic-1' for this"),
         ("clinic-1.fcw", both, "clinic-1.fcw: holds messages of clinic-1, clinic-2; only those of one site"),
         ("clinic-1.fcw.sig", None, "clinic-1.fcw.sig: does not exist; the site creates it with fedconformal sign"),
     ]

@@ -200,9 +200,18 @@ def test_one_site_that_claims_many_rows_does_not_make_the_promise_hold() -> None
     honest = [period for i in range(3) for period in counted(f"s{i}", Tally(20, 1))]
     found = combine([*honest, *counted("liar", Tally(10**6, 0))])
     assert found.state == "too early"
-    assert to_do(found)[0].startswith("Without liar, which has most of the outcomes,")
+    assert to_do(found)[0].startswith("Without liar the others do not show yet that the promise holds")
     large = [*honest, *counted("large", Tally(10**6, 0)), *counted("another", Tally(10**6, 10**4))]
     assert combine(large).state == "holds"
+
+
+@pytest.mark.parametrize("stated", [{}, {"limit": 0.9999}, {"false_alarm": 0.9}], ids="".join)
+def test_no_site_makes_the_promise_hold_by_what_it_states(stated: dict[str, float]) -> None:
+    """Not even with fewer outcomes than the others, or with a limit or a probability of its own."""
+    honest = [period for i in range(3) for period in counted(f"s{i}", Tally(200, 13))]
+    (liar,) = counted("liar", Tally(500, 0))
+    found = combine([*honest, replace(liar, streams=(replace(liar.streams[0], **stated),))])
+    assert (found.all_rows.pooled.state, found.state, found.all_rows.decisive) == ("holds", "too early", "liar")
 
 
 @pytest.mark.long

@@ -19,7 +19,7 @@ GROUPS = {"sex=F": 1.0, "sex=M": 1.0}
 
 def federation(sites: int = 4, *, drifts: str = "clinic-2") -> list[Period]:
     names = [f"clinic-{i}" for i in range(sites)]
-    rates = {name: [0.08] * 10 + [0.4 if name == drifts else 0.08] * 10 for name in names}
+    rates = {name: [0.06] * 10 + [0.4 if name == drifts else 0.06] * 10 for name in names}
     return [period for name in names for period in messages(name, rates[name], groups=GROUPS)]
 
 

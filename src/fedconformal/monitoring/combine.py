@@ -12,8 +12,7 @@ d is the false alarm probability d_k of the sites. If these differ, sites are we
 the largest. A watch over several sites divides its probability among them beforehand; then d is the sum, so that the
 mean is at least 1 / d as soon as one site's e-value is at least 1 / d_k: its own alarm is a combined alarm.
 
-The state "holds" is also required without a site that has more outcomes than all others together: no single site can
-cause it by its stated counts.
+The state "holds" is also required without each site in turn: no single site can cause it by the numbers that it states.
 """
 
 from __future__ import annotations
@@ -288,12 +287,17 @@ class CombinedEvidence:
 
     @cached_property
     def decisive(self) -> str | None:
-        """A site with more outcomes than all others together, if the state is not "holds" without it."""
-        first, *others = sorted(self.counted, key=lambda history: -history.known[-1])
-        if not others or first.known[-1] <= math.fsum(history.known[-1] for history in others):
+        """The site with most outcomes among those without which the state is not "holds"; None if there are none."""
+        each = sorted(self.counted, key=lambda history: -history.known[-1])
+        if len(each) == 1:
             return None
-        rest = CombinedEvidence.of(self.group, others).pooled
-        return None if rest.known[-1] and 1 - rest.interval[0] < rest.limit else first.site
+        table = [(h.known[-1], h.misses[-1], h.waiting[-1], h.rows or 1, h.limit * (h.rows or 1)) for h in each]
+        columns = np.array(table).T
+        known, misses, waiting, rows, limits = np.maximum(columns.sum(axis=1, keepdims=True) - columns, 0.0)
+        least = min(history.false_alarm for history in each)
+        low = lower_rate(np.maximum(known - misses, 0.0), misses + waiting, least)
+        doubtful = np.flatnonzero((known == 0) | (1 - low >= limits / rows))
+        return each[doubtful[0]].site if len(doubtful) else None
 
     @cached_property
     def state(self) -> str:

@@ -147,8 +147,8 @@ def _about_evidence(combined: Combined) -> Iterator[str]:
     for line in [line for line in together.histories if line.changed is not None][:3]:
         yield f"Ask {line.site} what changed: it reports that its scores differ, detected on {date(line.changed)}."
     if combined.state == EARLY and together.pooled.state == HOLDS:
-        rest = "the others do not show yet that the promise holds: wait for more outcomes there."
-        yield f"Without {together.decisive}, which has most of the outcomes, {rest}"
+        others = "the others do not show yet that the promise holds: wait for more outcomes there."
+        yield f"Without {together.decisive} {others}"
     elif combined.state == EARLY and not together.pooled.known[-1]:
         waiting = count(together.pooled.rows, "row")
         yield f"Send outcomes: {waiting} wait for one. Without them it is unknown whether the promise holds."
