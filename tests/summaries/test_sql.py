@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,8 @@ def run(request: pytest.FixtureRequest) -> Database:
     if request.param == "postgresql":
         found: Database = request.getfixturevalue("server")
         return found
+    if request.param == "spark" and shutil.which("java") is None:
+        pytest.skip("Spark needs Java, which is not installed")
     return DuckDB() if request.param == "duckdb" else Spark()
 
 
