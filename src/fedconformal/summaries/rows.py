@@ -176,7 +176,9 @@ def score_rows(
     if not isinstance(score, Score):
         raise InputError(f"score is {score!r:.80}, expected a score such as fedconformal.LAC()", param="score")
     matrix, labels, known = read_rows(outputs, truth, classes)
-    pairs = Counter(zip(labels.tolist(), matrix.argmax(axis=1).tolist(), strict=True))
+    seen, counts = np.unique(labels * matrix.shape[1] + matrix.argmax(axis=1), return_counts=True)
+    places = zip(*(part.tolist() for part in divmod(seen, matrix.shape[1])), strict=True)
+    pairs = Counter(dict(zip(places, counts.tolist(), strict=True)))
     return ScoredRows(score.evaluate(matrix, labels), labels, known, PRECISION, pairs)
 
 
