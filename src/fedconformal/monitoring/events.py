@@ -27,7 +27,7 @@ from fedconformal.certificates.text import ClassNames, class_called
 from fedconformal.errors import InputError
 from fedconformal.monitoring import schema
 from fedconformal.monitoring.change import StoredDetector
-from fedconformal.monitoring.messages import day_of
+from fedconformal.monitoring.messages import LAST_DAY, day_of
 from fedconformal.monitoring.monitor import Monitor, verdict_of
 
 Kind = Literal["sets", "intervals", "losses"]
@@ -36,7 +36,7 @@ WHOLE, SITE, GROUP, CLASS = "all", "site", "group", "class"
 """Kinds of streams."""
 DAY = 86_400
 LONGEST_ID = 256
-LATEST = 2_932_897 * DAY
+LATEST = (LAST_DAY + 1) * DAY
 """The end of the year 9999, in seconds since 1970."""
 THERE = "SELECT id, digest FROM rows WHERE id IN (SELECT value FROM json_each(?))"
 ROWS = "SELECT id, time, streams, held, outcome FROM rows WHERE id IN (SELECT value FROM json_each(?))"

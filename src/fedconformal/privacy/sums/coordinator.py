@@ -28,7 +28,7 @@ from fedconformal.errors import InputError
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import as_epsilon, as_grid
 from fedconformal.privacy.noise import MOST_CANDIDATES, noisy_grid
-from fedconformal.privacy.signatures import SigningKey
+from fedconformal.privacy.signatures import MaskingKey, SigningKey
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums.messages import (
     Answer,
@@ -256,7 +256,7 @@ def _check_join(state: CoordinatorState, join: Join) -> None:
     if join.session != state.invite.session:
         raise InputError("a site joined another session")
     check_name(join.site, "site")
-    masks.check_public(join.masking)
+    MaskingKey(bytes(32)).agreed_with(join.masking)  # any key will do: one of small order is refused
     check_scores(stated_provenance(join), state.invite, f"site {join.site!r}")
     joined = joining(join.site, join.size, join.signing, join.masking, join.session)
     check_identity(join.site, join.identity, joined)

@@ -65,16 +65,6 @@ def pair_keys(mine: MaskingKey, theirs: bytes, fingerprint: str) -> PairKeys:
     return PairKeys(both[:KEY], both[KEY:])
 
 
-def check_public(key: bytes) -> None:
-    """Refuse a public key of small order, which yields no shared secret."""
-    _any_key().agreed_with(key)
-
-
-@cache
-def _any_key() -> MaskingKey:
-    return MaskingKey.new()
-
-
 def round_key(secret: bytes, about: bytes) -> bytes:
     """Return the key of a round, from the key of two neighbours or from a site's secret for its own mask.
 
