@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from fedconformal._base.names import as_name, join_names, name_key, plural
+from fedconformal._base.names import abbreviate, as_name, join_names, name_key, plural
 from fedconformal._base.registry import Spec, parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.calibrate import check_sites, kept_terms, successor
@@ -221,7 +221,7 @@ def plan(
     try:
         rows = [int(part) for part in sizes.split(",")]
     except ValueError:
-        raise InputError(f"--sizes is {sizes!r}, expected whole numbers such as 200,50,20") from None
+        raise InputError(f"--sizes is {abbreviate(sizes)}, expected whole numbers such as 200,50,20") from None
     found = make_plan(alpha=alpha, sizes=rows, guarantees=guarantees or ())
     if json:
         print_json(found)

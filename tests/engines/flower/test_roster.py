@@ -98,7 +98,7 @@ def test_a_message_that_could_not_be_sent_is_no_timeout() -> None:
     (left_out,) = calibrate(Federation(here, timeout=0.2), MODEL).certificate.left_out or []
     assert left_out == LeftOut(site="node-3", reason=UNSENT)
     here.large = True
-    with pytest.raises(InputError, match=f"0 sites answered .*node-2: {UNSENT}"):
+    with pytest.raises(InputError, match=f"0 valid answers.*node-2: {UNSENT}"):
         calibrate(Federation(here, timeout=0.2), MODEL)
 
 
