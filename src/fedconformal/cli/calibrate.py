@@ -221,7 +221,7 @@ def plan(
     try:
         rows = [int(part) for part in sizes.split(",")]
     except ValueError:
-        raise InputError(f"--sizes is {abbreviate(sizes)}, expected whole numbers such as 200,50,20") from None
+        raise InputError(f"--sizes is {abbreviate(repr(sizes))}, expected whole numbers such as 200,50,20") from None
     found = make_plan(alpha=alpha, sizes=rows, guarantees=guarantees or ())
     if json:
         print_json(found)
