@@ -85,6 +85,7 @@ SUMMARIZE = {
     ("scores-0.npy", "truth-0.npy", "--thresholds", "0,1"): "--thresholds goes with --loss",
     ("scores-0.npy", *LOSS): "a loss needs SCORES and TRUTH; give both files",
     ("scores-0.npy", "truth-0.npy", *LOSS, "--by-class"): "--by-class does not go with --loss",
+    ("scores-0.npy", "truth-0.npy", *LOSS, "--id", "x"): "--id does not go with --loss",
     ("scores-0.npy", "truth-0.npy", *LOSS, "--thresholds", "0,x"): "--thresholds: 0,x is no list of numbers",
 }
 CALIBRATE = {

@@ -84,7 +84,7 @@ def test_what_is_refused(scans: Path, command: Command) -> None:
     result = ran(command.ok("sql", *SCANS).out)
     for options, message in (
         (("--kind", "exact"), "--kind is for rows, and this is the result of a query"),
-        (("--from", "logits"), "--labels is for rows, and this is the result of a query"),
+        (("--from", "logits"), "--from is for rows, and this is the result of a query"),
         (("--score", "raps"), "result.csv: the query is for the score lac, not raps"),
         (("--alpha", "0.2"), "result.csv: the query is for alpha 0.1, not 0.2; leave out --alpha"),
     ):

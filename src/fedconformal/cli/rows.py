@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -106,9 +106,10 @@ class Columns:
     keep: tuple[str, ...] = ()
 
     @property
-    def given(self) -> bool:
-        """Whether any option names a column."""
-        return self != type(self)()
+    def given(self) -> str:
+        """The first option that names a column; empty without one."""
+        typed = [one for one in fields(self) if one.compare and getattr(self, one.name) != one.default]
+        return typed[0].name.replace("ids", "id") if typed else ""
 
     @property
     def model(self) -> OnnxModel | None:

@@ -138,7 +138,7 @@ def summarize(
     }
     for mode in (source, "noise" if epsilon else "plain", "numbers" * numbers):
         options, reason = REFUSED.get(mode, ((), ""))
-        refuse(reason, **{option: given[option] for option in options})
+        refuse(reason, **{columns.given or "from" if name == "labels" else name: given[name] for name in options})
     ending, name = ".fcs" if epsilon is None else ".fcn", output.stem if site is None else site
     inputs, rows = (*files, ledger, policy, watch), None
     if source != "run":
