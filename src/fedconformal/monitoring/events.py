@@ -111,8 +111,8 @@ def check_ids(ids: Sequence[str], times: Floats, what: str) -> None:
     """Refuse repeated and unprintable ids, and times before 1970."""
     if len(set(ids)) < len(ids):
         raise InputError(f"the id {abbreviate(first_duplicate(ids))} is there twice; give each once", where=what)
-    odd = next((row_id for row_id in ids if not 0 < len(row_id) <= LONGEST_ID or not row_id.isprintable()), None)
-    if odd is not None:
+    if not all(ids) or max(map(len, ids), default=0) > LONGEST_ID or not "".join(ids).isprintable():
+        odd = next(row_id for row_id in ids if not 0 < len(row_id) <= LONGEST_ID or not row_id.isprintable())
         raise InputError(f"the id {abbreviate(odd)!r} is empty, too long, or cannot be printed", where=what)
     if not ((times >= 0) & (times < LATEST)).all():
         raise InputError("a time is not one since 1970", where=what)
@@ -315,6 +315,8 @@ class Ledger:
 
     def _streams(self, count: int, rows: Predicted) -> list[str]:
         """Return the numbers of the streams of each of `count` rows, separated by spaces."""
+        if not rows.sites and not rows.groups:
+            return [""] * count
         found: list[list[int]] = [[] for _ in range(count)]
         sites = [None if site is None else name_key(site) for site in rows.sites or ()]
         if (own := self.settings.site) is not None:
@@ -340,20 +342,20 @@ class Ledger:
         known = {name: value for name, _, value in schema.looked_up(self.connection, EARLY, lacking)}
         settled, stored, fates = list[Settled](), list[tuple[str, float, float]](), dict[str, str]()
 
-        def count(name: str, time: float, value: float) -> None:
-            then, streams, held, _ = there[name]
-            settled.append(Settled(name, max(time, then), value, streams, held or b""))  # not before its row
+        def count(name: str, time: float, value: float, row: Sequence[Any]) -> None:
+            settled.append(Settled(name, max(time, row[0]), value, row[1], row[2] or b""))  # not before its row
 
         for name, (time, value) in early.items():
-            count(name, time, value)
+            count(name, time, value, there[name])
             known[name] = value
         for name, time, value in zip(outcomes.ids, outcomes.times.tolist(), outcomes.values.tolist(), strict=True):
-            before = known.get(name, there[name][3] if name in there else None)
+            row = there.get(name)
+            before = known.get(name, None if row is None else row[3])
             if before is not None:
                 fates[name] = "repeated" if before == value else "conflicting"
-            elif name in there:
+            elif row is not None:
                 fates[name] = "counted"
-                count(name, time, value)
+                count(name, time, value, row)
             else:
                 fates[name] = "early"
                 stored.append((name, time, value))
@@ -383,7 +385,7 @@ class Ledger:
         events = Events(days, known, lost, in_order(sizes, np.zeros(len(values))))
         by_stream: dict[int, list[int]] = {}
         of_event = [*streams, *(outcome.streams for outcome in outcomes)]
-        for place, event in enumerate(order.tolist()):
+        for place, event in enumerate(order.tolist() if any(of_event) else ()):
             for stream in map(int, of_event[event].split()):
                 by_stream.setdefault(stream, []).append(place)
         states = self.states([0, *by_stream])
