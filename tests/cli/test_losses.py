@@ -130,7 +130,7 @@ def test_rows_that_contradict_a_promise_for_nearly_all_draws(sent: Path, command
 
 
 def test_show_says_what_a_reader_learns(sent: Path, command: Command) -> None:
-    assert "the mean loss of its rows at each of 1001 thresholds" in command.ok("show", "s0.fcs").out
+    assert "the mean loss of its rows at each of 1,001 thresholds" in command.ok("show", "s0.fcs").out
     command.ok("calibrate", *SITES, "--risk", "0.4", "-o", "p.json")
     shown = command.ok("show", "p.json", "--json").json
     assert shown["holds"]["limit on the risk"] == "0.4"

@@ -30,7 +30,7 @@ def escape_control(text: str) -> str:
 
 def plural(number: int, noun: str) -> str:
     """Format a count with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def join_names(names: Sequence[str], most: int = 5) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from fedconformal._base.names import join_names
+from fedconformal._base.names import join_names, plural
 from fedconformal.monitoring.change import ChangeDetector
 from fedconformal.monitoring.combine import Combined, CombinedEvidence, SiteHistory
 from fedconformal.monitoring.events import Counts, StreamState
@@ -87,7 +87,7 @@ def _stream(stream: StreamState) -> dict[str, Any]:
 def sentence(found: Combined) -> str:
     """Return one sentence on whether the promise holds."""
     line = found.all_rows.pooled
-    sites, known = count(found.all_rows.sites, "site"), int(line.known[-1])
+    sites, known = plural(found.all_rows.sites, "site"), int(line.known[-1])
     if found.alarm:
         return f"alarm since {date(found.since)} {where(found)}: more rows are missed than the limit allows"
     if found.state == "in doubt":
@@ -96,11 +96,11 @@ def sentence(found: Combined) -> str:
         return f"in doubt: {names} raised an alarm, which is not significant among {sites}"
     if found.state == HOLDS:
         most = f"at most {1 - line.interval[0]:.1%} of rows are missed, and the limit is {line.limit:.1%}"
-        return f"holds: {most} ({count(known, 'outcome')} at {sites})"
+        return f"holds: {most} ({plural(known, 'outcome')} at {sites})"
     if not known:
         return f"too early: no row has an outcome yet at {sites}"
     low, high = (1 - end for end in line.interval[::-1])
-    return f"too early: between {low:.1%} and {high:.1%} of rows are missed ({count(known, 'outcome')} at {sites})"
+    return f"too early: between {low:.1%} and {high:.1%} of rows are missed ({plural(known, 'outcome')} at {sites})"
 
 
 def where(combined: Combined) -> str:
@@ -109,7 +109,7 @@ def where(combined: Combined) -> str:
     if combined.all_rows.alarm is None:
         return groups
     named = combined.all_rows.named
-    at = f"at {join_names(named)}" if named else f"over {count(combined.all_rows.sites, 'site')} together"
+    at = f"at {join_names(named)}" if named else f"over {plural(combined.all_rows.sites, 'site')} together"
     return f"{at} and {groups}" if groups else at
 
 
@@ -150,7 +150,7 @@ def _about_evidence(combined: Combined) -> Iterator[str]:
         others = "the others do not show yet that the promise holds: wait for more outcomes there."
         yield f"Without {together.decisive} {others}"
     elif combined.state == EARLY and not together.pooled.known[-1]:
-        waiting = count(together.pooled.rows, "row")
+        waiting = plural(together.pooled.rows, "row")
         yield f"Send outcomes: {waiting} wait for one. Without them it is unknown whether the promise holds."
     elif combined.state == EARLY:
         yield "Continue, and combine again when there are more outcomes."
@@ -222,8 +222,3 @@ def _history(history: SiteHistory) -> dict[str, Any]:
 def date(day: int | None) -> str:
     """Format a day as a date."""
     return "" if day is None else day_of(day).isoformat()
-
-
-def count(number: int, what: str) -> str:
-    """Format a count with thousands separators and its noun."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from fedconformal._base.arrays import Floats, Integers
-from fedconformal._base.names import join_names
+from fedconformal._base.names import join_names, plural
 from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused, SiteHistory, combine
 from fedconformal.monitoring.messages import Period, day_of
-from fedconformal.monitoring.text import chance, count, date, sentence, to_do
+from fedconformal.monitoring.text import chance, date, sentence, to_do
 from fedconformal.report.charts import Plot, Point, percent
 from fedconformal.report.html import Answer, board, card, fine_print, long_table, page, soft, table
 
@@ -70,7 +70,7 @@ def watch_page(
 
 def combined_page(found: Combined, *, promise: str = "") -> str:
     """Return the page from combined messages."""
-    everything, sites = found.all_rows.pooled, count(found.all_rows.sites, "site")
+    everything, sites = found.all_rows.pooled, plural(found.all_rows.sites, "site")
     sections = [
         soft(f"{sites}, from {date(found.first)} to {date(found.last)}. Predictor {found.predictor[:12]}."),
         board(_answers(found, everything)),
@@ -96,10 +96,10 @@ def _answers(found: Combined, everything: SiteHistory) -> Iterator[Answer]:
 def _seen(line: SiteHistory) -> tuple[str, list[str]]:
     watched = f"The watch raises an alarm for a coverage below {percent(round(1 - line.limit, 4))}."
     if line.coverage is None:
-        return "No outcome yet", [f"{count(line.rows, 'row')} wait for an outcome. {watched}"]
+        return "No outcome yet", [f"{plural(line.rows, 'row')} wait for an outcome. {watched}"]
     low, high = line.interval
     texts = [
-        f"of {count(int(line.known[-1]), 'row')} with an outcome are covered. {watched}",
+        f"of {plural(int(line.known[-1]), 'row')} with an outcome are covered. {watched}",
         f"Interval of the coverage, valid at all times: {low:.1%} to {high:.1%}.",
         f"{line.waiting[-1] / line.rows:.0%} of all rows still wait for an outcome.",
     ]
@@ -108,7 +108,7 @@ def _seen(line: SiteHistory) -> tuple[str, list[str]]:
 
 def _where(found: Combined) -> tuple[str, list[str]]:
     together = found.all_rows
-    sites = count(together.sites, "site")
+    sites = plural(together.sites, "site")
     texts = [f"{join_names(together.named)}: at the top of the list below."] if together.named else []
     if found.named_groups:
         texts.append(f"Groups that stand out: {', '.join(found.named_groups[:5])}.")
