@@ -91,8 +91,8 @@ class PromiseCurve:
 
     def p_values(self, scores: Floats) -> Floats:
         """Return one minus the coverage promised just below each score; {p > alpha} is {score <= threshold(alpha)}."""
-        below = np.append(0, self.promised)[np.searchsorted(self.thresholds, scores, side="left")]
-        return (ALPHA_UNIT - below) / ALPHA_UNIT
+        p_values: Floats = (ALPHA_UNIT - np.append(0, self.promised)) / ALPHA_UNIT
+        return p_values[np.searchsorted(self.thresholds, scores, side="left")]
 
     def few(
         self, alphas: Sequence[Fraction], rows: int, score: AnyScore | None = None, *, ends: int = 1
