@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -88,6 +90,66 @@ def test_groups_are_named_as_they_are_called_and_names_have_one_line(name: str, 
         with refused("printable characters"):
             fc.summarize([[0.5, 0.5]], [0], **about)
     assert f"g={name}\\nx" in group_rows({"g": [f"{name}\nx"]}, rows=1)
+
+
+def said_of(predictor: fc.Predictor, *outcome: Any, **about: Any) -> list[str]:
+    """List all that is said of a predictor, and of some outcomes."""
+    certificate, result = predictor.certificate, predictor.evaluate(*outcome, **about)
+    verdict, mixture = getattr(result, "verdict", None), getattr(result, "reweighted", None)
+    said = [*msgspec.structs.astuple(certificate.statement), predictor.sentence(), describe_band(certificate)]
+    said += [text.explain_uninformative(certificate) or "", getattr(result, "note", "")]
+    return said + ([verdict.words, mixture.sentence] if verdict and mixture else [])
+
+
+def all_that_is_said(site: str, other: str, label: str, column: str) -> list[str]:
+    """List sentences, warnings, verdicts and advice for sets, intervals and losses, under these names."""
+    draws, said = np.random.default_rng(0), list[str]()
+    probs, y = draws.dirichlet([1, 1], 40), draws.integers(0, 2, 40)
+    guarantee: fc.Guarantee
+    truth, groups, first = np.array([label, "no"])[y], {column: ["x"] * 39 + [None]}, [site] * 40
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        about: dict[str, Any] = {"classes": [label, "no"], "by_class": True}
+        sets = [
+            fc.summarize(probs, truth, site=site, groups=groups, **about),
+            fc.summarize(probs[:2], truth[:2], site=other, groups={column: ["x"] * 2}, **about),
+        ]
+        for guarantee in (fc.ByGroup(), fc.ByGroup(fc.ByClass())):
+            said += said_of(
+                fc.calibrate(sets, alpha=0.05, guarantee=guarantee), probs, truth, sites=first, groups=groups
+            )
+        plain = [
+            fc.summarize(probs[k:], truth[k:], site=name, classes=[label, "no"]) for k, name in ((0, site), (38, other))
+        ]
+        for guarantee in (fc.Mixture(), fc.EverySite(), fc.OneSite(site=other), fc.WorstCase()):
+            predictor = fc.calibrate(plain, alpha=0.3, guarantee=guarantee)
+            said += said_of(predictor, probs, truth, sites=first) + fc.verify(predictor, plain[:1])
+        numbers = [
+            fc.summarize(y[k:], probs[k:, 0], score="residual", site=name) for k, name in ((0, site), (38, other))
+        ]
+        for guarantee in (fc.EverySite(), fc.OneSite(site=site)):
+            said += said_of(fc.calibrate(numbers, alpha=0.1, guarantee=guarantee), y, probs[:, 0], sites=first)
+        masks = y[:, None] == [0, 1]
+        losses = [
+            fc.summarize(probs[k:], masks[k:], loss="false-negative-rate", site=name)
+            for k, name in ((0, site), (38, other))
+        ]
+        for guarantee in (fc.Mixture(), fc.OneSite(site=other)):
+            predictor = fc.calibrate(losses, risk=0.4, guarantee=guarantee)
+            said += said_of(predictor, np.full(40, 0.5), sites=first)
+    return [*said, *(str(warning.message) for warning in caught)]
+
+
+@pytest.mark.long
+@given(st.tuples(names, names, names, names).filter(lambda four: len({*four, "no"}) == 5))
+@checks(10)
+def test_everything_names_sites_classes_and_groups_as_they_are_called(hostile: tuple[str, str, str, str]) -> None:
+    neutral = tuple(f"{NEUTRAL}{k}" for k in range(4))
+    expected = all_that_is_said(*neutral)
+    for name, other in zip(neutral, hostile, strict=True):
+        assert any(name in sentence for sentence in expected)
+        expected = [sentence.replace(repr(name), repr(other)).replace(name, other) for sentence in expected]
+    assert all_that_is_said(*hostile) == expected
 
 
 def test_needs_are_exact_and_in_the_unit_of_the_answers() -> None:
