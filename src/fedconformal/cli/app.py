@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import re
 import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -45,6 +44,7 @@ COMMANDS = {
     "flower": "flower",
 }
 """The module of each command, in the order of --help."""
+NO_PAPER = " It is a package of its own: run `pip install ./paper` in a copy of the repository."
 
 
 class Command(TyperCommand):
@@ -69,6 +69,15 @@ class Commands(TyperGroup):
             return _built(cmd_name, getattr(module, cmd_name))
         plugin = _plugins().get(cmd_name)
         return None if plugin is None else _built(cmd_name, plugin.load())
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return a command; an unknown name is refused with the one that was probably meant."""
+        known = self.list_commands(ctx)
+        if not args[0].startswith("-") and args[0] not in known:
+            close = get_close_matches(args[0], known, n=1)
+            advice = NO_PAPER if args[0] == "paper" else "".join(f" Did you mean {name!r}?" for name in close)
+            ctx.fail(f"No such command {args[0]!r}.{advice}")
+        return super().resolve_command(ctx, args)
 
 
 def _plugins() -> dict[str, EntryPoint]:
@@ -121,7 +130,6 @@ INTERRUPTED, NOT_READ = 130, 141
 
 # Newer releases of typer carry their own copy of click; its base error is reached through a public name.
 UsageProblem: Any = typer.BadParameter.__mro__[2]
-NO_COMMAND = re.compile(r"No such command '(.*)'\.$")
 
 
 def _show_version(wanted: bool) -> None:
@@ -179,15 +187,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _usage_message(error: Any) -> str:
-    """Return the message of click, the command that was probably meant, and the help to read."""
+    """Return the message of click, and the help to read."""
     where = "fedconformal" if error.ctx is None else error.ctx.command_path
-    message = error.format_message()
-    if (unknown := NO_COMMAND.match(message)) and unknown[1] == "paper":
-        message += " It is a package of its own: run `pip install ./paper` in a copy of the repository."
-    elif unknown:
-        close = get_close_matches(unknown[1], error.ctx.command.list_commands(error.ctx), n=1)
-        message += "".join(f" Did you mean {name!r}?" for name in close)
-    return f"{message} (see {where} --help)"
+    return f"{error.format_message()} (see {where} --help)"
 
 
 def with_option(error: InputError) -> str:
