@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
-from fedconformal._base.arrays import Floats, Integers
+from fedconformal._base.arrays import Booleans, Floats, Integers
 from tests.contracts.tools import score_examples
 
 
@@ -41,6 +41,19 @@ def test_recorded_precision_gives_the_same_sets(
     sets = predictor.predict_set(TEST.astype(predicted), allow_empty=True)
     assert np.array_equal(sets, expected)
     assert np.array_equal(predictor.predict_p(TEST.astype(predicted)) > alpha, sets)
+
+
+def test_float32_probabilities_are_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    probs, scored = PROBS.astype(np.float32), list[Floats]()
+    predictor = fc.calibrate([fc.summarize(probs, LABELS, site="a")])
+
+    def sets_of(_: fc.Score, matrix: Floats, limit: float, *, allow_empty: bool) -> Booleans:
+        scored.append(matrix)
+        return np.zeros(matrix.shape, dtype=np.bool_)
+
+    monkeypatch.setattr(fc.LAC, "sets_of", sets_of)
+    predictor.predict_set(probs)
+    assert np.shares_memory(scored[0], probs)
 
 
 def test_float64_scored_by_hand_wants_float64_or_a_stated_precision() -> None:
