@@ -40,7 +40,7 @@ def make_slow(package: Path) -> None:
     """Let a site that is told so take its time when it is asked to calibrate."""
     task, client = package / "task.py", package / "client_app.py"
     task.write_text(task.read_text() + SLOW)
-    text = client.read_text().replace("import build_model, load_rows", "import build_model, load_rows, slow")
+    text = client.read_text().replace("build_model, load_rows\n", "build_model, load_rows, slow\n")
     client.write_text(text.replace("    return calibrate_reply", "    slow(context)\n    return calibrate_reply"))
 
 
