@@ -24,10 +24,11 @@ def drawn(rows: int = 400) -> tuple[Floats, Floats]:
 
 def test_numbers_are_those_of_plain_formulas() -> None:
     ends, y = drawn()
-    found = evaluate_intervals(ends, y, alpha=0.1).overall
+    whole = evaluate_intervals(ends, y, alpha=0.1)
+    found = whole.overall
     inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
     assert found.coverage == inside.mean()
-    assert found.mean_width == 3
+    assert found.mean_width == whole.mean_width == 3
     assert found.median_width == 2
     assert found.infinite == 0
 
@@ -59,7 +60,8 @@ def test_coverage_has_the_same_interval_as_sets_have() -> None:
 def test_infinite_intervals_are_counted_and_fit_into_json() -> None:
     ends = [[-np.inf, np.inf], [0.0, np.inf], [0.0, 1.0]]
     found = evaluate_intervals(ends, [0.5, 0.5, 2.0], sites=["a", "b", "b"], alpha=0.1)
-    assert (found.overall.infinite, found.overall.mean_width) == (2, None)
+    assert (found.overall.infinite, found.overall.mean_width, found.mean_width) == (2, None, np.inf)
+    assert "mean_width=inf" in repr(found)
     assert [group.infinite for group in found.by_site] == [1, 1]
     assert "infinite" in found.overall.cells
     json.dumps(found.to_dict(), allow_nan=False)

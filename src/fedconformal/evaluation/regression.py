@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -37,8 +38,13 @@ class IntervalEvaluation(CoverageEvaluation[IntervalGroup], frozen=True, kw_only
 
     size_columns = ("mean width", "median")
 
+    @property
+    def mean_width(self) -> float:
+        """Mean width of the intervals, which may be infinite."""
+        return math.inf if self.overall.mean_width is None else self.overall.mean_width
+
     def __repr__(self) -> str:
-        width = "inf" if self.overall.mean_width is None else f"{self.overall.mean_width:.6g}"
+        width = f"{self.mean_width:.6g}"
         return f"IntervalEvaluation(coverage={self.coverage:.4f}, mean_width={width}, rows={self.overall.rows})"
 
 
