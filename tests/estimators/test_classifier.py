@@ -339,6 +339,11 @@ def test_before_calibration_nothing_works(attribute: str) -> None:
         made.predict_set([[1.0]])
 
 
+def test_an_error_names_no_site_if_none_was_given() -> None:
+    with pytest.raises(fc.errors.InputError, match=r"^alpha is 5"):
+        CONFORMAL(alpha=5).calibrate([[0.5, 0.5]] * 10, [0] * 10)
+
+
 @pytest.mark.parametrize(
     ("bad", "fragments"),
     [
