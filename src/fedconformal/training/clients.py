@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
@@ -54,13 +54,13 @@ class ClientData:
         return self.preprocess(self.x[rows])
 
 
-def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> list[ClientData]:
+def as_clients(clients: Mapping[str, Any] | Sequence[Any], preprocess: Preprocess | None = None) -> list[ClientData]:
     """Read and check the rows of each site.
 
     Parameters
     ----------
     clients
-        `ClientData`, pairs (x, y) of arrays or tensors, or torch datasets with items (x, y).
+        `ClientData`, pairs (x, y) of arrays or tensors, or torch datasets with items (x, y); in a mapping by name.
     preprocess
         Preprocessing of the rows; by default that of each `ClientData`, and none for others.
 
@@ -76,7 +76,8 @@ def as_clients(clients: Sequence[Any], preprocess: Preprocess | None = None) -> 
     Traceback (most recent call last):
     fedconformal.errors.InputError: site-1: has no rows; leave it out
     """
-    read = [_client(client_rows, f"site-{k}", preprocess) for k, client_rows in enumerate(clients)]
+    by_name = clients if isinstance(clients, Mapping) else {f"site-{k}": rows for k, rows in enumerate(clients)}
+    read = [_client(rows, name, preprocess) for name, rows in by_name.items()]
     if not read:
         raise InputError("there are no clients; give at least one")
     first = read[0]
@@ -148,6 +149,8 @@ def _columns(rows: Any, name: str) -> list[Tensor]:
     """Return x and y of a pair, or of a dataset with items (x, y)."""
     pair = isinstance(rows, tuple | list) and len(rows) == 2
     try:
+        if not pair and not len(rows):
+            rows, pair = ((), ()), True  # refused for having no rows
         columns = rows if pair else zip(*(rows[i] for i in range(len(rows))), strict=True)
         x, y = (torch.as_tensor(part) if pair else torch.stack([*map(torch.as_tensor, part)]) for part in columns)
     except (TypeError, ValueError, RuntimeError, KeyError) as error:

@@ -94,7 +94,7 @@ def summarize_sites(
     [2, 2]
     """
     rule: Score = build(score, Score)
-    clients = as_clients([*datasets.values()] if isinstance(datasets, Mapping) else datasets)
+    clients = as_clients(datasets)
     names = list(datasets) if isinstance(datasets, Mapping) else [client.name for client in clients]
     count_classes(model, clients)
     summaries, training = [], model.training

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
@@ -79,7 +79,7 @@ class Trainer(ABC):
     def fit(
         self,
         model: nn.Module,
-        clients: Sequence[Any],
+        clients: Mapping[str, Any] | Sequence[Any],
         *,
         progress: Progress | None = None,
         on_round: OnRound | None = None,
