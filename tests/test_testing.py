@@ -16,8 +16,17 @@ from fedconformal.testing import check_guarantee, check_score, check_summary
 def test_a_score_that_differs_in_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     right = fc.LAC.of_all
     monkeypatch.setattr(fc.LAC, "of_all", lambda self, probs: np.nextafter(right(self, probs), 2.0))
-    with pytest.raises(AssertionError, match="evaluate and evaluate_all agree"):
+    with pytest.raises(AssertionError, match="of_labels and of_all agree"):
         check_score(fc.LAC())
+
+
+def test_a_score_without_a_name() -> None:
+    class Nameless(fc.Score):
+        of_labels = fc.LAC.of_labels
+        of_all = fc.LAC.of_all
+
+    with pytest.raises(AssertionError, match="it has a name"):
+        check_score(Nameless())
 
 
 def test_a_guarantee_that_promises_certainty(monkeypatch: pytest.MonkeyPatch) -> None:

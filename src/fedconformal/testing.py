@@ -135,6 +135,7 @@ def summed(counts: NDArray[Any], group: NDArray[Any] | None, sizes: Counts) -> N
 
 
 def _check_value(thing: Any, base: Any) -> None:
+    assert isinstance(getattr(type(thing), "name", None), str), "it has a name"
     again = registry.rebuild(thing.to_dict(), base)
     assert (type(again), again) == (type(thing), thing), "a description rebuilds the value"
     assert hash(again) == hash(thing), "equal values have equal hashes"
@@ -144,7 +145,7 @@ def _check_value(thing: Any, base: Any) -> None:
 def _check_rows(score: Score, matrix: NDArray[Any], scores: Floats) -> None:
     truth = np.arange(len(matrix)) % matrix.shape[1]
     own = scores[np.arange(len(matrix)), truth]
-    assert _same_bits(score.evaluate(matrix, truth), own), "evaluate and evaluate_all agree"
+    assert _same_bits(score.evaluate(matrix, truth), own), "of_labels and of_all agree"
     alone = [score.evaluate(row[None], [label]) for row, label in zip(matrix, truth, strict=True)]
     assert _same_bits(np.concatenate(alone), own), "a row scores the same by itself"
     assert _same_bits(score.evaluate_all(matrix[::-1]), scores[::-1]), "the order of rows does not matter"
