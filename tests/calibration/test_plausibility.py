@@ -35,6 +35,7 @@ def messages(action: Any) -> list[str]:
 )
 def test_a_model_that_contradicts_the_labels_is_said_at_the_site(probs: Any, labels: Any) -> None:
     (said,) = messages(lambda: fc.summarize(probs, labels, site="a"))
+    assert said.startswith("site 'a': ")
     assert "less often than the commonest class alone" in said
     halves = ((probs[part], labels[part]) for part in (slice(0, 150), slice(150, None)))
     assert messages(lambda: fc.summarize(halves, site="a")) == [said]

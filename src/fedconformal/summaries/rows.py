@@ -46,7 +46,7 @@ class ScoredRows:
     """Number of rows by label and most probable label."""
 
 
-def warn_of_labels(pairs: Counter[tuple[int, int]]) -> None:
+def warn_of_labels(pairs: Counter[tuple[int, int]], site: str | None) -> None:
     """Warn, locally, if a model is clearly less accurate than predicting the most frequent class.
 
     `pairs` counts rows by label and most probable label. As this can happen with a valid model at a site with few
@@ -63,10 +63,11 @@ def warn_of_labels(pairs: Counter[tuple[int, int]]) -> None:
 
     best_order = table[linear_sum_assignment(table, maximize=True)].sum()
     if best_order - right > math.sqrt(n) or _is_chance(table, right):
+        where = "" if site is None else f"site {site!r}: "
         warnings.warn(
-            f"the most probable label is right in {right} of {n} rows, less often than the commonest "
-            f"class alone ({commonest}); check that the classes are in the order of the columns, that labels are "
-            "not shifted by one, and that outputs and labels are of the same rows",
+            f"{where}the most probable label is right in {right} of {n} rows, less often than the commonest class "
+            f"alone ({commonest}); check that the classes are in the order of the columns, that labels are not "
+            "shifted by one, and that outputs and labels are of the same rows",
             SuspiciousInputWarning,
             stacklevel=3,
         )
@@ -148,7 +149,7 @@ def summarize(  # noqa: PLR0913
         raise InputError("thresholds are the grid of a loss; give loss as well", param="thresholds")
     rule: AnyScore = build(score, AnyScore)
     rows = _joined([score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)])
-    warn_of_labels(rows.pairs)
+    warn_of_labels(rows.pairs, site)
     if by_class and rows.labels is None:
         raise InputError(f"{rule.name} scores numbers, which have no class; leave out by_class", param="by_class")
     return Summary.of_scores(
