@@ -140,7 +140,7 @@ def _not_confirmed(certificate: Certificate, trusted: Mapping[str, str] | None, 
     if trusted is not None:
         problems += check_signatures(certificate, trusted)
     elif any(used.signature for used in certificate.summaries) and not sealed:
-        problems.append("signatures: not confirmed without the sites' public keys; give them")
+        problems.append("signatures: not confirmed without the sites' public keys (--signed)")
     risk = certificate.risk
     if risk is not None and risk.safe is not None and not sealed:
         loss = described_loss(risk.loss)

@@ -236,6 +236,7 @@ def test_a_site_refuses_rows_that_were_counted(clinic: Path, command: Command) -
 
 
 def test_a_watch_makes_its_page(clinic: Path, command: Command) -> None:
+    command.refuses("watch.db: nothing was added so far", "monitor", "combine", "watch.db")
     command.ok("monitor", "add", "watch.db", "quiet-rows.csv", "quiet-outcomes.csv")
     done = command.ok("monitor", "combine", "watch.db", "-o", "page.html")
     assert done.out.startswith("too early: ")

@@ -35,7 +35,7 @@ def test_signed_from_end_to_end(sites: list[str], command: Command) -> None:
     assert "Every summary is signed by its site for the calibration june" in done.out
     verify = ("verify", "p.json", *sites)
     assert "confirmed" in command.ok(*verify, "--signed", "keys.json").out
-    command.no("signatures: not confirmed without the sites' public keys", *verify)
+    command.no("signatures: not confirmed without the sites' public keys (--signed)", *verify)
     keys = json.loads(Path("keys.json").read_text())
     Path("keys.json").write_text(json.dumps({"a": keys["a"]}))
     command.no("no key is trusted for site 'b'", *verify, "--signed", "keys.json")  # it was taken out

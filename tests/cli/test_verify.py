@@ -44,9 +44,10 @@ def test_who_was_left_out_needs_the_signature_of_the_coordinator(calibrated: Pat
     key = command.ok("sign", "left.json", "--key", "c.key", "--new-key", "--json").json["public_key"]
     assert "confirmed" in command.ok("verify", "left.json", *SUMMARIES, "--coordinator", key).out
     other = command.ok("sign", "predictor.json", "--key", "d.key", "--new-key", "--json").json["public_key"]
-    for wrong in (other, "zz", ""):
-        expected = "left.json.sig is not the signature of this coordinator"
-        command.no(expected, "verify", "left.json", *SUMMARIES, "--coordinator", wrong)
+    verify = ("verify", "left.json", *SUMMARIES, "--coordinator")
+    command.no("left.json.sig is not the signature of this coordinator", *verify, other)
+    for no_key in ("c.key", "zz", ""):
+        command.refuses("--coordinator: expected a public key of 64 hexadecimal digits", *verify, no_key)
     Path("left.json").write_bytes(Path("left.json").read_bytes() + b"\n")  # one byte more than was signed
     assert command("verify", "left.json", *SUMMARIES, "--coordinator", key).code == 1
     Path("left.json.sig").unlink()

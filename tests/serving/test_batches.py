@@ -108,7 +108,7 @@ def test_a_repeated_request_gets_the_same_answer_and_another_row_a_409(tmp_path:
         assert asking.post("/predict", json=more).status_code == 200
         for other in ({**sent, "site": "b"}, {**sent, "ids": ["q", "p", "r"]}):
             refused = asking.post("/predict", json=other)
-            assert (refused.status_code, "is there already" in refused.json()["error"]) == (409, True)
+            assert (refused.status_code, "already, for another row" in refused.json()["error"]) == (409, True)
         assert watch.whole().known + watch.whole().waiting == 4
 
 

@@ -80,7 +80,10 @@ def run(
     with tracking("running") as progress:
         logging.getLogger("flwr").setLevel(logging.ERROR)
         client, server = app.load()
-        run_in_process(server, client, nodes, run_config=app.config, progress=progress)
+        try:
+            run_in_process(server, client, nodes, run_config=app.config, progress=progress)
+        except InputError as error:  # keys of the run config are no options of this command
+            raise InputError(str(error), param=error.param and "settings") from None
     outcome = _result(where)
     if json:
         write((where / "result.json").read_text("utf-8"))

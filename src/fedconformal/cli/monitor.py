@@ -237,6 +237,8 @@ def combine(
     if len(files) == 1 and files[0].suffix == ".db":
         with Watch.open(files[0]) as held:
             periods, promise = held.history(), held.predictor.sentence()
+        if not periods:
+            raise InputError(f"{files[0]}: nothing was added so far; monitor add adds rows and outcomes")
     else:
         periods = list(_read_periods(files, None if signed is None else read_trusted(signed)))
     with tracking("combining sites"):

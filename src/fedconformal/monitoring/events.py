@@ -304,7 +304,8 @@ class Ledger:
             digest_of = dict(zip(rows.ids, rows.digests or (), strict=False))
             other = next((name for name in rows.ids if name in known and digest_of.get(name, b"") != known[name]), None)
             if other is not None:
-                again = f"the id {abbreviate(other)} is there already; add each row once"
+                advice = ", for another row; give it its own" if rows.digests else "; add each row once"
+                again = f"the id {abbreviate(other)} is there already{advice}"
                 raise InputError(again, where="rows", code="known-id")
             rows = rows.some([place for place, name in enumerate(rows.ids) if name not in known])
         streams = self._streams(len(rows.ids), rows)

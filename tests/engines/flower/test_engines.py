@@ -95,6 +95,8 @@ def test_a_run_that_fails_says_why(app: Path, command: Command, tmp_path: Path) 
     assert done.code == 2
     assert "--nodes is 2, and the app's min-sites 3" in done.err
     assert done.out == ""
+    done = command("flower", "run", app, "--set", "score=lack")
+    assert (done.code, "no score is called 'lack'" in done.err, done.err.endswith("(--set)\n")) == (2, True, True)
 
 
 def test_no_result_of_an_earlier_run_is_shown(command: Command, tmp_path: Path) -> None:
