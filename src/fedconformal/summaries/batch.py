@@ -125,9 +125,11 @@ class SummaryBatch(Sequence[Summary]):
 
     def points(self) -> tuple[Floats, Integers]:
         """Return the points of all summaries in order, and the increase of the lower count at each."""
-        rises = {id(summary): np.diff(summary.lower_counts, prepend=0) for summary in dict.fromkeys(self._examples)}
+        counts = {id(summary): summary.lower_counts for summary in dict.fromkeys(self._examples)}
+        shared = {id(lower): lower for lower in counts.values()}  # summaries of as many scores may share an array
+        rises = {key: np.diff(lower, prepend=0) for key, lower in shared.items()}
         values = self._columns.values if self._columns else np.concatenate([each.points for each in self._inputs])
-        return values, np.concatenate([rises[id(summary)] for summary in self._examples])
+        return values, np.concatenate([rises[id(counts[id(summary)])] for summary in self._examples])
 
     def lengths(self) -> list[int]:
         """Return the number of points of each summary."""
