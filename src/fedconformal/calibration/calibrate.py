@@ -236,15 +236,15 @@ def _by_stratum(
     batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee, *, sure: bool
 ) -> tuple[Certificate, Curves]:
     """Search for the threshold of every stratum, and combine their promises."""
-    found = [find_threshold(stratum, sure=sure) for stratum in strata_of(batch, alpha, guarantee)]
-    whole = [one for one in found if one.promise.stratum[:3] == (None, None, None)]
+    results = [find_threshold(stratum, sure=sure) for stratum in strata_of(batch, alpha, guarantee)]
+    whole = [result for result in results if result.promise.stratum[:3] == (None, None, None)]
     if whole:  # a missed row is missed at one end: union bound
         least, most, target = (
             max(Fraction(0), sum(parts) - len(whole) + 1)
-            for parts in zip(*((one.least, one.most, one.target) for one in whole), strict=True)
+            for parts in zip(*((result.least, result.most, result.target) for result in whole), strict=True)
         )
     else:
-        least, most, target = min(one.least for one in found), max(one.most for one in found), 1 - alpha
+        least, most, target = min(result.least for result in results), max(result.most for result in results), 1 - alpha
     certificate = made_certificate(
         guarantee=guarantee,
         provenance=combine_provenances(batch.provenances),
@@ -252,15 +252,15 @@ def _by_stratum(
         status="certified" if sure else "estimated",
         alpha=float(alpha),
         statement=text.statement(guarantee, batch.names, text.answers_to(batch.provenances[0].score)),
-        class_scores=found[0].stratum.sizes_of() if guarantee.over_classes else None,
-        promises=[one.promise for one in found],
+        class_scores=results[0].stratum.sizes_of() if guarantee.over_classes else None,
+        promises=[result.promise for result in results],
         target=1 - alpha if guarantee.over_classes else target,
         band=(float(least), float(most)),
     )
-    if any(math.isinf(one.promise.limit) for one in found if one.promise.site is None):
+    if any(math.isinf(result.promise.limit) for result in results if result.promise.site is None):
         words = text.explain_uninformative(certificate) or text.SETS.uninformative
         warnings.warn(words, InfeasibleWarning, stacklevel=4)
-    return certificate, lambda: [one.curve() for one in found]
+    return certificate, lambda: [result.curve() for result in results]
 
 
 def _published(about: Certificate, curves: Curves, score: AnyScore | None) -> tuple[Certificate, Curves]:

@@ -234,7 +234,7 @@ class Stratum:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Found:
+class StratumResult:
     """The threshold of a stratum, its promise, and the search for other alphas."""
 
     stratum: Stratum
@@ -249,7 +249,7 @@ class Found:
         return None if self.search is None else self.search.curve(self.stratum.alpha, self.stratum.usual)
 
 
-def find_threshold(stratum: Stratum, *, sure: bool) -> Found:
+def find_threshold(stratum: Stratum, *, sure: bool) -> StratumResult:
     """Search for the threshold of a stratum; `sure` if all counts are certified."""
     sizes, bound, alpha = stratum.sizes_of(), stratum.bound, stratum.alpha
     search = None if stratum.empty else Search(stratum.summaries, bound, sizes, stratum.owners)
@@ -274,7 +274,7 @@ def find_threshold(stratum: Stratum, *, sure: bool) -> Found:
         rank=(band.rank, band.out_of),
         stratum=(stratum.site, stratum.group, stratum.class_index, stratum.end),
     )
-    return Found(stratum=stratum, promise=promise, least=least, most=most, target=band.least, search=search)
+    return StratumResult(stratum=stratum, promise=promise, least=least, most=most, target=band.least, search=search)
 
 
 def strata_of(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) -> Iterator[Stratum]:
