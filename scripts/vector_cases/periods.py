@@ -82,5 +82,7 @@ def _hostile() -> dict[str, bytes]:
         "sizes that are infinite": with_rows(4, [480, 41, 20, float("inf")]),
         "more than 2^50 rows": with_rows(4, [2**50 + 1, 41, 20, 700]),
         "a change after the year 9999": with_rows(7, [2_932_897, 0]),
+        "two periods, a group of the second in another order": good + altered(4, [group, rows]),
+        "two periods, the second truncated": good + good[:-1],
         "an array in a longer form": framed(message[len(MAGIC) :].replace(b"\x98", b"\xdc\x00\x08", 1)),
     }
