@@ -128,6 +128,7 @@ REFUSED: list[tuple[Callable[[Any], object], Any, list[str]]] = [
             ((NAN, 1.0), "weights is nan"),
             ((0.5, 0.4), "which sum to 1"),
             ((0.0, 0.0), "which sum to 1"),
+            ({"a": 1.0}, "expected one number a site, in the order of the summaries"),
             (None, ""),
             ([{}], ""),
             ([TOO_LARGE], ""),

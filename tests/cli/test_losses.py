@@ -42,6 +42,7 @@ def test_from_masks_to_answers(sent: Path, command: Command) -> None:
     rule = fc.load("rule.json")
     summaries = [LossSummary.from_bytes(Path(site).read_bytes()) for site in SITES]
     assert rule.threshold == fc.calibrate(summaries, risk=0.2, guarantee="every-site").threshold
+    command.refuses("limits a loss; give SCORES alone", "predict", "rule.json", "scores-0.npy", "--wide", "-o", "s.csv")
     done = command.ok("predict", "rule.json", "scores-0.npy", "-o", "masks.npz", "--json")
     masks = np.load("masks.npz")["sets"]
     assert np.array_equal(masks, rule.predict(drawn(0, (40, 8, 9))[0]))

@@ -130,6 +130,7 @@ def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None
         ((*residual, "--from", "logits"), "--from logits is for classes"),
         (("summarize", "classes.csv", *residual[2:6], "--predictions", "a"), "--predictions is for a score of numbers"),
         (("predict", "p.json", "test.csv", "--groups", "sex", "-o", "out.csv"), "--groups goes with a predictor by"),
+        (("predict", "p.json", "test.csv", "--wide", "-o", "out.csv"), "--wide has a column for each class"),
         (
             ("calibrate", "north.fcs", "--guarantee", "by-class", "-o", "q.json"),
             "by-class is for classes, and residual",

@@ -72,7 +72,7 @@ def predict(
     about = rule.certificate
     check_output(output, predictor, probs, file_in(sites))
     if about.risk is not None:
-        if alpha or sites or columns.given:
+        if alpha or sites or keep or wide or columns.given:
             raise InputError(f"{predictor}: limits a loss; give SCORES alone")
         _predict_decisions(rule, probs, output, json=json)
         return
@@ -80,6 +80,8 @@ def predict(
         raise InputError(f"{output}: expected a name that ends in .npz, .npy or .csv")
     if (keep or wide) and output.suffix != ".csv":
         raise InputError("--keep and --wide are for a .csv file; name one with -o")
+    if wide and about.intervals:
+        raise InputError("--wide has a column for each class, and an interval has none; leave it out")
     if columns.groups is not None and about.by != "group":
         raise InputError("--groups goes with a predictor by group; leave it out")
     level, beside = as_alpha(about.alpha if alpha is None else alpha), split(keep or "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple, Self
@@ -188,9 +188,9 @@ class Mixture(WeightedSum):
             if self.weights not in ("rows", "uniform"):
                 raise InputError(f"weights is {self.weights!r}, expected 'rows', 'uniform' or numbers")
             return
-        weights = checked_shares(self.weights, "weights")
+        weights = None if isinstance(self.weights, Mapping) else checked_shares(self.weights, "weights")
         if not isinstance(weights, tuple) or abs(sum(weights) - 1) > WEIGHT_TOLERANCE:
-            raise InputError("weights: expected one number a site, which sum to 1")
+            raise InputError("weights: expected one number a site, in the order of the summaries, which sum to 1")
         object.__setattr__(self, "weights", weights)
 
     @property
