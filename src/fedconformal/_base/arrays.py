@@ -310,10 +310,7 @@ def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: 
 
 def cores() -> int:
     """Return the number of processor cores available to this process."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on Linux
-        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def keys_of(scores: Floats) -> Keys:
