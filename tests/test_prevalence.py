@@ -16,7 +16,17 @@ from fedconformal.calibration.search import in_units
 from fedconformal.federated.questions import ScoreQuestion
 from fedconformal.report import report_page
 from fedconformal.summaries.strata import StratifiedSummary
-from tests.contracts.tools import alphas, altered, changed, checks, maybe_infeasible, one_curve, refused, vectors
+from tests.contracts.tools import (
+    alphas,
+    altered,
+    changed,
+    checks,
+    coverage_at,
+    maybe_infeasible,
+    one_curve,
+    refused,
+    vectors,
+)
 from tests.evaluation.certified import said
 from tests.guarantees.plain_fractions import corners, of_mixtures
 
@@ -47,7 +57,7 @@ def test_the_figures_of_the_derivation() -> None:
     """0.3 * 4/4 + 0.7 * 7/9 - 0.7/9 = 23/30; the box has 251/360 there, too little. Without the price it were 0.65."""
     known = calibrated(fc.Prevalence(SHARES))
     assert known.threshold == 0.7
-    assert one_curve(known).coverage(0.7) == Fraction(in_units(Fraction(23, 30)), ALPHA_UNIT)
+    assert coverage_at(one_curve(known), 0.7) == Fraction(in_units(Fraction(23, 30)), ALPHA_UNIT)
     assert known.certificate.coverage_at_least == 0.72
     assert known.certificate.coverage_at_most == pytest.approx(0.72 + 2 * 0.7 / 9)
     box = calibrated(fc.Prevalence({"benign": (0.2, 0.5)}))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fedconformal as fc
 from fedconformal._base.registry import build
 from fedconformal.calibration.plan import USUAL
-from tests.contracts.tools import alphas, checks, maybe_infeasible, one_curve, refused
+from tests.contracts.tools import alphas, checks, coverage_at, maybe_infeasible, one_curve, refused
 
 
 def test_by_hand() -> None:
@@ -47,7 +47,7 @@ def test_the_plan_is_what_calibration_then_gives(sizes: list[int], alpha: Fracti
         assert option.feasible == (result.threshold < np.inf) == (not option.missing)
         assert (option.rank, option.rank_out_of) == (about.promises[0].rank, about.promises[0].rank_out_of)
         assert (option.coverage_at_least, option.coverage_at_most) == (about.coverage_at_least, about.coverage_at_most)
-        assert option.smallest_alpha == pytest.approx(float(1 - one_curve(result).coverage(np.inf)))
+        assert option.smallest_alpha == pytest.approx(float(1 - coverage_at(one_curve(result), np.inf)))
         assert option.feasible == (alpha >= 1 - guarantee.bind(names, sizes).promised(sizes, sizes))
         assert option.feasible or re.search(r"\d+ more", option.missing)
 

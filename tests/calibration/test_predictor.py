@@ -22,7 +22,7 @@ from fedconformal._base.arrays import Floats
 from fedconformal.calibration.search import MAX_POINTS, PromiseCurve
 from fedconformal.errors import AlteredError
 from fedconformal.evaluation import evaluate_sets
-from tests.contracts.tools import checks, refusal, refused, vectors
+from tests.contracts.tools import checks, coverage_at, refusal, refused, vectors
 from tests.golden import make
 
 JSON = dict[str, Any]
@@ -323,6 +323,6 @@ def test_p_values_and_thresholds_agree_on_any_curve(points: list[tuple[float, in
     for alpha in {Fraction(units, 10**15), *(1 - Fraction(int(c), 10**15) for c in promised if c)}:
         limit = curve.threshold(alpha)
         assert np.array_equal(p > float(alpha), scores <= limit)
-        assert curve.coverage(limit) >= 1 - alpha or limit == np.inf
+        assert coverage_at(curve, limit) >= 1 - alpha or limit == np.inf
         below = thresholds[thresholds < limit]
-        assert all(curve.coverage(float(q)) < 1 - alpha for q in below)
+        assert all(coverage_at(curve, float(q)) < 1 - alpha for q in below)

@@ -21,6 +21,7 @@ from tests.contracts.tools import (
     KINDS,
     SITES,
     certified_kinds,
+    coverage_at,
     guarantee_examples,
     one_curve,
     probes,
@@ -132,7 +133,7 @@ def test_the_curve_meets_the_certificate(score: fc.Score, kind: str, guarantee: 
         assert one_curve(result).threshold(as_alpha(alpha)) == result.threshold == result.certificate.limit
         assert len(one_curve(result).thresholds) <= MAX_POINTS
         if result.threshold < np.inf:
-            assert one_curve(result).coverage(float(result.threshold)) >= 1 - as_alpha(alpha)
+            assert coverage_at(one_curve(result), float(result.threshold)) >= 1 - as_alpha(alpha)
         assert result.certificate.status == ("certified" if KINDS[kind].certified else "estimated")
 
 
@@ -147,9 +148,9 @@ def test_the_curve_never_promises_too_much(score: fc.Score, kind: str, guarantee
     curve, rounded = (one_curve(calibration(score, kind, guarantee, exact=exact)) for exact in (True, False))
     for q in probes(np.unique(np.concatenate(scores_at(score)))).tolist():
         truth = exact_promise(guarantee, scores_at(score), q)
-        assert rounded.coverage(q) <= curve.coverage(q) <= truth
+        assert coverage_at(rounded, q) <= coverage_at(curve, q) <= truth
         if kind == "exact":  # every step is there, so only the rounding is lost
-            assert curve.coverage(q) > truth - Fraction(1, 10**15)
+            assert coverage_at(curve, q) > truth - Fraction(1, 10**15)
 
 
 @every_guarantee
@@ -163,7 +164,7 @@ def test_a_long_curve_is_cut_short_on_the_safe_side(kind: str, guarantee: fc.Gua
     assert len(curve.thresholds) <= MAX_POINTS
     assert curve.threshold(as_alpha(0.0371)) == result.threshold
     for q in np.quantile(np.concatenate(scores), np.linspace(0, 1, 60)).tolist():
-        assert curve.coverage(q) <= exact_promise(guarantee, scores, q)
+        assert coverage_at(curve, q) <= exact_promise(guarantee, scores, q)
     for usual in (0.01, 0.1, 0.5):  # the curve is exact at the usual alphas
         alone = fc.calibrate(sites, alpha=usual, guarantee=guarantee, exact=True)
         assert curve.threshold(as_alpha(usual)) == alone.threshold

@@ -143,6 +143,12 @@ def one_curve(holder: fc.Predictor) -> PromiseCurve:
     return holder.curve
 
 
+def coverage_at(curve: PromiseCurve, threshold: float) -> Fraction:
+    """Return the coverage that a curve promises at a threshold."""
+    index = int(np.searchsorted(curve.thresholds, threshold, side="right"))
+    return Fraction(int(curve.promised[index - 1]), ALPHA_UNIT) if index else Fraction(0)
+
+
 @st.composite
 def rows_of_probabilities(draw: st.DrawFn, *, most_rows: int = 6, most_classes: int = 50) -> NDArray[np.floating[Any]]:
     """Draw (n, J) distributions in float32 or float64: with ties, near ties, zeros, one-hot and tiny entries."""

@@ -84,11 +84,6 @@ class PromiseCurve:
         index = int(np.searchsorted(self.promised, level, side="left"))
         return float(self.thresholds[index]) if index < len(self.thresholds) else math.inf
 
-    def coverage(self, threshold: float) -> Fraction:
-        """Return the coverage promised by a threshold."""
-        index = int(np.searchsorted(self.thresholds, threshold, side="right"))
-        return Fraction(int(self.promised[index - 1]), ALPHA_UNIT) if index else Fraction(0)
-
     def p_values(self, scores: Floats) -> Floats:
         """Return one minus the coverage promised just below each score; {p > alpha} is {score <= threshold(alpha)}."""
         p_values: Floats = (ALPHA_UNIT - np.append(0, self.promised)) / ALPHA_UNIT
