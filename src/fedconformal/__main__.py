@@ -1,7 +1,5 @@
 """Entry point of `python -m fedconformal`, the same command line as the script `fedconformal`."""
 
-from __future__ import annotations
-
 from fedconformal.cli import main
 
 if __name__ == "__main__":

@@ -1,6 +1,4 @@
 """scikit-learn estimators with prediction sets and prediction intervals."""
 
-from fedconformal.estimators.classifier import FederatedConformalClassifier
-from fedconformal.estimators.regressor import FederatedConformalRegressor
-
-__all__ = ["FederatedConformalClassifier", "FederatedConformalRegressor"]
+from fedconformal.estimators.classifier import FederatedConformalClassifier as FederatedConformalClassifier
+from fedconformal.estimators.regressor import FederatedConformalRegressor as FederatedConformalRegressor
