@@ -297,10 +297,8 @@ def chunks(array: NDArray[Any], size: int, shares: int = 1) -> Iterator[slice]:
 
 def for_each_chunk(array: NDArray[Any], work: Callable[[slice], None], *, size: int = CHUNK) -> None:
     """Call `work` with every slice of rows, on several threads; raise the error of the first invalid slice."""
-    threads = min(MOST_THREADS, array.size // (SHARE * size))
-    if threads > 1:  # a few rows do not wait for the number of cores
-        threads = min(threads, cores())
-    if threads <= 1:
+    threads = max(1, min(cores(), MOST_THREADS, array.size // (SHARE * size)))
+    if threads == 1:
         for rows in chunks(array, size):
             work(rows)
         return
