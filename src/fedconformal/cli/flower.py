@@ -83,7 +83,7 @@ def run(
         try:
             run_in_process(server, client, nodes, run_config=app.config, progress=progress)
         except InputError as error:  # keys of the run config are no options of this command
-            raise InputError(str(error), param=error.param and "settings") from None
+            raise InputError(str(error), param="settings" if error.param in app.config else None) from None
     outcome = _result(where)
     if json:
         write((where / "result.json").read_text("utf-8"))
