@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -89,7 +88,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Recompute a certificate; exit code 1 if it is not confirmed."""
-    if coordinator is not None and not re.fullmatch("[0-9a-f]{64}", coordinator):
+    if coordinator is not None and (len(coordinator) != 64 or coordinator.strip("0123456789abcdef")):
         raise InputError("--coordinator: expected a public key of 64 hexadecimal digits, as sign shows it")
     data, given = read_predictor(predictor), summaries or []
     sealed = coordinator is not None and _is_signed_by(predictor, data, coordinator)

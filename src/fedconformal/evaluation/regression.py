@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -41,7 +40,7 @@ class IntervalEvaluation(CoverageEvaluation[IntervalGroup], frozen=True, kw_only
     @property
     def mean_width(self) -> float:
         """Mean width of the intervals, which may be infinite."""
-        return math.inf if self.overall.mean_width is None else self.overall.mean_width
+        return np.inf if self.overall.mean_width is None else self.overall.mean_width
 
     def __repr__(self) -> str:
         width = f"{self.mean_width:.6g}"

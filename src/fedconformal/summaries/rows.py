@@ -46,11 +46,11 @@ class ScoredRows:
     """Number of rows by label and most probable label."""
 
 
-def warn_of_labels(pairs: Counter[tuple[int, int]], site: str | None) -> None:
+def warn_of_labels(pairs: Counter[tuple[int, int]], where: str) -> None:
     """Warn, locally, if a model is clearly less accurate than predicting the most frequent class.
 
-    `pairs` counts rows by label and most probable label. As this can happen with a valid model at a site with few
-    classes, another order of the classes must agree more often, or shuffled labels as often.
+    `pairs` counts rows by label and most probable label; `where` opens the warning. As a valid model can do this at a
+    site with few classes, another order of the classes must agree more often, or shuffled labels as often.
     """
     seen = {label: i for i, label in enumerate(sorted({label for pair in pairs for label in pair}))}
     table = np.zeros((len(seen), len(seen)))
@@ -63,7 +63,6 @@ def warn_of_labels(pairs: Counter[tuple[int, int]], site: str | None) -> None:
 
     best_order = table[linear_sum_assignment(table, maximize=True)].sum()
     if best_order - right > math.sqrt(n) or _is_chance(table, right):
-        where = "" if site is None else f"site {site!r}: "
         warnings.warn(
             f"{where}the most probable label is right in {right} of {n} rows, less often than the commonest class "
             f"alone ({commonest}); check that the classes are in the order of the columns, that labels are not "
@@ -149,7 +148,7 @@ def summarize(  # noqa: PLR0913
         raise InputError("thresholds are the grid of a loss; give loss as well", param="thresholds")
     rule: AnyScore = build(score, AnyScore)
     rows = _joined([score_rows(*batch, rule, classes) for batch in _batches(outputs, truth)])
-    warn_of_labels(rows.pairs, site)
+    warn_of_labels(rows.pairs, "" if site is None else f"site {site!r}: ")
     if by_class and rows.labels is None:
         raise InputError(f"{rule.name} scores numbers, which have no class; leave out by_class", param="by_class")
     return Summary.of_scores(
