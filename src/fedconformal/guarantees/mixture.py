@@ -218,7 +218,7 @@ class Mixture(WeightedSum):
     def terms(self, sizes: Counts) -> SumTerms:
         """Return weights lambda_k / n_k with the largest as price, or lambda_k / (n_k + 1) without a price."""
         if not self.sites_apart:
-            alone = len(sizes) - sizes.count(0) == 1
+            alone = sum(map(bool, sizes)) == 1
             return SumTerms(None, sum(sizes) + 1) if alone else SumTerms(None, sum(sizes), 1)
         parts = self.parts(sizes)
         swapped = _swap_is_cheaper(parts, sizes)
