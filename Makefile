@@ -131,7 +131,7 @@ constraints: ## renew the pins in constraints.txt (run it with Python 3.11)
 	@set -e; fresh=$$(mktemp -d); trap 'rm -rf "$$fresh" constraints.new' EXIT; \
 	$(PYTHON) -m venv "$$fresh"; \
 	"$$fresh/bin/python" -m pip install --quiet $(TORCH); \
-	"$$fresh/bin/python" -m pip install --quiet -e ".[$(EXTRAS)]" -e paper editables $(CLICK); \
+	"$$fresh/bin/python" -m pip install --quiet -e ".[$(EXTRAS)]" -e "paper[pdf]" editables $(CLICK); \
 	grep '^#' constraints.txt > constraints.new; \
 	"$$fresh/bin/python" -m pip freeze --exclude-editable | grep -v '^torch==' >> constraints.new; \
 	mv constraints.new constraints.txt; \
@@ -191,7 +191,7 @@ $(VENV)/.core: $(VENV)/pyvenv.cfg pyproject.toml paper/pyproject.toml constraint
 
 $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml paper/pyproject.toml constraints.txt
 	$(PIP_INSTALL) $(TORCH)
-	$(PIP_INSTALL) -e ".[$(EXTRAS)]" -e paper
+	$(PIP_INSTALL) -e ".[$(EXTRAS)]" -e "paper[pdf]"
 	touch $@ $(VENV)/.demo $(VENV)/.core
 
 $(AUDIT)/bin/pip-audit:

@@ -114,8 +114,11 @@ def test_real_sites_need_the_rows_of_the_logits(setup: Setup, tmp_path: Path) ->
 
 
 def test_a_figure_is_written_as_pdf(setup: Setup) -> None:
-    pytest.importorskip("cairosvg", reason="CairoSVG is not installed")
-    assert to_pdf(FIGURES["conformal-score-compare"].make(setup)).startswith(b"%PDF")
+    drawn = FIGURES["conformal-score-compare"].make(setup)
+    try:
+        assert to_pdf(drawn).startswith(b"%PDF")
+    except InputError as error:
+        pytest.skip(str(error))
 
 
 def test_known_quantiles_lie_on_the_exact_curve_and_others_off(setup: Setup) -> None:
