@@ -266,6 +266,9 @@ def test_what_does_not_go_together_is_refused() -> None:
         fc.calibrate([one, two], guarantee=fc.ByGroup())
     with refused(param="by_class"):
         fc.calibrate([one], guarantee=fc.ByGroup(fc.ByClass()))
+    both = fc.Summary.of_scores([0.1, 0.2], site="a", labels=[0, 1], groups={"sex": ["F", "M"]})
+    with refused("was summarised by group", param="groups"):
+        fc.calibrate([both], guarantee=fc.ByClass())
     deep: dict[str, Any] = fc.Mixture().to_dict()
     for level in range(2000):
         deep = {"name": ("by-class", "by-group")[level % 2], "guarantee": deep}

@@ -361,14 +361,16 @@ def _over_classes(batch: SummaryBatch, alpha: Fraction, guarantee: Guarantee) ->
 
 
 def stratified(batch: Sequence[Summary], *, by_class: bool = False, by_group: bool = False) -> list[StratifiedSummary]:
-    """Check that all summaries are by class, or by group."""
+    """Check that all summaries have these strata."""
     sites: list[StratifiedSummary] = []
     for summary in batch:
-        if not isinstance(summary, StratifiedSummary) or by_group > bool(summary.columns):
-            wanted = "group; summarise with groups=" if by_group else "class; summarise with by_class=True"
-            param = "groups" if by_group else "by_class"
-            raise InputError(f"{summary} was not summarised by {wanted}", param=param)
-        if by_class > summary.by_class or by_group < bool(summary.columns):
+        grouped = isinstance(summary, StratifiedSummary) and bool(summary.columns)
+        if grouped and not by_group:
+            problem = "was summarised by group; summarise with by_class=True and without groups="
+            raise InputError(f"{summary} {problem}", param="groups")
+        if by_group and not grouped:
+            raise InputError(f"{summary} was not summarised by group; summarise with groups=", param="groups")
+        if not isinstance(summary, StratifiedSummary) or (by_class and not summary.by_class):
             raise InputError(f"{summary} was not summarised by class; summarise with by_class=True", param="by_class")
         sites.append(summary)
     check_columns(sites)

@@ -9,7 +9,7 @@ from fedconformal.guarantees.pac import PAC, LearnThenTest
 from fedconformal.guarantees.prevalence import Prevalence
 from fedconformal.guarantees.quantile_of_quantiles import QuantileOfQuantiles
 from fedconformal.guarantees.robust import Robust
-from fedconformal.guarantees.stratified import ByClass, ByGroup
+from fedconformal.guarantees.strata import ByClass, ByGroup
 from fedconformal.guarantees.worst_case import WorstCase
 
 __all__ = [

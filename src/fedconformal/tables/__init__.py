@@ -10,7 +10,7 @@ Each step records the recognised layout in one line of text; ambiguous input is 
 """
 
 from fedconformal.tables.files import read_table, table_of
-from fedconformal.tables.pairing import aligned_column, pair
+from fedconformal.tables.join import aligned_column, pair
 from fedconformal.tables.predictions import Predictions, columns_that_add_up, numbers_of, probabilities_of
 from fedconformal.tables.table import Table
 

@@ -31,7 +31,7 @@ class Stratified(Guarantee):
 
     def __post_init__(self) -> None:
         inner: Any = self.guarantee
-        nested = isinstance(self, ByGroup) and isinstance(inner, ByClass)
+        nested = self.stratum == "group" and isinstance(inner, ByClass)
         if not isinstance(inner, Guarantee) or inner.by_group or (inner.by_class and not nested):
             raise InputError(
                 f"{self.name}: {inner!r:.60} is not a guarantee such as fedconformal.Mixture(); by group and by class "
