@@ -40,7 +40,7 @@ def main() -> None:
     probs, labels = np.concatenate([p for p, _ in tests]), np.concatenate([y for _, y in tests])
     print("the first sets:", [np.flatnonzero(one).tolist() for one in predictor.predict_set(probs[:4])])
     found = predictor.evaluate(probs, labels)
-    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
+    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels per set")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def main() -> None:
         print("problems:", fc.verify(predictor, summaries))
         print(predictor.sentence())
         found = predictor.evaluate(*rows_of(99, 2000))
-        print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
+        print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels per set")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def main() -> None:
     print(calibrated.predictor.sentence())
     x, y = (np.concatenate(parts) for parts in zip(*(rows_of(site, 2, 500) for site in range(4)), strict=True))
     found = calibrated.predictor.evaluate(fc.softmax(x @ trained["weights"].numpy()), y)
-    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
+    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels per set")
 
 
 if __name__ == "__main__":

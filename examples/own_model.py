@@ -51,7 +51,7 @@ def main() -> None:
     print(predictor.sentence())
     probs = fc.softmax(model(torch.cat([site.x for site in test.values()])))
     found = predictor.evaluate(probs, [site.label for site in test.values() for _ in range(len(site))])
-    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
+    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels per set")
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def main() -> None:
     print(predictor.sentence())
     print(predictor.certificate.statement.caveat)
     result = predictor.evaluate(*rows_of(99, 2000))
-    print(f"coverage {result.coverage:.3f}, {result.mean_size:.2f} labels a set")
+    print(f"coverage {result.coverage:.3f}, {result.mean_size:.2f} labels per set")
 
 
 if __name__ == "__main__":

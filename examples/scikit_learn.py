@@ -38,7 +38,7 @@ def main() -> None:
     print("the sets:", [classifier.classes_[one].tolist() for one in classifier.predict_set(x_test[:4])])
     found = classifier.evaluate(x_test, y_test, sites=np.resize(["north", "east", "south"], len(x_test)))
     print({site.name: f"{site.coverage:.3f}" for site in found.by_site})
-    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels a set")
+    print(f"coverage {found.coverage:.3f}, {found.mean_size:.2f} labels per set")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def test_the_example_prints_its_promise_and_keeps_it(
         runpy.run_path(str(example), run_name="__main__")
     printed = capsys.readouterr().out
     assert "The sets hold the true label with probability at least 0.9 for a test row" in printed
-    found = re.search(r"^coverage (\S+), (\S+) labels a set$", printed, re.MULTILINE)
+    found = re.search(r"^coverage (\S+), (\S+) labels per set$", printed, re.MULTILINE)
     assert found
     assert abs(float(found[1]) - 0.9) < NEAR
     assert list(tmp_path.iterdir()) == []
