@@ -88,6 +88,7 @@ def test_instances(spec: Any, base: Any, expected: Any) -> None:
         ("cat:ends=0.5", "expected numbers such as 0.1,0.5"),
         ("cat:number=x", "expected a whole number or a number"),
         ("cat:anything={a}", "expected JSON"),
+        ("cat:anything=" + "[" * 10**5, "expected JSON"),
     ],
 )
 def test_refusals(spec: str, problem: str) -> None:

@@ -17,7 +17,7 @@ from scipy import stats
 import fedconformal as fc
 from fedconformal.evaluation import evaluate_sets
 from fedconformal.evaluation.intervals import Sample
-from fedconformal.evaluation.verdict import LEVEL, LUCK
+from fedconformal.evaluation.verdict import FAILURE, LEVEL
 from tests.validity.test_claimed_sizes import thresholds
 
 DRAWS = 1500
@@ -40,7 +40,7 @@ def accused(name: str, *, luck: bool = True) -> int:
     """Count the draws whose test rows, in the certified mixture, are missed too often."""
     guarantee, parts = GUARANTEES[name]
     rng = np.random.default_rng(7)
-    (limit,) = guarantee.bind(["a", "b", "c"], SIZES).miss_rate_bounds(ALPHA, SIZES, LUCK)
+    (limit,) = guarantee.bind(["a", "b", "c"], SIZES).miss_rate_bounds(ALPHA, SIZES, FAILURE)
     rate = max(limit.rate, float(ALPHA)) if luck else float(ALPHA)
     shares = np.array(parts) / sum(parts)
     drawn = [law.rvs((DRAWS, n), random_state=rng) for law, n in zip(LAWS, SIZES, strict=True)]

@@ -172,7 +172,7 @@ def parse(spec: str, base: Callable[..., T], *, maker: str = "", depth: int = 0)
             values[key] = _read(value.strip(), hints[key], depth)
         except InputError:
             raise
-        except (KeyError, ValueError):
+        except (KeyError, ValueError, RecursionError):
             problem = f"{key} is {abbreviate(repr(value))}, expected {_expected(hints[key])}"
             raise InputError(f"{noun} {name}: {problem}; {there}", param=param) from None
     if missing := [key for key in required if key not in values]:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 
-from fedconformal._base.arrays import Floats, Integers, Probabilities
+from fedconformal._base.arrays import Integers, Probabilities
 from fedconformal._base.classes import class_names, format_sets, in_order, names_and_values, rows_at
 from fedconformal._base.groups import Groups
 from fedconformal._base.names import abbreviate
@@ -163,11 +163,6 @@ class FederatedConformalClassifier(ConformalEstimator, ClassifierMixin, BaseEsti
             return np.asarray(model.classes)
         names: Any = predictor.certificate.class_names
         return np.arange(names) if isinstance(names, int) else np.array(names)
-
-    @property
-    def threshold_(self) -> float | Floats:
-        """The threshold, or one per class."""
-        return self.predictor.certificate.limit
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable label of each row."""

@@ -153,6 +153,12 @@ class ConformalEstimator:
         return self.predictor.certificate
 
     @property
+    def threshold_(self) -> Any:
+        """The threshold; a pair for a two-sided score, an array by class or by group."""
+        ends = tuple(promise.limit for promise in self.certificate_.whole)
+        return ends if len(ends) > 1 else self.certificate_.limit
+
+    @property
     def n_features_in_(self) -> int:
         """Number of features of the estimator."""
         count: int = _first(self._ready[1].estimator).n_features_in_

@@ -126,12 +126,6 @@ class FederatedConformalRegressor(ConformalEstimator, RegressorMixin, BaseEstima
         y = read_column(truth, "y")
         return summarize(outputs, y, score=self._score(), kind=self.kind, site=site, alpha=self.alpha)
 
-    @property
-    def threshold_(self) -> float | tuple[float, float]:
-        """The threshold, or a pair for a two-sided score."""
-        ends = self.predictor.certificate.whole
-        return ends[0].limit if len(ends) == 1 else (ends[0].limit, ends[1].limit)
-
     def predict(self, X: Any) -> Floats:
         """Return the prediction of each row, or the midpoint of lower and upper predictions."""
         outputs = as_array(self._outputs(X), "predictions")

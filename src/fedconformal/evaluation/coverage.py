@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedconformal._base.arrays import Booleans, Integers, as_alpha
 from fedconformal._base.groups import Groups, as_groups, as_sites, group_columns
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.text import Vocabulary
 from fedconformal.evaluation.claims import EvaluatedRows, Reweighted, reweighted
 from fedconformal.evaluation.intervals import clopper_pearson, independent_rows
 from fedconformal.evaluation.verdict import Verdict, verdict_of
@@ -64,6 +65,7 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
     stated mixture. The intervals reflect the uncertainty of the test rows only.
     """
 
+    answers: ClassVar[Vocabulary]
     size_columns: ClassVar[tuple[str, ...]] = ()
 
     overall: G
@@ -98,15 +100,13 @@ class CoverageEvaluation(msgspec.Struct, Generic[G], frozen=True, kw_only=True):
         """Return plain lists, dicts and numbers for JSON."""
         return msgspec.to_builtins(self)
 
-    def judge(
-        self, certificate: Certificate, alpha: Any, rows: EvaluatedRows, *, full: bool, noun: str, parties: Any
-    ) -> Self:
+    def judge(self, certificate: Certificate, alpha: Any, rows: EvaluatedRows, *, full: bool, parties: Any) -> Self:
         """Add the coverage of the certified mixture of the parties (sites or classes), and the verdict."""
         level = as_alpha(certificate.alpha if alpha is None else alpha)
         return msgspec.structs.replace(
             self,
             reweighted=reweighted(rows, parties, certificate),
-            verdict=verdict_of(certificate, level, rows, all_full=full, noun=noun),
+            verdict=verdict_of(certificate, level, rows, self.answers, all_full=full),
         )
 
 
@@ -166,11 +166,11 @@ class Counter(NamedTuple, Generic[G]):
         rows = np.array([len(mine) for mine, _ in named])
         hits = np.array([np.count_nonzero(self.outcomes.covered[mine]) for mine, _ in named])
         counts: list[int | None] = [None] * len(named)
-        worth = np.ones(len(named))
+        independent = np.ones(len(named))
         if (clusters := self.outcomes.clusters) is not None:
-            worth = np.array([independent_rows(clusters[mine]) for mine, _ in named]) / rows
+            independent = np.array([independent_rows(clusters[mine]) for mine, _ in named]) / rows
             counts = [len(np.unique(clusters[mine])) for mine, _ in named]
-        ends = zip(*clopper_pearson(hits * worth, rows * worth), counts, strict=True)
+        ends = zip(*clopper_pearson(hits * independent, rows * independent), counts, strict=True)
         shares = (hits / rows).tolist()
         return [
             self.describe(

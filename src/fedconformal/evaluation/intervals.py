@@ -159,8 +159,8 @@ class Sample(NamedTuple):
         if clusters is None:
             return cls(len(covered), rates, rows.astype(np.float64), shares, alike)
         # Clusters may have rows at several sites, so sites are pooled.
-        total, worth = shares.sum(keepdims=True), independent_rows(clusters, (shares / rows)[sites])
-        return cls(len(covered), shares @ rates / total, np.array([worth]), total, alike)
+        total, independent = shares.sum(keepdims=True), independent_rows(clusters, (shares / rows)[sites])
+        return cls(len(covered), shares @ rates / total, np.array([independent]), total, alike)
 
     @property
     def missed(self) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fedconformal._base.arrays import Floats, Integers, as_array, as_numbers, one_a_row
 from fedconformal._base.groups import Groups
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.text import INTERVALS
 from fedconformal.errors import InputError
 from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup
 
@@ -35,6 +36,7 @@ class IntervalGroup(CoverageGroup, frozen=True, kw_only=True):
 class IntervalEvaluation(CoverageEvaluation[IntervalGroup], frozen=True, kw_only=True):
     """Coverage and width of intervals on rows with known values."""
 
+    answers = INTERVALS
     size_columns = ("mean width", "median")
 
     @property
@@ -84,7 +86,7 @@ def evaluate_intervals(
     if certificate is None:
         return result
     full, outcomes = bool((np.isneginf(low) & np.isposinf(high)).all()), counter.outcomes
-    return result.judge(certificate, alpha, outcomes, full=full, noun="intervals", parties=outcomes.sites)
+    return result.judge(certificate, alpha, outcomes, full=full, parties=outcomes.sites)
 
 
 def as_intervals(intervals: ArrayLike) -> Floats:

@@ -13,6 +13,7 @@ from fedconformal._base.classes import as_class_indices
 from fedconformal._base.groups import Groups, group_columns, group_rows
 from fedconformal._base.names import name_key
 from fedconformal.certificates.certificate import Certificate
+from fedconformal.certificates.text import SETS
 from fedconformal.errors import InputError
 from fedconformal.evaluation.claims import classes_of
 from fedconformal.evaluation.coverage import Counter, CoverageEvaluation, CoverageGroup
@@ -44,6 +45,7 @@ class Group(CoverageGroup, frozen=True, kw_only=True):
 class Evaluation(CoverageEvaluation[Group], frozen=True, kw_only=True):
     """Coverage and size of sets on rows with known labels."""
 
+    answers = SETS
     size_columns = ("mean size",)
 
     size_histogram: list[int]
@@ -107,7 +109,7 @@ def evaluate_sets(
         return result
     over_classes = certificate.provenance.class_scores is not None
     parties = classes_of(truth, certificate.parties()[1]) if over_classes else counter.outcomes.sites
-    return result.judge(certificate, alpha, counter.outcomes, full=full == rows, noun="sets", parties=parties)
+    return result.judge(certificate, alpha, counter.outcomes, full=full == rows, parties=parties)
 
 
 def _promised_groups(certificate: Certificate, groups: Groups | None, rows: int) -> dict[str, Integers] | None:

@@ -19,7 +19,7 @@ from fedconformal.certificates.certificate import Certificate
 from fedconformal.evaluation.claims import Claim, EvaluatedRows, claims_of
 from fedconformal.summaries.provenance import has_expired
 
-LUCK = 0.025
+FAILURE = 0.025
 """Probability of a calibration worse than the allowance."""
 LEVEL = 0.025
 TWICE = 2
@@ -63,22 +63,21 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(
-    certificate: Certificate, alpha: Fraction, rows: EvaluatedRows, *, all_full: bool = False, noun: str = "sets"
+    certificate: Certificate, alpha: Fraction, rows: EvaluatedRows, answers: text.Vocabulary, *, all_full: bool
 ) -> Verdict:
     """Test a promise at an alpha fixed beforehand; `all_full` if all sets hold all labels, or intervals all numbers."""
-    infinite = bool(certificate.whole) and all(one.limit == np.inf for one in certificate.whole)
-    if all_full or (noun == "sets" and infinite and float(alpha) == certificate.alpha):
-        full = "every label is in every set" if noun == "sets" else "every interval is the whole line"
-        return _none(f"{full}, so no row can be missed, and the {noun} say nothing")
+    infinite = bool(certificate.whole) and all(np.isinf(one.limit) for one in certificate.whole)
+    if all_full or (answers is text.SETS and infinite and float(alpha) == certificate.alpha):
+        return _none(f"{answers.uninformative}, so no row can be missed, and the {answers.plural} say nothing")
     noise = float((certificate.privacy or {}).get("failure", 0))
-    if noise >= LUCK:
+    if noise >= FAILURE:
         return _none(f"the noise that keeps rows private may lower the threshold in a share {noise:.3g} of releases")
-    tested = claims_of(certificate, alpha, rows, LUCK - noise)
+    tested = claims_of(certificate, alpha, rows, FAILURE - noise)
     without, void = list(tested.without_rows), _void(certificate)
     if not tested.claims:
         return _none(tested.why_none or f"there are no rows of {join_names(without)}", without)
     parts = [_part(claim, float(alpha), LEVEL / len(tested.claims)) for claim in tested.claims]
-    kind, words = _combine(parts, without, float(alpha), noun)
+    kind, words = _combine(parts, without, float(alpha), answers.plural)
     notes = list(tested.notes) + [CLUSTERED] * (rows.clusters is not None)
     if void and kind == "below the promise":
         notes.insert(0, f"Also, {void}.")
@@ -107,17 +106,17 @@ def _part(claim: Claim, alpha: float, level: float) -> Part:
     return Part(name=claim.name or "", kind=kind, rows=sample.rows, missed=sample.missed, limit=claim.limit, p=p)
 
 
-def _combine(parts: list[Part], without: list[str], alpha: float, noun: str) -> tuple[Kind, str]:
+def _combine(parts: list[Part], without: list[str], alpha: float, answers: str) -> tuple[Kind, str]:
     """Combine the results of all parts: the worst part decides."""
     worst = min(parts, key=lambda part: part.p)
     where = f" of {worst.name}" if worst.name else ""
     chance = f"(p = {min(1.0, worst.p * len(parts)):.2g})"
-    seen = f"the {noun} miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
-    luck = f"at most {100 * alpha:.4g}% is promised, and an unlucky calibration explains up to {worst.limit:.1%}"
+    seen = f"the {answers} miss {worst.missed:.1%} of {worst.rows:,} rows{where}"
+    allowed = f"at most {100 * alpha:.4g}% is promised, and an unlucky calibration explains up to {worst.limit:.1%}"
     if worst.kind == "below the promise":
         below = sum(part.kind == worst.kind for part in parts) - 1
         more = f", and {below} more are below as well" if below else ""
-        return worst.kind, f"{seen} {chance}; {luck}{more}"
+        return worst.kind, f"{seen} {chance}; {allowed}{more}"
     if without:
         return TOO_FEW, f"there are no rows of {join_names(without)}"
     if few := [part for part in parts if part.kind == TOO_FEW]:
@@ -125,14 +124,14 @@ def _combine(parts: list[Part], without: list[str], alpha: float, noun: str) -> 
         most = max(part.limit for part in few)
         advice = ", so more calibration rows are needed" if most >= min(1.0, TWICE * alpha) else ""
         return TOO_FEW, (
-            f"with these rows{of} even {noun} that miss twice as often as promised would not be detected; "
+            f"with these rows{of} even {answers} that miss twice as often as promised would not be detected; "
             f"an unlucky calibration explains a miss rate of up to {most:.1%}{advice}"
         )
     if worst.name:
         return "no contradiction", (
             f"none of {len(parts)} is missed more often than an unlucky calibration explains {chance}"
         )
-    return "no contradiction", f"{seen}; {luck} {chance}"
+    return "no contradiction", f"{seen}; {allowed} {chance}"
 
 
 def _void(certificate: Certificate) -> str | None:

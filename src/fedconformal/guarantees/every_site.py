@@ -89,7 +89,7 @@ class EverySite(SiteCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class OneSite(EverySite):
-    """Coverage for a test row of one site, from its own scores only.
+    """Coverage for a test row of one site, from its own scores only, as in `EverySite`.
 
     Parameters
     ----------
@@ -100,10 +100,6 @@ class OneSite(EverySite):
     --------
     >>> OneSite(site=1).promised(counts=[9, 4], sizes=[10, 5])
     Fraction(2, 3)
-
-    References
-    ----------
-    Papadopoulos et al., "Inductive confidence machines for regression", 2002.
     """
 
     name = "one-site"

@@ -241,7 +241,8 @@ def _columns(sent: list[bytes]) -> MessageColumns | None:
         and stated == [expected[size] for size in sizes]
         and list(map(len, arrays)) == [8 * length for length in lengths]
         and not any(own.numbers or own.strata or own.skipped for own in owns)
-        and {len(names) for names in sites} == {len(first.sites)} <= {0, 1} == {0, *map(len, sizes)}
+        and set(map(len, sizes)) == {1}
+        and set(map(len, sites)) == {len(first.sites)}
         and are_names([names[0] for names in sites if names])
     )
     if not fits:

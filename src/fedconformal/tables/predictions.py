@@ -147,9 +147,7 @@ def probabilities_of(
         table, skipped = _complete(table, rest[:1], labels, skip=skip_missing and len(rest) == 1)
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
     found = _predictions(table, values, said, ids, keep, classes=named, skipped=skipped)
-    return (
-        found if labels is None else found.with_truth(table, table.column(labels), f"labels from {abbreviate(labels)}")
-    )
+    return found if labels is None else found.with_truth(table, labels)
 
 
 def numbers_of(
@@ -303,8 +301,8 @@ def _two_columns(
         row = int(np.argmax(outside))
         raise table.error(f"{table.place(row, column)} is {p[row]:g}, expected a probability from 0 to 1")
     negative = next(name for name in both if name != positive)
-    title = table.place(0, column).split(", ", 1)[1]
-    said.append(f"{title} is the probability of {abbreviate(positive)}, and 1 - p that of {abbreviate(negative)}")
+    given = f"{table.title(column)} is the probability of {abbreviate(positive)}"
+    said.append(f"{given}, and 1 - p that of {abbreviate(negative)}")
     _say_unused(table, rest, [column], said)
     other = 1.0 - p
     return np.column_stack([other, p] if both[1] == positive else [p, other]), both

@@ -149,9 +149,11 @@ class Table:
         """Format the location of a cell with the line number of a spreadsheet: "line 7, column benign"."""
         row = row if self.taken is None else self.taken[row]
         where = f"row {row}" if self.first_line is None else f"line {self.first_line + row}"
-        if column is None:
-            return where
-        return f"{where}, column {abbreviate(self.names[column]) if self.names and self.names[column] else column + 1}"
+        return where if column is None else f"{where}, {self.title(column)}"
+
+    def title(self, column: int) -> str:
+        """Format a column by its name, or by its number from 1."""
+        return f"column {abbreviate(self.names[column]) if self.names and self.names[column] else column + 1}"
 
     def error(self, problem: str, *, param: str | None = None, code: str = "invalid") -> InputError:
         """Return an error located in this table."""
