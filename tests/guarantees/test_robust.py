@@ -88,5 +88,5 @@ def test_somebody_must_be_honest() -> None:
             fc.calibrate(sites, guarantee=guarantee)
     with refused(param="most_scores"):
         fc.Robust(liars=1, most_scores=0)
-    with refused("most_scores does not go by class"):
+    with refused("most_scores cannot be combined with a promise by class"):
         fc.Robust(liars=1, most_scores=9).bind((), [1, 10], "class")

@@ -141,7 +141,7 @@ def test_a_sum_without_enough_noise_stays_hidden() -> None:
     with refused("only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"):
         took(state, answers[:5])
     session = state.session
-    few = "only 8 of 10 sites add noise, at least 9 are needed to keep epsilon against 4 that know their own"
+    few = "only 8 of 10 sites add noise, at least 9 are needed to keep epsilon against 4 that collude"
     with refused(few):
         took(state, answers[:8])
     for left_over, problem in ((5, "only 5 of 10 sites are left; a sum of fewer than 8 stays hidden"), (8, few)):

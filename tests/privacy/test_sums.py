@@ -49,7 +49,7 @@ def test_sums_and_summaries_agree(guarantee: fc.Guarantee, scores: list[Floats],
 def test_guarantees_that_need_more_are_refused(guarantee: fc.Guarantee) -> None:
     with refused(param="guarantee"):
         calibrate_by_sums(SCORES, guarantee=guarantee)
-    with refused("sums of fewer than 3 hide too little"):
+    with refused("a sum needs at least 3"):
         calibrate_by_sums({"a": [0.1], "b": [0.2]})
 
 

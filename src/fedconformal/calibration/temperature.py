@@ -64,7 +64,7 @@ def fit_temperature(
     pairs = enumerate(zip(logits, labels, strict=True))
     sites = {f"site {k}": likelihood_of(z, y, f"site {k}") for k, (z, y) in pairs if len(as_array(y, "labels"))}
     if not sites:
-        raise InputError("temperature: no site has rows for the fit; hold some out, or choose none")
+        raise InputError("temperature: no site has rows for the fit; hold some out, or choose 'none'")
     if method == "pooled":
         value = minimise(lambda b: _total(list(sites.values()), b))
         fitted = Temperature(value=value, at_bound=value in (LEAST, MOST))

@@ -58,7 +58,7 @@ def evaluate(
     about = rule.certificate
     if about.risk is not None:
         if alpha or cluster or columns.given:
-            raise InputError(f"{predictor}: limits a loss; give SCORES and TRUTH, and no more than --sites")
+            raise InputError(f"{predictor}: limits a loss; leave out --alpha, --cluster and options for columns")
         warn_of_expiry(rule)
         losses = _evaluate_risk(rule, probs, truth, sites)
         # Other guarantees are on average over calibration draws: one calibration may exceed the limit by chance.
@@ -107,7 +107,7 @@ def report(
     evaluation = None
     if probs is not None and about.risk is not None:
         if columns.given:
-            raise InputError(f"{predictor}: limits a loss; give SCORES and TRUTH, and --sites")
+            raise InputError(f"{predictor}: limits a loss; leave out options for columns")
         evaluation = _evaluate_risk(rule, probs, truth, sites)
     elif probs is not None:
         rows = _read(rule, probs, truth, columns, sites)

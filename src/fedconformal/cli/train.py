@@ -29,7 +29,7 @@ def train(
     ] = None,
     method: Annotated[str | None, typer.Option(help="fedavg, fedprox, tct or central.", show_default="fedavg")] = None,
     partition: Annotated[
-        str | None, typer.Option(help="classes, dirichlet, iid or column.", show_default="classes")
+        str | None, typer.Option(help="classes, overlap, dirichlet, iid or column.", show_default="classes")
     ] = None,
     model: Annotated[
         str | None,

@@ -78,7 +78,7 @@ class Robust(SiteCounts):
         """Check the number of sites; the promise to a stratum is the minimum over the same sets of sites."""
         check_liars(self, self.liars, len(sizes))
         if self.most_scores is not None and stratum in ("class", "group"):
-            raise InputError(f"robust: most_scores does not go by {stratum}; leave it out")
+            raise InputError(f"robust: most_scores cannot be combined with a promise by {stratum}; leave it out")
         return self
 
     def promised_many(self, counts: Integers, sizes: Counts, unit: int = 1) -> list[Fraction]:

@@ -106,7 +106,7 @@ class NoisyRound:
         if len(counted) < self.least:
             raise InputError(
                 f"only {len(counted)} of {len(self.sizes)} sites add noise, at least {self.least} are needed to keep "
-                f"epsilon against {self.colluding} that know their own; their sum stays hidden"
+                f"epsilon against {self.colluding} that collude; the sum stays hidden"
             )
 
     @property
@@ -136,7 +136,7 @@ class NoisyRound:
     def advance(self, search: Search, total: Counted, present: frozenset[int]) -> Search:
         """Read the threshold from the sum over the sites that are present; scores of other sites are not counted."""
         if self.plan is None:
-            raise InputError("there are too few scores for this noise, and no rounds")
+            raise InputError("there are too few scores for this noise, so the session has no rounds")
         self.check_noise(present)
         counts = total.view(f"<i{self.dtype.itemsize}").tolist()
         scores = sum(self.sizes[k] for k in present)

@@ -212,7 +212,7 @@ def _joined(batches: Sequence[ScoredRows]) -> ScoredRows:
     for number, rows in enumerate(batches):
         for what in ("classes", "precision"):
             if getattr(rows, what) != getattr(first, what):
-                raise InputError(f"has other {what} than batch 0; give all rows the same", where=f"batch {number}")
+                raise InputError(f"has other {what} than batch 0; give all batches the same", where=f"batch {number}")
     labels = None if first.labels is None else np.concatenate([rows.labels for rows in batches])
     scores = np.concatenate([rows.scores for rows in batches])
     pairs = sum((rows.pairs for rows in batches), Counter[tuple[int, int]]())

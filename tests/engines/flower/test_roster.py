@@ -31,7 +31,7 @@ def test_the_number_of_a_node_is_no_name_for_another() -> None:
     one, other, _ = roster.see(Moving(calibrating_app(), 3))
     roster.check(other, f"node-{other}")
     for spelling in (f"node-{other}", f" node-{other} "):
-        with pytest.raises(InputError, match="is the name of a node that was there before"):
+        with pytest.raises(InputError, match="which another node has"):
             roster.check(one, spelling)
     roster.check(one, "clinic-a")
 
@@ -43,7 +43,7 @@ def test_a_node_keeps_its_name_against_a_newcomer_that_comes_first() -> None:
     assert calibrate(federation, MODEL).certificate.left_out is None
     here.away = set()
     again = calibrate(federation, MODEL).certificate
-    reason = "calls itself site-1, which is the name of a node that was there before"
+    reason = "states the name site-1, which another node has"
     assert again.left_out == [LeftOut(site="node-2", reason=reason)]
     here.away = {4}  # nor does it get the name of one that is away
     left_out = calibrate(federation, MODEL).certificate.left_out
@@ -59,9 +59,9 @@ def test_a_name_that_is_registered_with_a_key_is_that_nodes() -> None:
     assert certificate.left_out == [
         LeftOut(
             site="clinic-d",
-            reason="calls itself clinic-x, and its key is registered as clinic-d; give it site='clinic-d'",
+            reason="states the name clinic-x, and its key is registered as clinic-d; give it site='clinic-d'",
         ),
-        LeftOut(site="node-2", reason="calls itself clinic-b, which is the name of a node that was there before"),
+        LeftOut(site="node-2", reason="states the name clinic-b, which another node has"),
     ]
 
 
@@ -71,7 +71,7 @@ def test_a_site_that_states_no_name_has_that_of_its_registered_key() -> None:
     certificate = calibrate(federation, MODEL).certificate
     assert [one.sites for one in certificate.summaries] == [("clinic-a",), ("site-2",)]
     (left_out,) = certificate.left_out or []
-    assert left_out.reason == "calls itself site-2, which is the name of a node that was there before"
+    assert left_out.reason == "states the name site-2, which another node has"
 
 
 def test_a_model_with_nan_is_the_fault_of_no_site() -> None:

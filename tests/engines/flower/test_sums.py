@@ -78,7 +78,7 @@ def test_it_is_the_plain_threshold_rounded_up(score: fc.Score, guarantee: fc.Gua
 
 
 def test_too_few_sites_or_scores() -> None:
-    with pytest.raises(InputError, match="there are 2 sites, and sums of fewer than 3 hide too little"):
+    with pytest.raises(InputError, match="there are 2 sites, and a sum needs at least 3"):
         calibrate_by_sums(Federation(grid(2)), MODEL)
     with pytest.raises(InputError, match="the sites have 120 scores, at least 121 are needed"):
         calibrate_by_sums(Federation(grid(3)), MODEL, min_scores=121)
@@ -199,7 +199,7 @@ def as_somebody_else(reply: Message) -> None:
 HOSTILE: dict[str, tuple[Callable[[], Fault], str]] = {
     "replayed answer": (lambda: Replay("A"), "the message Answer is of another session, round or list of sites"),
     "altered reveal": (lambda: From("V", 1, altered), "was altered, or has another sender"),
-    "another name": (lambda: From("A", 1, as_somebody_else), "calls itself somebody now and was site-2 before"),
+    "another name": (lambda: From("A", 1, as_somebody_else), "states the name somebody, and stated site-2 before"),
 }
 
 

@@ -101,11 +101,11 @@ class Roster:
         """Refuse a name of another node, or a change of name."""
         own = self._names.get(node, name)
         if own != name and node in self._registered:
-            raise InputError(f"calls itself {name}, and its key is registered as {own}; give it site={own!r}")
+            raise InputError(f"states the name {name}, and its key is registered as {own}; give it site={own!r}")
         if own != name:
-            raise InputError(f"calls itself {name} now and was {own} before")
+            raise InputError(f"states the name {name}, and stated {own} before")
         if self._owners.get(name_key(name), node) != node:
-            raise InputError(f"calls itself {name}, which is the name of a node that was there before")
+            raise InputError(f"states the name {name}, which another node has")
 
     def keep(self, node: int, name: str) -> None:
         """Record the name of a node, unless it is its number."""

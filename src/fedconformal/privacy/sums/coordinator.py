@@ -73,9 +73,9 @@ def invite(
     units = int(as_alpha(alpha) * ALPHA_UNIT)
     exponent = 0 if reach is None else exponent_of(reach)
     if reach is not None and grid is not None:
-        raise InputError("reach is for cells that follow from it; it does not go with a grid", param="reach")
+        raise InputError("reach and a grid both define the cells; give one of them", param="reach")
     if grid is not None and epsilon is None:
-        raise InputError("a grid goes with epsilon; sums without noise have cells of their own", param="grid")
+        raise InputError("a grid needs epsilon; leave it out for sums without noise", param="grid")
     cells: dict[str, Any] = {"exponent": exponent}
     if epsilon is not None:
         edges = as_grid(np.ldexp(noisy_grid(), exponent) if grid is None else grid, MOST_CANDIDATES)

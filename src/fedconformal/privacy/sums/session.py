@@ -133,7 +133,7 @@ def session_of(invited: bytes, signed_roster: bytes) -> Session:
         raise InputError("the roster is of another session")
     names, sizes, signing, masking, identities = zip(*roster.sites, strict=True)
     if len(names) < FEWEST:
-        raise InputError(f"there are {len(names)} sites, and sums of fewer than {FEWEST} hide too little")
+        raise InputError(f"there are {len(names)} sites, and a sum needs at least {FEWEST} to hide each")
     if len(set(map(name_key, names))) < len(names) or len(set(masking)) < len(names) or len(set(signing)) < len(names):
         twice = sorted({name for name in names if sum(name_key(name) == name_key(other) for other in names) > 1})
         raise InputError("a site or a key is on the roster twice" + (f": {', '.join(twice)}" if twice else ""))
