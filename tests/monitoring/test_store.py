@@ -282,13 +282,13 @@ def test_all_families_of_alarms_share_the_error(tmp_path: Path) -> None:
 def test_intervals_hold_their_ends(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rule = fc.calibrate([fc.Summary.of_scores(rng.random(200), score=fc.Residual(), site="a")])
-    ends = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [-np.inf, 1.0]])
+    ends = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [-np.inf, 1.0], [0.0, 1.7e308], [0.0, 1.7e308]])
     with Watch.start(tmp_path / "w.db", rule, limits_of(rule)) as watch:
-        ids = ["p", "q", "r", "s"]
-        outcomes = Outcomes(ids=ids, times=np.zeros(4), values=np.array([0.0, 1.0, np.nextafter(1.0, 2), -9.0]))
-        watch.add(Predicted(ids=ids, times=np.zeros(4), ends=ends), outcomes)
+        ids = ["p", "q", "r", "s", "t", "u"]
+        values = np.array([0.0, 1.0, np.nextafter(1.0, 2), -9.0, 1.0, 1.0])
+        watch.add(Predicted(ids=ids, times=np.zeros(6), ends=ends), Outcomes(ids=ids, times=np.zeros(6), values=values))
         assert watch.whole().misses == 1
-        assert watch.whole().sizes == 3.0
+        assert watch.send()[0].streams[0].after.sizes == 3.0
 
 
 def test_other_files_are_refused_in_one_line(tmp_path: Path) -> None:

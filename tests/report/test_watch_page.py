@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused, SiteHistory
-from fedconformal.monitoring.messages import Period
+from fedconformal.monitoring.messages import LAST_DAY, Period
 from fedconformal.report import watch_page
 from fedconformal.report.watch import combined_page
 from tests.monitoring.streams import START, history, messages
@@ -53,6 +53,13 @@ def test_each_state_has_its_words(periods: list[Period], big: str) -> None:
 
 def test_nothing_is_drawn_before_the_first_outcome() -> None:
     assert "<svg" not in watch_page(messages("a", [0.1] * 5, labels=0))
+
+
+@pytest.mark.parametrize(("first", "last"), [(LAST_DAY, LAST_DAY), (0, LAST_DAY), (0, 0)])
+def test_the_first_and_the_last_day_of_the_calendar_are_drawn(first: int, last: int) -> None:
+    page = watch_page([replace(period, first=first, last=last) for period in messages("a", [0.1])])
+    assert page.count("<svg") == 2
+    assert ("9999-12-31" in page) == (last == LAST_DAY)
 
 
 def test_names_cannot_break_out() -> None:

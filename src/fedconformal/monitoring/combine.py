@@ -37,6 +37,8 @@ ROUNDING = 1e-9
 """Tolerance of the evidence on a day stated by a site, which may have summed in another order."""
 MOST_MESSAGES = 5000
 """Maximum number of messages of one site: 13 years of days."""
+MOST_SIZES = 1e300
+"""Maximum total size that is added up; the sum over sites is finite."""
 
 Sent = Sequence[tuple[Period, Stream]]
 """Messages of a site about all rows or a group, in order."""
@@ -266,7 +268,7 @@ class CombinedEvidence:
         """Counts of all rows, with the row-weighted mean of the limits and the mean of e-values."""
         added = np.zeros((4, len(self.days)))
         for history in self.counted:
-            own = np.stack([history.known, history.misses, history.waiting, history.sizes])
+            own = np.stack([history.known, history.misses, history.waiting, np.minimum(history.sizes, MOST_SIZES)])
             added[:, np.searchsorted(self.days, history.days)] += np.diff(own, prepend=0.0)
         known, misses, waiting, sizes = np.maximum(np.cumsum(added, axis=1), 0.0)
         rows = [history.rows or 1 for history in self.counted]

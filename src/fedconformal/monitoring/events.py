@@ -36,6 +36,8 @@ WHOLE, SITE, GROUP, CLASS = "all", "site", "group", "class"
 """Kinds of streams."""
 DAY = 86_400
 LONGEST_ID = 256
+WIDEST = 1e280
+"""Width from which an interval counts as unbounded; the sum over all rows is finite."""
 LATEST = (LAST_DAY + 1) * DAY
 """The end of the year 9999, in seconds since 1970."""
 THERE = "SELECT id, digest FROM rows WHERE id IN (SELECT value FROM json_each(?))"
@@ -83,13 +85,13 @@ class Predicted:
 
     @property
     def sizes(self) -> Floats:
-        """Number of labels in each set, or width of each interval; an infinite width counts as 0."""
+        """Number of labels in each set, or width of each interval; a width without bound counts as 0."""
         if self.sets is not None:
             return np.asarray(self.sets.sum(axis=1), dtype=np.float64)
         if self.ends is None:
             return np.zeros(len(self.ids))
         width = self.ends[:, 1] - self.ends[:, 0]
-        return np.where(np.isfinite(width), np.maximum(width, 0.0), 0.0)
+        return np.where(width < WIDEST, np.maximum(width, 0.0), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,9 +56,11 @@ T = TypeVar("T")
 
 MOST_SPANS = 60
 """Maximum number of periods in a history."""
+META = "SELECT value FROM meta WHERE key = ? AND length(value) <= 1e6"
+"""Query of one value; a megabyte holds a message a day for a century."""
 TALLIES = (
-    "SELECT stream, known, misses, waiting, sizes FROM tallies AS t WHERE day = "
-    "(SELECT max(day) FROM tallies WHERE stream = t.stream AND day <= ?)"
+    "SELECT stream, t.known, t.misses, t.waiting, t.sizes FROM streams CROSS JOIN tallies AS t ON stream = number "
+    "AND day = (SELECT max(day) FROM tallies WHERE stream = number AND day <= ?)"
 )
 
 
@@ -245,7 +247,7 @@ class Watch:
             raise InputError(f"{values[~valid][0]:g} is not {expected}", where="outcomes")
 
     def _read(self, key: str, kind: type[T]) -> T:
-        (value,) = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        (value,) = self._connection.execute(META, (key,)).fetchone()
         return msgspec.json.decode(value, type=kind)
 
     def _write(self, key: str, value: object) -> None:

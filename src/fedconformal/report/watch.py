@@ -39,12 +39,7 @@ METHOD = (
 TITLE = "Is the promise kept?"
 
 
-def watch_page(
-    periods: Iterable[Period],
-    *,
-    promise: str = "",
-    refused: Iterable[Refused] = (),
-) -> str:
+def watch_page(periods: Iterable[Period], *, promise: str = "", refused: Iterable[Refused] = ()) -> str:
     """Return a self-contained HTML page from the messages of all sites.
 
     Parameters
@@ -139,7 +134,7 @@ def _over_time(line: SiteHistory) -> str:
 def _over_days(line: SiteHistory, **about: Any) -> Plot:
     first, last = float(line.days[0]), float(line.days[-1])
     style = "%b %Y" if last - first > 366 else "%d %b"
-    x = (first, max(last, first + LEAST_DAYS))
+    x = (min(first, last - LEAST_DAYS), last)  # never after the last day of the calendar
     return Plot(x=x, x_label="day (UTC)", x_text=lambda day: f"{day_of(int(day)):{style}}", height=240, **about)
 
 
