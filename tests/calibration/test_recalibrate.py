@@ -42,10 +42,7 @@ KINDS: dict[str, tuple[Callable[[int], list[fc.Summary]], Callable[[list[fc.Summ
         lambda seed: numbers(seed, fc.Residual()),
         lambda made: fc.calibrate(made, alpha=0.2, guarantee=fc.EverySite()),
     ),
-    "two ends": (
-        lambda seed: numbers(seed, fc.Signed()),
-        lambda made: fc.calibrate(made, alpha=0.2),
-    ),
+    "two ends": (lambda seed: numbers(seed, fc.Signed()), lambda made: fc.calibrate(made, alpha=0.2)),
     "losses": (losses, lambda made: fc.calibrate(made, risk=0.4)),
 }
 
@@ -136,6 +133,9 @@ def test_what_is_given_is_other_than_before() -> None:
 def test_the_strata_of_a_guarantee_are_kept() -> None:
     by_class = [fc.Summary.of_scores(np.arange(60) / 60, site="a", labels=np.arange(60) % 2)]
     assert kept_terms(fc.calibrate(by_class, guarantee=fc.ByClass()))["guarantee"] == fc.ByClass()
+    old = fc.calibrate(by_class, guarantee=fc.Prevalence({0: 0.5, 1: 0.5}))  # shares of classes, not of sites
+    other = fc.Summary.of_scores(np.arange(60) / 60, site="b", labels=np.arange(60) % 2)
+    assert fc.recalibrate(old, [*by_class, other], rows="watched").certificate.guarantee == old.certificate.guarantee
 
 
 def test_weights_by_place_are_not_kept_for_other_sites() -> None:

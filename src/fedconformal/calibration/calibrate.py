@@ -176,8 +176,8 @@ def kept_terms(old: Predictor, *, guarantee: Any = None, alpha: Any = None, risk
 
 def check_sites(old: Certificate, sites: Sequence[str]) -> None:
     """Refuse to reuse a guarantee with parameters by position of the sites, such as weights, for other sites."""
-    before = list(map(name_key, site_names(old.summaries)))
-    if before != list(map(name_key, sites)) and _by_position(old.guarantee):
+    before, over_sites = list(map(name_key, site_names(old.summaries))), not old.terms()[0].over_classes
+    if before != list(map(name_key, sites)) and over_sites and _by_position(old.guarantee):
         raise InputError(
             f"the guarantee {old.guarantee['name']} has values for sites in their order, and these are other sites, or "
             "in another order; restate the guarantee",

@@ -98,7 +98,7 @@ def _option(spec: Guarantee | str, alpha: Fraction, sizes: list[int], names: lis
         raise InputError(f"{guarantee.name}: a plan knows the sizes of sites, not of classes; leave it out")
     bound = guarantee.bind(names, sizes)
     can_be, band = feasible(bound, alpha, sizes), bound.band(alpha, sizes)
-    stratum = "group" if guarantee.by_group else "class" if guarantee.by_class else None
+    strata = [noun for noun, has in (("class", guarantee.by_class), ("group", guarantee.by_group)) if has]
     return Option(
         guarantee=spec if isinstance(spec, str) else text.guarantee_name(guarantee.to_dict()),
         feasible=can_be,
@@ -107,5 +107,5 @@ def _option(spec: Guarantee | str, alpha: Fraction, sizes: list[int], names: lis
         rank=band.rank,
         rank_out_of=band.out_of,
         smallest_alpha=float(1 - bound.promised(sizes, sizes)),
-        missing="" if can_be else text.shortfall(bound, alpha, sizes, names, stratum=stratum),
+        missing="" if can_be else text.shortfall(bound, alpha, sizes, names, stratum=" in each ".join(strata)),
     )

@@ -428,8 +428,8 @@ def _stratum_shortfall(certificate: Certificate, alpha: Fraction, stratum: Subse
     held = [seen, *[0] * (len(sizes) - 1)]  # the certificate does not contain the counts per site
     if not seen or (bound.sites_apart and len(sizes) > 1) or feasible(bound, alpha, held):
         return f"{called} has {seen} calibration scores, and more are needed"
-    noun = "class" if stratum[0] is None else "group"
-    return f"{called}: {shortfall(bound, alpha, held, names, stratum=noun)}"
+    nouns = [noun for noun, part in zip(("class", "group"), reversed(stratum), strict=True) if part is not None]
+    return f"{called}: {shortfall(bound, alpha, held, names, stratum=' in each '.join(nouns))}"
 
 
 def describe_band(certificate: Certificate) -> str:
