@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import fedconformal as fc
+from fedconformal.cli.monitor_rows import WatchReader
+from fedconformal.cli.rows import Columns
 from fedconformal.monitoring.limits import limits_of
 from fedconformal.monitoring.messages import read_periods
+from fedconformal.monitoring.store import Watch
 from tests.cli.command import Command, write_columns
 
 pytestmark = pytest.mark.long
@@ -75,7 +78,9 @@ def test_sets_are_taken_as_predict_writes_them(clinic: Path, command: Command) -
     command.ok("monitor", "start", "two.db", "predictor.json")
     command.ok("predict", "predictor.json", "quiet-rows.csv", "--id", "id", "-o", "sets.csv")
     command.ok("monitor", "add", "watch.db", "sets.csv", "quiet-outcomes.csv")
-    command.ok("monitor", "add", "two.db", "quiet-rows.csv", "quiet-outcomes.csv")
+    columns = ("--classes", ",".join(CLASSES))
+    command.refuses("--classes is for outputs of a model", "monitor", "add", "two.db", "sets.csv", *columns)
+    command.ok("monitor", "add", "two.db", "quiet-rows.csv", "quiet-outcomes.csv", *columns)
     one, two = (command.ok("monitor", "status", name, "--json").json["streams"] for name in ("watch.db", "two.db"))
     assert one == two
 
@@ -172,6 +177,24 @@ def test_intervals_and_losses(here: Path, command: Command) -> None:
     assert command.ok("monitor", "status", "r.db", "--json").json["streams"][0]["misses"] == 0.75
     write_columns("losses.csv", {"id": ["z"], "loss": [1.5]})
     command.refuses("expected a loss from 0 to 1", "monitor", "add", "r.db", "losses.csv")
+
+
+def test_table_options_mean_what_they_mean_elsewhere(here: Path, command: Command) -> None:
+    fc.calibrate([fc.Summary.of_scores(np.arange(99.0), score=fc.Residual())], alpha=0.1).save("p.json")
+    write_columns("all.csv", {"pid": ["p", "q", "r"], "lo": [0.0, "", 2.0], "hi": [1.0, 2.0, 3.0], "y": ["", 1.5, 9.0]})
+    write_columns("sites.csv", {"pid": ["r", "p"], "hospital": ["south", "north"]})
+    command.ok("monitor", "start", "w.db", "p.json")
+    add = ("monitor", "add", "w.db", "all.csv", "--id", "pid", "--labels", "y", "--predictions", "lo,hi")
+    command.refuses("column lo is empty", *add)
+    for more in (("--classes", "lo,hi"), ("--positive", "lo"), ("--from", "logits")):
+        command.refuses("is for classes, and these are numbers", *add, *more)
+    done = command.ok(*add, "--skip-missing", "--sites", "sites.csv:hospital", "--json")
+    assert "all.csv: 1 row left out: line 3, column lo is empty" in done.err
+    assert (done.json["added"]["rows"], done.json["added"]["early"]) == (2, 1)
+    options = Columns(ids="pid", predictions="lo,hi", skip_missing=True)
+    with Watch.open(Path("w.db")) as held:
+        found = WatchReader(held, options, site="sites.csv:hospital").read_predicted(Path("all.csv"))
+    assert (found.sites, found.ends.tolist()) == (["north", "south"], [[0, 1], [2, 3]])  # type: ignore[union-attr]
 
 
 def test_groups_have_limits_of_their_own(here: Path, command: Command) -> None:

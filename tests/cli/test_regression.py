@@ -126,7 +126,7 @@ def test_what_does_not_go_with_intervals(tables: Path, command: Command) -> None
     residual = ("summarize", "north.csv", "--labels", "y", "-o", "x.fcs", "--score", "residual")
     write_columns(Path("classes.csv"), {"a": [0.5, 0.5], "b": [0.5, 0.5], "y": ["a", "b"]})
     for given, expected in (
-        ((*residual, "--classes", "a,b"), "--classes is for classes, and residual scores numbers"),
+        ((*residual, "--classes", "a,b"), "--classes is for classes, and these are numbers"),
         ((*residual, "--from", "logits"), "--from logits is for classes"),
         (("summarize", "classes.csv", *residual[2:6], "--predictions", "a"), "--predictions is for a score of numbers"),
         (("predict", "p.json", "test.csv", "--groups", "sex", "-o", "out.csv"), "--groups goes with a predictor by"),

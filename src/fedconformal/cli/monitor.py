@@ -15,7 +15,7 @@ from fedconformal._base.files import read_bytes, write_bytes
 from fedconformal._base.names import join_names, plural
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger, note, print_json, print_result, progress, say, table, tracking
-from fedconformal.cli.monitor_rows import WatchReader
+from fedconformal.cli.monitor_rows import SITE, TIME, WatchReader
 from fedconformal.cli.options import (
     Json,
     PolicyFile,
@@ -123,8 +123,8 @@ def add(
     ] = None,
     *,
     columns: Columns,
-    time: Annotated[str, typer.Option(metavar="COLUMN", help="The column with times.")] = "time",
-    sites: Annotated[str, typer.Option(metavar="COLUMN", help="The column with sites.")] = "site",
+    time: Annotated[str, typer.Option(metavar="COLUMN", help="The column with times.")] = TIME,
+    sites: Annotated[str, typer.Option(metavar="COLUMN|FILE", help="The site of each row.")] = SITE,
     forget: Annotated[
         int | None,
         typer.Option(min=0, metavar="DAYS", help="Then forget rows older than this; those that wait count as covered."),

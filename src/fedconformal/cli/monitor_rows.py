@@ -19,8 +19,9 @@ from fedconformal._base.classes import find_columns
 from fedconformal._base.names import abbreviate, name_key
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.cli.console import logger
+from fedconformal.cli.options import refuse
 from fedconformal.cli.predict import make_answers
-from fedconformal.cli.rows import Columns
+from fedconformal.cli.rows import Columns, column_in, file_in
 from fedconformal.errors import InputError
 from fedconformal.monitoring.events import DAY, NO_OUTCOMES, Outcomes, Predicted
 from fedconformal.monitoring.store import Watch
@@ -54,8 +55,7 @@ def check_new(watch: Path | None, rows: Predictions) -> None:
         others = f", and {len(known) - 1} more" if len(known) > 1 else ""
         raise rows.table.error(
             f"{rows.table.place(row)}, {abbreviate(rows.ids[row])}, was counted by {watch}{others}, "
-            "so it is not new; "
-            "leave such rows out, or summarise without --watch and calibrate with --rows watched"
+            "so it is not new; leave such rows out, or summarise without --watch and calibrate with --rows watched"
         )
 
 
@@ -79,7 +79,7 @@ class WatchReader:
         outcomes = name_key(self.label) in names
         if self.watch.settings.kind == "losses" or not outcomes:
             return not outcomes, outcomes
-        answers = not {SETS, *ENDS}.isdisjoint(names)
+        answers = self.columns.predictions is not None or not {SETS, *ENDS}.isdisjoint(names)
         if classes is not None and not answers:
             with contextlib.suppress(InputError):  # no column for a class
                 find_columns(names, tuple(map(str, range(classes) if isinstance(classes, int) else classes)))
@@ -89,26 +89,28 @@ class WatchReader:
     def read_predicted(self, path: Path) -> Predicted:
         """Read answered rows: their sets or intervals, or probabilities from which sets are computed."""
         table, rule, kind = _headed(self._open(path)), self.watch.predictor, self.watch.settings.kind
-        ids, named = self._id_column(table), table.names or ()
-        by = self.columns.group_columns(rule)
-        time, site = _present(table, self.time, TIME), _present(table, self.site, SITE)
+        named, by = table.names or (), self.columns.group_columns(rule)
+        time = _present(table, self.time, TIME)
+        site = self.site if file_in(self.site) else _present(table, self.site, SITE)
+        columns = replace(self.columns, ids=self._id_column(table), labels=None, groups=",".join(by) or None)
         ends = sets = scores = None
         if kind == "intervals":
-            ends = _ends(table)
-        elif kind == "sets" and SETS in named:
-            sets = _sets(table, rule)
-        elif kind == "sets":
+            rows = columns.keeping(*by, time, column_in(site)).read_numbers(path, ENDS)
+            ends = _checked_ends(rows)
+        elif kind == "losses" or SETS in named:
+            rows = _without_outputs(table, columns.keeping(*by, time, column_in(site)))
+            sets = _sets(table, rule) if kind == "sets" else None
+        else:
             label = self.label if name_key(self.label) in named else None
-            columns = replace(self.columns, ids=ids, labels=None, groups=",".join(by) or None)
-            rows = columns.read_for(rule, path, beside=[*by, time, site, label])
-            table = rows.table.table
-            sets = make_answers(rule, rows, as_alpha(rule.certificate.alpha)).values
-            scores = rule.score.evaluate_all(rows.table.values.astype(np.float32)).min(axis=1)
+            found = columns.read_for(rule, path, beside=[time, site, label])
+            sets, rows = make_answers(rule, found, as_alpha(rule.certificate.alpha)).values, found.table
+            scores = rule.score.evaluate_all(rows.values.astype(np.float32)).min(axis=1)
+        sites = () if site is None else columns.values_of(rows, site, "sites").tolist()
         return Predicted(
-            ids=filled(table, table.texts(ids), ids) or [],
-            times=_times_of(table, time),
-            sites=None if site is None else [None if absent(cell) else cell for cell in table.texts(site)],
-            groups={name: table.texts(name) for name in by},
+            ids=rows.ids or [],
+            times=_times_of(rows.table, time),
+            sites=None if site is None else [None if absent(cell) else cell for cell in sites],
+            groups={name: rows.table.texts(name) for name in by},
             ends=ends,
             sets=sets,
             scores=scores,
@@ -118,7 +120,7 @@ class WatchReader:
         """Read outcomes: one class, number or loss per row; with `some`, rows without an outcome are skipped."""
         table, rule = _headed(self.columns.open(path, "labels")), self.watch.predictor
         ids, risk, column = self._id_column(table), rule.certificate.risk, table.column(self.label)
-        if some and (missing := table.missing([column])):
+        if (some or self.columns.skip_missing) and (missing := table.missing([column])):
             table = table.take([row for row in range(table.rows) if row not in missing])
         if not table.rows:
             return NO_OUTCOMES
@@ -166,12 +168,27 @@ def _headed(table: Table) -> Table:
     return table
 
 
-def _ends(table: Table) -> Floats:
-    ends = table.numbers(list(ENDS)).astype(np.float64)
+def _checked_ends(rows: Predictions) -> Floats:
+    ends = rows.values.astype(np.float64)
     wrong = ~(ends[:, 0] <= ends[:, 1])
     if wrong.any():
-        raise table.error(f"{table.place(int(wrong.argmax()))} has no interval from lower to upper")
+        raise rows.table.error(f"{rows.table.place(int(wrong.argmax()))} has no interval from lower to upper")
     return ends
+
+
+def _without_outputs(table: Table, columns: Columns) -> Predictions:
+    """Return the rows of a table that has no outputs of a model."""
+    given = {"from": columns.content != "probs", "classes": columns.classes, "positive": columns.positive}
+    refuse("is for outputs of a model, and this file has none; leave it out", **given, predictions=columns.predictions)
+    return Predictions(
+        table=table,
+        values=np.empty((table.rows, 0)),
+        classes=None,
+        recognised=table.recognised,
+        id_column=None if columns.ids is None else name_key(columns.ids),
+        ids=None if columns.ids is None else filled(table, table.texts(columns.ids), columns.ids),
+        others={name_key(name): table.texts(name) for name in columns.keep},
+    )
 
 
 def _sets(table: Table, rule: Predictor) -> Booleans:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 Classes = int | Sequence[str] | None
 
-
 Source = Literal["probs", "logits", "features"]
 """Content of a file of numbers."""
 
@@ -158,7 +157,7 @@ class Columns:
                 self.model.check_for(about.provenance.model)
             if self.content == "probs" and at not in (None, 1.0):
                 logger.warning("the predictor was calibrated at temperature %g; the probabilities must be too", at)
-        columns = self.keeping(*by, _column_in(sites), *map(_column_in, beside))
+        columns = self.keeping(*by, column_in(sites), *map(column_in, beside))
         table = columns.read(predictor.score, path, labels, wanted=about.class_names, temperature=at)
         groups = {name: self.values_of(table, name, "groups") for name in by}
         return PredictorRows(table, groups, None if sites is None else self.values_of(table, sites, "sites"))
@@ -174,9 +173,8 @@ class Columns:
     ) -> Predictions:
         """Read outputs, in the order of the classes `wanted`, and the truth, from a column or a separate file."""
         if isinstance(score, RegressionScore):
-            predictions = self._read_numbers(score, path, labels)
-        else:
-            predictions = self._read_classes(path, labels, wanted, temperature)
+            return self.read_numbers(path, score.columns, labels)
+        predictions = self._read_classes(path, labels, wanted, temperature)
         _note_recognised(predictions)
         return predictions
 
@@ -191,14 +189,14 @@ class Columns:
         note(said)
         return as_sites(np.array(values, dtype=np.str_), rows=found.table.rows, name=given)
 
-    def _read_numbers(self, score: RegressionScore, path: Path, labels: Path | None) -> Predictions:
-        reason = f"is for classes, and {score.name} scores numbers; leave it out"
+    def read_numbers(self, path: Path, wanted: Sequence[str], labels: Path | None = None) -> Predictions:
+        """Read these columns of numbers, and the true numbers from a column or a separate file."""
+        reason = "is for classes, and these are numbers; leave it out"
         refuse(reason, classes=self.classes, positive=self.positive, onnx=self.onnx)
-        if self.content == "logits":
-            raise InputError(f"--from logits {reason}")
+        refuse(reason, **{"from logits": self.content == "logits"})
         predictions = numbers_of(
             self.open(path, "predictions"),
-            score.columns,
+            wanted,
             columns=None if self.predictions is None else split(self.predictions),
             ids=self.ids,
             y=self.labels if labels is None else None,
@@ -206,7 +204,9 @@ class Columns:
             keep=self.keep,
             skip_missing=self.skip_missing,
         )
-        return self._paired(predictions, labels)
+        predictions = self._paired(predictions, labels)
+        _note_recognised(predictions)
+        return predictions
 
     def _paired(self, found: Predictions, labels: Path | None) -> Predictions:
         if labels is None:
@@ -333,6 +333,6 @@ def file_in(given: str | None) -> Path | None:
     return next((Path(name) for name in names if Path(name).suffix.lower() in ENDINGS), None)
 
 
-def _column_in(given: str | None) -> str | None:
+def column_in(given: str | None) -> str | None:
     """Return the column of the table named by an option; None if it names a file."""
     return given if file_in(given) is None else None
