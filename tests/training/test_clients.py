@@ -47,7 +47,8 @@ def test_rows_in_any_form(given: Any) -> None:
 
 def test_images_stay_bytes_until_they_are_batched() -> None:
     image = np.full((1, 1, 2, 2), 255, np.uint8)
-    (client,) = as_clients([(image, [0])], Preprocess(mean=(0.0,), std=(0.5,)))
+    preprocess = Preprocess(mean=(0.0,), std=(0.5,))
+    (client,) = as_clients([ClientData(name="a", x=torch.tensor(image), y=torch.zeros(1), preprocess=preprocess)])
     assert client.x.dtype == torch.uint8
     assert client.inputs().tolist() == [[[[2.0, 2.0], [2.0, 2.0]]]]
 

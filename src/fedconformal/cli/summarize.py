@@ -46,17 +46,6 @@ from fedconformal.tables import Predictions
 
 ONE_ROW_EACH = "every guarantee needs one row of each patient, or coverage can fall far below the promise; keep one"
 DEFAULT_ALPHA = "0.1"
-STRATA = ("by_class", "groups")
-OF_ROWS = (*STRATA, "kind", "epsilon", "watch", "temperature", "labels")
-REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    "loss": ((*OF_ROWS, "score"), "does not go with --loss; leave it out"),
-    "query": (OF_ROWS, "is for rows, and this is the result of a query; leave it out, or give it to sql"),
-    "run": (("watch", "site", "labels"), "is for tables; a training run has its own sites, and no columns"),
-    "numbers": ((*STRATA, "epsilon", "temperature"), "is for classes, and the score is one of numbers"),
-    "noise": ((*STRATA, "kind"), "does not go with --epsilon, which writes noisy counts"),
-    "plain": (("ledger",), "goes with --epsilon"),
-}
-"""Options that an input or another option refuses, and why; labels stands for all options of columns."""
 
 
 @dataclass(frozen=True)
@@ -121,24 +110,24 @@ def summarize(
         expires=expires,
         temperature=1.0 if temperature is None and of_logits else temperature,
     )
-    if loss is None:
-        refuse("goes with --loss", thresholds=thresholds)
     numbers = isinstance(terms.score, RegressionScore) and loss is None
-    given: dict[str, object] = {
-        "by_class": by_class,
-        "groups": columns.groups,
-        "kind": kind != "ranks",
-        "epsilon": epsilon,
-        "watch": watch,
-        "temperature": temperature is not None,
-        "labels": columns.given or (columns.content != "probs" and source != "run"),
-        "score": score,
-        "site": site,
-        "ledger": ledger,
-    }
-    for mode in (source, "noise" if epsilon else "plain", "numbers" * numbers):
-        options, reason = REFUSED.get(mode, ((), ""))
-        refuse(reason, **{columns.given or "from" if name == "labels" else name: given[name] for name in options})
+    strata = {"by_class": by_class, "groups": columns.groups}
+    scaled, table = temperature is not None, {columns.given or "from": columns.given or columns.content != "probs"}
+    of_rows = {**strata, **table, "kind": kind != "ranks", "epsilon": epsilon, "watch": watch, "temperature": scaled}
+    if source == "loss":
+        refuse("does not go with --loss; leave it out", **of_rows, score=score)
+    if source == "query":
+        refuse("is for rows, and this is the result of a query; leave it out, or give it to sql", **of_rows)
+    if source == "run":
+        named = {columns.given or "labels": columns.given}
+        refuse("is for tables; a training run has its own sites, and no columns", watch=watch, site=site, **named)
+    if epsilon is not None:
+        refuse("does not go with --epsilon, which writes noisy counts", **strata, kind=kind != "ranks")
+    if numbers:
+        reason = "is for classes, and the score is one of numbers"
+        refuse(reason, **strata, epsilon=epsilon, temperature=scaled)
+    refuse("goes with --epsilon", ledger=epsilon is None and ledger)
+    refuse("goes with --loss", thresholds=loss is None and thresholds)
     ending, name = ".fcs" if epsilon is None else ".fcn", output.stem if site is None else site
     inputs, rows = (*files, ledger, policy, watch), None
     if source != "run":

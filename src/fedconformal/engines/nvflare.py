@@ -16,10 +16,10 @@ from fedconformal.certificates.certificate import LeftOut
 from fedconformal.errors import InputError
 from fedconformal.federated import ask
 from fedconformal.federated.ask import Answer, Question, decode, fingerprint
-from fedconformal.federated.calibration import Calibrated, calibrate
+from fedconformal.federated.calibration import calibrate
 from fedconformal.federated.evaluation import EvaluationQuestion, evaluate
 from fedconformal.federated.questions import Outputs, ScoreQuestion
-from fedconformal.federated.watch import Source, Watched, WatchQuestion, watch
+from fedconformal.federated.watch import Source, WatchQuestion, watch
 from fedconformal.privacy.policy import policy_of
 
 try:
@@ -28,9 +28,7 @@ except ImportError:
     raise InputError("running on NVFlare needs nvflare 2.9 or newer: pip install 'fedconformal[nvflare]'") from None
 
 __all__ = [
-    "Calibrated",
     "NVFlareSites",
-    "Watched",
     "calibrate",
     "calibrate_reply",
     "evaluate",

@@ -54,15 +54,13 @@ class ClientData:
         return self.preprocess(self.x[rows])
 
 
-def as_clients(clients: Mapping[str, Any] | Sequence[Any], preprocess: Preprocess | None = None) -> list[ClientData]:
+def as_clients(clients: Mapping[str, Any] | Sequence[Any]) -> list[ClientData]:
     """Read and check the rows of each site.
 
     Parameters
     ----------
     clients
         `ClientData`, pairs (x, y) of arrays or tensors, or torch datasets with items (x, y); in a mapping by name.
-    preprocess
-        Preprocessing of the rows; by default that of each `ClientData`, and none for others.
 
     Returns
     -------
@@ -77,7 +75,7 @@ def as_clients(clients: Mapping[str, Any] | Sequence[Any], preprocess: Preproces
     fedconformal.errors.InputError: site-1: has no rows; leave it out
     """
     by_name = clients if isinstance(clients, Mapping) else {f"site-{k}": rows for k, rows in enumerate(clients)}
-    read = [_client(rows, name, preprocess) for name, rows in by_name.items()]
+    read = [_client(rows, name) for name, rows in by_name.items()]
     if not read:
         raise InputError("there are no clients; give at least one")
     first = read[0]
@@ -137,12 +135,11 @@ def pack(clients: Sequence[ClientData]) -> PackedClients:
     return PackedClients(x=x, y=y, starts=starts, preprocess=clients[0].preprocess)
 
 
-def _client(rows: Any, name: str, preprocess: Preprocess | None) -> ClientData:
+def _client(rows: Any, name: str) -> ClientData:
     if isinstance(rows, ClientData):
-        name, x, y, preprocess = rows.name, rows.x, rows.y, preprocess or rows.preprocess
-    else:
-        x, y = _columns(rows, name)
-    return ClientData(name=name, x=_inputs(x, name), y=_labels(y, len(x), name), preprocess=preprocess or Preprocess())
+        return replace(rows, x=_inputs(rows.x, rows.name), y=_labels(rows.y, len(rows.x), rows.name))
+    x, y = _columns(rows, name)
+    return ClientData(name=name, x=_inputs(x, name), y=_labels(y, len(x), name))
 
 
 def _columns(rows: Any, name: str) -> list[Tensor]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fedconformal.training.tct import TCT
 
 ROWS = 256
+"""Rows whose features are computed together."""
 
 
 class FeatureStorage:

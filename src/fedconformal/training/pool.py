@@ -34,7 +34,6 @@ START_SECONDS = 3.0
 
 Arrays = Mapping[str, NDArray[Any]]
 
-
 Task = Callable[[int, Step], Update]
 """Runs a step at the site with this index; sent to every worker once, with its tensors in shared memory."""
 

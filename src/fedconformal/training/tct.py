@@ -21,7 +21,7 @@ from fedconformal.training.clients import ClientData, count_classes
 from fedconformal.training.features import GradientFeatures, draw_coordinates, one_output
 from fedconformal.training.fedavg import FedAvg
 from fedconformal.training.lbfgs import LBFGS
-from fedconformal.training.linear_site import linear_task
+from fedconformal.training.linear_site import ROWS, linear_task
 from fedconformal.training.linear_stage import CONSTANT, CURVATURE, Loss, Moments, merge, scale_of
 from fedconformal.training.pool import one_thread
 from fedconformal.training.step import OnRound, RoundState, Step, Update, average
@@ -30,7 +30,6 @@ from fedconformal.training.weights import weights_of, with_weights
 
 logger = logging.getLogger(__name__)
 
-ROWS = 256
 SAFE = 0.9
 """Maximum step of SCAFFOLD, as a fraction of the largest step at which gradient descent converges."""
 
