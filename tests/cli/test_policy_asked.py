@@ -1,8 +1,10 @@
-"""Every command and every engine message that lets something leave a site asks its policy first."""
+"""Every command that lets something leave a site asks its policy first.
+
+Messages of engines: tests/engines/test_transports.py on every engine, tests/engines/flower/test_policy.py in a run.
+"""
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,6 @@ from fedconformal.privacy.policy import VARIABLE
 from tests.cli.command import Command
 from tests.cli.test_help import commands
 
-ENGINES = Path(__file__).parents[2] / "src" / "fedconformal" / "engines"
 STAYS = {
     "at the coordinator": "calibrate verify plan monitor/combine",
     "of a predictor, which is public": "page report show sign serve predict evaluate",
@@ -60,18 +61,3 @@ def test_every_command_is_known_and_those_that_send_ask(site: Path, command: Com
     for name, cases in SENDS.items():
         for words in cases:
             command.refuses("the site's policy: kinds", *name.split("/"), *words)
-
-
-def test_every_reply_of_an_engine_asks() -> None:
-    """What the replies refuse is in tests/engines/test_transports.py; here, that none is forgotten."""
-    found = {}
-    for path in ENGINES.rglob("*.py"):
-        functions = {one.name: one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef)}
-        sources = {name: ast.unparse(one).removeprefix(ast.get_docstring(one) or "") for name, one in functions.items()}
-        for name, source in sources.items():
-            if name.endswith("_reply"):  # or a function of the same file that it calls
-                steps = [source, *(text for other, text in sources.items() if f"{other}(" in source)]
-                found[path.stem, name] = any("policy(" in step or "policy=" in step for step in steps)
-    silent = {name for (_, name), asks in found.items() if not asks}
-    assert silent == set()
-    assert {name for _, name in found} >= {"calibrate_reply", "sums_reply", "train_reply", "watch_reply"}
