@@ -32,8 +32,3 @@ def test_the_example_prints_its_promise_and_keeps_it(
     assert found
     assert abs(float(found[1]) - 0.9) < NEAR
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_readme_links_every_example() -> None:
-    linked = re.findall(r"\]\(examples/(\w+)\.py\)", (ROOT / "README.md").read_text())
-    assert sorted(linked) == [path.stem for path in EXAMPLES]

@@ -1,4 +1,4 @@
-"""The documentation site: every page is in the tree of contents, links lead somewhere, nothing comes from a network."""
+"""The documentation site: it builds without a warning, links lead somewhere, nothing comes from a network."""
 
 import importlib
 import inspect
@@ -31,21 +31,6 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def contents() -> list[str]:
-    """List what the trees of contents name."""
-    found = []
-    for page in PAGES:
-        for tree in re.findall(r"```\{toctree\}\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
-            lines = [line for line in tree.splitlines() if line and not line.startswith(":")]
-            found += [str((page.parent / line).relative_to(DOCS)) for line in lines]
-    return found
-
-
-def test_every_page_is_in_the_tree_of_contents_once() -> None:
-    pages = [str(page.relative_to(DOCS).with_suffix("")) for page in PAGES]
-    assert sorted(contents()) == sorted(set(pages) - {"index"}), "add the page to a toctree of docs/index.md"
-
-
 def test_links_lead_to_files_and_headings() -> None:
     for page in (*ROOT.glob("*.md"), *PAGES):
         text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
@@ -54,21 +39,6 @@ def test_links_lead_to_files_and_headings() -> None:
             target = (page.parent / path).resolve() if path else page
             assert target.exists(), f"{page}: {link} is not there"
             assert not heading or heading in anchors(target), f"{page}: {link}: there is no such heading"
-
-
-def test_a_page_has_a_title_and_says_something_first() -> None:
-    for page in PAGES:
-        assert re.match(r"```\{include\} |# .+\n\n(?!#).*\n", page.read_text("utf-8")), page
-
-
-def test_every_public_name_is_asked_for_by_the_reference() -> None:
-    """What the built pages show is looked at below, which takes long."""
-    text = "\n".join(page.read_text("utf-8") for page in (DOCS / "api").glob("*.md"))
-    named = set(re.findall(r"^\.\. auto(?:class|function|exception):: (\w+)", text, re.MULTILINE))
-    for module in ("errors", "guarantees", "losses", "scores"):  # pages that show a whole module
-        assert f".. automodule:: fedconformal.{module}\n" in text
-        named |= set(dir(importlib.import_module(f"fedconformal.{module}")))
-    assert set(fc.__all__) - {"__version__"} - named == set(), "add the name to a page of docs/api"
 
 
 class Loads(HTMLParser):

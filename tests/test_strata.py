@@ -16,8 +16,6 @@ from fedconformal._base.arrays import Floats
 from fedconformal._base.groups import ALL, NONE, group_rows
 from fedconformal.certificates import text
 from fedconformal.evaluation import evaluate_sets
-from fedconformal.privacy.dp import release_threshold
-from fedconformal.privacy.sums.coordinator import invite
 from fedconformal.summaries import StratifiedSummary
 from fedconformal.summaries.exact import ExactSummary
 from fedconformal.summaries.strata import StratumKey
@@ -310,8 +308,6 @@ def test_each_group_is_tested_by_itself() -> None:
     below = said(predictor.evaluate(probs, wrong, groups=groups))
     assert below.kind == "below the promise"
     assert "rows of sex=F" in below.words
-    with refused("needs the columns age, sex of every row, got none"):
-        predictor.evaluate(probs, labels)
 
 
 def test_what_cannot_be_tested_says_why() -> None:
@@ -343,14 +339,6 @@ def test_the_estimator_takes_groups() -> None:
     assert set(found.by_group) == {"sex", "age", "promised group"}
     with refused(param="groups"):
         fc.FederatedConformalClassifier(guarantee=guarantee).calibrate({"a": parts[0][:2]})
-
-
-def test_privacy_and_sums_say_that_they_have_no_groups() -> None:
-    sent = sites(fc.ByGroup())
-    with refused("by-group is not available with differential privacy"):
-        release_threshold(sent, alpha=0.1, guarantee=fc.ByGroup(), epsilon=1.0)
-    with refused(param="guarantee"):
-        invite(alpha=0.1, guarantee=fc.ByGroup())
 
 
 @pytest.mark.parametrize(
