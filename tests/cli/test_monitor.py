@@ -163,9 +163,9 @@ def test_intervals_and_losses(here: Path, command: Command) -> None:
     fc.calibrate([residuals], alpha=0.1).save("numbers.json")
     write_columns("numbers.csv", {"id": ["p", "q"], "prediction": [1.0, 2.0]})
     command.ok("predict", "numbers.json", "numbers.csv", "--id", "id", "-o", "intervals.csv")
-    write_columns("y.csv", {"id": ["p", "q"], "label": [1.1, 99.0]})
+    write_columns("y.csv", {"id": ["p", "q", "z"], "label": [1.1, 99.0, ""]})
     command.ok("monitor", "start", "n.db", "numbers.json")
-    command.ok("monitor", "add", "n.db", "intervals.csv", "y.csv")
+    command.ok("monitor", "add", "n.db", "intervals.csv", "y.csv", "--skip-missing")
     assert command.ok("monitor", "status", "n.db", "--json").json["streams"][0]["misses"] == 1
     curves = rng.random((400, 1)) * np.array([0.8, 0.5, 0.3, 0.1, 0.02])
     losses = fc.LossSummary.of_losses(curves, thresholds=range(5), site="a")

@@ -85,10 +85,13 @@ def test_what_is_not_said_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyP
         Policy().check(Outgoing(kind=kind, rows=1))
 
 
-def test_an_empty_variable_opens_no_door(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "")
-    with refused(f"{VARIABLE} is empty; name a policy, or unset it"):
-        policy_of()
+@pytest.mark.parametrize("variable", ["", None])
+def test_an_empty_name_opens_no_door(variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(VARIABLE, variable)
+    with refused(f"the name of the policy is empty; name a file, or unset {VARIABLE}"):
+        policy_of(None if variable == "" else "")
 
 
 @pytest.mark.parametrize(

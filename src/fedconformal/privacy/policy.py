@@ -216,11 +216,11 @@ def read_policy(path: Path) -> Policy:
 
 def policy_of(path: str | Path | None = None) -> Policy:
     """Return the policy in this file or in that of FEDCONFORMAL_POLICY, never empty; without either, no limits."""
-    location = path or os.environ.get(VARIABLE)
+    location = os.environ.get(VARIABLE) if path is None else path
     if location is None:
         return Policy()
     if not location:
-        raise InputError(f"{VARIABLE} is empty; name a policy, or unset it")
+        raise InputError(f"the name of the policy is empty; name a file, or unset {VARIABLE}")
     with hide_folder(Path(location)):
         return read_policy(Path(location))
 

@@ -77,7 +77,7 @@ class App:
             client, server = str(parts["clientapp"]), str(parts["serverapp"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:  # not TOML, or a table is missing
             problem = f"has no [tool.flwr.app.components] with clientapp and serverapp ({error})"
-            raise InputError(f"{path}: {problem}; make one with make_app") from None
+            raise InputError(f"{path}: {problem}; make an app with fedconformal flower init") from None
         for key in changes:
             if key not in config:
                 raise InputError(f"{key} is not in [tool.flwr.app.config] of {path}; there are {', '.join(config)}")
