@@ -76,10 +76,6 @@ def limits_of(
     >>> predictor = calibrate(sites, alpha=0.1, exact=True)
     >>> round(limits_of(predictor).rate, 4), round(limits_of(predictor, site="b", summaries=sites[1:]).rate, 4)
     (0.1275, 0.238)
-    >>> limits_of(predictor, site="b")
-    Traceback (most recent call last):
-    fedconformal.errors.InputError: the mixture of all sites is promised coverage, and site b by itself is not; give
-      the site's own summary, or state a limit by hand
     """
     about = predictor.certificate
     promises = [promise for promise in about.promises if promise.site is not None] or about.whole
