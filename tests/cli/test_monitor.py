@@ -89,7 +89,7 @@ def test_a_site_is_watched_by_its_own_limit(clinic: Path, command: Command) -> N
     limit = "give the site's own summary, or state a limit by hand (--summary)"
     command.refuses(limit, "monitor", "start", "a.db", "predictor.json", "--site", "a")
     assert not Path("a.db").exists()
-    about = ("--site", "a", "--summary", "a.fcs", "--calibration", "a.csv", "--labels", "label")
+    about = ("--site", "a", "--summary", "a.fcs", "--reference", "a.csv", "--labels", "label")
     started = command.ok("monitor", "start", "a.db", "predictor.json", *about, "--json").json
     summary = fc.Summary.from_bytes(Path("a.fcs").read_bytes())
     assert started["limits"]["rate"] == limits_of(fc.load("predictor.json"), site="a", summaries=[summary]).rate

@@ -109,8 +109,8 @@ def test_a_server_answers_and_stops(site: Path, command: Command) -> None:
     command.ok("monitor", "start", "watch.db", "predictor.json")
     rows, ids = features(3, seed=8), ["p", "q", "r"]
     body = {"features": rows.tolist(), "ids": ids}
-    with running("--onnx", "model.onnx", "--token-file", "token", "--monitor", "watch.db") as (process, said):
-        assert (said["token"], said["monitor"]) == (True, "watch.db")
+    with running("--onnx", "model.onnx", "--token-file", "token", "--watch", "watch.db") as (process, said):
+        assert (said["token"], said["watch"]) == (True, "watch.db")
         assert TOKEN.decode() not in json.dumps(said)
         assert ask(said["url"], "/health") == (200, {"alive": True})
         assert ask(said["url"], "/predict", body)[0] == 401

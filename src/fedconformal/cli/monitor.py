@@ -66,7 +66,7 @@ def start(
         typer.Option("--summary", metavar="FILE", help="A site's own summary (.fcs), for its own limit."),
     ] = None,
     limit: Annotated[float | None, typer.Option(help="A miss rate of your own.")] = None,
-    calibration: Annotated[Path | None, typer.Option(help="Calibration rows, to detect changes of scores.")] = None,
+    reference: Annotated[Path | None, typer.Option(help="Calibration rows, to detect changes of scores.")] = None,
     *,
     columns: Columns,
     failure: Annotated[float, typer.Option(help="Chance that the limit does not hold.")] = 0.025,
@@ -79,7 +79,7 @@ def start(
         with prefix_errors(path):
             summaries.append(Summary.from_bytes(read_bytes(path)))
     limits = limits_of(rule, failure=failure, site=site, summaries=summaries, limit=limit)
-    scores = None if calibration is None else _scores(rule, columns, calibration)
+    scores = None if reference is None else _scores(rule, columns, reference)
     with Watch.start(watch, rule, limits, false_alarm=false_alarm, site=site, scores=scores) as created:
         about = created.settings
     record = {"watch": watch, "predictor": about.predictor, "site": about.site, "limits": limits}
@@ -98,11 +98,9 @@ def start(
 def _scores(rule: Predictor, columns: Columns, path: Path) -> Floats:
     """Return the top-label scores of the calibration rows, the reference of change detection."""
     if rule.certificate.intervals or rule.certificate.risk is not None:
-        raise InputError("--calibration is for predictors of sets, and this one is of another kind; leave it out")
+        raise InputError("--reference is for predictors of sets, and this one is of another kind; leave it out")
     if getattr(rule.score, "randomized", False):
-        raise InputError(
-            "--calibration needs a score without random draws, which would look like changes; leave it out"
-        )
+        raise InputError("--reference needs a score without random draws, which would look like changes; leave it out")
     rows = columns.read_for(rule, path)
     lowest: Floats = rule.score.evaluate_all(rows.table.values.astype(np.float32)).min(axis=1)
     return lowest

@@ -30,7 +30,7 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the access token.", show_default="the variable FEDCONFORMAL_TOKEN")
     ] = None,
-    monitor: Annotated[
+    watch: Annotated[
         Path | None, typer.Option(metavar="WATCH", help="The watch that keeps answers and takes outcomes (.db).")
     ] = None,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log every request: address, path, status.")] = False,
@@ -52,12 +52,12 @@ def serve(
         rule,
         model=None if onnx is None else open_model(onnx),
         settings=Settings(token=token),
-        watch=None if monitor is None else Watch.open(monitor),
+        watch=None if watch is None else Watch.open(watch),
     )
     listening = _listen(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     facts: dict[str, object] = {"url": url, "predictor": str(predictor), "model": rule.certificate.provenance.model}
-    facts |= {"token": token is not None, "monitor": None if monitor is None else str(monitor)}
+    facts |= {"token": token is not None, "watch": None if watch is None else str(watch)}
     print_result(facts, f"serving on {url}; stop it with Ctrl-C", rule.sentence(), json=json)
     for name in ("uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers = logger.handlers
