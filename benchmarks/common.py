@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved timing, memory of a process, where results go.
+"""Shared parts of the benchmarks: interleaved timing, memory of a process, files of results.
 
 A time on a shared machine says little, so everything is timed side by side, in rounds, and given as a ratio.
 """

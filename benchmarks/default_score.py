@@ -1,4 +1,4 @@
-"""Which score to use when none is named: all of them on every real data set at hand.
+"""Choice of the default score: all scores on every available real data set.
 
     FEDCONFORMAL_DATA=DIRECTORY python benchmarks/default_score.py [--page]
 
@@ -59,7 +59,7 @@ Labelled = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class Split:
-    """What the sites calibrate with, and what tests the sets: probabilities and labels."""
+    """Probabilities and labels for the calibration at the sites and for the test."""
 
     sites: list[Labelled]
     test: Labelled

@@ -1,4 +1,4 @@
-"""What the in-process engine costs: rounds of trivial training, and one calibration message to very many sites.
+"""Cost of the in-process engine: rounds of trivial training, and one calibration message to very many sites.
 
     python benchmarks/flower.py [--clients 10000] [--turns 9]
 

@@ -1,4 +1,4 @@
-"""What a round costs on each of Flower's engines: in one process, in simulation, and on a deployment on loopback.
+"""Cost of a round on each of Flower's engines: in one process, in simulation, and on a deployment on loopback.
 
     PYTHONPATH=. python benchmarks/flower_engines.py [--page]
 

@@ -1,4 +1,4 @@
-"""What `import fedconformal` and a command cost on top of `import numpy`, and the bytes of a certified rank summary.
+"""Cost of `import fedconformal` and of a command on top of `import numpy`; bytes of a certified rank summary.
 
 python benchmarks/imports.py [--rounds 21]
 """

@@ -1,4 +1,4 @@
-"""How long a predictor for very many sites takes, under every guarantee that weighs all scores alike.
+"""Time of a predictor for very many sites, under every guarantee that weighs all scores alike.
 
     python benchmarks/many_predictors.py [--sites 1000000]
 

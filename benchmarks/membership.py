@@ -1,4 +1,4 @@
-"""What a published predictor gives away: members of the calibration found, before and after thresholds are rounded up.
+"""Membership inference from a published predictor, before and after thresholds are rounded up.
 
     PYTHONPATH=. python benchmarks/membership.py [--page]
 

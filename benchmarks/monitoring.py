@@ -1,4 +1,4 @@
-"""How soon the watches notice that more is missed, and what they cost, beside MAPIE's RiskMonitoring and online-cp.
+"""Delay and cost of watches that detect more misses, beside MAPIE's RiskMonitoring and online-cp.
 
     benchmarks/.venv/bin/python benchmarks/monitoring.py [--streams 40] [--rows 2000]
 

@@ -1,4 +1,4 @@
-"""What it costs that epsilon holds against participants, who know their own share of the noise.
+"""Cost of an epsilon that holds against participants, who know their own share of the noise.
 
 Three ways to make shares, for the same number of sites: for a majority of those who answer, as it was; with the same
 number of answers, for a majority without the third that may collude; and as it is, for half of the sites, where five

@@ -1,4 +1,4 @@
-"""One row through `predict_set`, beside the arithmetic that it needs: what all the rest costs.
+"""Overhead of `predict_set` for one row, compared with the arithmetic alone.
 
 The arithmetic: round the row to float32, see that it is a distribution, compare it with a cut-off that is known, and
 put the top label in if the set is empty.

@@ -90,7 +90,7 @@ def losses(found: Any) -> Lines:
 
 
 def monitoring(found: Any) -> Lines:
-    """How soon the watches notice, and what they cost."""
+    """Delay until the watches notice a change, and their cost."""
     wanted = {
         "a million outcomes, Monitor": "< 2 s",
         "a day of 10,000 sites, 50 rows each": "< 1 s",

@@ -1,4 +1,4 @@
-"""How long the paper's largest table takes, beside reading its files and sorting the scores once per trial.
+"""Time of the paper's largest table, beside reading its files and sorting the scores once per trial.
 
 python benchmarks/paper.py LOGITS_DIRECTORY [--rounds 5]
 """

@@ -29,7 +29,7 @@ LAMBDAS = np.arange(0, 1, 0.04)
 
 
 class Case(NamedTuple):
-    """What is compared: a name, a peer, how to get both numbers from a seed, and why they may differ."""
+    """A comparison: a name, a peer, a function from a seed to both numbers, and the reason for a difference."""
 
     what: str
     peer: str

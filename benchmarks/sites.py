@@ -38,7 +38,7 @@ PATIENCE = 60
 """Seconds after which no further round starts."""
 
 KEEP = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
-"""What tells glibc to keep the memory that it has."""
+"""Setting of glibc that keeps freed memory."""
 
 Scores = NDArray[np.float64]
 

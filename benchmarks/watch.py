@@ -1,4 +1,4 @@
-"""What a watch costs: the pure update, the file, many sites, and one outcome at a time.
+"""Cost of a watch: the pure update, the file, many sites, and one outcome at a time.
 
 python benchmarks/watch.py [--rows 1000000] [--sites 10000]
 

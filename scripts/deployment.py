@@ -59,7 +59,7 @@ class LocalDeployment:
 
     @property
     def address(self) -> str:
-        """Where the SuperLink is."""
+        """Address of the SuperLink."""
         return f"{LOOPBACK}:{self.port}"
 
     @property

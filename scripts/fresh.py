@@ -24,17 +24,17 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 UV = Path(sys.executable).with_name("uv")
 EXTRAS = ("sklearn", "parquet", "secure", "dp", "serve")
-"""What is installed: all that is small. `make test` has the engines and torch."""
+"""Installed extras: the small ones. `make test` covers the engines and torch."""
 NOT_FOR_USERS = {"dev", "docs"}
 TOOLS = ("httpx", "hypothesis", "mpmath", "pytest", "pytest-xdist", "skl2onnx")
-"""What the tests import besides."""
+"""Further packages that the tests import."""
 PIP_SETTINGS = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
     "find-links": "UV_FIND_LINKS",
     "cert": "SSL_CERT_FILE",
 }
-"""What uv does not read from pip's configuration, and where it reads it."""
+"""Settings of pip that uv reads from environment variables instead."""
 
 
 def environment() -> dict[str, str]:

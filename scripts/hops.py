@@ -28,7 +28,7 @@ PACKAGE = str(Path(fedconformal.__file__).parent)
 
 
 class Walk(NamedTuple):
-    """What one command walks through."""
+    """Functions and files that one command passes through."""
 
     functions: int
     modules: int

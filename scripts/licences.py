@@ -30,7 +30,7 @@ PLACE = {
     "sys_platform": "linux",
     "os_name": "posix",
 }
-"""Where constraints.txt was made, so that the page is the same wherever it is written."""
+"""Platform of constraints.txt, so that the page is the same on every machine."""
 
 SPELLINGS = {
     "3-Clause BSD License": "BSD-3-Clause",

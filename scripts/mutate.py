@@ -32,11 +32,11 @@ from queue import SimpleQueue
 ROOT = Path(__file__).parent.parent
 LIST = ROOT / "scripts" / "mutants.toml"
 TREE = ("src", "tests", "scripts", "conftest.py", "pyproject.toml")
-"""What the tests need of the repository."""
+"""Parts of the repository that the tests need."""
 
 WORKERS = 2
 SECONDS = 120
-"""How long the tests of one mutant may take."""
+"""Time limit for the tests of one mutant."""
 
 VERDICTS = {0: "survived", 1: "killed"}
 """By pytest's exit code; any other means that the tests did not run at all."""
@@ -48,7 +48,7 @@ class ListError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One change, and what should notice it."""
+    """A change of the code, and the tests that should fail."""
 
     path: str
     old: str

@@ -168,7 +168,7 @@ SOURCES: dict[str, Callable[[], list[Case]]] = {
     "refused": refused.cases,
     "twins": lambda: twins.cases(accepted()),
 }
-"""What each file holds, without what comes of it."""
+"""Cases of each file, without their results."""
 
 
 def text(name: str) -> str:

@@ -42,7 +42,7 @@ def test_links_lead_to_files_and_headings() -> None:
 
 
 class Loads(HTMLParser):
-    """What a page makes a browser load."""
+    """Addresses that a page makes a browser load."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What sites send of a period of watching, in files of one or more messages."""
+"""Messages of sites about a period of a watch, in files of one or more."""
 
 from __future__ import annotations
 

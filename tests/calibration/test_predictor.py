@@ -173,7 +173,7 @@ WRONG_TYPES: list[Any] = [None, True, -1, 2**70, 1e300, "x", "", [], {}, [[]], "
 
 @every_leaf
 def test_wrong_types_are_refused_even_with_a_right_digest(way: Way) -> None:
-    """Whoever makes the digest right again meets the checks of the content: never another exception."""
+    """With a correct digest the checks of the content apply, and no other exception is raised."""
     for value in WRONG_TYPES:
         data = resealed(put(document(), way, value))
         try:

@@ -115,7 +115,7 @@ def test_pooled_summaries_are_searched(guarantee: fc.Guarantee) -> None:
 
 @pytest.mark.parametrize("sampled", ["any", "smallest", "largest"])
 def test_a_sample_narrows_the_search(sampled: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever scores are in the sample: their order is up to the sites."""
+    """For any scores in the sample, as their order is up to the sites."""
     monkeypatch.setattr("fedconformal.calibration.search.SAMPLE", 50)
     scores = np.random.default_rng(6).beta(3, 1, size=1000).round(2)
     if sampled != "any":

@@ -104,7 +104,7 @@ def ask(url: str, path: str, body: Any = None, token: bytes | None = None) -> tu
 
 @pytest.mark.engine
 def test_a_server_answers_and_stops(site: Path, command: Command) -> None:
-    """That nothing is lost if it is killed is in tests/monitoring/test_kill.py and tests/serving/test_batches.py."""
+    """Kills are in tests/monitoring/test_kill.py and tests/serving/test_batches.py."""
     write_bytes(Path("token"), TOKEN, private=True)
     command.ok("monitor", "start", "watch.db", "predictor.json")
     rows, ids = features(3, seed=8), ["p", "q", "r"]

@@ -1,4 +1,4 @@
-"""What comes from other people's files is shown as it is: no markup is read from it, and no command passes."""
+"""Text from untrusted files is shown as it is: markup is not interpreted, and terminal commands are escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every guarantee does with losses: promise the same of fractional rows, or refuse with a reason."""
+"""Guarantees on losses: the same promise for fractional rows, or a refusal with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every loss that there is, and for those to come."""
+"""Contract of losses."""
 
 from __future__ import annotations
 

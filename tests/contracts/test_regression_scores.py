@@ -1,4 +1,4 @@
-"""What every score of a number must do: above all, lose no row to rounding."""
+"""Contract of scores of numbers: above all, no row is lost to rounding."""
 
 from __future__ import annotations
 

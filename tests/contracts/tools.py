@@ -1,4 +1,4 @@
-"""What several tests share: everything there is to check, ways to draw inputs, ways to demand a refusal."""
+"""Shared tools of tests: the registered classes, strategies for inputs, checks of refusals."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def logits_of(site: str, rows: int = ROWS) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class SiteApp:
-    """What every site does when it is asked; faults change the reply of a site."""
+    """The reply of every site to a question; faults change the reply of a site."""
 
     rows: Callable[[str], dict[str, Any]] = logits_of
     periods: Callable[[str], list[Period]] | None = None

@@ -13,7 +13,7 @@ Sizes = Sequence[int]
 
 
 class Form(NamedTuple):
-    """What the counts of each site are divided by, and what is taken off."""
+    """Divisors of the counts of each site, and the deduction."""
 
     rows: list[int]
     price: Fraction

@@ -1,4 +1,4 @@
-"""How much luck one calibration may have: numbers by hand, exact enumeration, and every guarantee there is."""
+"""Bounds on the miss rate of one calibration: numbers by hand, exact enumeration, and every guarantee."""
 
 from __future__ import annotations
 

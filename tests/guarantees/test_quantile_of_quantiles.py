@@ -79,7 +79,7 @@ def test_the_mean_is_bounded_from_above_and_closely(ranks: Ranks, among: int, ho
 @given(st.data(), st.integers(2, 8), st.integers(1, 30), st.integers(0, 3))
 @checks(150)
 def test_liars_can_only_raise_the_threshold(data: st.DataObject, sites: int, n: int, tiny: int) -> None:
-    """Whatever they claim and send, and with honest sites that are too small: the honest ones alone promise as much."""
+    """For any claims, and with honest sites that are too small: the honest ones alone promise as much."""
     liars = data.draw(st.integers(1, 4))
     counts = [data.draw(st.integers(0, n)) for _ in range(sites)]
     claims = data.draw(st.lists(st.one_of(st.integers(1, 40), st.integers(1, 2**32)), min_size=liars, max_size=liars))

@@ -1,4 +1,4 @@
-"""What counts of a class promise, against formulas written out a second time."""
+"""Promises from counts of a class, against formulas written out a second time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_outermost_stratum_is_named_first() -> None:
 
 
 def test_a_class_by_itself_is_promised_no_more_than_asked_for() -> None:
-    """How many rows it has is a part of the draw: 10 of 11 is not what 0.9 becomes."""
+    """The number of its rows is part of the draw: 0.9 does not become 10 of 11."""
     assert fc.Mixture().bind((), TOTALS, "class").band(Fraction(1, 10), [5, 6, 0]).least == Fraction(9, 10)
     assert fc.Mixture().band(Fraction(1, 10), [5, 6]).least == Fraction(10, 11)
 

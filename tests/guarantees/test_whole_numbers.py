@@ -31,7 +31,7 @@ CLAIM = 2**32
 
 claims = st.one_of(st.integers(1, 60), st.integers(1, CLAIM), st.sampled_from([CLAIM, CLAIM - 1, CLAIM // 3, 2**31]))
 beyond = st.sampled_from([3, CLAIM, 2**61, 2**62, 2**62 + 3])
-"""What no summary may claim, but a plan may ask for, and pools of many sites add up to."""
+"""Sizes beyond those of a summary, which plans may have, and pools of many sites."""
 
 Column = Sequence[int]
 
@@ -95,7 +95,7 @@ def quantile_of_quantiles(guarantee: Any, counts: Column, sizes: Column) -> Frac
     middle = math.ceil(honest / 2)
 
     def naming(level: int) -> int:
-        """How many sites have reached their rank, less those that may lie."""
+        """Number of sites that have reached their rank, less those that may lie."""
         ranks = [math.ceil(Fraction(level * (size + 1), n + 1)) for size in sizes]
         named = [m >= rank for m, rank, size in zip(counts, ranks, sizes, strict=True) if size >= n]
         return named.count(True) - int(guarantee.liars)

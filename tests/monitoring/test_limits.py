@@ -1,4 +1,4 @@
-"""Which limit is right for what is watched, and that no other is taken in silence."""
+"""The limit for each source of rows; no other limit is taken in silence."""
 
 import math
 from fractions import Fraction

@@ -23,7 +23,7 @@ def rows_of(seed: int, rows: int) -> tuple[Any, Any]:
 
 
 def summaries(sizes: tuple[int, ...] = (300, 200), **about: Any) -> list[fc.Summary]:
-    """What sites a, b, ... send."""
+    """Summaries of the sites a, b, ..."""
     found = []
     for k, size in enumerate(sizes):
         probs, labels = rows_of(k, size)

@@ -1,4 +1,4 @@
-"""Which rows are in a sum? The attacker knows the scores of all members, of as many others, and sees all sums.
+"""Membership in a sum. The attacker knows the scores of all members, of as many others, and sees all sums.
 
 It calls those members that are in a cell with no more candidates than rows.
 """

@@ -1,4 +1,4 @@
-"""Who was in a calibration? The attacker has a published predictor, the model, and a candidate's features and label.
+"""Membership in a calibration. The attacker has a published predictor, the model, and a candidate's features and label.
 
 It looks the candidate's score up among the thresholds, after the predictor's own rounding; or compares how many scores
 the predictor states between two thresholds with how many of other rows there are.

@@ -13,7 +13,7 @@ from fedconformal._base.registry import build
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite, read, step
-from fedconformal.privacy.sums.driver import InMemory, certified, run_session
+from fedconformal.privacy.sums.driver import InMemory, certify_session, run_session
 from fedconformal.privacy.sums.messages import (
     Answer,
     Closed,
@@ -59,7 +59,7 @@ def calibrate_by_sums(
     def start() -> tuple[CoordinatorState, bytes]:
         return invite(build(guarantee, fc.Guarantee), alpha, **how)
 
-    return certified(run_session(start, InMemory(fresh(scores, provenance).values())))
+    return certify_session(run_session(start, InMemory(fresh(scores, provenance).values())))
 
 
 def rounded(threshold: float, exponent: int = 0) -> float:
@@ -136,7 +136,7 @@ class Attack:
 
     @property
     def session(self) -> Session:
-        """What the first of the sites takes for the session."""
+        """The session as the first site knows it."""
         return next(iter(self.sites.values())).session
 
     def question(self, present: Collection[int], number: int = 0, prefix: int = 0) -> Question:

@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Session(Attack):
-    """What a session leaves behind: at the coordinator, and (for a coalition to look into) at the sites."""
+    """States after a session: of the coordinator, and of the sites, for a coalition to read."""
 
     def __init__(self, count: int) -> None:
         state, _, sites = opened({f"{k:02}": np.random.default_rng(k).random(9) for k in range(count)})

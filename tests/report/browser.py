@@ -81,7 +81,7 @@ class Browser:
         return len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(found["data"])))
 
     def complaints(self) -> list[str]:
-        """What the console says."""
+        """The messages on the console."""
         return [str(entry["message"]) for entry in self._log("browser")]
 
     def requests(self) -> list[str]:

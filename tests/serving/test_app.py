@@ -1,4 +1,4 @@
-"""What the server answers: the library's own sets, with names, ids and the sentence."""
+"""Answers of the server: the library's own sets, with names, ids and the sentence."""
 
 import json
 from dataclasses import replace

@@ -19,7 +19,7 @@ from tests.serving.models import CLASSES, client, features, labels, predictor, w
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many requests each call of the service was for."""
+    """Number of requests in each call of the service."""
     seen: list[int] = []
     original = Service.answer
 

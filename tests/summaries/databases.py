@@ -20,7 +20,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class Database(Protocol):
-    """What runs a query on a table that is called rows."""
+    """A database that runs a query on a table called rows."""
 
     def __call__(self, table: Columns, query: str) -> bytes:
         """Return the result as CSV."""

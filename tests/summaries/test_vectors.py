@@ -19,7 +19,7 @@ from tests.contracts.tools import KINDS
 FILES = {name: (vectors.FOLDER / f"{name}.json").read_text("utf-8") for name in vectors.SOURCES}
 CASES = {f"{name}: {case['name']}": case for name, text in FILES.items() for case in json.loads(text)}
 GIVEN = ("name", "input", "file")
-"""What a case is; the rest must come of it."""
+"""Inputs of a case; the other fields must follow from them."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -39,7 +39,7 @@ def test_files_are_written_again_as_they_are(name: str) -> None:
 
 
 def test_what_is_written_is_read() -> None:
-    """What one implementation writes, every other one accepts, and finds the same in it."""
+    """Files of one implementation are accepted by all others, with the same content."""
     written: list[dict[str, Any]] = [one for one in CASES.values() if "input" in one and "counts" in one]
     assert len(written) > 100
     for case in written:

@@ -1,4 +1,4 @@
-"""What the second stage of TCT ends at: the optimum of the weighted loss, or where the authors' own rounds go."""
+"""The end of TCT's second stage: the optimum of the weighted loss, or the result of the authors' own rounds."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.training.test_tct import QUICK, THEIRS, clients, network
 
 
 def standardised(model: nn.Module, rows: Tensor) -> Tensor:
-    """What the linear model multiplies with theta, written out once more."""
+    """The features of the linear model, written out once more."""
     assert isinstance(model, LinearisedModel)
     features = (model.features(rows) - model.mean) * model.scale
     constant = torch.full((len(rows), model.theta.shape[1] - features.shape[1]), 0.3)

@@ -1,4 +1,4 @@
-"""What every trainer has to do, and what FedAvg, FedProx and Central compute."""
+"""The contract of every trainer, and the results of FedAvg, FedProx and Central."""
 
 import copy
 import logging

@@ -15,7 +15,7 @@ NEARLY_ONE = Fraction(999, 1000)
 """Certainty is never promised, and a curve that promises it would be refused."""
 
 MISSED = r"is below|is above|, expected|has probability"
-"""How a check says that coverage is wrong, and not just that it cannot tell."""
+"""Messages of a check that finds wrong coverage, as opposed to too little evidence."""
 
 Change = Callable[[Integers, list[int]], Integers]
 """From the true counts of each site and the sizes to other counts."""

@@ -19,7 +19,7 @@ from tests.validity.lies import MISSED, count_more, miscount
 from tests.validity.simulation import Floats, Mean, mean
 
 Lie = tuple[int, int]
-"""How many scores a liar claims, and how many of these are below everybody's."""
+"""Number of scores that a liar claims, and number of these below all others."""
 
 
 def thresholds(guarantee: fc.Guarantee, alpha: str, honest: Sequence[Floats], lies: Sequence[Lie]) -> Floats:

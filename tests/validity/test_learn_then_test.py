@@ -1,4 +1,4 @@
-"""How often the risk at a chosen threshold is above its limit: no more often than stated, also where losses rise.
+"""The risk at a chosen threshold exceeds its limit no more often than stated, also where losses rise.
 
 The true risk at each threshold is known, so nothing is tested on rows: the share of bad calibration draws is counted. A
 threshold passes if its losses add up to at most a critical sum, which is worked out once.

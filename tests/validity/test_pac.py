@@ -1,4 +1,4 @@
-"""How often a PAC threshold falls short: never more often than stated, whatever the sites.
+"""A PAC threshold falls short no more often than stated, for any sites.
 
 Let q* be where the mixture's coverage reaches 1 - alpha. The threshold, the r-th smallest score, falls short
 exactly if r scores lie below q*. So the failure rate is the upper tail of a sum of independent indicators with

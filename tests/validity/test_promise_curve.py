@@ -40,7 +40,7 @@ def test_the_target_rank_is_reached_at_any_alpha(certified: float) -> None:
 
 
 def test_a_coverage_that_is_a_hair_short_is_not_enough() -> None:
-    """What is promised is rounded down, so two thirds are not reached by 0.666666666666666."""
+    """Promises are rounded down, so two thirds are not reached by 0.666666666666666."""
     curve = PromiseCurve(np.array([0.5, 0.7]), np.array([666_666_666_666_666, 666_666_666_666_667]))
     assert curve.threshold(Fraction(1, 3)) == 0.7
     assert PromiseCurve(curve.thresholds[:1], curve.promised[:1]).threshold(Fraction(1, 3)) == math.inf

@@ -18,7 +18,7 @@ from tests.validity.simulation import Calibrator, Floats, calibrator, mean
 POPULATION = 80
 SIZES = np.array([38, 10])
 SHIFT = 0.8
-"""How much worse the second site's device scores the same patient."""
+"""Difference between the scores of the second and the first site for the same patient."""
 
 
 @pytest.mark.parametrize(("patients", "sites", "mixture", "fcp"), [(5, 20, 5 / 6, 1.0), (15, 2, 14 / 16, 15 / 16)])

@@ -46,7 +46,7 @@ Rows = tuple[Floats, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """How many rows, and for each kind of row how common it is and how its scores are distributed."""
+    """Number of rows, and the frequency and the score distribution of each kind of row."""
 
     size: int
     rows: dict[str, tuple[float, Law]]

@@ -1,4 +1,4 @@
-"""Which shares a rank is for: the paper's, n_k + 1, need rank ceil((1 - alpha)(N + K)), and n_k / N does not.
+"""Ranks and shares: the paper's shares, n_k + 1, need rank ceil((1 - alpha)(N + K)), and n_k / N does not.
 
 One site has many easy scores, the others one hard score each, and the hard test rows are all missed. Under shares
 n_k + 1 a site of one row counts twice, and rank r covers exactly r / (N + K): the ranks of one pool, from N + 1, cover

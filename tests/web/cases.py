@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 CELLS = 20_000
 LARGE = 0.1
-"""How many cases may have all cells; the others have a twentieth, so that many cases take little time."""
+"""Number of cases with all cells; the others have a twentieth, to save time."""
 MOST_CLASSES = 1000
 NAMES = ("benign", "malignant", "böse", "病", "class", "Ωmega", "x y", "a-b", "naïve", "0b")
 SITES = ("a", "clinic-a", "Köln", "病院", "Spitäler & Söhne (Nord)", "e\u0301cole", "x" * 64)
@@ -88,7 +88,7 @@ WRITERS: dict[int, Callable[[float], str]] = {
     5: " {!r}".format,
     6: "{:.25e}".format,
 }
-"""How programs write numbers; 1 is float32."""
+"""Formats of numbers; 1 is float32."""
 
 
 def written(rng: np.random.Generator, values: NDArray[np.float64]) -> list[list[str]]:

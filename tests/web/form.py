@@ -84,7 +84,7 @@ class Form:
             time.sleep(0.02)
 
     def problem(self, field: str = "problem") -> str:
-        """What is said to be wrong, if anything is."""
+        """The error message; empty without an error."""
         return "" if self.hidden(field) else self.browser.text(field)
 
     def saved(self, name: str, button: str = "save") -> bytes:

@@ -116,7 +116,7 @@ def tables(rng: np.random.Generator, count: int) -> list[bytes]:
 
 
 STRANGE = [*",;\t\n\r\" '.%-+e0159aN|_\xa0\u2028\ufeff\0é\u0301\u0661😀\x1f\x85", "1,5", "NA", '""', "sep=;\n"]
-"""What a mistake or an attack may put into a table."""
+"""Contents of tables by mistake or by attack."""
 
 
 def read_here(data: bytes, options: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is not public in Flower, part by part: these tests break when a new version changes it."""
+"""The private API of Flower that is used, part by part: these tests break when a new version changes it."""
 
 import ast
 import tomllib

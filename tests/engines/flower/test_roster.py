@@ -1,4 +1,4 @@
-"""Which node is which site, who is missing, and why."""
+"""The sites of the nodes, missing sites, and the reasons."""
 
 from typing import Any
 

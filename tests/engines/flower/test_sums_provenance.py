@@ -114,7 +114,7 @@ def hostile(patch: pytest.MonkeyPatch, chosen: int) -> None:
 def test_a_question_to_one_site_alone_gives_no_sum(
     nodes: InProcessGrid, trick: str, chosen: int, other: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whosever provenance the roster has; with one for each, masks do not cancel (test_attacks_questions.py)."""
+    """Any provenance on the roster; with one for each, masks do not cancel (test_attacks_questions.py)."""
     hostile(monkeypatch, chosen)
     server = TwoFaced(nodes, OTHERS[trick])
     with watching() as seen, pytest.raises(InputError):

@@ -1,4 +1,4 @@
-"""Whatever the bytes of a file are: it is read, or refused in one line."""
+"""Any bytes in a file: they are read, or refused in one line."""
 
 import io
 from collections.abc import Callable
