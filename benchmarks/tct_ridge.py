@@ -24,7 +24,7 @@ from fedconformal.training.lbfgs import LBFGS
 from fedconformal.training.linear_site import LinearTask, linear_task
 from fedconformal.training.linear_stage import Moments, mean_loss, merge, scale_of
 from fedconformal.training.outputs import halves
-from fedconformal.training.run import build_model, partitioned, site_rows
+from fedconformal.training.run import build_model, partition_dataset, site_rows
 from fedconformal.training.step import Step
 from fedconformal.training.tct import TCT, LinearisedModel
 
@@ -82,7 +82,7 @@ def main() -> None:
     if "weights" in settings:
         settings["weights"] = str(Path(os.environ["FEDCONFORMAL_DATA"]) / settings["weights"])
     config = Config.from_dict(settings)
-    dataset, parted = partitioned(config)
+    dataset, parted = partition_dataset(config)
     sites, network = site_rows(config, dataset, parted), build_model(config, dataset)
     if "weights" not in settings:
         network = FedAvg(rounds=20, workers=1).fit(network, sites)

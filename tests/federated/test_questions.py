@@ -13,7 +13,7 @@ import pytest
 
 import fedconformal as fc
 from fedconformal.federated.ask import MAX_QUESTION, Record, decode, failure
-from fedconformal.federated.calibration import TemperatureQuestion, unusual
+from fedconformal.federated.calibration import TemperatureQuestion, deviations
 from fedconformal.federated.evaluation import Counts, EvaluationQuestion, PredictorQuestion
 from fedconformal.federated.questions import Outputs, ScoreQuestion, check_provenance
 from fedconformal.federated.sums import SumsStep
@@ -121,10 +121,11 @@ def test_a_question_is_bounded() -> None:
 
 def test_a_site_with_other_classes_than_most_is_left_out_and_stops_nobody() -> None:
     found = [summary(classes=classes).provenance for classes in (3, 4, 3, 3)]
-    assert unusual(found) == [None, "has 4 classes, most others have 3 classes", None, None]
-    assert unusual(found[:1]) == [None]
+    assert deviations(found) == [None, "has 4 classes, most others have 3 classes", None, None]
+    assert deviations(found[:1]) == [None]
     rounded = [Provenance(score=fc.Residual(), precision=one) for one in ("float32", None, "float32")]
-    assert unusual(rounded) == [None, "has predictions in float64, most others have predictions in float32", None]
+    why = "has predictions in float64, most others have predictions in float32"
+    assert deviations(rounded) == [None, why, None]
 
 
 ROWS = Outputs(outputs=[[2.0, 0.0], [0.0, 1.0]], truth=[0, 0])

@@ -15,7 +15,7 @@ from fedconformal.privacy.distributed_dp import NoisyRound
 from fedconformal.privacy.noise import in_cells, margins, shares
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import certified
+from fedconformal.privacy.sums.driver import certify_session
 from fedconformal.privacy.sums.messages import Question, Reveal, pack
 from fedconformal.privacy.sums.radix import Search
 from tests.contracts.tools import maybe_infeasible, refused
@@ -106,7 +106,7 @@ def test_a_site_that_drops_out_only_raises_the_threshold(late: str) -> None:
     state, _, _ = carried(*took(state, answers), left)
     # 27,000 of 30,000 scores are left, fewer than the rank and its margin: nothing but +inf is safe.
     assert state.search.answer == math.inf
-    certificate = certified(state).certificate
+    certificate = certify_session(state).certificate
     assert certificate.privacy is not None
     assert (certificate.privacy["honest_sites"], certificate.privacy["answered_sites"]) == (5, 9)
     assert [one["site"] for one in certificate.privacy["dropped"]] == ["site-3"]
@@ -124,7 +124,7 @@ def test_a_site_that_vanishes_after_its_answer_has_added_its_noise() -> None:
     rank = state.session.guarantee.band(TENTH, state.session.sizes).rank
     assert rank is not None
     assert state.search.answer == GRID[np.searchsorted(GRID, scores[rank - 1])]
-    privacy = certified(state).certificate.privacy
+    privacy = certify_session(state).certificate.privacy
     assert privacy is not None
     assert privacy["answered_sites"] == 9
     assert [(one["site"], one["when"]) for one in privacy["dropped"]] == [

@@ -13,7 +13,7 @@ from fedconformal.privacy import Ledger, Outgoing, Policy, read_ledger, write_le
 from fedconformal.privacy.ledger import ChargedRows, OpenedSums, enter_session
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.site import known_by, note, recalled
+from fedconformal.privacy.sums.site import enter_sums, recall_sessions, row_digests
 from fedconformal.privacy.sums.state import decode_state, encode_state
 from tests.contracts.tools import refused
 from tests.privacy.attack import watching
@@ -39,7 +39,7 @@ def session(sites: Sites, silent: Collection[str] = (), **noise: Any) -> Sites:
 def again(sites: Sites, *out: str) -> Sites:
     """Return these sites with the same scores and new keys, after their states were written and read."""
     read = {name: decode_state(encode_state(site)) for name, site in sites.items()}
-    return {name: at_site.renewed(site) for name, site in read.items() if name not in out}
+    return {name: at_site.with_new_keys(site) for name, site in read.items() if name not in out}
 
 
 def test_the_difference_of_two_sums_shows_a_site() -> None:
@@ -83,21 +83,21 @@ def test_noise_spends_epsilon_instead() -> None:
 def test_a_ledger_remembers(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     write_ledger(path, Ledger(budget=1.0).spend([A], 0.25, "threshold"))
-    new = recalled(at_site.new_site("a", SCORES["a"]), path)
+    new = recall_sessions(at_site.new_site("a", SCORES["a"]), path)
     assert new.summed == ""
     done = session(fresh() | {"a": new})["a"]
     assert read_ledger(path).sessions == {}  # nobody noted it
-    note(new, done)
-    assert read_ledger(path).sessions == dict.fromkeys(known_by(done), OpenedSums(done.summed, 1))
+    enter_sums(new, done)
+    assert read_ledger(path).sessions == dict.fromkeys(row_digests(done), OpenedSums(done.summed, 1))
     assert read_ledger(path).spent(A) == 0.25
     later = Ledger.spend(read_ledger(path), [A], 0.5, "threshold")
     assert later.sessions == read_ledger(path).sessions
-    shuffled = recalled(at_site.new_site("another name", SCORES["a"][::-1].copy()), path)
+    shuffled = recall_sessions(at_site.new_site("another name", SCORES["a"][::-1].copy()), path)
     assert shuffled.summed == done.summed
-    assert recalled(at_site.new_site("a", SCORES["a"][1:]), path).summed == ""
+    assert recall_sessions(at_site.new_site("a", SCORES["a"][1:]), path).summed == ""
     with refused(REFUSED):
         session({name: site for name, site in fresh().items() if name not in "ac"} | {shuffled.name: shuffled})
-    for name in known_by(done):  # sessions at once, with the same sites or others, are not each the first one
+    for name in row_digests(done):  # sessions at once, with the same sites or others, are not each the first one
         with refused("these rows were summed in another session meanwhile; start this one again"):
             enter_session(path, [name], done.summed, 0)
 
@@ -107,18 +107,20 @@ def test_sessions_are_counted(tmp_path: Path) -> None:
     path, policy = tmp_path / "ledger.json", Policy(most_sessions=2)
     write_ledger(path, Ledger(budget=1.0))
     for count in range(1, 3):
-        warmer = recalled(at_site.new_site("a", SCORES["a"] / count), path)  # other scores of the same rows
+        warmer = recall_sessions(at_site.new_site("a", SCORES["a"] / count), path)  # other scores of the same rows
         assert warmer.sessions == count - 1
         done = session(fresh() | {"a": warmer})["a"]
         policy.check(Outgoing.of_sums(done))
-        note(warmer, done)
-        note(done, done)  # later steps of a session are not counted again
+        enter_sums(warmer, done)
+        enter_sums(done, done)  # later steps of a session are not counted again
         assert {one.count for one in read_ledger(path).sessions.values()} == {*range(1, count + 1)}
-    assert at_site.renewed(done).sessions == 2
-    joined, _ = at_site.join(recalled(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1)[1])
+    assert at_site.with_new_keys(done).sessions == 2
+    joined, _ = at_site.join(recall_sessions(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1)[1])
     with refused("most_sessions = 2, and these rows were in as many sums sessions before"):
         policy.check(Outgoing.of_sums(joined))
-    noisy, _ = at_site.join(recalled(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1, epsilon=1)[1])
+    noisy, _ = at_site.join(
+        recall_sessions(at_site.new_site("a", SCORES["a"]), path), invite(fc.Mixture(), 0.1, epsilon=1)[1]
+    )
     policy.check(Outgoing.of_sums(noisy))  # which spends epsilon instead
 
 
@@ -126,10 +128,10 @@ def test_a_changed_score_is_the_same_row(tmp_path: Path) -> None:
     """A coordinator that asks for another temperature gets other scores of the same rows."""
     path = tmp_path / "ledger.json"
     write_ledger(path, Ledger(budget=1.0))
-    new = recalled(at_site.new_site("a", SCORES["a"]), path)
-    note(new, session(fresh() | {"a": new})["a"])
-    warmer = recalled(at_site.new_site("a", SCORES["a"] * (1 + 1e-15)), path)
-    assert known_by(warmer)[0] != known_by(new)[0]
+    new = recall_sessions(at_site.new_site("a", SCORES["a"]), path)
+    enter_sums(new, session(fresh() | {"a": new})["a"])
+    warmer = recall_sessions(at_site.new_site("a", SCORES["a"] * (1 + 1e-15)), path)
+    assert row_digests(warmer)[0] != row_digests(new)[0]
     with refused(REFUSED):
         session({name: site for name, site in fresh().items() if name != "c"} | {"a": warmer})
 
@@ -138,7 +140,7 @@ def test_until_a_site_signs_nothing_is_noted() -> None:
     """Nothing can be read from what it sent: the session may start again with others, and does not count."""
     _, question, sites = opened()
     sites, _ = each(sites, dict.fromkeys(sites, question))
-    assert {(site.summed, at_site.renewed(site).sessions) for site in sites.values()} == {("", 0)}
+    assert {(site.summed, at_site.with_new_keys(site).sessions) for site in sites.values()} == {("", 0)}
     session(again(sites, "c"))
 
 

@@ -18,7 +18,7 @@ from fedconformal.privacy import calibrate_privately
 from fedconformal.privacy.sums import masks
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import InMemory, certified, run_session
+from fedconformal.privacy.sums.driver import InMemory, certify_session, run_session
 from fedconformal.privacy.sums.messages import Answer, unpack
 from fedconformal.privacy.sums.radix import Rounds, Search, edges
 from fedconformal.privacy.sums.state import CoordinatorState, decode_state, encode_state
@@ -143,7 +143,7 @@ def test_a_predictor_from_sums_knows_its_classes_and_its_calibration() -> None:
     purpose: dict[str, Any] = {"calibration": "spring", "alpha": "0.3", "expires": "2999-01-01"}
     named = Provenance(score=fc.LAC(), classes=NAMED, precision="float32", **purpose)
     state = session(Provenance(score=fc.LAC(), classes=2, precision="float32", **purpose), named, named)
-    predictor = certified(state)
+    predictor = certify_session(state)
     found = predictor.certificate.provenance
     assert found.class_names == list(NAMED)
     assert (found.calibration, found.expires, found.precision) == ("spring", "2999-01-01", "float32")
@@ -171,5 +171,5 @@ def test_sites_that_say_different_things_are_refused_by_name(provenances: tuple[
 
 
 def test_estimated_scores_give_an_estimate_from_sums_too() -> None:
-    certificate = certified(session(Provenance(), Provenance(estimated=True), Provenance())).certificate
+    certificate = certify_session(session(Provenance(), Provenance(estimated=True), Provenance())).certificate
     assert (certificate.status, certificate.coverage_at_least) == ("estimated", 0.0)

@@ -14,7 +14,7 @@ import fedconformal as fc
 from fedconformal.certificates.text import explain_uninformative
 from fedconformal.privacy.sums import site as at_site
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import InMemory, Reader, certified, run_session
+from fedconformal.privacy.sums.driver import InMemory, Reader, certify_session, run_session
 from fedconformal.privacy.sums.masks import combine
 from fedconformal.privacy.sums.messages import Message, Question, Shares, letter_of, pack, unpack
 from fedconformal.privacy.sums.radix import edges
@@ -109,7 +109,7 @@ class Lossy(InMemory):
     def invite(self, invitation: bytes, read: Reader) -> list[Message]:
         self.invitations += 1
         if self.invitations > 1:
-            super().__init__(at_site.renewed(site) for site in self._sites if site.name != "c")
+            super().__init__(at_site.with_new_keys(site) for site in self._sites if site.name != "c")
         return super().invite(invitation, read)
 
     def exchange(self, outgoing: Mapping[str, bytes], read: Reader) -> list[Message]:
@@ -199,7 +199,7 @@ def test_a_site_lost_before_the_first_sum(count: int, full: bool) -> None:
     state, share = played(scores, lambda _n, s: s != "s01"), 60 / (60 * count - 30)
     expected = pytest.warns(fc.InfeasibleWarning, match=rf"s01 \({share:.3g} of the rows\) dropped out")
     with expected if full else nullcontext():
-        certificate = certified(state).certificate
+        certificate = certify_session(state).certificate
     assert (certificate.threshold == math.inf) == full
     assert certificate.privacy is not None
     assert [one["share"] for one in certificate.privacy["dropped"]] == [share]
@@ -207,7 +207,7 @@ def test_a_site_lost_before_the_first_sum(count: int, full: bool) -> None:
 
 def test_a_site_lost_after_the_first_sum() -> None:
     """Its rows are counted in the first round, so the threshold is finite: the edge of the cell that was reached."""
-    certificate = certified(played(SCORES, lambda n, s: s != "c" or n < 1)).certificate
+    certificate = certify_session(played(SCORES, lambda n, s: s != "c" or n < 1)).certificate
     assert certificate.limit == edges()[511::512][np.searchsorted(edges()[511::512], PLAIN)]  # of eight cells
     assert certificate.privacy is not None
     assert certificate.privacy["precision"]["stopped"] == "a site was lost after the first sum"

@@ -88,7 +88,7 @@ class WatchReader:
 
     def read_predicted(self, path: Path) -> Predicted:
         """Read answered rows: their sets or intervals, or probabilities from which sets are computed."""
-        table, rule, kind = _headed(self._open(path)), self.watch.predictor, self.watch.settings.kind
+        table, rule, kind = _require_header(self._open(path)), self.watch.predictor, self.watch.settings.kind
         named, by = table.names or (), self.columns.group_columns(rule)
         time = _present(table, self.time, TIME)
         site = self.site if file_in(self.site) else _present(table, self.site, SITE)
@@ -118,7 +118,7 @@ class WatchReader:
 
     def read_outcomes(self, path: Path, *, some: bool = False) -> Outcomes:
         """Read outcomes: one class, number or loss per row; with `some`, rows without an outcome are skipped."""
-        table, rule = _headed(self.columns.open(path, "labels")), self.watch.predictor
+        table, rule = _require_header(self.columns.open(path, "labels")), self.watch.predictor
         ids, risk, column = self._id_column(table), rule.certificate.risk, table.column(self.label)
         if (some or self.columns.skip_missing) and (missing := table.missing([column])):
             table = table.take([row for row in range(table.rows) if row not in missing])
@@ -159,7 +159,7 @@ def _present(table: Table, name: str, usual: str) -> str | None:
     return name
 
 
-def _headed(table: Table) -> Table:
+def _require_header(table: Table) -> Table:
     table = table.with_header()
     if table.names is None:
         raise table.error("has no header; write the names of the columns above, such as id, time, label")

@@ -44,7 +44,7 @@ SCORE = (
 )
 
 
-class Shown(NamedTuple):
+class Contents(NamedTuple):
     """Kind of a file, its content by field, and sentences about the disclosed information."""
 
     what: str
@@ -59,7 +59,7 @@ def show(
     """Describe a file, and the information that it discloses."""
     data = read_bytes(file)
     with prefix_errors(file):
-        description = described(data)
+        description = describe(data)
     holds = {name.replace("_", " "): _text(one) for name, one in description.holds.items() if one or one == 0}
     width = max(map(len, holds), default=0)
     lines = [f"  {name:<{width}}  {value}" for name, value in holds.items()]
@@ -67,10 +67,10 @@ def show(
     print_result(record, f"{file}: {description.what}", *lines, *description.learns, json=json)
 
 
-def described(data: bytes) -> Shown:
+def describe(data: bytes) -> Contents:
     """Describe a file, whose kind is recognised by its content.
 
-    >>> described(bytes(32)).what
+    >>> describe(bytes(32)).what
     'a private key'
     """
     if data.startswith(MAGIC[:3]):  # another format is refused there
@@ -81,7 +81,7 @@ def described(data: bytes) -> Shown:
         return _json(data)
     if len(data) == KEY_BYTES:
         learns = "Anyone with this file can sign in its owner's name: keep it where it was made, and never send it."
-        return Shown("a private key", {}, [learns])
+        return Contents("a private key", {}, [learns])
     raise InputError(
         "not a summary, predictor, ledger or key; for others: monitor status, monitor combine, policy check"
     )
@@ -97,7 +97,7 @@ def _provenance(provenance: Provenance) -> dict[str, Any]:
     return {name: value for name, value in vars(provenance).items() if name != "grid" and value is not False}
 
 
-def _summary(summary: Summary) -> Shown:
+def _summary(summary: Summary) -> Contents:
     holds: dict[str, Any] = {
         "kind": summary.name,
         "sites": summary.sites,
@@ -109,7 +109,7 @@ def _summary(summary: Summary) -> Shown:
     if isinstance(summary, LossSummary):
         whose = "the losses of its one row" if summary.n == 1 else "the mean loss of its rows"
         both = f"the number of rows of the site, and {whose} at each of {plural(len(summary.grid), 'threshold')}"
-        return Shown("the sums of a site's calibration losses", holds, [f"{READER} learns {both}.", PLAIN])
+        return Contents("the sums of a site's calibration losses", holds, [f"{READER} learns {both}.", PLAIN])
     shows = SHOWS.get(summary.name.partition(" by ")[0], "the content of the summary").format(len(summary.points))
     number = isinstance(summary.provenance.score, RegressionScore)
     learns = [f"{READER} learns {shows}, and the number of scores.", SCORE_OF_A_NUMBER if number else SCORE]
@@ -121,19 +121,19 @@ def _summary(summary: Summary) -> Shown:
         within = ", and of each class in it" if summary.columns and summary.by_class else ""
         learns.append(f"It also shows how many calibration rows of each {each} the site has{within}.")
         learns.append(f"Of a {each} with up to about a hundred rows it shows all scores, whatever the kind.")
-    return Shown("the summary of a site's calibration scores", holds, [*learns, PLAIN])
+    return Contents("the summary of a site's calibration scores", holds, [*learns, PLAIN])
 
 
-def _noisy(noisy: NoisyHistogram) -> Shown:
+def _noisy(noisy: NoisyHistogram) -> Contents:
     learns = (
         f"{READER} learns the number of scores exactly, and little of each row: noise was added at the site, with "
         f"differential privacy at epsilon {noisy.epsilon:g} for one row."
     )
     holds = {"site": noisy.site, "scores": noisy.size, "epsilon": noisy.epsilon, "cells": len(noisy.grid)}
-    return Shown("noisy counts of a site's calibration scores", holds | _provenance(noisy.provenance), [learns])
+    return Contents("noisy counts of a site's calibration scores", holds | _provenance(noisy.provenance), [learns])
 
 
-def _json(data: bytes) -> Shown:
+def _json(data: bytes) -> Contents:
     """Describe a JSON file, whose kind is recognised by its fields."""
     try:
         fields = msgspec.json.decode(data)
@@ -146,7 +146,7 @@ def _json(data: bytes) -> Shown:
     raise InputError(f"JSON with the fields {abbreviate(', '.join(fields))}; show describes predictors and ledgers")
 
 
-def _predictor(predictor: Predictor) -> Shown:
+def _predictor(predictor: Predictor) -> Contents:
     about = predictor.certificate
     words = about.statement
     holds: dict[str, Any] = {"promise": predictor.sentence(), "assumption": words.assumption, "caveat": words.caveat}
@@ -165,12 +165,12 @@ def _predictor(predictor: Predictor) -> Shown:
         shows += "" if about.by != "site" else "; as many again of every site by its name"
     learns = f"the names of the sites, how many {counted} each has"
     learns += ", and the threshold" if about.privacy is not None else f", the SHA-256 of each summary, and {shows}"
-    return Shown(f"a predictor{of} with its certificate", holds, [f"{READER} learns {learns}."])
+    return Contents(f"a predictor{of} with its certificate", holds, [f"{READER} learns {learns}."])
 
 
-def _ledger(ledger: Ledger) -> Shown:
+def _ledger(ledger: Ledger) -> Contents:
     learns = f"{READER} learns what was released when on which data, and can change what may still be spent."
     spent = [f"{entry.site}: {entry.epsilon:g} for {entry.purpose}" for entry in ledger.entries]
-    return Shown(
+    return Contents(
         "a ledger of spent privacy", {"budget": ledger.budget, "spent": spent, "sums": len(ledger.sessions)}, [learns]
     )

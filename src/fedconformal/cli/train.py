@@ -57,7 +57,7 @@ def train(
         named = paper_settings(named) | named
     existing = read_settings(output) if resume else None
     settings = named if existing is None else existing.to_dict() | named
-    own = {key: imported(key, settings.get(key), typed.get(key)) for key in ("model", "dataset")}
+    own = {key: import_object(key, settings.get(key), typed.get(key)) for key in ("model", "dataset")}
     start = Path(str(settings["weights"])) if settings.get("weights") else None
     for name in FILES:
         check_output(output / name, config, start)
@@ -84,7 +84,7 @@ def train(
     say(f"The run is in {output}. Next:", f"$ {following}")
 
 
-def imported(key: str, value: Any, typed: str | None) -> Callable[[], Any] | None:
+def import_object(key: str, value: Any, typed: str | None) -> Callable[[], Any] | None:
     """Import an object named package:name, which is accepted from an option but never from a file."""
     if not isinstance(value, str) or ":" not in value:
         return None

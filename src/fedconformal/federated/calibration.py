@@ -103,7 +103,7 @@ def calibrate(  # noqa: PLR0913
         classes=tuple(classes),
     )
     answers = sites.ask(question, model)
-    answers = sites.refuse(answers, unusual([answer.value.provenance for answer in answers]))
+    answers = sites.refuse(answers, deviations([answer.value.provenance for answer in answers]))
     summaries = tuple(answer.value for answer in answers)
     scores = sum(summary.n for summary in summaries)
     if scores < min_scores:
@@ -117,7 +117,7 @@ def calibrate(  # noqa: PLR0913
     return Calibrated(predictor=predictor, summaries=summaries)
 
 
-def unusual(origins: Sequence[Provenance]) -> list[str | None]:
+def deviations(origins: Sequence[Provenance]) -> list[str | None]:
     """Return for each site how its classes or precision differ from the majority, or None; such are refused."""
     numbers = all(isinstance(origin.score, RegressionScore) for origin in origins)
     found = [(origin.precision or "float64") if numbers else origin.classes for origin in origins]

@@ -18,13 +18,13 @@ from fedconformal._base.registry import build
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.errors import InputError
 from fedconformal.federated.ask import Answer, Question, Record, Sites
-from fedconformal.federated.calibration import Calibrated, unusual
+from fedconformal.federated.calibration import Calibrated, deviations
 from fedconformal.federated.questions import ScoreQuestion, check_classes, check_provenance
 from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import Reader, certified, run_session
+from fedconformal.privacy.sums.driver import Reader, certify_session, run_session
 from fedconformal.privacy.sums.messages import Message
-from fedconformal.privacy.sums.radix import summable
+from fedconformal.privacy.sums.radix import check_summable
 from fedconformal.privacy.sums.session import stated_provenance
 from fedconformal.privacy.sums.state import CoordinatorState
 from fedconformal.scores import DEFAULT, AnyScore
@@ -86,12 +86,12 @@ def calibrate_by_sums(
         `epsilon`, for differential privacy: one round in which the sites add noise to their counts; `reach`, for
         regression scores, a public bound that the threshold is not expected to exceed.
     """
-    promised = summable(build(guarantee, Guarantee))
+    promised = check_summable(build(guarantee, Guarantee))
     asked: dict[str, Any] = {"alpha": alpha, "score": score, "guarantee": promised, "temperature": temperature}
     question = ScoreQuestion.about(sites.fingerprint(model), kind="exact", classes=tuple(classes), **asked)
     channel = _Channel(sites, model, question, min_scores)
     state = run_session(partial(invite, promised, alpha, **how), channel)
-    return Calibrated(predictor=channel.certified(state))
+    return Calibrated(predictor=channel.certify(state))
 
 
 class _Channel:
@@ -122,7 +122,7 @@ class _Channel:
         if not self._joined:
             first = SumsStep(message=invitation, scores=self._question)
             joined = self._sites.ask(_Sent(first, check), self._model)
-            self._joined = self._sites.refuse(joined, unusual([stated_provenance(one.value) for one in joined]))
+            self._joined = self._sites.refuse(joined, deviations([stated_provenance(one.value) for one in joined]))
         else:
             again = _Sent(SumsStep(message=invitation), check)
             self._joined = self._sites.ask_each({answer.node: again for answer in self._answered})
@@ -149,9 +149,9 @@ class _Channel:
         self._answered = self._sites.ask_each(steps)
         return [answer.value for answer in self._answered]
 
-    def certified(self, state: CoordinatorState) -> Predictor:
+    def certify(self, state: CoordinatorState) -> Predictor:
         """Return the predictor, whose certificate names sites outside the session and reasons of dropouts."""
-        predictor = certified(state)
+        predictor = certify_session(state)
         why = {one.site: one.reason for one in self._sites.left_out(())}
         claim = dict(predictor.certificate.privacy or {})
         claim["dropped"] = [{**one, "reason": why.get(one["site"], "was lost")} for one in claim["dropped"]]

@@ -15,7 +15,7 @@ from fedconformal.guarantees import Guarantee
 from fedconformal.privacy.dp import release_threshold
 from fedconformal.privacy.local_dp import NoisyHistogram, calibrate_locally
 from fedconformal.privacy.sums.coordinator import invite
-from fedconformal.privacy.sums.driver import InMemory, certified, run_session
+from fedconformal.privacy.sums.driver import InMemory, certify_session, run_session
 from fedconformal.privacy.sums.site import site_from
 from fedconformal.summaries import Summary
 
@@ -77,4 +77,4 @@ def calibrate_privately(
     if mode == "dp":
         return release_threshold(inputs, epsilon=epsilon, alpha=alpha, guarantee=guarantee, grid=grid)
     start = partial(invite, build(guarantee, Guarantee), alpha, epsilon=epsilon, grid=grid, reach=reach)
-    return certified(run_session(start, InMemory(map(site_from, inputs))))
+    return certify_session(run_session(start, InMemory(map(site_from, inputs))))

@@ -52,7 +52,7 @@ def train(
 ) -> Result:
     """Train in a directory, or with `resume` continue; `network` and `dataset` replace those of the settings."""
     _check_settings(config, output, resume=resume)
-    dataset, sites = partitioned(config, progress, dataset)
+    dataset, sites = partition_dataset(config, progress, dataset)
     clients, model = site_rows(config, dataset, sites), build_model(config, dataset, network)
     state = read_checkpoint(output / "checkpoint.npz", config.trainer.total_rounds) if resume else None
     state = state or _first_stage(config)
@@ -108,7 +108,7 @@ def read_settings(output: Path) -> Config | None:
             raise InputError("is not the config.json of a run") from None
 
 
-def partitioned(
+def partition_dataset(
     config: Config, progress: Progress | None = None, dataset: Dataset | None = None
 ) -> tuple[Dataset, Sites]:
     """Load the data set of a run, unless given, and partition it among the sites."""

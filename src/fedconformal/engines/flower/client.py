@@ -35,7 +35,7 @@ from fedconformal.privacy.ledger import locked, read_ledger, rows_of, spending
 from fedconformal.privacy.policy import Outgoing, Policy, count_patients, policy_of
 from fedconformal.privacy.signatures import read_trusted
 from fedconformal.privacy.sums.messages import Invite, letter_of
-from fedconformal.privacy.sums.site import known_by, note, recalled, renewed, site_from, step
+from fedconformal.privacy.sums.site import enter_sums, recall_sessions, row_digests, site_from, step, with_new_keys
 from fedconformal.privacy.sums.state import SiteState, decode_state, encode_state
 from fedconformal.summaries import Summary
 
@@ -146,17 +146,17 @@ def sums_reply(
         last = msgspec.msgpack.decode(read_bytes(path), type=Turn) if path.exists() else None
         if last is not None and last.asked == hashlib.sha256(message).digest():
             return reply(msg, context, last.reply)
-        state = _kept(context, last) if summary is None else _fresh(context, summary, last, patients)
+        state = _stored_state(context, last) if summary is None else _new_state(context, summary, last, patients)
         invited, key = letter_of(message) == Invite.letter.encode(), _named(context, "key")
         if invited and summary is None:  # another session, with new keys
-            state = renewed(state)
+            state = with_new_keys(state)
         before = state
         state, sent = step(state, message, read_bytes(key) if invited and key else None)
         site_policy(context).check(Outgoing.of_sums(state))
         _pay(_named(context, "ledger"), before, state)
-        note(before, state)
+        enter_sums(before, state)
         turn = Turn(
-            state.signing.public, state.asked, sent, known_by(state), state.summed, state.sessions + state.counts
+            state.signing.public, state.asked, sent, row_digests(state), state.summed, state.sessions + state.counts
         )
         write_bytes(path, msgspec.msgpack.encode(turn), private=True)  # before anything is sent
         context.state[SUMS] = ConfigRecord({"data": encode_state(state)})
@@ -192,19 +192,19 @@ def _turn_file(context: Context) -> Path:
     return folder / name
 
 
-def _fresh(context: Context, summary: Summary, last: Turn | None, patients: int | None) -> SiteState:
+def _new_state(context: Context, summary: Summary, last: Turn | None, patients: int | None) -> SiteState:
     """Return a new site with the records of its ledger (`ledger` of the node config), or else of this run."""
     signed, ledger = _named(context, "signed"), _named(context, "ledger")
     state = site_from(summary, read_trusted(signed) if signed else None)
     state = msgspec.structs.replace(state, patients=patients)
     if ledger is not None:
-        return recalled(state, ledger)
-    if last is None or set(last.rows).isdisjoint(known_by(state)):
+        return recall_sessions(state, ledger)
+    if last is None or set(last.rows).isdisjoint(row_digests(state)):
         return state
     return msgspec.structs.replace(state, summed=last.summed, sessions=last.sessions)
 
 
-def _kept(context: Context, last: Turn | None) -> SiteState:
+def _stored_state(context: Context, last: Turn | None) -> SiteState:
     """Return the stored state, which must be that of the last answer."""
     if SUMS not in context.state or last is None:
         raise InputError("this site has not joined a sums session, or has lost its state")

@@ -39,7 +39,7 @@ from fedconformal.federated.calibration import calibrate, fit_temperature
 from fedconformal.federated.evaluation import Counts, PredictorQuestion, evaluate
 from fedconformal.federated.sums import calibrate_by_sums
 from fedconformal.guarantees import Guarantee
-from fedconformal.privacy.sums.radix import summable
+from fedconformal.privacy.sums.radix import check_summable
 from fedconformal.scores import DEFAULT, AnyScore, RegressionScore
 from fedconformal.summaries import Summary
 from fedconformal.training.config import make
@@ -100,7 +100,7 @@ class RunConfig:
         as_alpha(found.alpha)
         parse(found.kind, Summary, maker="build")
         if found.privacy == "sums":
-            summable(guarantee)
+            check_summable(guarantee)
         elif found.epsilon:
             raise InputError(f"epsilon is {found.epsilon:g}, which goes with privacy sums; set both or neither")
         return found, trainer

@@ -89,7 +89,7 @@ DROPPED = (
 )
 
 
-def certified(state: CoordinatorState) -> Predictor:
+def certify_session(state: CoordinatorState) -> Predictor:
     """Return the predictor of a completed session."""
     session, threshold = state.session, state.search.answer
     if threshold is None:

@@ -194,7 +194,7 @@ class Rounds:
         return float(self.edges[min(last, len(self.edges) - 1)])
 
 
-def summable(guarantee: Guarantee) -> Guarantee:
+def check_summable(guarantee: Guarantee) -> Guarantee:
     """Refuse a guarantee that needs more than one sum over all rows; a weighted sum would reveal its terms."""
     if isinstance(guarantee, Mixture | FCP | PAC) and not guarantee.sites_apart:
         return guarantee
@@ -207,5 +207,5 @@ def summable(guarantee: Guarantee) -> Guarantee:
 
 def score_rounds(guarantee: Guarantee, alpha: Fraction, sizes: Counts, exponent: int = 0) -> Rounds:
     """Return the rounds that find a guarantee's rank in the sum over all rows."""
-    rank, rows = summable(guarantee).band(alpha, sizes).rank, sum(sizes)
+    rank, rows = check_summable(guarantee).band(alpha, sizes).rank, sum(sizes)
     return Rounds(edges(exponent), rows + 1 if rank is None else rank, rows)

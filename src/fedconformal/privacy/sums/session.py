@@ -24,7 +24,7 @@ from fedconformal.privacy.release import check_one_end
 from fedconformal.privacy.signatures import is_signed, keys_by_site
 from fedconformal.privacy.sums.masks import FEWEST, circle_of, near, needed, quorum, unbroken
 from fedconformal.privacy.sums.messages import Countersign, Identity, Invite, Join, Roster, joining, signed_part, unpack
-from fedconformal.privacy.sums.radix import Rounds, score_rounds, summable
+from fedconformal.privacy.sums.radix import Rounds, check_summable, score_rounds
 from fedconformal.summaries import Provenance
 
 
@@ -205,4 +205,4 @@ def guarantee_of(invite: Invite) -> Guarantee:
         as_epsilon(invite.epsilon)
         as_grid(invite.grid)
         check_alike(guarantee)
-    return summable(guarantee)
+    return check_summable(guarantee)

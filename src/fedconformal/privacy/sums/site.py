@@ -65,7 +65,7 @@ def new_site(
 ) -> SiteState:
     """Return a site with new keys; `trusted` are the keys required of all sites, in hexadecimal."""
     words = keys_of(as_scores(scores)).astype("<u8").tobytes()
-    return _fresh(name=as_name(name, "site"), scores=words, trusted=trusted, provenance=provenance or UNKNOWN)
+    return _new_state(name=as_name(name, "site"), scores=words, trusted=trusted, provenance=provenance or UNKNOWN)
 
 
 def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> SiteState:
@@ -77,7 +77,7 @@ def site_from(summary: Summary, trusted: Mapping[str, str] | None = None) -> Sit
     return new_site(summary.sites[0], summary.values, summary.provenance, trusted)
 
 
-def _fresh(*, provenance: Provenance, trusted: Mapping[str, str] | None, **fields: Any) -> SiteState:
+def _new_state(*, provenance: Provenance, trusted: Mapping[str, str] | None, **fields: Any) -> SiteState:
     return SiteState(
         **fields,
         provenance=provenance.to_header(),
@@ -87,10 +87,10 @@ def _fresh(*, provenance: Provenance, trusted: Mapping[str, str] | None, **field
     )
 
 
-def renewed(site: SiteState) -> SiteState:
+def with_new_keys(site: SiteState) -> SiteState:
     """Return a site with the same scores and new keys, for another session."""
     fields = {name: getattr(site, name) for name in ("name", "scores", "patients", "trusted", "summed", "ledger")}
-    return _fresh(**fields, provenance=_origin(site), sessions=site.sessions + site.counts)
+    return _new_state(**fields, provenance=_origin(site), sessions=site.sessions + site.counts)
 
 
 def step(site: SiteState, message: bytes, key: bytes | None = None) -> Step:
@@ -261,13 +261,13 @@ STEPS: dict[bytes, Callable[[SiteState, bytes], Step]] = {
 }
 
 
-def summed(session: Session, sites: Iterable[int]) -> str:
+def digest_of_sites(session: Session, sites: Iterable[int]) -> str:
     """Return a digest of the names and sizes of some sites."""
     listed = sorted((name_key(session.names[k]), session.sizes[k]) for k in sites)
     return hashlib.sha256(msgspec.msgpack.encode(listed)).hexdigest()
 
 
-def known_by(site: SiteState) -> list[str]:
+def row_digests(site: SiteState) -> list[str]:
     """Return two digests that identify a site's rows: of their scores, and of the site's name and their number."""
     scores, named = np.sort(site.keys).tobytes(), msgspec.msgpack.encode((name_key(site.name), site.size))
     return [hashlib.sha256(b"fedconformal sums" + what).hexdigest() for what in (b"\n" + scores, b" site\n" + named)]
@@ -281,7 +281,7 @@ def _remember(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
     if not first and before.roster:
         return after
     session = after.session
-    sites = summed(session, after.present if first else range(len(session.names)))
+    sites = digest_of_sites(session, after.present if first else range(len(session.names)))
     if after.summed not in ("", sites):
         raise InputError(
             f"site {after.name!r} has shown a sum of these rows with other sites, and the difference of two sums "
@@ -290,13 +290,13 @@ def _remember(before: SiteState, after: SiteState, sent: bytes) -> SiteState:
     return changed(after, summed=sites) if first else after
 
 
-def recalled(site: SiteState, ledger: Path) -> SiteState:
+def recall_sessions(site: SiteState, ledger: Path) -> SiteState:
     """Return a new site with its ledger's record of these rows."""
-    known = read_ledger(ledger).opened(known_by(site))
+    known = read_ledger(ledger).opened(row_digests(site))
     return changed(site, ledger=str(ledger.resolve()), summed=known.sites, sessions=known.count)
 
 
-def note(before: SiteState, after: SiteState) -> None:
+def enter_sums(before: SiteState, after: SiteState) -> None:
     """Enter the sites of an opened sum in the site's ledger, if any; to be called before anything is sent."""
     if after.ledger and after.counts and not before.counts:
-        enter_session(Path(after.ledger), known_by(after), after.summed, after.sessions)
+        enter_session(Path(after.ledger), row_digests(after), after.summed, after.sessions)
