@@ -23,8 +23,6 @@ from fedconformal.report.board import coverage_answers, risk_answers
 from fedconformal.report.cards import coverage_cards, exact_words, risk_cards
 from fedconformal.report.html import board, card, grid, notes, page
 
-NOT_GIVEN = "not given"
-
 
 class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts for a report that are not in a certificate; missing ones appear as "not given".
@@ -130,5 +128,5 @@ def _study_card(study: Study, about: Certificate, checked: int) -> str:
         "valid until": about.provenance.expires,
         "date of this page": datetime.now(UTC).date().isoformat(),
     }
-    rows = "".join(f"<dt>{name}</dt><dd>{escape(value or NOT_GIVEN)}</dd>" for name, value in facts.items())
+    rows = "".join(f"<dt>{name}</dt><dd>{escape(value or 'not given')}</dd>" for name, value in facts.items())
     return card("This document", f'<dl class="study">{rows}</dl>')

@@ -18,14 +18,12 @@ from fedconformal.monitoring.combine import Combined, CombinedEvidence, Refused,
 from fedconformal.monitoring.messages import Period, day_of
 from fedconformal.monitoring.text import chance, date, sentence, to_do
 from fedconformal.report.charts import Plot, Point, percent
-from fedconformal.report.html import Answer, board, card, fine_print, long_table, page, soft, table
+from fedconformal.report.html import Answer, board, card, fine_print, long_table, page, soft
 
 LEAST_DAYS = 6
 """Minimum length of the axis of days, so that no day is labelled twice."""
 POINTS = 100
 """Maximum number of points of a chart."""
-MOST_NOTES = 100
-"""Maximum number of listed messages without groups."""
 PLAIN = (-3, 4)
 """Powers of ten between which an e-value is written out; axis labels have room for few digits."""
 POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -155,14 +153,12 @@ def _coverage_plot(line: SiteHistory, at: Integers) -> str:
 def _messages(found: Combined) -> str:
     rows = [(one.site, "left out", one.reason) for one in found.refused]
     rows += [(one.site, "sent nothing lately", f"since {date(int(one.days[-1]))}") for one in found.silent]
-    rows += [
-        (one.site, "groups withheld", f"{date(one.first)} to {date(one.last)}: too few outcomes")
-        for one in found.withheld[:MOST_NOTES]
-    ]
+    withheld = {one.site: one for one in found.withheld}.values()
+    rows += [(one.site, "groups withheld", f"until {date(one.last)}: too few outcomes") for one in withheld]
     for line in found.all_rows.histories:
         if line.changed is not None:
             rows.append((line.site, "scores changed", f"detected on {date(line.changed)}"))
-    return card("Messages", f'<div class="facts">{table(("site", "what", ""), rows)}</div>') if rows else ""
+    return card("Messages", f'<div class="facts">{long_table(("site", "what", ""), rows)}</div>') if rows else ""
 
 
 def _fine_print(found: Combined) -> str:

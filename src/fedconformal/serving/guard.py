@@ -4,14 +4,17 @@ Without a token only requests to this machine are answered. A browser on this ma
 cannot send the accepted content types, and a foreign name that resolves to this machine is not an accepted host.
 
 A connection without a request, with an incomplete one, or after an answer holds a file descriptor for some seconds.
-Beyond a number of such connections the oldest is closed, so that they affect only each other.
+Beyond a number of such connections the oldest is closed, so that they affect only each other. So is the oldest
+incomplete body.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import os
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,8 +32,8 @@ OPEN = {"/health", "/ready"}
 """Paths without access control."""
 HEADER_SECONDS, HEADER_BYTES = 10.0, 2**16
 """Limits on time and size of the headers of a request."""
-MOST_WAITING = 500
-"""Maximum number of connections on which no request is being answered."""
+MOST_WAITING, MOST_READING = 500, 500
+"""Maximum numbers of connections on which no request is being answered, and of bodies on their way."""
 
 
 class RefusedError(Exception):
@@ -72,26 +75,33 @@ def check_caller(request: Request, token: bytes | None) -> None:
         raise RefusedError(401, "the access token is missing or wrong; send it as Authorization: Bearer TOKEN")
 
 
+reading = OrderedDict[anyio.CancelScope, None]()
+"""Bodies on their way, in order of arrival."""
+
+
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """Read the body up to the limits of size, whatever length was announced, and time."""
     announced = request.headers.get("content-length", "0")
     too_long = RefusedError(413, f"the body has more than {most} bytes; send fewer rows at a time")
     if len(announced) > 15 or int(announced if announced.isdecimal() else 0) > most:
         raise too_long
-    parts: list[bytes] = []
-    held = 0
+    body = bytearray()
     try:
-        with anyio.fail_after(seconds):
+        with anyio.fail_after(seconds) as scope:
+            reading[scope] = None
+            if len(reading) > MOST_READING:
+                reading.popitem(last=False)[0].deadline = -math.inf
             async for part in request.stream():
-                held += len(part)
-                if held > most:
+                body += part
+                if len(body) > most:
                     raise too_long
-                parts.append(part)
     except TimeoutError:
-        raise RefusedError(408, f"the body did not come within {seconds:g} seconds") from None
+        raise RefusedError(408, f"the body did not come in time, {seconds:g} seconds at most") from None
     except ClientDisconnect:
         raise RefusedError(400, "the body is incomplete") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    finally:
+        reading.pop(scope, None)
+    return bytes(body)
 
 
 class LimitedProtocol(HttpToolsProtocol):
