@@ -130,7 +130,7 @@ def test_a_page_with_and_without_rows(calibrated: Path, command: Command) -> Non
     command.ok("report", "predictor.json", *rows, "-o", "report.html")
     page = Path("report.html").read_text()
     assert all(word in page for word in ("Coverage by site", "site-2"))
-    command.refuses("give LABELS as well", "report", "predictor.json", "test-probs.npy", "-o", "x.html")
+    command.refuses("give LABELS as well", "report", "predictor.json", rows[0], "--sites", "site", "-o", "x.html")
     command.refuses("go with PROBS", "report", "predictor.json", "--labels", "y", "-o", "x.html")
 
 

@@ -151,7 +151,7 @@ def test_losses_and_scores_do_not_mix() -> None:
     losses, scores = fc.LossSummary.of_losses(LOSSES, thresholds=GRID, site="a"), fc.Summary.of_scores([0.5], site="b")
     with refused("do not go together: losses against scores; "):
         fc.calibrate([losses, scores], risk=0.5)
-    with refused("site 'b' sent scores, not losses; pass alpha=, or summarise there with loss="):
+    with refused("site 'b' sent scores, not losses; give alpha instead of risk, or summarise a loss"):
         fc.calibrate([scores], risk=0.5)
     for ask in (lambda: fc.calibrate([losses]), lambda: losses.count_at_most(0.5), lambda: losses.points):
         with refused(param="risk"):

@@ -103,7 +103,7 @@ def _loss_curves(batch: SummaryBatch, guarantee: Guarantee) -> list[LossSummary]
     curves: list[LossSummary] = []
     for summary in batch:
         if not isinstance(summary, LossSummary):
-            raise InputError(f"{summary} sent scores, not losses; pass alpha=, or summarise there with loss=")
+            raise InputError(f"{summary} sent scores, not losses; give alpha instead of risk, or summarise a loss")
         curves.append(summary)
     check_unit(guarantee)
     provenance, loss = curves[0].provenance, described_loss(curves[0].provenance.loss)

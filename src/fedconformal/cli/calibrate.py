@@ -15,7 +15,7 @@ from fedconformal._base.registry import Spec, parse
 from fedconformal.calibration.calibrate import calibrate as calibrate_summaries
 from fedconformal.calibration.calibrate import check_sites, kept_terms, successor
 from fedconformal.calibration.plan import plan as make_plan
-from fedconformal.calibration.predictor import Predictor, load
+from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import RenewalRows, Replacement, site_names
 from fedconformal.certificates.text import describe_band, explain_uninformative, why_estimated
 from fedconformal.cli.console import logger, print_json, print_result, say, table
@@ -30,6 +30,7 @@ from fedconformal.cli.options import (
     check_output,
     expand_options,
     expand_wildcards,
+    load_predictor,
     read_noisy,
     read_summaries,
     refuse,
@@ -140,7 +141,7 @@ def calibrate(
     if renewal.replaces is None:
         refuse("goes with --replaces", why=renewal.why, rows=renewal.rows)
     else:
-        old = load(renewal.replaces)
+        old = load_predictor(renewal.replaces)
         replaced = Replacement.of(old.digest(), renewal.why, renewal.rows)
         terms = terms.kept_from(old, renewal.replaces)
     noisy = read_noisy(summaries)

@@ -127,7 +127,7 @@ def _read(
         return columns.read_for(rule, path, labels, sites=sites, beside=[cluster])
     about = rule.certificate
     if sites is not None or columns.given:
-        raise InputError(f"{'--sites goes' if sites else 'columns go'} with LABELS; a training run has its own")
+        raise InputError("give LABELS as well, or name their column with --labels; a run has its own sites", where=path)
     run = read_run(path, "test", rule.score, about.provenance.temperature or 1.0)
     return PredictorRows(run.rows(None if about.intervals else about.class_names), sites=run.sites)
 

@@ -51,7 +51,7 @@ REMARKS = {
     "repeated": "that came before with the same value: counted once",
     "conflicting": "that came before with another value: the first one counts",
     "early": "of rows that were not added yet: counted when these come",
-    "late": "older than the last day: counted on that day",
+    "late": "of a day that is past or was sent: counted on the first open day",
     "unscored": "without probabilities: not searched for changes of scores",
 }
 
