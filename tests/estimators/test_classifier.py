@@ -339,9 +339,10 @@ def test_before_calibration_nothing_works(attribute: str) -> None:
         made.predict_set([[1.0]])
 
 
-def test_an_error_names_no_site_if_none_was_given() -> None:
-    with pytest.raises(fc.errors.InputError, match=r"^alpha is 5"):
-        CONFORMAL(alpha=5).calibrate([[0.5, 0.5]] * 10, [0] * 10)
+def test_an_error_of_a_parameter_or_a_length_names_no_site() -> None:
+    for given, problem in (({"alpha": 5}, "^alpha is"), ({"guarantee": "best"}, "^no guarantee"), ({}, "^Found input")):
+        with pytest.raises(ValueError, match=problem):
+            CONFORMAL(**given).calibrate([[0.5, 0.5]] * (10 + (not given)), [0] * 10, sites=[0, 1] * 5)
 
 
 @pytest.mark.parametrize(

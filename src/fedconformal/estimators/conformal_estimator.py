@@ -15,10 +15,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d, get_tags
 
-from fedconformal._base.arrays import Integers
+from fedconformal._base.arrays import Integers, as_alpha
 from fedconformal._base.classes import rows_at
 from fedconformal._base.groups import Groups, as_sites, group_columns
 from fedconformal._base.names import abbreviate
+from fedconformal._base.registry import build
 from fedconformal.calibration.calibrate import calibrate
 from fedconformal.calibration.predictor import Predictor
 from fedconformal.certificates.certificate import Certificate
@@ -116,6 +117,7 @@ class ConformalEstimator:
         if model is None or estimator is not self.estimator:
             model = self._model()
         if y is not None:
+            check_consistent_length(X, y)
             return self._calibrate(model, _split(_rows_by_site(len(np.asarray(y)), sites), X, y, groups))
         by_site: Any = sites if X is None else X
         return self._calibrate(
@@ -123,6 +125,7 @@ class ConformalEstimator:
         )
 
     def _calibrate(self, model: Any, sites: Mapping[str, Site]) -> Self:
+        as_alpha(self.alpha), build(self.guarantee, Guarantee)  # an error in them is of no site
         summaries = []
         for name, site in sites.items():
             with nullcontext() if [*sites] == ["#1"] else prefix_errors(f"site {name!r}"):
