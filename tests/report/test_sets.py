@@ -227,7 +227,7 @@ def test_set_sizes_have_a_bar_each_and_are_binned_if_there_are_many() -> None:
     probs = RNG.dirichlet(np.ones(60), 50)
     truth = RNG.integers(0, 60, 50)
     about = fc.calibrate([fc.Summary.of_scores(fc.LAC().evaluate(probs, truth), score=fc.LAC(), site="a")])
-    assert "11-100 labels" in report_page(about, about.evaluate(probs, truth))
+    assert "11-60 labels" in report_page(about, about.evaluate(probs, truth))
     assert ">3 labels<" in report_page(*PAGES["infeasible"])
 
 

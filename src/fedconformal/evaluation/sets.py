@@ -101,7 +101,8 @@ def evaluate_sets(
         size_histogram=np.bincount(sizes, minlength=classes + 1).tolist(),
         by_class=counter.by_index(truth, named or [str(label) for label in range(classes)]),
         by_size=counter.by_index(
-            np.searchsorted(SIZE_EDGES, sizes, side="right") - 1, [_size_name(i) for i in range(len(SIZE_EDGES))]
+            np.searchsorted(SIZE_EDGES, sizes, side="right") - 1,
+            [_size_name(i, classes) for i in range(len(SIZE_EDGES))],
         ),
         full_sets=full,
     )
@@ -121,9 +122,6 @@ def _promised_groups(certificate: Certificate, groups: Groups | None, rows: int)
     return group_rows(own, rows=rows) if len(own) == len(needed) else None
 
 
-def _size_name(i: int) -> str:
-    first = SIZE_EDGES[i]
-    if i + 1 == len(SIZE_EDGES):
-        return f"{first}+"
-    last = SIZE_EDGES[i + 1] - 1
+def _size_name(i: int, classes: int) -> str:
+    first, last = SIZE_EDGES[i], min([classes, *(edge - 1 for edge in SIZE_EDGES[i + 1 :])])
     return str(first) if first == last else f"{first}-{last}"
