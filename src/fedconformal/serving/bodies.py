@@ -23,7 +23,7 @@ MOST_ROWS, MOST_NUMBERS = 10_000, 2**21
 
 Matrix = list[list[float]]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME)]
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +120,8 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"the body cannot be read: {abbreviate(str(error), 160)}") from None
+        known = f"; the fields are {', '.join(kind.__struct_fields__)}" if "unknown field" in f"{error}" else ""
+        raise InputError(f"the body cannot be read: {abbreviate(str(error), 160)}{known}") from None
 
 
 def _matrix(rows: Matrix, name: str) -> Floats:
