@@ -85,7 +85,7 @@ def sites(wanted: fc.Guarantee, score: fc.Score | None = None, kind: str = "rank
     found, score = [], score or fc.LAC()
     for seed, site in enumerate(SITES):
         probs, labels, groups = rows(seed)
-        about: dict[str, Any] = {"labels": labels} if wanted.by_class else {}
+        about: dict[str, Any] = {"precision": "float32"} | ({"labels": labels} if wanted.by_class else {})
         about |= {"groups": groups} if wanted.by_group else {}
         scores = score.evaluate(probs, labels)
         found.append(fc.Summary.of_scores(scores, kind=kind, score=score, site=site, alpha=0.1, **about))

@@ -75,8 +75,9 @@ def scores_at(score: fc.Score) -> tuple[Floats, ...]:
 
 @cache
 def summaries(score: fc.Score, kind: str) -> tuple[fc.Summary, ...]:
+    about: Any = {"kind": kind, "score": score, "model": "m1", "temperature": 1.5, "precision": "float32"}
     return tuple(
-        fc.Summary.of_scores(part, kind=kind, alpha=0.1, score=score, site=site, model="m1", temperature=1.5)
+        fc.Summary.of_scores(part, alpha=0.1, site=site, **about)
         for part, site in zip(scores_at(score), SITES, strict=True)
     )
 

@@ -66,7 +66,8 @@ def calibrated(score: fc.Score, rng: np.random.Generator, dtype: str) -> fc.Pred
     summaries = []
     for site, n in enumerate(SIZES):
         found = rows(site, n, rng, dtype)
-        summaries.append(fc.Summary.of_scores(score.evaluate(found.probs, found.draw(rng)), kind="exact", score=score))
+        about: Any = {"score": score, "precision": None if dtype == "float64" else dtype}
+        summaries.append(fc.Summary.of_scores(score.evaluate(found.probs, found.draw(rng)), kind="exact", **about))
     return fc.calibrate(summaries, alpha=ALPHA, exact=True)
 
 

@@ -259,10 +259,12 @@ class Predictor:
         if not isinstance(self.score, Score):
             raise InputError(f"{self.score.name} scores numbers; use predict_interval")
         matrix = in_order(probs, self.certificate.class_names)
-        if self.certificate.provenance.precision is None or matrix.dtype == np.float32:
-            return matrix
+        precision = self.certificate.provenance.precision
+        if precision is None and matrix.dtype == np.float32:
+            advice = "score rows with summarize, or state precision='float32'; otherwise give float64"
+            raise InputError(f"are float32, and the summaries do not state that; {advice}", where="probabilities")
         with np.errstate(over="ignore"):  # numbers too large for float32 are refused as probabilities
-            return matrix.astype(np.float32)
+            return matrix.astype(precision or matrix.dtype, copy=False)
 
     def predict_interval(self, predictions: ArrayLike, *, sites: ArrayLike | None = None, alpha: Any = None) -> Floats:
         """Return the (n, 2) ends of prediction intervals; `sites` and `alpha` are as in `predict_set`.

@@ -150,7 +150,8 @@ class Summary(ABC):
         labels, groups
             Class of each row, for promises to every class; columns of values, for promises to every group.
         score, calibration, provenance
-            Fields of `Provenance`; `alpha` is binding if a calibration is named.
+            Fields of `Provenance`, such as precision="float32" if probabilities were float32 when they were scored;
+            `alpha` is binding if a calibration is named.
         skipped
             Number of rows of the site that were omitted because of a missing value.
 
