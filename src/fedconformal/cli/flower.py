@@ -109,14 +109,13 @@ def show_result(result: Result) -> None:
             say(f"{entry['site']} dropped out {entry['when']} (the promise still covers it): {entry['reason']}")
     for left in about.left_out or ():
         say(f"The promise does not cover {left.site}: {left.reason}")
-    if overall:
-        numbers = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in overall.items())
-        say(f"on the sites' test rows: {numbers}")
-    if overall.get("full_sets"):
+    numbers = ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in overall.items())
+    say(f"on the sites' test rows: {numbers}")
+    if overall["full_sets"]:
         rows = sum(entry["rows"] for entry in result.evaluation["by_site"].values())
         say(full_set_count(int(overall["full_sets"]), int(rows)))
-    if result.evaluation.get("why_full"):
-        say(f"{'Intervals' if about.intervals else 'Sets'} say little: {result.evaluation['why_full']}")
+    if result.evaluation["why_uninformative"]:
+        say(f"Sets say little: {result.evaluation['why_uninformative']}")
     say("")
     rows = []
     for entry in result.participants:

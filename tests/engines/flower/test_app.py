@@ -269,6 +269,6 @@ def test_full_sets_are_counted_and_explained(tmp_path: Path, capsys: pytest.Capt
     by_site, overall = found["evaluation"]["by_site"], found["evaluation"]["overall"]
     assert by_site["site-1"]["full_sets"] == full_sets(sets)
     assert overall["full_sets"] == sum(one["full_sets"] for one in by_site.values()) > 0
-    assert "does not tell the labels of these rows apart" in found["evaluation"]["why_full"]
+    assert "does not tell the labels of these rows apart" in found["evaluation"]["why_uninformative"]
     show_result(msgspec.convert(found, Result))
     assert f"{overall['full_sets']} of {overall['rows']} sets hold every label" in capsys.readouterr().out

@@ -207,7 +207,7 @@ class _Run:
             "evaluation": {
                 "overall": total.to_dict(),
                 "by_site": {site: one.to_dict() for site, one in self.coverage.items()},
-                "why_full": why,
+                "why_uninformative": why,
             },
             "participants": [stage.to_dict() for stage in self.federation.stages],
             "output": str(self.output),
