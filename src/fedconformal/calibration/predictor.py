@@ -466,7 +466,16 @@ def check_coverage(predictor: Predictor) -> Predictor:
 
 
 def load(path: str | Path) -> Predictor:
-    """Read a predictor from the JSON file at a path; malformed or altered files are refused.
+    """Read a predictor from a JSON file; malformed or altered files are refused.
+
+    Parameters
+    ----------
+    path
+        File of `Predictor.save` or of `fedconformal calibrate`.
+
+    Returns
+    -------
+    Predictor
 
     Examples
     --------
