@@ -223,6 +223,12 @@ def test_classes_have_their_names_wherever_a_class_is_named() -> None:
     assert not re.search(r"\bclass(es)? \d", told)
 
 
+def test_a_site_of_few_cases_takes_the_promise_from_no_other_site() -> None:
+    seen = first_screen(unescape(report_page(predictor(26, guarantee="every-site", alpha=0.1))))
+    assert "90%" in seen
+    assert "Nothing is promised for the site clinic-c: there are too few calibration cases." in seen
+
+
 def test_set_sizes_have_a_bar_each_and_are_binned_if_there_are_many() -> None:
     probs = RNG.dirichlet(np.ones(60), 50)
     truth = RNG.integers(0, 60, 50)

@@ -56,7 +56,8 @@ INTERVALS = Wording("interval", "intervals", "hold the true value", "interval is
 def coverage_answers(about: Certificate, evaluation: AnyEvaluation | None) -> Iterator[Answer]:
     """Yield the answers to the four questions about sets or intervals."""
     words = INTERVALS if about.intervals else LISTS
-    endless = bool(np.isinf([promise.limit for promise in about.whole] if about.intervals else about.limit).all())
+    promises = about.promises if about.by == "site" else about.whole or about.promises
+    endless = all(math.isinf(promise.limit) for promise in promises)
     lacking = [name for name, limit in about.thresholds.items() if np.isinf(limit).any()]
     yield _promised(about, words, lacking, endless=endless)
     yield _holds(about, evaluation, words)
