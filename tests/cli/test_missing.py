@@ -69,3 +69,17 @@ def test_one_cell_does_not_refuse_forty_patients(gaps: Path, command: Command) -
         assert [row["row"] for row in csv.DictReader(file)][2:4] == ["2", "4"]
     refused = command("predict", "predictor.json", "gaps.csv", "-o", "sets.npz")  # whose rows have no names
     assert (refused.code, "2 rows lack a value" in refused.err) == (2, True)
+
+
+def test_a_class_called_none_is_not_missing(here: Path, command: Command) -> None:
+    found = [[f"p{k}", 0.75, 0.25, "NA" if k == 40 else ("none", "some")[k % 2]] for k in range(41)]
+    write_table("t.csv", ["id", "none", "some", "truth"], found)
+    write_table("probs.csv", ["id", "none", "some"], [line[:3] for line in found])
+    write_table("truth.csv", ["id", "truth"], [[line[0], line[3]] for line in found])
+    rest = ("--id", "id", "--labels", "truth", "--skip-missing")
+    assert "1 row left out: line 42" in command.ok("summarize", "probs.csv", "truth.csv", *rest, "-o", "a.fcs").err
+    assert "1 row left out: line 42" in command.ok("summarize", "t.csv", *rest, "-o", "a.fcs").err
+    command.ok("calibrate", "a.fcs", "-o", "predictor.json")
+    assert command.ok("evaluate", "predictor.json", "t.csv", *rest, "--json").json["overall"]["rows"] == 40
+    command.ok("monitor", "start", "watch.db", "predictor.json")
+    assert "added 41 rows and 40 outcomes" in command.ok("monitor", "add", "watch.db", "t.csv", *rest[:4]).out

@@ -120,13 +120,13 @@ class WatchReader:
         """Read outcomes: one class, number or loss per row; with `some`, rows without an outcome are skipped."""
         table, rule = _require_header(self.columns.open(path, "labels")), self.watch.predictor
         ids, risk, column = self._id_column(table), rule.certificate.risk, table.column(self.label)
-        if (some or self.columns.skip_missing) and (missing := table.missing([column])):
+        named = rule.certificate.class_names if self.watch.settings.kind == "sets" else None
+        classes = tuple(named) if isinstance(named, list) else None
+        if (some or self.columns.skip_missing) and (missing := table.missing([column], classes)):
             table = table.take([row for row in range(table.rows) if row not in missing])
         if not table.rows:
             return NO_OUTCOMES
         if self.watch.settings.kind == "sets":
-            named = rule.certificate.class_names
-            classes = tuple(named) if isinstance(named, list) else None
             count = named if isinstance(named, int) else self.watch.width or 2
             values = positions_of(table, column, classes, count)[0].astype(np.float64)
         else:

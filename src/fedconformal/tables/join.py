@@ -25,7 +25,7 @@ def pair(
     how = f"{table.recognised}; {how}"
     if order is not None:
         table = table.take(order)
-    if skip_missing and (missing := table.missing([column])):
+    if skip_missing and (missing := table.missing([column], found.classes)):
         complete = [row for row in range(table.rows) if row not in missing]
         found = found.take(complete, tuple(table.place(row, column) for row in sorted(missing)))
         table = table.take(complete)

@@ -132,7 +132,7 @@ def probabilities_of(
     said: list[str] = []
     if positive is None:
         chosen, named = _class_columns(table, rest, wanted, said)
-        table, skipped = _complete(table, chosen, labels, skip=skip_missing)
+        table, skipped = _complete(table, chosen, labels, named, skip=skip_missing)
         values = _matrix(table, chosen, labels, sure=wanted is not None)
         if len(chosen) == 1:
             whole = (values == np.round(values)).all()  # then they may be labels
@@ -144,7 +144,7 @@ def probabilities_of(
                 )
             raise table.error("has one column of probabilities; say which class is the positive one", param="positive")
     else:
-        table, skipped = _complete(table, rest[:1], labels, skip=skip_missing and len(rest) == 1)
+        table, skipped = _complete(table, rest[:1], labels, wanted, skip=skip_missing and len(rest) == 1)
         values, named = _two_columns(table, rest, wanted, name_key(positive), labels, said)
     found = _predictions(table, values, said, ids, keep, classes=named, skipped=skipped)
     return found if labels is None else found.with_truth(table, labels)
@@ -193,7 +193,7 @@ def numbers_of(
         chosen = [table.column(name) for name in named]
         said = [f"{needs} from {join_names(named)}"]
     _say_unused(table, rest, chosen, said)
-    table, skipped = _complete(table, chosen, y, skip=skip_missing)
+    table, skipped = _complete(table, chosen, y, None, skip=skip_missing)
     values = table.numbers(chosen).astype(np.float64)
     found = _predictions(table, values, said, ids, keep, classes=None, skipped=skipped, numeric=True)
     return found if y is None else found.with_truth(table, y)
@@ -211,11 +211,13 @@ def _columns_left(table: Table, used: Sequence[str | None], chosen: Sequence[str
     return [j for j in table.columns if j not in aside]
 
 
-def _complete(table: Table, columns: Sequence[int], truth: str | None, *, skip: bool) -> tuple[Table, tuple[str, ...]]:
+def _complete(
+    table: Table, columns: Sequence[int], truth: str | None, classes: tuple[str, ...] | None, *, skip: bool
+) -> tuple[Table, tuple[str, ...]]:
     """If `skip`, drop rows with a missing value in these columns or the truth, and return their locations."""
     if not skip:
         return table, ()
-    missing = table.missing([*columns, *([] if truth is None else [table.column(truth)])])
+    missing = table.missing([] if truth is None else [table.column(truth)], classes) | table.missing(columns)
     if len(missing) == table.rows:
         raise table.error("has a missing value in every row")
     places = tuple(f"{table.place(row, missing[row][0])} {absent(missing[row][1])}" for row in sorted(missing))
@@ -365,7 +367,7 @@ def positions_of(table: Table, column: int, classes: tuple[str, ...] | None, cou
     wrong = next((cell for cell, k in code.items() if k is None), None)
     if wrong is not None:
         if absent(wrong) is not None:
-            raise table.missing_error([column], "give every row a label")
+            raise table.missing_error([column], "give every row a label", classes)
         within = any(name_key(wrong) in name for name in classes)  # such as benign in prob_benign
         problem = f"{table.place(cells.index(wrong), column)} {_unknown(wrong, classes)}"
         raise table.error(problem, param="classes" if within else None)

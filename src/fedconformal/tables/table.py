@@ -6,7 +6,7 @@ columns of probabilities are searched for cells that are not numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -123,18 +123,20 @@ class Table:
             raise self.error(f"{self.place(row, position)} {problem}")
         return cells
 
-    def missing(self, columns: Sequence[int]) -> dict[int, tuple[int, str]]:
-        """Return the rows with a missing value in any of the columns, with the first such cell of each."""
+    def missing(self, columns: Sequence[int], classes: Collection[str] | None = ()) -> dict[int, tuple[int, str]]:
+        """Return the rows with a missing value in a column, which no class is called, and the first cell of each."""
         missing: dict[int, tuple[int, str]] = {}
         for column in columns:
             for row, cell in enumerate(self.cells.texts(column)):
-                if absent(cell) is not None:
+                if absent(cell) is not None and name_key(cell) not in (classes or ()):
                     missing.setdefault(row, (column, cell))
         return missing
 
-    def missing_error(self, columns: Sequence[int], advice: str = NUMBERS_MISSING) -> InputError:
+    def missing_error(
+        self, columns: Sequence[int], advice: str = NUMBERS_MISSING, classes: Collection[str] | None = ()
+    ) -> InputError:
         """Return an error that lists the first ten rows with a missing value and counts all of them."""
-        missing = self.missing(columns)
+        missing = self.missing(columns, classes)
         rows = sorted(missing)
         first = [f"{self.place(row, missing[row][0])} {absent(missing[row][1])}" for row in rows[:MOST_LISTED]]
         many = f"; {len(rows)} rows lack a value" if len(rows) > 1 else ""
